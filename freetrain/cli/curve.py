@@ -113,7 +113,9 @@ def curve_command(
         return
     columns = [f"{axis.unit}s", "samples/s", f"per {axis.unit}"]
     columns += ["measured s", "step s", "communication", "data wait"]
-    by_size = {size: [rate for rate in log.rates if axis.size(rate) == size] for size, _ in fit.curve if size <= most}
+    by_size = {
+        size: [rate for rate in log.rates if axis.size(rate) == size] for size, _ in fit.curve if size <= most
+    }
     print_table(columns, [_row(size, rate, by_size[size]) for size, rate in fit.curve if size in by_size], columns)
     click.echo(f"\n{_describe(fit)}")
     if axis is _WORKERS:
@@ -135,7 +137,10 @@ def _save(path: Path, trainer: Path, log: ProgressLog, axis: _Axis, fit: FittedC
             "The curve cannot be saved: it is by workers, and replays lend nodes.",
             "Let every node have the same number of workers.",
         )
-    changes = (Change(rescale.time_s, rescale.nodes, rescale.cause, rescale.pause_s, rescale.start_s) for rescale in log.rescales)
+    changes = (
+        Change(rescale.time_s, rescale.nodes, rescale.cause, rescale.pause_s, rescale.start_s)
+        for rescale in log.rescales
+    )
     costs = asdict(believed_costs(SeenCosts().after(changes, ()), Tag()))
     known = {name: seconds for name, seconds in costs.items() if seconds is not None}
     described = {"id": trainer.absolute().name, "throughput": fit.curve, **known, **learned.choices}

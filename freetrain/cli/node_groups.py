@@ -30,7 +30,7 @@ from freetrain.slurm.parsing import expand_nodes
 _FREE = {False: {NodeState.IDLE}, True: {NodeState.IDLE, NodeState.BUSY}}
 """States of nodes that may be lent; True: in parts."""
 
-_SAID_BY_SLURM = re.compile(r"job (?P<job>\S+) runs here$|Slurm says (?P<state>\S+)$")
+_FOUND_BY_SLURM = re.compile(r"job (?P<job>\S+) runs here$|Slurm says (?P<state>\S+)$")
 """Reasons that Slurm alone tells, now as at the daemon's last look."""
 
 _WITHOUT_DAEMON = "could be lent, if a daemon were at work"
@@ -100,18 +100,20 @@ def _jobs_of_others(snapshot: Snapshot, running: Iterable[Fragment]) -> Mapping[
 
 def _another_reason(verdict: NodeGroup, node: Node, jobs: Sequence[str], in_parts: bool) -> str:
     """Why a node that nobody is lent is not, where what the daemon found is so no more; empty: it is."""
-    said = _SAID_BY_SLURM.match(verdict.why)
+    found = _FOUND_BY_SLURM.match(verdict.why)
     if verdict.state == "free":
         is_as_found = node.state in _FREE[in_parts]
     else:
-        is_as_found = said is None or said["job"] in jobs or said["state"] == node.said
+        is_as_found = found is None or found["job"] in jobs or found["state"] == node.said
     if is_as_found:
         return ""
     if jobs:
         return f"job {jobs[0]} runs here"
-    if node.state is not NodeState.IDLE or not node.may_be_lent or said is None:
+    if node.state is not NodeState.IDLE or not node.may_be_lent or found is None:
         return f"Slurm says {node.said}"
-    return f"job {said['job']} has just ended" if said["job"] else f"Slurm said {said['state']} a moment ago"
+    if found["job"]:
+        return f"job {found['job']} has just ended"
+    return f"Slurm said {found['state']} a moment ago"
 
 
 def _judged_here(
@@ -123,5 +125,6 @@ def _judged_here(
     rooms = find_rooms(snapshot, running, {}, rules)
     groups = groups_of(find_offers(snapshot, running, shadow, rules, seen, drained, rooms), running)
     return [
-        replace(group, state="not lent", why=_WITHOUT_DAEMON) if group.state == "free" else group for group in groups
+        replace(group, state="not lent", why=_WITHOUT_DAEMON) if group.state == "free" else group
+        for group in groups
     ]

@@ -52,7 +52,7 @@ def _server_count(context: click.Context, option: click.Parameter, given: str) -
     "auto: as many as freetrain says, on the nodes that it names (the tag's servers and step).",
 )
 @click.option(
-    "--restart", is_flag=True, help="For unmodified torchrun-style scripts: start them anew at every rescale."
+    "--restart", is_flag=True, help="For unmodified torchrun-style scripts: restart them at every rescale."
 )
 @click.option(
     "--steps-from",

@@ -100,7 +100,7 @@ def _bar(standing: Standing, width: int) -> Iterator[Text]:
 
 def _trainers(standing: Standing, chosen: Chosen, most_rows: int | None) -> Table | Text:
     shown = [trainer for trainer in standing.trainers.values() if _is_chosen(trainer, chosen)]
-    shown.sort(key=lambda one: (-len(expand_nodes(one.lent)), one.id))
+    shown.sort(key=lambda trainer: (-len(expand_nodes(trainer.lent)), trainer.id))
     if not shown:
         return Text("No such training waits or runs." if chosen != Chosen() else "No training waits or runs.")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
@@ -110,18 +110,19 @@ def _trainers(standing: Standing, chosen: Chosen, most_rows: int | None) -> Tabl
     for trainer in shown[:most_rows]:
         nodes, asked = len(expand_nodes(trainer.lent)), len(expand_nodes(trainer.asked))
         waits = trainer.waits_for or standing.nothing_is_lent or trainer.state
-        said = trainer.note or trainer.fault or ("running" if nodes else waits)
+        state = printable(trainer.note or trainer.fault or ("running" if nodes else waits))
+        samples = f"{trainer.samples_done:,.0f}"
         evictions = str(trainer.ends.get("preempted", 0))
-        cells = (trainer.id, trainer.owner, str(nodes), str(asked), f"{trainer.samples_done:,.0f}", evictions, printable(said))
+        cells = (trainer.id, trainer.owner, str(nodes), str(asked), samples, evictions, state)
         table.add_row(*cells, style="" if nodes else "bright_black")
     if most_rows is not None and len(shown) > most_rows:
         table.caption = f"{len(shown) - most_rows} more"
     return table
 
 
-def _is_chosen(one: TrainerStatus, chosen: Chosen) -> bool:
-    lent, asked = expand_nodes(one.lent), expand_nodes(one.asked)
-    return chosen.has(one.owner, one.account, state_word(one.state, lent, asked), lent | asked)
+def _is_chosen(trainer: TrainerStatus, chosen: Chosen) -> bool:
+    lent, asked = expand_nodes(trainer.lent), expand_nodes(trainer.asked)
+    return chosen.has(trainer.owner, trainer.account, state_word(trainer.state, lent, asked), lent | asked)
 
 
 class _Pressed:

@@ -70,7 +70,7 @@ class LabLayout:
 
     @property
     def job_comp(self) -> Path:
-        """The script that is told of each end of a job; slurmctld looks for it there, too."""
+        """The script that slurmctld calls at each end of a job; it lies beside slurm.conf, too."""
         return self.root / "jobcomp.lua"
 
     @property

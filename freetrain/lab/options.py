@@ -192,7 +192,7 @@ class People:
 
     Args:
         service: account of all daemons but the slurmds (SlurmUser).
-        nodes: account of the slurmds (SlurmdUser); jobs of others need root.
+        nodes: account of the slurmds (SlurmdUser); jobs of other users need root.
         roles: accounts of the people: alice and bob, and daemon, which is freetrain's.
     """
 
@@ -202,7 +202,7 @@ class People:
 
     @classmethod
     def of_this_process(cls) -> People:
-        """As root several people; otherwise whoever runs this plays all of them."""
+        """As root several people; otherwise the present user plays all of them."""
         if os.geteuid() == 0:
             people = cls(_SERVICE, "root", _ROLES)
             people._require_accounts()

@@ -154,10 +154,10 @@ def require_programs(accounting: bool) -> None:
 def slurm_version() -> tuple[int, int]:
     """Year and month of the Slurm that comes first in the search path, as (22, 5)."""
     program = shutil.which("slurmctld", path=SEARCH_PATH) or "slurmctld"
-    told = subprocess.run([program, "-V"], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"(\d+)\.(\d+)", told)
+    output = subprocess.run([program, "-V"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"(\d+)\.(\d+)", output)
     if found is None:
-        raise FreetrainError(f"'{program} -V' does not say which Slurm it is: {told.strip()!r}.")
+        raise FreetrainError(f"'{program} -V' does not say which Slurm it is: {output.strip()!r}.")
     return int(found[1]), int(found[2])
 
 

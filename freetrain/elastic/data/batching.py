@@ -80,7 +80,7 @@ class Draw:
 
     @property
     def fetched(self) -> list[int]:
-        """What this rank computes with: all ranks take part in each step, and who has no sample repeats one."""
+        """What this rank computes with: a rank without samples repeats one, as all take part in each step."""
         return list(self.mine or self.ids[:1])
 
 
@@ -88,14 +88,15 @@ class StepBatches(ABC):
     """The batches of the step under way, which the position moves over only when the step is complete.
 
     Args:
-        dataset: what the samples come from.
+        dataset: the samples' source.
         sampler: says how far the training has come.
         batch: samples per batch.
 
     Attributes:
         taken: batches of the step under way.
         wait_s: seconds spent waiting for them.
-        dataset: what the samples come from.
+        dataset: the samples' source.
+        batch: samples per batch.
         is_at_end: whether the epoch has no more batches.
         mark: of the data that all ranks have read in the step under way, where each reads all of it.
     """
@@ -107,7 +108,7 @@ class StepBatches(ABC):
         self.mark = 0
         self.dataset = dataset
         self._sampler = sampler
-        self._batch = batch
+        self.batch = batch
 
     @abstractmethod
     def restart(self) -> None:

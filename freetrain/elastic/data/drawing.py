@@ -34,7 +34,7 @@ Ids = tuple[int, ...]
 
 
 class Stream(Protocol):
-    """Fetches batches in the order that it is told."""
+    """Fetches batches in a given order."""
 
     dataset: Any
 
@@ -82,9 +82,7 @@ class Drawing(StepBatches):
     def batches_per_epoch(self, world_size: Callable[[], int]) -> int:
         """How many there are in this epoch, if the world does not change."""
         sampler = self._sampler
-        per_batch = (
-            self._batch.samples if isinstance(self._batch, FixedBatch) else self._batch.per_step(world_size())
-        )
+        per_batch = self.batch.samples if isinstance(self.batch, FixedBatch) else self.batch.per_step(world_size())
         left = sampler.samples - sampler.position
         return sampler.batches + (left // per_batch if sampler.drop_last else -(-left // per_batch))
 
@@ -95,7 +93,7 @@ class Drawing(StepBatches):
     def _draws(self, world: World) -> Iterator[Draw]:
         """What is left of the epoch; asked for ahead of the training, whose position moves meanwhile."""
         sampler = self._sampler
-        start, per_batch = sampler.position, self._batch.per_step(world.size)
+        start, per_batch = sampler.position, self.batch.per_step(world.size)
         if sampler.drop_last and sampler.samples < per_batch:
             raise InputError(
                 f"a step takes {per_batch} samples, and an epoch has only {sampler.samples}: with drop_last=True "
@@ -108,7 +106,7 @@ class Drawing(StepBatches):
 
 
 class BatchStream:
-    """Fetches what it is told to, with the worker processes and the rest of the script's DataLoader.
+    """Fetches given batches with the worker processes and the rest of the script's DataLoader.
 
     Args:
         data: a DataLoader, a data set with length and items, or a number, whose batches are the ids themselves.
@@ -230,7 +228,7 @@ class Loader:
         return ahead.collated.result()
 
     def prepare(self, batches: Sequence[Sequence[int]]) -> None:
-        """These come next, in this order; what was prepared otherwise is forgotten."""
+        """Fetch these next, in this order; anything else that was prepared is forgotten."""
         if self._pool is None:
             return
         wanted = [tuple(ids) for ids in batches if ids]
@@ -252,7 +250,7 @@ class Loader:
 
 
 class _Batch:
-    """A batch whose parts are fetched by as many threads; who comes last puts it together."""
+    """A batch whose parts are fetched by as many threads; the last one puts it together."""
 
     def __init__(self, data: Any, ids: Ids, parts: int) -> None:
         self.collated: Future[Any] = Future()

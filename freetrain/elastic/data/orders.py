@@ -9,13 +9,14 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
-from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
+from freetrain.elastic.data.batching import FixedBatch, ScaledBatch, StepBatches
+from freetrain.elastic.data.drawing import BatchStream, Drawing
 from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.data.streams import is_stream, makes_own_batches, same_random_numbers
+from freetrain.elastic.data.streams import OwnBatches, Streaming, is_stream, makes_own_batches, same_random_numbers
 from freetrain.errors import InputError
 
 _ENDLESS = 1 << 62
-"""Samples of data that does not say how many it has."""
+"""Samples of data whose length is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class BatchOrder:
         shuffle: whether in another order in each epoch.
         drop_last: whether without what is not enough for a batch.
         listed: the order of an epoch, where the script has a sampler of its own.
+        has_own_batches: whether the script's loader makes the batches, which are then read in order.
     """
 
     samples: int
@@ -35,6 +37,7 @@ class BatchOrder:
     shuffle: bool
     drop_last: bool
     listed: Callable[[int], Sequence[int]] | None = None
+    has_own_batches: bool = False
 
     def sampler(self, epochs: int, seed: int) -> Sampler:
         """Samples in this order, for a script that says itself when an epoch ends."""
@@ -48,11 +51,19 @@ class BatchOrder:
             holds_at_end=True,
         )
 
+    def read(self, data: Any, sampler: Sampler) -> StepBatches:
+        """The batches of each step."""
+        if self.has_own_batches:
+            return OwnBatches(data, sampler, sampler.seed)
+        if is_stream(data):
+            return Streaming(data, sampler, self.batch)
+        return Drawing(sampler, self.batch, BatchStream(data))
+
     @classmethod
     def of(
         cls, data: Any, batch: FixedBatch | ScaledBatch | None, seed: int, *, shuffle: bool, drop_last: bool
     ) -> BatchOrder:
-        """As the script's DataLoader says, or as it is told.
+        """As the script's DataLoader says, or as these arguments do.
 
         Raises:
             InputError: no batches can be made of it.
@@ -73,7 +84,7 @@ class BatchOrder:
                 "Leave out batch=..., so that batches are as the loader makes them, or give it a batch_size.",
             )
         if makes_own_batches(data) and batch is None:
-            return cls(_ENDLESS, FixedBatch(1), shuffle=False, drop_last=False)
+            return cls(_ENDLESS, FixedBatch(1), shuffle=False, drop_last=False, has_own_batches=True)
         if is_stream(data):
             return cls._of_stream(data, batch, drop_last=drop_last)
         if not isinstance(data, DataLoader):

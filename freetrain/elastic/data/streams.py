@@ -35,7 +35,7 @@ class Streaming(StepBatches):
     or else by reading again, from the start of the epoch, what has been read in it.
 
     Args:
-        data: an iterable that begins anew with each epoch, or a DataLoader of one without worker processes.
+        data: an iterable that begins again with each epoch, or a DataLoader of one without worker processes.
         sampler: counts.
         batch: samples per batch.
     """
@@ -79,7 +79,7 @@ class Streaming(StepBatches):
             self._begin()
         if not self.taken:
             self._before = self.state_dict()
-        wanted = self._batch.per_step(world.size)
+        wanted = self.batch.per_step(world.size)
         items = list(islice(self._iterator, wanted))
         self._has_read = bool(items)
         self.is_at_end = not items or (self._sampler.drop_last and len(items) < wanted)
@@ -94,7 +94,7 @@ class Streaming(StepBatches):
         return draw, batch
 
     def batches_per_epoch(self, world_size: Callable[[], int]) -> int:
-        """Nobody knows before the end."""
+        """Not known before the end."""
         raise TypeError("data that can only be read in order has no length")
 
     def close(self) -> None:

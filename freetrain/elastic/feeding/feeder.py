@@ -30,7 +30,7 @@ class Feeder:
 
     Args:
         state: of the training.
-        session: knows who wants to be fed.
+        session: knows which newcomers want to be fed.
     """
 
     def __init__(self, state: TrainingState, session: Session) -> None:
@@ -53,20 +53,20 @@ class Feeder:
         self._watch_optimizers()
 
     def release(self, generation: Generation) -> None:
-        """This generation follows: who is in it needs no more."""
+        """This generation follows: its members need no more."""
         for name in self._feeds.keys() & set(generation.members):
             self._feeds.pop(name).end()
         self._watch_optimizers()
 
     def close(self) -> None:
-        """Feed nobody any more: this member leaves, or its state has been replaced."""
+        """Stop feeding: this member leaves, or its state has been replaced."""
         for feed in self._feeds.values():
             feed.end()
         self._feeds.clear()
         self._watch_optimizers()
 
     def _answer(self) -> None:
-        """Begin to feed who asks for it."""
+        """Begin to feed newcomers that ask for it."""
         view = self._session.view
         for name, attempt in view.feeds - self._answered:
             self._answered.add((name, attempt))
@@ -87,9 +87,9 @@ class Feeder:
             self._feeds[name] = Feed(self._state, link, memory)
 
     def _watch_optimizers(self) -> None:
-        """Be told of each update while somebody is fed: after all other hooks, when gradients are what they are.
+        """Hook into each update while a newcomer is fed: after all other hooks, when gradients are final.
 
-        Only between updates, as hooks must not change while torch calls them.
+        Changed only between updates, as hooks must not change while torch calls them.
         """
         if bool(self._feeds) == bool(self._hooks):
             return
@@ -114,7 +114,7 @@ class Feeder:
 
 
 class Feed:
-    """The source's books on one newcomer.
+    """One newcomer as its source sees it: what it has been sent.
 
     Args:
         state: of the training.
@@ -194,7 +194,7 @@ class Feed:
         return not spent or spent + size_bytes <= min(STEP_BYTES, spent + self._packet.room_bytes)
 
     def _await_read(self) -> None:
-        """What was sent lies in the memory that is filled anew."""
+        """Wait until what was sent is read: its memory is filled again."""
         while self._unread:
             self._link.await_done()
             self._unread -= 1

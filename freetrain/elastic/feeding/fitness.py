@@ -60,7 +60,10 @@ def why_not_fed(state: TrainingState) -> str | None:
         if not all(_is_ours(hook) for some in hooks for hook in some.values()):
             return "the optimizer has hooks"
     updated = [
-        id(parameter) for optimizer in state.optimizers for group in optimizer.param_groups for parameter in group["params"]
+        id(parameter)
+        for optimizer in state.optimizers
+        for group in optimizer.param_groups
+        for parameter in group["params"]
     ]
     if len(updated) != len(set(updated)):
         return "some parameters have two optimizers"
@@ -105,7 +108,9 @@ def prewarm(state: TrainingState) -> None:
 
 
 def _step_with_zeros(optimizer: torch.optim.Optimizer) -> None:
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"] if parameter.requires_grad]
+    parameters = [
+        parameter for group in optimizer.param_groups for parameter in group["params"] if parameter.requires_grad
+    ]
     if any(parameter.grad is not None for parameter in parameters):
         return
     before = hyperparameters(optimizer)

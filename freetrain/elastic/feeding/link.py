@@ -84,12 +84,12 @@ class Link:
         return document
 
     def say_done(self) -> None:
-        """Tell the other end that its memory may be filled anew."""
+        """Tell the other end that its memory may be filled again."""
         with contextlib.suppress(OSError):
             self._connection.sendall(_DONE)
 
     def await_done(self) -> None:
-        """Wait until the other end has said so.
+        """Wait for that from the other end.
 
         Raises:
             LinkLostError: it is lost.
@@ -108,7 +108,7 @@ class Link:
             while (content := self._unsent.get()) is not None:
                 self._connection.sendall(content)
         except OSError:
-            pass  # who reads sees that it has ended
+            pass  # the other end sees that it has ended
         finally:
             with contextlib.suppress(OSError):
                 self._connection.shutdown(socket.SHUT_WR)
@@ -197,7 +197,7 @@ def _available_bytes() -> int:
 
 @dataclass(frozen=True, slots=True)
 class FeedOffer:
-    """Where a newcomer can be fed, and by whom.
+    """Where a newcomer can be fed, and by which member.
 
     Attributes:
         source: the member that it wants to be fed by.
@@ -274,17 +274,17 @@ class Listener:
         )
 
     def accept(self, wait_s: float, given_up: Callable[[], bool]) -> Link | None:
-        """The connection with who knows the word; None if nobody comes in this time."""
+        """The connection with a source that knows the word; None if none comes in this time."""
         if not is_readable(self._listening, wait_s):
             return None
         connection, _ = self._listening.accept()
         word = _word(self._secret, self._nonce)
         connection.settimeout(_PATIENCE_S)
         try:
-            said = connection.recv(len(word), socket.MSG_WAITALL)
+            proof = connection.recv(len(word), socket.MSG_WAITALL)
         except OSError:
-            said = b""
-        if not secrets.compare_digest(said, word):
+            proof = b""
+        if not secrets.compare_digest(proof, word):
             connection.close()
             return None
         connection.settimeout(None)

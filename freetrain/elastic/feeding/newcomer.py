@@ -101,7 +101,7 @@ class Newcomer:
             memory.close()
 
     def _choose_source(self, view: View) -> str:
-        """One with the same shard; newcomers that come together have each another, and rank 0 has most to do."""
+        """A source with the same shard; newcomers that come together get different ones, rank 0 (the busiest) last."""
         me = self._session.member
         fed = [id_ for id_ in view.outside if view.members[id_].is_fed and view.members[id_].shard == me.shard]
         place = fed.index(me.id) if me.id in fed else 0
@@ -174,7 +174,7 @@ class Newcomer:
             self._session.directory.say_ready(self._session.member.id)
 
     def _await_loss(self, source: str) -> None:
-        """The end of a connection is seen before the end of a member."""
+        """Wait for the member's end, which is seen after that of its connection."""
         self._session.wait_for(lambda view: source not in _lasting(view), _SOURCE_SEEN_LOST_S)
 
     def _is_lost(self, source: str) -> bool:

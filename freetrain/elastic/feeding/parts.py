@@ -52,7 +52,9 @@ class StateParts:
 
     def size_bytes(self, index: int) -> int:
         """Room for one part as it is now."""
-        return sum(room_for(local(parameter)) for parameter in (self.parameters[index], *self._known_tensors(index)))
+        return sum(
+            room_for(local(parameter)) for parameter in (self.parameters[index], *self._known_tensors(index))
+        )
 
     # -- at the source
 

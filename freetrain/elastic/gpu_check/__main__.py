@@ -173,7 +173,9 @@ def status_of(outcomes: Sequence[CheckOutcome]) -> int:
 def table(outcomes: Sequence[CheckOutcome]) -> str:
     """A line for each check."""
     rows = [("check", "", "s", "")]
-    rows += [(outcome.check, str(outcome.verdict), f"{outcome.elapsed_s:.1f}", outcome.detail) for outcome in outcomes]
+    rows += [
+        (outcome.check, str(outcome.verdict), f"{outcome.elapsed_s:.1f}", outcome.detail) for outcome in outcomes
+    ]
     widths = [max(len(row[place]) for row in rows) for place in range(3)]
     lines = [
         f"{name:{widths[0]}}  {verdict:{widths[1]}}  {elapsed:>{widths[2]}}  {detail}".rstrip()

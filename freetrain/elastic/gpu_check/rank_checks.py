@@ -31,7 +31,7 @@ def two_ranks_on_one_device(device: torch.device) -> str:
         ranks.start(2)
         if ranks.await_world(2):
             return "two ranks train on one device"
-        if ranks.said("Duplicate GPU"):
+        if ranks.printed("Duplicate GPU"):
             raise NotPossibleError("NCCL refuses two ranks on one device, so that a GPU can have one worker only")
         raise AssertionError(f"two ranks on one device do not train: {ranks.last_words()}")
 
@@ -132,13 +132,13 @@ class RankProcesses:
 
     def await_world(self, size: int, patience_s: float = 120.0) -> bool:
         """Whether a world of this size trains within this time."""
-        return self._await(lambda: self._told_world() == size, patience_s)
+        return self._await(lambda: self._world_size() == size, patience_s)
 
     def require_world(self, size: int, otherwise: str) -> None:
         """Wait until a world of this size trains.
 
         Raises:
-            AssertionError: none does; it says ``otherwise``, and what the ranks said last.
+            AssertionError: none does; it says ``otherwise``, and the last line of a rank.
         """
         if not self.await_world(size):
             raise AssertionError(f"{otherwise}: {self.last_words()}")
@@ -147,20 +147,20 @@ class RankProcesses:
         """Of all changes."""
         return [float(line["pause_s"]) for line in self._progress() if line["event"] == "rescale"]
 
-    def said(self, words: str) -> bool:
-        """Whether a rank has complained in these words."""
-        return any(words in log for log in self._told())
+    def printed(self, words: str) -> bool:
+        """Whether a rank has printed these words."""
+        return any(words in log for log in self._outputs())
 
     def last_words(self) -> str:
-        """The last line that any of them said."""
-        return next((log.strip().splitlines()[-1] for log in self._told() if log.strip()), "nobody says why")
+        """The last line that any of them printed."""
+        return next((log.strip().splitlines()[-1] for log in self._outputs() if log.strip()), "nobody says why")
 
     @property
     def _trainer(self) -> Path:
         return self._root / "trainer"
 
-    def _told_world(self) -> int:
-        """RankProcesses of the world that did the last steps that were told; 0 before the first."""
+    def _world_size(self) -> int:
+        """Size of the world that did the last steps reported; 0 before the first."""
         return next((int(line["world"]) for line in reversed(self._progress())), 0)
 
     def _progress(self) -> list[dict[str, Any]]:
@@ -168,7 +168,7 @@ class RankProcesses:
         text = path.read_text() if path.exists() else ""
         return [json.loads(line) for line in text.split("\n")[:-1]]
 
-    def _told(self) -> list[str]:
+    def _outputs(self) -> list[str]:
         return [path.read_text(errors="replace") for path in sorted(self._root.glob("rank-*.log"))]
 
     def _await(self, condition: Callable[[], bool], patience_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""Who this process is to the others, and the environment in which an agent tells it."""
+"""Who this process is to the others, how they reach it, and with which of them it fits in."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FOREIGN_HINT = (
 
 
 def new_id() -> str:
-    """A name that nobody had before, and that tells the host to people."""
+    """A name that is unique for ever, and that shows people the host."""
     return f"{socket.gethostname().partition('.')[0]}-{uuid.uuid4().hex[:8]}"
 
 
@@ -54,14 +54,14 @@ def given_by_slurm() -> dict[str, int]:
 def this_address() -> str:
     """How other hosts reach this one: as the environment says, else by name, else by the address of its way out.
 
-    On many machines the own name leads to the loopback interface, where nobody else can follow.
+    On many machines the own name leads to the loopback interface, which others cannot reach.
     """
     named = os.environ.get(ADDRESS_VARIABLE) or socket.gethostname()
     return named if _interface_of(named) else _outward_address() or named
 
 
 def use_interface_of_this_address() -> None:
-    """Let gloo listen where the others look for this process, unless the user said where.
+    """Let gloo listen where the others look for this process, unless the user named an interface.
 
     NCCL finds its own way, often a faster one, but where the user named an address: it then meets there, too.
     """
@@ -150,7 +150,7 @@ def this_member(
 
 
 def is_server() -> bool:
-    """Whether this process is to add up the gradients of the others, as its agent told it."""
+    """Whether this process is to add up the gradients of the others, by its agent's word."""
     return bool(os.environ.get(SERVER_VARIABLE))
 
 
@@ -165,7 +165,7 @@ def why_foreign(member: Member, newcomer: Member) -> str | None:
 
 
 def why_foreign_to(view: View, member: Member) -> str | None:
-    """Why this member does not fit in with those that are there; None if it does."""
+    """Why this member does not fit in with the members that are there; None if it does."""
     for id_ in view.present:
         reason = _difference(view.members[id_], member)
         if reason is not None and id_ in view.ranks:
@@ -174,7 +174,7 @@ def why_foreign_to(view: View, member: Member) -> str | None:
 
 
 def _difference_of_nodes(member: Member, newcomer: Member) -> str | None:
-    """Only those who are alive object to it: a training may go on from its checkpoint with other nodes."""
+    """Only members that are alive object to it: a training may go on from its checkpoint with other nodes."""
     if newcomer.shards == member.shards:
         return None
     return (

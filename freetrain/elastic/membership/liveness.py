@@ -12,14 +12,14 @@ _WINDOW_S = 60.0
 """Over so long a time waiting is compared: steps, and the looks at them, fall here and there."""
 
 _LEAST_SHARE = 0.1
-"""Of the time, by which the others have waited more than a worker that is told to be slow."""
+"""A worker is reported as slow when the others have waited more than it by this share of the time."""
 
 
 class Liveness:
     """Watches members' signs of life.
 
     Hosts' clocks are never compared: a member is lost when its heartbeat has not *changed* for ``lost_after_s`` on
-    the observer's own clock. An observer that was stopped itself starts counting anew, or it would give up
+    the observer's own clock. An observer that was stopped itself starts counting again, or it would give up
     everybody else for lost when it wakes up.
     """
 
@@ -31,11 +31,11 @@ class Liveness:
         self._looked_s = now_s()
 
     def forget(self) -> None:
-        """Start counting anew: who cannot leave a sign of life itself must not miss those of the others."""
+        """Start counting again: a member that cannot leave a sign of life itself must not miss the others'."""
         self._seen.clear()
 
     def dead_here(self, members: Iterable[Member]) -> list[str]:
-        """Those whose process on this machine has ended; costs microseconds each."""
+        """Members whose process on this machine has ended; costs microseconds each."""
         return [
             member.id
             for member in members
@@ -43,7 +43,7 @@ class Liveness:
         ]
 
     def silent(self, members: Iterable[str]) -> list[str]:
-        """Those whose heartbeat has not changed for too long."""
+        """Members whose heartbeat has not changed for too long."""
         now_s = self._now_s()
         if now_s - self._looked_s > self._lost_after_s / 2:
             self._seen.clear()
@@ -77,7 +77,7 @@ class WorkerProgress:
 
     @classmethod
     def of(cls, beat: str) -> WorkerProgress:
-        """As a sign of life tells it, after the count of these."""
+        """As a sign of life has it, after the count of signs."""
         try:
             _, generation, started, waited_ms, computed_s = map(int, beat.split())
         except ValueError:
@@ -94,8 +94,8 @@ class Stragglers:
     """What a look came to.
 
     Attributes:
-        hung_s: for how long those have neither moved nor computed for whom others have been waiting for too long.
-        slow: by which share of the last minute the others have waited more than those did; told once a minute.
+        hung_s: workers for which others have waited too long, and since when these neither moved nor computed.
+        slow: by which share of the last minute the others have waited more than these workers; once a minute.
     """
 
     hung_s: Mapping[str, float] = field(default_factory=dict)
@@ -117,11 +117,11 @@ class StragglerDetector:
         self._first_s = 0.0
 
     def look(self, progress: Mapping[str, WorkerProgress], generation: int, now_s: float) -> Stragglers:
-        """Compare those of one world.
+        """Compare the workers of one world.
 
         Args:
             progress: of its members, each as its latest sign of life has it.
-            generation: of the world; who has not entered it yet is not compared.
+            generation: of the world; a worker that has not entered it yet is not compared.
             now_s: on the observer's own clock.
         """
         here = {id_: worker for id_, worker in progress.items() if worker.generation == generation}

@@ -105,8 +105,8 @@ class Session:
         self._breaks = BrokenWorlds()
         self._say_waiting_s = _SAY_WAITING_AFTER_S
         self._leaving_since_s = 0.0
-        may_join = partial(why_foreign, self.member)
-        self._watcher = Watcher(directory, self.member, timeouts, self._stores.open, may_join)
+        fits = partial(why_foreign, self.member)
+        self._watcher = Watcher(directory, self.member, timeouts, self._stores.open, fits)
 
     @property
     def view(self) -> View:
@@ -127,7 +127,7 @@ class Session:
         self._watcher.note_wait(wait_s)
 
     def join(self) -> None:
-        """Say that this worker is ready, and begin to watch."""
+        """Record that this worker is ready, and begin to watch."""
         reason = why_foreign_to(self.directory.view(), self.member)
         if reason is not None:
             raise ForeignTrainerError(
@@ -148,7 +148,7 @@ class Session:
         Args:
             broke_with: why the present world does not hold; None if it changes as planned.
             step: the last completed step.
-            on_generation: told of the one to form, before others are waited for.
+            on_generation: called with the one to form, before this worker waits for others.
 
         Raises:
             Departed: there is none; the worker's part has ended.
@@ -219,7 +219,7 @@ class Session:
             )
 
     def _behind(self, world: World) -> str:
-        """Who has not come to this worker's place, in words."""
+        """The ranks that have not come to this worker's place, in words."""
         members = world.generation.members
         progress = {id_: WorkerProgress.of(self.directory.last_beat(id_)) for id_ in members}
         missing = [id_ for id_ in members if progress[id_].started < world.started and id_ != self.member.id]
@@ -258,7 +258,7 @@ class Session:
         return bool((set(world.generation.members) - set(view.gone)) & set(view.ranks) - view.leaving)
 
     def wait_for_leavers(self) -> None:
-        """Wait until nobody is left who may still be writing the last checkpoint."""
+        """Wait until no member is left that may still be writing the last checkpoint."""
         self._watcher.wait_for(
             lambda view: not (view.leaving & view.members.keys()) - view.gone.keys() - {self.member.id}, 3600.0
         )
@@ -294,7 +294,7 @@ class Session:
         return view.generation
 
     def _depart_if_complete(self) -> None:
-        """A newcomer has nothing to do where all is done, and those who did it do not wait for it."""
+        """A newcomer has nothing to do where all is done, and the workers that did it do not wait for it."""
         if self.member.is_server and self.directory.finished_path.exists():
             raise Departed("the training is complete")
         if not self._was_in_a_world and self.directory.finished_path.exists():
@@ -316,7 +316,7 @@ class Session:
 
 
 class BrokenWorlds:
-    """Counts the worlds in a row that broke although nobody was missing, and in which no step was completed.
+    """Counts the worlds in a row that broke although no member was missing, and in which no step was completed.
 
     A lost rank explains a broken world once. What breaks one world after the other with all members alive is a
     defect of the network, the script or this software, and forming more worlds would hide it for ever.
@@ -355,7 +355,7 @@ class BrokenWorlds:
 
 
 class Stores:
-    """Those that this process has opened, whose generations may still meet there.
+    """Stores that this process has opened, whose generations may still meet there.
 
     Args:
         address: by which the others reach this process.
@@ -383,18 +383,18 @@ class Stores:
         )
 
     def ports(self) -> list[int]:
-        """Of those that are open."""
+        """Ports of the open ones."""
         return [store.port for store in list(self._stores.values())]
 
     def drop(self, before: int) -> None:
-        """Close those of earlier generations than this one."""
+        """Close those of generations before this one."""
         for number in list(self._stores):  # a copy, since the watcher's thread opens stores meanwhile
             if number < before:
                 self._stores.pop(number).close()
 
 
 def leave_signals_to_agent() -> None:
-    """Go on when told to leave, in a process that an agent watches: it says when, at the next step boundary.
+    """Ignore signals that ask to leave, in a process that an agent watches: the agent says when to leave.
 
     Some Slurms signal every process of a step (proctrack/linuxproc), others the one that srun started alone
     (proctrack/cgroup). What the script does itself on a signal stays as it is.

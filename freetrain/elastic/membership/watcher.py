@@ -21,13 +21,13 @@ _LOOK_SHARE = 20
 watcher looks less often instead of loading the server."""
 
 _HURRY_S = 2.0
-"""For so long it looks often all the same, once the training stands until the next world is known."""
+"""For so long it looks often all the same while the training stands until the next world is known."""
 
 _SETTLE_S = 0.03
 """Losses often come in twos; one change of the world for both costs half."""
 
 _GATHER_S = 0.5
-"""Newcomers that start together boot at slightly different speeds. Nobody's training waits for them meanwhile."""
+"""Newcomers that start together boot at slightly different speeds. No training waits for them meanwhile."""
 
 _SUPERSEDED_S = 1.5
 """A world still forming when a newer generation appears gets this long: all may yet come, or some have moved on,
@@ -62,7 +62,7 @@ class Watcher:
         member: this process.
         timeouts: how patient to be.
         open_store: opens the store of a proposed generation in this process and returns its port.
-        may_join: why a newcomer does not fit in with the others, or None.
+        why_foreign: why a newcomer does not fit in with the others, or None.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class Watcher:
         member: Member,
         timeouts: Timeouts,
         open_store: Callable[[Proposal], Generation],
-        may_join: Callable[[Member], str | None],
+        why_foreign: Callable[[Member], str | None],
     ) -> None:
         self._directory = directory
         self._member = member
         self._timeouts = timeouts
         self._open_store = open_store
-        self._may_join = may_join
+        self._why_foreign = why_foreign
         self._liveness = Liveness(directory.last_beat, timeouts.lost_after_s, time.monotonic)
         self._waiting = StragglerDetector(timeouts.hung_after_s)
         self._stop = threading.Event()
@@ -144,7 +144,7 @@ class Watcher:
             self._wake.clear()
 
     def _complain(self, what: str) -> None:
-        """Once in a while, for a directory that is full stays so."""
+        """Warn once in a while, since a directory that is full stays so."""
         now_s = time.monotonic()
         if now_s - self._complained_s > _COMPLAIN_AGAIN_S:
             self._complained_s = now_s
@@ -156,7 +156,7 @@ class Watcher:
         return min(max(self._timeouts.poll_s, share * look_s), self._timeouts.beat_s)
 
     def _look(self, *, silence_too: bool) -> None:
-        """First what can always be done: what has to be written may fail, and is tried again at the next look."""
+        """Read first, then write: what has to be written may fail, and is tried again at the next look."""
         view = self._directory.view()
         if view != self.view:
             with self._changed:
@@ -199,7 +199,7 @@ class Watcher:
 
     def _refuse_misfits(self, view: View) -> None:
         for id_ in (*view.outside, *view.servers):
-            reason = self._may_join(view.members[id_]) if self._member.id in view.ranks else None
+            reason = self._why_foreign(view.members[id_]) if self._member.id in view.ranks else None
             if reason is not None:
                 self._directory.refuse(id_, reason)
 
@@ -220,7 +220,7 @@ class Watcher:
         )
 
     def _report_missing(self, view: View) -> None:
-        """The first of those who wait for more says so, after a moment and then once in a while."""
+        """The first of the waiting members reports it, after a moment and then once in a while."""
         least = self._timeouts.min_members
         missing = members_missing(view, least)
         if not missing or view.waiting[0] != self._member.id:
@@ -257,7 +257,7 @@ class Watcher:
 
     def _patience_s(self, guard: Guard, view: View) -> float | None:
         """How long the main thread may try to get out by itself; None: this world is as it should be."""
-        # Also where a newer generation has come already, which whoever is still in this world would keep waiting.
+        # Also where a newer generation has come already: members still in this world would keep it waiting.
         broken = guard.generation.number in view.broken_numbers
         if broken or any(id_ in view.gone for id_ in guard.generation.everyone):
             return self._timeouts.cut_after_s

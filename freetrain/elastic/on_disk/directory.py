@@ -25,7 +25,7 @@ class TrainerDirectory:
 
     Every fact is a file of its own, written once and never changed (heartbeats apart), so readers need no lock and
     a stale view shows an earlier truth, never a wrong one. Where servers are to run is replaced as a whole. A
-    generation is fenced by its number: the file of generation n can be created only once, whoever tries.
+    generation is fenced by its number: the file of generation n can be created only once.
     """
 
     def __init__(self, root: Path) -> None:
@@ -44,7 +44,7 @@ class TrainerDirectory:
 
     @classmethod
     def open(cls, root: Path) -> TrainerDirectory:
-        """The directory, made if need be; raises a sentence if it cannot be used."""
+        """The directory, made if need be; raises DirectoryError if it cannot be used."""
         self = cls(root.absolute())
         make_folder(self.root, _ROOT_MODE)
         for name in ("checkpoints", "members", "generations", "beats", "requests", "agents"):
@@ -77,15 +77,15 @@ class TrainerDirectory:
     # -- members
 
     def join(self, member: Member) -> None:
-        """Say that this member is ready."""
+        """Record that this member is ready to join."""
         write_json(self._members / f"{member.id}.json", to_document(self.secret.sign(member)))
 
     def leave(self, member: str) -> None:
-        """Say that this member wants to leave at the next step boundary."""
+        """Record that this member wants to leave at the next step boundary."""
         create_json(self._members / f"{member}.leaving", {"reason": "asked to leave"})
 
     def mark_gone(self, member: str, reason: str) -> bool:
-        """Say that this member left or was lost; there is no way back. True for who said it first."""
+        """Record that this member left or was lost, for good; True for the process that recorded it first."""
         return create_json(self._members / f"{member}.gone", {"reason": reason})
 
     def refuse(self, member: str, reason: str) -> None:
@@ -93,15 +93,15 @@ class TrainerDirectory:
         create_json(self._members / f"{member}.refused", {"reason": reason})
 
     def offer_feed(self, member: str, attempt: int, document: dict[str, Any]) -> None:
-        """Say where and by whom this newcomer can be fed, now that it has been tried so often before."""
+        """Publish where this newcomer can be fed, and by which member, after so many attempts before."""
         create_json(self._members / f"{member}.{attempt}.feed", document)
 
     def feed_offer(self, member: str, attempt: int) -> dict[str, Any] | None:
-        """What the newcomer said."""
+        """The newcomer's offer of this attempt."""
         return read_json(self._members / f"{member}.{attempt}.feed")
 
     def say_ready(self, member: str) -> None:
-        """Say that this newcomer waits for nothing but a world."""
+        """Record that this newcomer waits for nothing but a world."""
         create_json(self._members / f"{member}.ready", {})
 
     def is_gone(self, member: str) -> str | None:
@@ -112,11 +112,11 @@ class TrainerDirectory:
     # -- replicas
 
     def bind(self, replica: str) -> None:
-        """Say that the workers of this replica live and die together."""
+        """Record that the workers of this replica live and die together."""
         create_json(self._members / f"{replica}.bound", {})
 
     def is_bound(self, replica: str) -> bool:
-        """Whether one of them has said so."""
+        """Whether one of them has recorded that."""
         return (self._members / f"{replica}.bound").exists()
 
     def forget_replica(self, replica: str) -> None:
@@ -125,11 +125,11 @@ class TrainerDirectory:
             _remove(self._members / f"{replica}.{suffix}")
 
     def call_replica(self, replica: str, document: dict[str, Any]) -> None:
-        """Say where the workers of this replica meet."""
+        """Publish where the workers of this replica meet."""
         create_json(self._members / f"{replica}.meeting", document)
 
     def meeting_of(self, replica: str) -> dict[str, Any] | None:
-        """Where they meet; None if nobody has said so yet."""
+        """Where they meet; None if that is not published yet."""
         return read_json(self._members / f"{replica}.meeting")
 
     # -- generations
@@ -143,15 +143,15 @@ class TrainerDirectory:
         return created
 
     def report_broken(self, number: int, reason: str) -> None:
-        """Say that this generation's world does not work (any more)."""
+        """Record that this generation's world does not work (any more)."""
         create_json(self._generations / f"{number:08d}.broken", {"reason": reason})
 
     def view(self) -> View:
-        """All of it at one look."""
+        """What the directory shows now."""
         return self._views.look(self.secret)
 
     def _prune(self, oldest_kept: int) -> None:
-        """Drop what nobody asks for any more, so that a look stays cheap over months."""
+        """Remove what nobody asks for any more, so that a look stays cheap over months."""
         outdated = [name for name in names_in(self._generations) if name < f"{max(oldest_kept, 0):08d}"]
         for name in outdated:
             _remove(self._generations / name)
@@ -161,7 +161,7 @@ class TrainerDirectory:
     def _forget_members(self) -> None:
         view = self.view()
         left = set(with_suffix(names_in(self._members), ".gone"))
-        # Who is gone with another one has to know by that one that it is.
+        # A member that is gone with another one of its replica learns that from the other's record.
         needed = {member.replica for id_, member in view.members.items() if id_ not in left} - {""}
         outdated = set(view.members) & left - set(view.everyone)
         for id_ in (id_ for id_ in outdated if view.members[id_].replica not in needed):
@@ -195,11 +195,11 @@ class TrainerDirectory:
     # -- servers
 
     def place_servers(self, nodes: Sequence[str]) -> None:
-        """Say on which nodes servers are to run from now on."""
+        """Publish on which nodes servers are to run from now on."""
         write_json(self._servers_path, {"nodes": list(nodes)})
 
     def server_nodes(self) -> frozenset[str]:
-        """On which nodes they are to run; none: nobody has said anything, or that there are to be none."""
+        """The nodes on which servers are to run; none before they are published."""
         nodes = (read_json(self._servers_path) or {}).get("nodes")
         return frozenset(map(str, nodes)) if isinstance(nodes, list) else frozenset()
 
@@ -225,11 +225,11 @@ class TrainerDirectory:
         return True
 
     def write_agent(self, agent: str, document: dict[str, object]) -> None:
-        """Say what an agent is doing, or why it ended."""
+        """Record what an agent is doing, or why it ended."""
         write_json(self._agents / f"{agent}.json", dict(document))
 
     def agents(self) -> dict[str, dict[str, object]]:
-        """What the agents said."""
+        """The agents' records, by agent."""
         documents = {name.removesuffix(".json"): read_json(self._agents / name) for name in names_in(self._agents)}
         return {name: document for name, document in documents.items() if document is not None}
 
@@ -249,7 +249,7 @@ class ViewReader:
     """Remembers what it has read of members and of the latest generation.
 
     Args:
-        members: the folder of what is said of members.
+        members: the folder with the files about members.
         generations: the folder of generations.
         refuse: turns a member away, with a sentence.
     """
@@ -274,7 +274,7 @@ class ViewReader:
             self._latest = self._read_generation(latest, secret) or self._latest
         names = names_in(self._members)
         for name in names:
-            self._learn(name, secret)
+            self._read_member(name, secret)
         generation = self._latest
         members = {id_: self._known[id_] for id_ in with_suffix(names, ".json") if id_ in self._known}
         left = {id_: self._reasons[f"{id_}.gone"] for id_ in with_suffix(names, ".gone")}
@@ -290,7 +290,7 @@ class ViewReader:
             broken_numbers=frozenset(int(name) for name in with_suffix(numbers, ".broken") if name.isdecimal()),
         )
 
-    def _learn(self, name: str, secret: Secret) -> None:
+    def _read_member(self, name: str, secret: Secret) -> None:
         id_, _, kind = name.rpartition(".")
         if kind in ("gone", "refused") and name not in self._reasons:
             self._reasons[name] = reason_in(self._members / name)
@@ -314,12 +314,12 @@ def generation_name(number: int) -> str:
 
 
 def reason_in(path: Path) -> str:
-    """Why somebody is gone, or was turned away, as this file says."""
+    """Why a member is gone or refused, as this file says."""
     return str((read_json(path) or {}).get("reason", ""))
 
 
 def with_suffix(names: Iterable[str], suffix: str) -> list[str]:
-    """Those that end so, without it."""
+    """The names with this suffix, without it."""
     return [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
 
 

@@ -31,7 +31,7 @@ class Member:
     """One worker that is, was or wants to be part of the training.
 
     Attributes:
-        id: unique for ever; a worker that comes back comes back under another.
+        id: unique for ever; a worker that comes back has another one.
         agent: the agent that started it.
         host: identity of the machine (and of its network and process name spaces).
         address: how other hosts reach it.
@@ -42,12 +42,12 @@ class Member:
         joined_s: when it was ready to join.
         slots: processes it stands for (more than one only where whole agents are members).
         is_fed: whether it gets the state before it joins a world, where there is one.
-        switches: those above its node, the highest first, and the node: "top.leaf2.n007"; empty: nobody knows.
+        switches: those above its node, the highest first, and the node: "top.leaf2.n007"; empty: not known.
         replica: what it shares with the members that hold one copy of the model with it; empty if it is alone.
         shard: its place among these, from 0.
         shards: how many they are.
         is_server: whether it adds up the gradients of the others and trains nothing itself.
-        ends_s: when its node is expected to be taken back, epoch seconds; 0: nobody knows.
+        ends_s: when its node is expected to be taken back, epoch seconds; 0: not known.
         proof: signature with the trainer's secret.
     """
 
@@ -72,7 +72,7 @@ class Member:
 
     @property
     def node(self) -> str:
-        """Slurm's name of its node; empty: nobody knows."""
+        """Slurm's name of its node; empty: not known."""
         return self.switches.rpartition(".")[2]
 
 
@@ -86,9 +86,9 @@ class Generation:
         host: machine of the store.
         address: how other machines reach it.
         port: its port there.
-        nonce: makes the store's keys unguessable for who cannot read this file.
+        nonce: makes the store's word unguessable without this file.
         cause: why it came to be.
-        servers: ids of those who add up the gradients; where there are none, the workers do it themselves.
+        servers: ids of the processes that add up the gradients; without any, the workers do it themselves.
         proof: signature with the trainer's secret.
     """
 

@@ -47,12 +47,12 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "save_s": _PART_S,
     "start_s": _PART_S,
 }
-"""The least and the most that is believed of each number."""
+"""The bounds within which each number is believed."""
 
 _CAUSE = re.compile(r"[a-z][a-z ]{0,39}")
 Line = TypeVar("Line", bound="Rate | Rescale")
 MOST_LINES = 2_000
-"""How many lines of a part are read at once."""
+"""Lines of a part that are read at once."""
 
 
 @dataclass(slots=True)
@@ -216,7 +216,7 @@ def parse_line(text: bytes, most_nodes: int = MOST_NODES) -> Rate | Rescale | Wr
 
     Args:
         text: without the newline; any bytes.
-        most_nodes: no training can have had more.
+        most_nodes: no training can have had more nodes.
     """
     try:
         document = _document(text)
@@ -297,13 +297,13 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class ProgressLog:
-    """What some part of the file said.
+    """The lines of some part of the file.
 
     Attributes:
         rates: in order of time.
         rescales: in order of time.
         offset_bytes: where to read on.
-        rejected: how many lines were not believed.
+        rejected: number of lines that were not believed.
         first_rejected: the first of them.
     """
 

@@ -1,4 +1,4 @@
-"""What a fragment runs on its node: starts the workers, watches them, takes them out of the training in time."""
+"""The agent on a node: it starts the workers, watches them, and takes them out of the training in time."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Agent:
             if status is not None:
                 self._note_end(worker, status)
             else:
-                self._hurry(worker)
+                self._kill_if_overdue(worker)
         if self._broken and self._is_bound():
             self._kill_rest_of_replica()
         self._report_ended()
@@ -186,9 +186,9 @@ class Agent:
         log.warning("worker %s failed: %s", worker.name, why)
 
     def _report_ended(self) -> None:
-        """Tell the others at once, whose collectives need not wait for a heartbeat; then replace who failed.
+        """Record ended workers at once, so that no collective waits for their heartbeats; then replace them.
 
-        In a full directory that has to wait: nobody could join there, and those who are alive may train on.
+        In a full directory that has to wait: no worker could join there, and the others may train on.
         """
         while self._unreported:
             worker, status = self._unreported[0]
@@ -215,7 +215,7 @@ class Agent:
         self._missing = []
 
     def _may_be_replaced(self, worker: Worker, status: int) -> bool:
-        """Whether another one in its place would fare better: it had joined, had room, and was like the others."""
+        """Whether another one in its place could do better: it had joined, had room, and was like the others."""
         return (
             not worker.is_server
             and status not in (0, ExitCode.STATE_IO, ODD_STATUS)
@@ -225,7 +225,7 @@ class Agent:
         )
 
     def _complain(self, error: DirectoryError) -> None:
-        """Once, however often it is tried again."""
+        """Warn once, however often it is tried again."""
         if error.what != self._complaint:
             self._complaint = error.what
             log.warning("%s %s", error.what, error.hint)
@@ -233,13 +233,13 @@ class Agent:
     def _was_member(self, worker: Worker) -> bool:
         """Whether it got as far as joining: a script that fails before would fail again.
 
-        Who has said goodbye, or was given up by the others, had joined; its record may be dropped by now.
+        A worker that left, or was given up by the others, had joined; its record may be removed by now.
         """
         directory = self._directory
         return worker.name in directory.view().members or directory.is_gone(worker.name) is not None
 
-    def _hurry(self, worker: Worker) -> None:
-        """Kill who was given up by the others and does not notice, or does not get to a step boundary in time."""
+    def _kill_if_overdue(self, worker: Worker) -> None:
+        """Kill a worker that the others gave up, or that does not get to a step boundary in time."""
         now_s = time.monotonic()
         if worker.gone_since_s is None and self._directory.is_gone(worker.name) is not None:
             worker.gone_since_s = now_s
@@ -256,7 +256,7 @@ class Agent:
             worker.kill()
 
     def _is_lost(self, worker: Worker) -> bool:
-        """Whether others gave it up; who said goodbye itself may take its time over what follows the loop."""
+        """Whether others gave it up; a worker that left by itself may take its time over what follows the loop."""
         return (self._directory.is_gone(worker.name) or "").startswith("no sign of")
 
     def _ask_to_leave(self, worker: Worker) -> None:
@@ -281,12 +281,12 @@ class Agent:
                         worker.kill()
 
     def _has_members(self) -> bool:
-        """Whether anybody has joined the trainer."""
+        """Whether any member has joined the trainer."""
         view = self._directory.view()
         return bool(view.members or view.gone)
 
     def _has_lost_steps(self) -> bool:
-        """Whether workers were killed whose steps nobody has in memory, or in a checkpoint since then."""
+        """Whether workers were killed whose steps are in no memory, and in no checkpoint since then."""
         if not self._killed or self._directory.view().current:
             return False
         written_s = [path.stat().st_mtime for path in self._directory.checkpoints.glob("step-*")]

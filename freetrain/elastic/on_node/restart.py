@@ -1,4 +1,4 @@
-"""Restart mode: unmodified torchrun-style scripts, started anew from their own checkpoint at every rescale."""
+"""Restart mode: unmodified torchrun-style scripts, restarted from their own checkpoint at every rescale."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class RestartAgent:
         return self._generation is None or view.number > self._generation.number
 
     def _look_at_workers(self, view: View) -> AgentEnd | None:
-        """All ended well: complete. One failed: wait whether another node is to blame, else start all anew."""
+        """All ended well: complete. A worker failed: wait whether another node is to blame, else restart all."""
         self._progress.look()
         statuses = [worker.poll() for worker in self._workers]
         if self._workers and all(status == 0 for status in statuses):

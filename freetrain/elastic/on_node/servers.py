@@ -25,18 +25,18 @@ MOVES_BEFORE_S = 120.0
 _ASK_EVERY_S = 15.0
 _SOON_EVERY_S = 3.0
 _SOON_FOR_S = 30.0
-"""After the nodes have changed the daemon's next look decides anew where servers are to run."""
+"""After the nodes have changed the daemon's next look decides again where servers are to run."""
 
 _PATIENCE_S = 30.0
 _TAG = "freetrain:"
 """How the comment begins. An empty answer is none: Slurm does not show the job to everybody, or not any more."""
 
-_TOLD = re.compile(rf"{_TAG}.* \| servers on ([A-Za-z0-9._,-]+)")
+_COMMENT = re.compile(rf"{_TAG}.* \| servers on ([A-Za-z0-9._,-]+)")
 """The comment of the trainer's job, as freetrain/slurm/tags.py writes it."""
 
 
 class ServerDuty:
-    """What all agents of a trainer agree on by what they see.
+    """This node's share of what all agents of a trainer agree on, by what they see.
 
     Args:
         directory: the trainer's.
@@ -65,7 +65,7 @@ class ServerDuty:
         return Hosting.END if is_alone else self._hosting(self._directory.view())
 
     def close(self) -> None:
-        """Ask nobody any more."""
+        """Ask no more."""
         if self._told is not None:
             self._told.close()
 
@@ -85,7 +85,7 @@ class Hosting(Enum):
 
 
 class _Claim(NamedTuple):
-    """Why a server ought to run on a node rather than on others: the least comes first."""
+    """A node's claim to a server; the least comes first."""
 
     ends_soon: bool
     has_none: bool
@@ -103,7 +103,7 @@ def hosting(view: View, agent: str, servers: int, now_s: float, nodes: Collectio
 
     Args:
         view: the trainer's directory.
-        agent: who asks.
+        agent: the one that asks.
         servers: how many there should be at most.
         now_s: epoch seconds.
         nodes: those that freetrain named; None: the agents choose.
@@ -119,7 +119,7 @@ def hosting(view: View, agent: str, servers: int, now_s: float, nodes: Collectio
 
 
 def _hosts(view: View, servers: int, now_s: float, nodes: Collection[str] | None) -> Sequence[str]:
-    """The agents that ought to run one each, of those whose workers are there and stay."""
+    """The agents that are to run a server each, of those whose workers are there and stay."""
     out = {*view.leaving, *view.refused}
     stay = [view.members[id_] for id_ in view.present if id_ not in out and view.members[id_].agent]
     with_one = {member.agent for member in stay if member.is_server}
@@ -137,15 +137,15 @@ def _claim(member: Member, has_one: bool, now_s: float) -> _Claim:
 
 
 class ServerNodes:
-    """What freetrain has said, as far as this agent knows.
+    """The nodes that freetrain has named for servers, as far as this agent knows.
 
     The agent of the first worker asks: every quarter of a minute, and every three seconds for a while when the
-    trainer's nodes have changed. What it hears stands in the trainer's directory, where the others read it. So
+    trainer's nodes have changed. The answer stands in the trainer's directory, where the others read it. So
     Slurm is asked once for each training.
 
     Args:
         directory: the trainer's.
-        agent: who asks.
+        agent: the one that asks.
         clock_s: seconds that only go forward.
     """
 
@@ -162,7 +162,7 @@ class ServerNodes:
         self._asking: subprocess.Popen[str] | None = None
 
     def look(self, view: View) -> frozenset[str]:
-        """The nodes on which servers are to run now; it waits for nobody."""
+        """The nodes on which servers are to run now; returns at once."""
         first = next(iter(view.current or view.present), "")
         if first and view.members[first].agent == self._agent:
             self._ask(frozenset(view.members[id_].agent for id_ in view.present))
@@ -180,24 +180,24 @@ class ServerNodes:
             self._agents, self._changed_s, self._asked_s = agents, now_s, float("-inf")
         every_s = _SOON_EVERY_S if now_s - self._changed_s < _SOON_FOR_S else _ASK_EVERY_S
         if self._asking is not None:
-            self._hear(now_s)
+            self._read_answer(now_s)
         elif self._may_ask and now_s - self._asked_s >= every_s:
             self._asked_s = self._started_s = now_s
             self._asking = _start_asking()
             self._may_ask = self._asking is not None
 
-    def _hear(self, now_s: float) -> None:
+    def _read_answer(self, now_s: float) -> None:
         assert self._asking is not None
         if self._asking.poll() is None:
             if now_s - self._started_s > _PATIENCE_S:
                 self._asking.kill()
             return
-        said, _ = self._asking.communicate()
+        comment, _ = self._asking.communicate()
         status, self._asking = self._asking.returncode, None
-        if status == 0 and said.startswith(_TAG):
-            self._tell(servers_in(said))
+        if status == 0 and comment.startswith(_TAG):
+            self._publish(servers_in(comment))
 
-    def _tell(self, nodes: Sequence[str]) -> None:
+    def _publish(self, nodes: Sequence[str]) -> None:
         if frozenset(nodes) == self._directory.server_nodes():
             return
         try:
@@ -209,7 +209,7 @@ class ServerNodes:
 
 def servers_in(comment: str) -> tuple[str, ...]:
     """The nodes that the comment of a trainer's job names for servers."""
-    found = _TOLD.fullmatch(comment.strip())
+    found = _COMMENT.fullmatch(comment.strip())
     return tuple(filter(None, found[1].split(","))) if found else ()
 
 

@@ -127,7 +127,7 @@ class Worker:
         return self._process.pid
 
     def poll(self) -> int | None:
-        """Its exit status, negative for a signal; None while it runs. Who ended takes its children along.
+        """Its exit status, negative for a signal; None while it runs. Its children end with it.
 
         Forked children (of a data loader) would keep its connections open, and hide its end from the others.
         """

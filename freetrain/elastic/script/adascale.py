@@ -86,7 +86,7 @@ class AdaScale:
         if noise is not None and math.isfinite(noise.squared + noise.variance):
             self._average.add(noise, scale)
         known = self._average.noise
-        # Until several ranks have said something about the noise, a larger batch is taken for worth no more.
+        # Until several ranks have shown the noise, a larger batch is taken for worth no more.
         self.gain = min(scale, 1.0) if known is None else gain(known, scale)
         self._factor = math.sqrt(self.gain) if self._is_adam else self.gain
 
@@ -156,7 +156,7 @@ def noise_in(local: float, total: float, ranks: int, scale: float) -> Noise | No
 
 
 def gain(noise: Noise, scale: float) -> float:
-    """So many steps of the tuned size is one of ``scale`` times as many samples worth: (σ² + μ²)/(σ²/S + μ²).
+    """So many steps of the tuned size a step of ``scale`` times as many samples is worth: (σ² + μ²)/(σ²/S + μ²).
 
     Between 1 (the gradient has no noise that a larger batch could average away) and S.
     """

@@ -44,9 +44,9 @@ class Gradients:
     gradient here that had none in the update before, or the reverse; only then do the ranks compare which.
 
     Args:
-        ask: begins to tell the ranks of the update: its kind, what has to be the same, this rank's part of the
-            loss.
-        agree: hears what they said; raises LostRankError, or OddOneOutError.
+        ask: begins to announce the update to the ranks: its kind, what has to be the same, this rank's part of
+            the loss.
+        agree: takes in their answers; raises LostRankError, or OddOneOutError.
         buffers: of the model, which all ranks have as rank 0 has them after each update; empty: each has its own.
         adds_up_shards: whether the gradients of sharded parameters are weighted when the node adds them up.
         measure: a number from parameters and this rank's own gradients, before these are summed.
@@ -85,7 +85,7 @@ class Gradients:
         self._broke_with: LostRankError | None = None
 
     def forget_world(self) -> None:
-        """The ranks are others now, of whom nothing is known."""
+        """The ranks are others now, and nothing is known of them."""
         self._trusted = -1
         self._is_open = False
         for pack in self._packs:
@@ -102,7 +102,7 @@ class Gradients:
         during_backward: bool = False,
         aside: Mapping[torch.Tensor, torch.Tensor] | None = None,
     ) -> None:
-        """Tell the ranks that the gradients of these parameters are to be summed.
+        """Announce to the ranks that the gradients of these parameters are to be summed.
 
         Args:
             parameters: those of one optimizer that want a gradient.
@@ -223,8 +223,7 @@ class Gradients:
         return parameter.grad
 
     def _sum_shards(self) -> None:
-        gradients = [local(each.grad) for each in self._shards]
-        add_up_tensors(gradients, self._world.peers)
+        add_up_tensors([local(shard.grad) for shard in self._shards], self._world.peers)
 
     def _compare_presence(self) -> None:
         """Which parameters have a gradient on some rank."""

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
-from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
 from freetrain.elastic.worlds.device import device
 
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """The world has changed its size; told before its first step.
+    """The world has changed its size, before its first step.
 
     Attributes:
         old_world: ranks before; 0 at the start.
@@ -51,43 +50,6 @@ class StepResult:
     loss: float
     world: int
     rank: int
-
-
-class Hooks:
-    """What the script wants to be told.
-
-    Args:
-        batch: samples per step.
-        on_resize: called in every new world before its first step.
-        on_step: called after every completed step.
-    """
-
-    def __init__(
-        self,
-        batch: FixedBatch | ScaledBatch,
-        on_resize: Callable[[Resize], object] | None,
-        on_step: Callable[[StepResult], object] | None,
-    ) -> None:
-        self._batch = batch
-        self._on_resize = on_resize
-        self._on_step = on_step
-        self._world = 0
-
-    def resized(self, world: int) -> None:
-        """A world of this size begins."""
-        old, self._world = self._world, world
-        if self._on_resize is not None:
-            before = self._batch.per_step(old) if old else 0
-            self._on_resize(Resize(old, world, before, self._batch.per_step(world)))
-
-    def samples_per_step(self, world: int) -> int:
-        """Over all ranks of a world of this size."""
-        return self._batch.per_step(world)
-
-    def completed(self, result: StepResult) -> None:
-        """A step is complete."""
-        if self._on_step is not None:
-            self._on_step(result)
 
 
 def scale_learning_rate(optimizer: torch.optim.Optimizer, at_batch: int) -> Callable[[Resize], None]:

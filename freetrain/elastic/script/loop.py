@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -12,17 +11,16 @@ from typing import Any, Self, cast
 import torch
 
 from freetrain.elastic.data.batching import Draw, FixedBatch, ScaledBatch, StepBatches
-from freetrain.elastic.data.drawing import BatchStream, Drawing
 from freetrain.elastic.data.orders import BatchOrder
 from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.data.streams import OwnBatches, Streaming, is_stream, makes_own_batches
+from freetrain.elastic.data.streams import Streaming
 from freetrain.elastic.errors import LostRankError, as_exit, plain_errors
 from freetrain.elastic.script.adascale import AdaScale
-from freetrain.elastic.script.hooks import Hooks, Resize, StepResult
+from freetrain.elastic.script.hooks import Resize, StepResult
 from freetrain.elastic.script.local_steps import LocalSteps, Rounds
 from freetrain.elastic.script.sharding import check_sharding
 from freetrain.elastic.script.steps import Batches, Steps
-from freetrain.elastic.script.updates import Taken, Updates, parameters_of
+from freetrain.elastic.script.updates import Updates, parameters_of
 from freetrain.elastic.training.agreement import StepVerdict
 from freetrain.elastic.training.records import RecordOptions
 from freetrain.elastic.training.state import Optimizers, Stateful, TrainingState
@@ -35,30 +33,133 @@ from freetrain.elastic.worlds.world import World
 from freetrain.errors import FreetrainError, InputError
 
 log = logging.getLogger(__name__)
-_DATA = "freetrain.data"
-"""The name under which the place in data that can only be read in order is carried along."""
-
-_OUTER = "freetrain.outer"
-"""That of the optimizer that steps when ranks meet after steps of their own."""
-
-_SCALING = "freetrain.scaling"
-"""That of what learning rates follow."""
 
 
-class InTraining(ABC):
-    """A script's view of the training.
+class Loop:
+    """An elastic training; use it as a context, with loops over :meth:`epochs` and :attr:`batches`.
+
+    The script computes losses, calls ``loss.backward()`` and steps its optimizers, each of which adds up its
+    gradients over the ranks first. A step ends where the script takes the first batch after an optimizer's step.
+
+    Args:
+        model: on its device already, or several of them.
+        optimizer: of their parameters, or several of them.
+        data: a DataLoader, or several, whose batches then come together; a data set with length and items or one
+            that can only be iterated over; or the number of samples (batches are then tensors of ids).
+        batch: samples per batch, over all ranks; the DataLoader's ``batch_size`` if it is not given.
+        epochs: passes over the data.
+        seed: of the order of the samples.
+        shuffle: False keeps the data set's order; a DataLoader says this itself.
+        drop_last: leave out the last batch of an epoch if it is not a whole one; a DataLoader says this itself.
+        also: more to carry along by name: anything with ``state_dict`` and ``load_state_dict``.
+        local: let each rank make several steps by itself before the ranks meet: :class:`LocalSteps`; a step of the
+            training is then a round of these.
+        scaling: lets learning rates follow steps that grow with the world: :class:`AdaScale`.
+        overlap: sum gradients during the backward pass: each is followed by a step of the optimizer, the only one.
+        share_buffers: give all ranks rank 0's buffers (running means and the like) in each step.
+        on_resize: called in every new world before its first step.
+        on_step: called after every completed step.
+        checkpoint_every_s: seconds between two checkpoints.
+        keep_checkpoints: how many of the newest to keep.
+        background_checkpoints: rank 0 writes a copy of the state while the training goes on; False: all wait, and
+            no memory is needed for a copy.
+        progress_every_s: seconds between two lines of progress.
+        trainer: the trainer's directory; the agent's by default, a temporary one without agent.
 
     Attributes:
+        model: as given.
+        batches: to iterate over, within an epoch.
         state: of the training.
         log: whose lines begin with the rank.
     """
 
-    state: TrainingState
-    log: RankLog
-    _training: ElasticTraining
-    _steps: Steps
-    _updates: Updates
-    _catches_up: bool
+    _name = "run.epochs()"
+    """What the script's loop is over."""
+
+    @plain_errors()
+    def __init__(
+        self,
+        model: torch.nn.Module | Sequence[torch.nn.Module],
+        optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
+        data: Any,
+        batch: FixedBatch | ScaledBatch | None = None,
+        *,
+        epochs: int = 1,
+        seed: int = 0,
+        shuffle: bool = True,
+        drop_last: bool = False,
+        also: Mapping[str, Stateful] | None = None,
+        local: LocalSteps | None = None,
+        scaling: AdaScale | None = None,
+        overlap: bool = False,
+        share_buffers: bool = True,
+        on_resize: Callable[[Resize], object] | None = None,
+        on_step: Callable[[StepResult], object] | None = None,
+        checkpoint_every_s: float = 600.0,
+        keep_checkpoints: int = 3,
+        background_checkpoints: bool = True,
+        progress_every_s: float = 5.0,
+        trainer: Path | None = None,
+    ) -> None:
+        also = also or {}
+        self._optimizers = _optimizers_in(optimizer)
+        data = _loader_in(data)
+        order = BatchOrder.of(data, batch, seed, shuffle=shuffle, drop_last=drop_last)
+        sampler = order.sampler(epochs, seed)
+        self._drawing = self._read(order, data, sampler)
+        module = model if isinstance(model, torch.nn.Module) else torch.nn.ModuleList(model)
+        _check(module, self._optimizers, also.values(), local, scaling)
+        rounds = None if local is None else Rounds(local, parameters_of(self._optimizers[0]))
+        self.model: Any = model
+        self.state = TrainingState(
+            module,
+            cast(torch.optim.Optimizer, Optimizers(self._optimizers)),
+            sampler,
+            _carried(self._drawing, rounds, scaling, also),
+        )
+        records = RecordOptions(progress_every_s, checkpoint_every_s, keep_checkpoints, background_checkpoints)
+        self._training = ElasticTraining(
+            self.state, self._drawing.batch, trainer, records, self._on_world, can_be_fed=rounds is None
+        )
+        self._updates = Updates(
+            self.state,
+            self._optimizers,
+            self._training,
+            self._drawing,
+            rounds,
+            scaling,
+            share_buffers=share_buffers,
+        )
+        self._watch_scalers(also.values())
+        self._steps = Steps(
+            self.state, self._training, self._optimizers, self._updates, self._drawing, self._completed
+        )
+        self._on_resize, self._on_step = on_resize, on_step
+        self._overlaps = overlap
+        self._last_size = 0
+        self._is_in_epochs = False
+        self._is_catching_up = False
+        self.batches = Batches(self, self._drawing.dataset)
+        self.log = RankLog(self)
+
+    # -- what scripts ask
+
+    def epochs(self) -> Iterator[int]:
+        """The epochs, from 0; a worker that joins in the middle of one begins with that one.
+
+        If this worker has to leave before the end, or joined when all was done, the process ends in here, or where
+        it takes a batch, with status 0: what follows the loop is for those who see the training through.
+        """
+        training = self._training
+        with training.ending_the_process():
+            self._begin()
+            self._is_in_epochs = True
+            while not training.over:
+                self._drawing.restart()
+                yield self.state.sampler.epoch
+                self._end_epoch()
+            self._await_all()
+            training.finish()
 
     def first_time(self) -> bool:
         """Whether the top of this epoch is run for the first time; what changes the training belongs under it.
@@ -108,6 +209,12 @@ class InTraining(ABC):
         """Steps completed."""
         return self.state.step
 
+    @property
+    def who(self) -> str:
+        """This rank in words."""
+        world = self._training.present_world
+        return f"rank {world.rank} of {world.size}" if world is not None else "no rank yet"
+
     def print(self, *values: object, **options: Any) -> None:
         """As Python's own, on rank 0 alone."""
         if self.is_main:
@@ -124,186 +231,6 @@ class InTraining(ABC):
         """
         self._training.wants_stop = True
 
-    @property
-    def _world(self) -> World:
-        """The present world, which the first who asks enters."""
-        with self._training.ending_the_process():
-            self._begin()
-        return self._training.world
-
-    @property
-    def who(self) -> str:
-        """This rank in words."""
-        world = self._training.present_world
-        return f"rank {world.rank} of {world.size}" if world is not None else "no rank yet"
-
-    def _begin(self) -> None:
-        """Enter the first world."""
-        if not self._training.is_joined:
-            raise InputError("nothing can be asked of a training before 'with elastic.Loop(...) as run:'.")
-        if not self._training.has_begun:
-            self._steps.check_schedules()
-            self._enter_world()
-            self._catches_up = self.state.is_begun
-
-    @abstractmethod
-    def _enter_world(self) -> None:
-        """Enter the next world."""
-
-    def _watch_scalers(self, items: Iterable[object]) -> None:
-        for item in items:
-            if isinstance(item, torch.amp.GradScaler):
-                self._updates.sum_before_unscaling(item)
-
-
-class RankLog(logging.LoggerAdapter[logging.Logger]):
-    """A log whose lines begin with the rank."""
-
-    def __init__(self, loop: InTraining) -> None:
-        super().__init__(logging.getLogger("freetrain.script"), {})
-        self._loop = loop
-
-    def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
-        """The message with the rank before it."""
-        return f"[{self._loop.who}] {msg}", kwargs
-
-
-class Loop(InTraining):
-    """An elastic training; use it as a context, with loops over :meth:`epochs` and :attr:`batches`.
-
-    The script computes losses, calls ``loss.backward()`` and steps its optimizers, each of which adds up its
-    gradients over the ranks first. A step ends where the script takes the first batch after an optimizer's step.
-
-    Args:
-        model: on its device already, or several of them.
-        optimizer: of their parameters, or several of them.
-        data: a DataLoader, or several, whose batches then come together; a data set with length and items or one
-            that can only be iterated over; or the number of samples (batches are then tensors of ids).
-        batch: samples per batch, over all ranks; the DataLoader's ``batch_size`` if it is not given.
-        epochs: passes over the data.
-        seed: of the order of the samples.
-        shuffle: False keeps the data set's order; a DataLoader says this itself.
-        drop_last: leave out the last batch of an epoch if it is not a whole one; a DataLoader says this itself.
-        also: more to carry along by name: anything with ``state_dict`` and ``load_state_dict``.
-        local: let each rank make several steps by itself before the ranks meet: :class:`LocalSteps`; a step of the
-            training is then a round of these.
-        scaling: lets learning rates follow steps that grow with the world: :class:`AdaScale`.
-        overlap: sum gradients during the backward pass: each is followed by a step of the optimizer, the only one.
-        share_buffers: give all ranks rank 0's buffers (running means and the like) in each step.
-        on_resize: called in every new world before its first step.
-        on_step: called after every completed step.
-        checkpoint_every_s: seconds between two checkpoints.
-        keep_checkpoints: how many of the newest to keep.
-        background_checkpoints: rank 0 writes a copy of the state while the training goes on; False: all wait, and
-            no memory is needed for a copy.
-        progress_every_s: seconds between two lines of progress.
-        trainer: the trainer's directory; the agent's by default, a temporary one without agent.
-    """
-
-    _name = "run.epochs()"
-    """What the script's loop is over."""
-
-    @plain_errors()
-    def __init__(
-        self,
-        model: torch.nn.Module | Sequence[torch.nn.Module],
-        optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
-        data: Any,
-        batch: FixedBatch | ScaledBatch | None = None,
-        *,
-        epochs: int = 1,
-        seed: int = 0,
-        shuffle: bool = True,
-        drop_last: bool = False,
-        also: Mapping[str, Stateful] | None = None,
-        local: LocalSteps | None = None,
-        scaling: AdaScale | None = None,
-        overlap: bool = False,
-        share_buffers: bool = True,
-        on_resize: Callable[[Resize], object] | None = None,
-        on_step: Callable[[StepResult], object] | None = None,
-        checkpoint_every_s: float = 600.0,
-        keep_checkpoints: int = 3,
-        background_checkpoints: bool = True,
-        progress_every_s: float = 5.0,
-        trainer: Path | None = None,
-    ) -> None:
-        data = loader_in(data)
-        order = BatchOrder.of(data, batch, seed, shuffle=shuffle, drop_last=drop_last)
-        sampler = order.sampler(epochs, seed)
-        module = model if isinstance(model, torch.nn.Module) else torch.nn.ModuleList(model)
-        check_sharding(module, (also or {}).values())
-        optimizers = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
-        self._optimizers = [optimizer_in(optimizer) for optimizer in optimizers]
-        together = cast(torch.optim.Optimizer, Optimizers(self._optimizers))
-        self._drawing, place = self._drawing_of(
-            data, sampler, order.batch, makes_own=batch is None and makes_own_batches(data)
-        )
-        if scaling is not None and any(map(is_sharded, module.parameters())):
-            raise InputError(
-                "AdaScale cannot measure the gradients of a sharded model.",
-                "Leave out scaling=..., or do not shard.",
-            )
-        rounds = _rounds_of(local, self._optimizers, (also or {}).values())
-        own: dict[str, Stateful] = {**place}
-        own |= {_OUTER: rounds.outer} if rounds is not None else {}
-        own |= {_SCALING: scaling} if scaling is not None else {}
-        self.model: Any = model
-        self.state = TrainingState(module, together, sampler, {**own, **(also or {})})
-        records = RecordOptions(progress_every_s, checkpoint_every_s, keep_checkpoints, background_checkpoints)
-        self._training = ElasticTraining(
-            self.state,
-            order.batch,
-            can_be_fed=rounds is None,
-            trainer=trainer,
-            records=records,
-            on_world=lambda world: self._on_world(world),
-        )
-        self._updates = Updates(
-            self.state,
-            self._optimizers,
-            self._training,
-            lambda: Taken(self._drawing.samples, self._drawing.share, self._drawing.mark),
-            rounds=rounds,
-            scaling=scaling,
-            share_buffers=share_buffers,
-        )
-        self._watch_scalers((also or {}).values())
-        self._steps = Steps(
-            self.state,
-            self._training,
-            self._optimizers,
-            self._updates,
-            self._drawing,
-            self.state.also,
-            self._completed,
-        )
-        self._hooks = Hooks(order.batch, on_resize, on_step)
-        self._overlaps = overlap
-        self._is_in_epochs = False
-        self._catches_up = False
-        self.batches = Batches(self, self._drawing.dataset)
-        self.log = RankLog(self)
-
-    # -- what scripts ask
-
-    def epochs(self) -> Iterator[int]:
-        """The epochs, from 0; a worker that joins in the middle of one begins with that one.
-
-        If this worker has to leave before the end, or joined when all was done, the process ends in here, or where
-        it takes a batch, with status 0: what follows the loop is for those who see the training through.
-        """
-        training = self._training
-        with training.ending_the_process():
-            self._begin()
-            self._is_in_epochs = True
-            while not training.over:
-                self._drawing.restart()
-                yield self.state.sampler.epoch
-                self._end_epoch()
-            self._await_all()
-            training.finish()
-
     def sync(self, *optimizers: torch.optim.Optimizer) -> None:
         """Add up the gradients of these optimizers (of all, by default) now: to clip or to unscale the sums.
 
@@ -316,9 +243,9 @@ class Loop(InTraining):
     def gather(self, value: Any) -> list[Any]:
         """Everybody's value, in order of rank; all ranks have to ask for it.
 
-        If a rank is lost meanwhile between two epochs, those who are left gather anew. Within a step, which then
-        is made again unless its updates are complete, and in a worker that has just joined and has not come to
-        where the others are, it is this rank's value alone.
+        If a rank is lost meanwhile between two epochs, the ranks that are left gather again. Within a step, which
+        then is made again unless its updates are complete, and in a worker that has just joined and has not come
+        to where the others are, it is this rank's value alone.
 
         Args:
             value: a number, a string, a tensor, or plain containers of these.
@@ -326,7 +253,7 @@ class Loop(InTraining):
         content = encode(value)
         with self._training.ending_the_process():
             self._begin()
-            if self._is_alone or self._updates.lost is not None:
+            if self._is_catching_up or self._updates.lost is not None:
                 return [value]
             if self._steps.is_under_way:
                 try:
@@ -387,7 +314,7 @@ class Loop(InTraining):
             raise InputError("run.batches gives batches only within 'for epoch in run.epochs():'.")
         if self._steps.is_over:
             self._conclude()
-        self._catches_up, self.state.is_begun = False, True
+        self._is_catching_up, self.state.is_begun = False, True
         if self._training.broke_with is not None:  # while the script itself exchanged something
             self._enter_world()
         if self._training.settle():
@@ -408,26 +335,49 @@ class Loop(InTraining):
             self._enter_world()
 
     def _completed(self, verdict: StepVerdict, batches: Sequence[Draw], epoch: int) -> None:
-        world = self._training.world
-        ids = [id_ for draw in batches for id_ in draw.ids]
-        mine = [id_ for draw in batches for id_ in draw.mine]
-        self._hooks.completed(StepResult(self.step, epoch, ids, mine, verdict.loss, world.size, world.rank))
+        if self._on_step is not None:
+            world = self._training.world
+            ids = [id_ for draw in batches for id_ in draw.ids]
+            mine = [id_ for draw in batches for id_ in draw.mine]
+            self._on_step(StepResult(self.step, epoch, ids, mine, verdict.loss, world.size, world.rank))
+
+    def _read(self, order: BatchOrder, data: Any, sampler: Sampler) -> StepBatches:
+        return order.read(data, sampler)
 
     # -- worlds and epochs
 
     @property
-    def _is_alone(self) -> bool:
-        """Whether the others have passed the place where the script of this newcomer is."""
-        return self._catches_up
+    def _world(self) -> World:
+        """The present world; the first question that needs one enters it."""
+        with self._training.ending_the_process():
+            self._begin()
+        return self._training.world
+
+    def _begin(self) -> None:
+        """Enter the first world."""
+        if not self._training.is_joined:
+            raise InputError("nothing can be asked of a training before 'with elastic.Loop(...) as run:'.")
+        if not self._training.has_begun:
+            self._steps.check_schedules()
+            self._enter_world()
+            # The others have passed the place where the script of this newcomer is.
+            self._is_catching_up = self.state.is_begun
 
     def _enter_world(self) -> None:
         self._training.enter_world()
         self._begin_world()
 
+    def _begin_world(self) -> None:
+        self._drawing.restart()
+        old, self._last_size = self._last_size, self._training.world.size
+        if self._on_resize is not None:
+            per_step = self._drawing.batch.per_step
+            self._on_resize(Resize(old, self._last_size, per_step(old) if old else 0, per_step(self._last_size)))
+
     def _on_world(self, world: World | None) -> None:
         """All ranks of this world have the same state; None: the world is about to end."""
         if world is not None:
-            world.is_script_alone = lambda: self._catches_up
+            world.is_script_alone = lambda: self._is_catching_up
             world.on_script_loss = self._lose_in_script
         self._updates.enter(world)
 
@@ -438,12 +388,8 @@ class Loop(InTraining):
         else:
             self._training.lose_step(error)
 
-    def _begin_world(self) -> None:
-        self._drawing.restart()
-        self._hooks.resized(self._training.world.size)
-
     def _await_all(self) -> None:
-        """Nobody ends before all have come to the end: who is to write that down may be lost on the way there."""
+        """Nobody ends before all have come to the end: the rank that is to record it may be lost on the way."""
         if self._training.settle():
             self._begin_world()
         while not self._training.meets_all():
@@ -452,11 +398,17 @@ class Loop(InTraining):
     def _end_epoch(self) -> None:
         """The script asks for the next epoch.
 
-        Who joins now begins with that one: it must not do again what the script has done at the end of this one.
+        A worker that joins now begins with that one: it must not repeat what the script did at this one's end.
         """
         stays = not self._steps.is_begun or self._steps.conclude()
         if not self._training.over and not self._drawing.is_at_end and stays:
-            self._say_left_out()
+            sampler = self.state.sampler
+            log.warning(
+                "the script left the loop over run.batches after %d batches of epoch %d: the rest of the epoch is "
+                "left out. To end the training there, call run.stop() in place of 'break'.",
+                sampler.batches,
+                sampler.epoch,
+            )
         self._steps.forget()
         if not self._training.over:
             self.state.sampler.end_epoch()
@@ -464,57 +416,74 @@ class Loop(InTraining):
         if not stays or self._training.broke_with is not None:
             self._enter_world()
 
-    def _say_left_out(self) -> None:
-        sampler = self.state.sampler
-        log.warning(
-            "the script left the loop over run.batches after %d batches of epoch %d: the rest of the epoch is "
-            "left out. To end the training there, call run.stop() in place of 'break'.",
-            sampler.batches,
-            sampler.epoch,
-        )
-
-    def _drawing_of(
-        self, data: Any, sampler: Sampler, batch: FixedBatch | ScaledBatch, *, makes_own: bool
-    ) -> tuple[StepBatches, Mapping[str, Stateful]]:
-        """The batches of each step, and what says how far they are besides the sampler."""
-        if makes_own:
-            return OwnBatches(data, sampler, sampler.seed), {}
-        if is_stream(data):
-            stream = Streaming(data, sampler, batch)
-            return stream, {_DATA: stream}
-        return Drawing(sampler, batch, BatchStream(data)), {}
+    def _watch_scalers(self, items: Iterable[object]) -> None:
+        for item in items:
+            if isinstance(item, torch.amp.GradScaler):
+                self._updates.sum_before_unscaling(item)
 
 
-def _rounds_of(
-    local: LocalSteps | None, optimizers: Sequence[torch.optim.Optimizer], also: Iterable[object]
-) -> Rounds | None:
-    """The rounds that the script wants, if any.
+class RankLog(logging.LoggerAdapter[logging.Logger]):
+    """A log whose lines begin with the rank."""
 
-    Raises:
-        InputError: it wants something that ranks cannot do by themselves.
-    """
-    if local is None:
-        return None
-    parameters = [parameter for optimizer in optimizers for parameter in parameters_of(optimizer)]
-    scales = any(isinstance(item, torch.amp.GradScaler) for item in also)
-    if len(optimizers) > 1 or scales or any(map(is_sharded, parameters)):
-        raise InputError(
-            "local steps cannot be made with several optimizers, a GradScaler or a sharded model.",
-            "Leave out local=..., so that the gradients of each step are added up.",
-        )
-    return Rounds(local, parameters)
+    def __init__(self, loop: Loop) -> None:
+        super().__init__(logging.getLogger("freetrain.script"), {})
+        self._loop = loop
+
+    def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The message with the rank before it."""
+        return f"[{self._loop.who}] {msg}", kwargs
 
 
-def optimizer_in(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-    """The optimizer that makes the updates: the one inside, where accelerate has prepared it."""
-    inner: torch.optim.Optimizer = optimizer.optimizer if _is_prepared(optimizer) else optimizer  # type: ignore[attr-defined]
-    return inner
+# -- what the script gave: checked, unwrapped, carried along
 
 
-def loader_in(data: Any) -> Any:
+def _optimizers_in(
+    given: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
+) -> list[torch.optim.Optimizer]:
+    """The optimizers that make the updates: the one inside, where Hugging Face's accelerate has wrapped it."""
+    optimizers: Sequence[Any] = [given] if isinstance(given, torch.optim.Optimizer) else given
+    return [optimizer.optimizer if _is_prepared(optimizer) else optimizer for optimizer in optimizers]
+
+
+def _loader_in(data: Any) -> Any:
     """The loader that was given to accelerate, and any other data as it is."""
     return getattr(data, "base_dataloader", data) if _is_prepared(data) else data
 
 
 def _is_prepared(wrapped: object) -> bool:
     return type(wrapped).__module__.startswith("accelerate.")
+
+
+def _check(
+    module: torch.nn.Module,
+    optimizers: Sequence[torch.optim.Optimizer],
+    also: Iterable[object],
+    local: LocalSteps | None,
+    scaling: AdaScale | None,
+) -> None:
+    """Whether the script wants only what goes together; raises InputError otherwise."""
+    check_sharding(module, also)
+    if scaling is not None and any(map(is_sharded, module.parameters())):
+        raise InputError(
+            "AdaScale cannot measure the gradients of a sharded model.",
+            "Leave out scaling=..., or do not shard.",
+        )
+    parameters = [parameter for optimizer in optimizers for parameter in parameters_of(optimizer)]
+    scales = any(isinstance(item, torch.amp.GradScaler) for item in also)
+    if local is not None and (len(optimizers) > 1 or scales or any(map(is_sharded, parameters))):
+        raise InputError(
+            "local steps cannot be made with several optimizers, a GradScaler or a sharded model.",
+            "Leave out local=..., so that the gradients of each step are added up.",
+        )
+
+
+def _carried(
+    drawing: StepBatches, rounds: Rounds | None, scaling: AdaScale | None, also: Mapping[str, Stateful]
+) -> dict[str, Stateful]:
+    """What a newcomer or a resumed training goes on from besides model, optimizers and sampler, by name."""
+    own: dict[str, Any] = {
+        "freetrain.data": drawing if isinstance(drawing, Streaming) else None,
+        "freetrain.outer": rounds.outer if rounds is not None else None,
+        "freetrain.scaling": scaling,
+    }
+    return {**{name: item for name, item in own.items() if item is not None}, **also}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -12,9 +12,9 @@ import torch
 
 from freetrain.elastic.data.batching import Draw, FixedBatch, ScaledBatch, StepBatches
 from freetrain.elastic.data.drawing import Drawing, Passes, PassStream
+from freetrain.elastic.data.orders import BatchOrder
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.script.loop import Loop
-from freetrain.elastic.training.state import Stateful
 from freetrain.errors import InputError
 
 
@@ -86,15 +86,8 @@ class Run(Loop):
                 optimizer.zero_grad(set_to_none=True)
             self._conclude()
 
-    def _drawing_of(
-        self,
-        data: Any,
-        sampler: Sampler,
-        batch: FixedBatch | ScaledBatch,
-        *,
-        makes_own: bool,
-    ) -> tuple[StepBatches, Mapping[str, Stateful]]:
-        return Drawing(sampler, batch, self._stream), {}
+    def _read(self, order: BatchOrder, data: Any, sampler: Sampler) -> StepBatches:
+        return Drawing(sampler, order.batch, self._stream)
 
 
 class Step:
@@ -171,7 +164,7 @@ class Step:
     def explain(self, error: Exception) -> None:
         """Add to an error of the script's what may be its reason: some layers cannot train on one sample."""
         has_lone_sample = any(len(ids) <= 1 for ids in self._passes)
-        if has_lone_sample and len(self.ids) < self._run._hooks.samples_per_step(self._run._training.world.size):
+        if has_lone_sample and len(self.ids) < self._run._drawing.batch.per_step(self._run._training.world.size):
             error.add_note(
                 f"freetrain: step {self.number}, the last of its epoch, has only {len(self.ids)} samples, and "
                 "this rank has one of them at a time. Some layers, BatchNorm for one, cannot train on that: "

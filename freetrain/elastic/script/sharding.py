@@ -57,7 +57,10 @@ def check_sharding(module: torch.nn.Module, also: Iterable[object] = ()) -> None
             "the model is sharded over process groups that elastic trainings do not know.",
             "Shard it over the workers of the node: fully_shard(model, mesh=elastic.node_mesh()).",
         )
-    if any(id(parameter) not in managed or tuple(parameter.device_mesh.shape) != (replica.shards,) for parameter in sharded):
+    if any(
+        id(parameter) not in managed or tuple(parameter.device_mesh.shape) != (replica.shards,)
+        for parameter in sharded
+    ):
         raise InputError(
             "some parameters are distributed otherwise than by fully_shard over all workers of the node, for "
             "example by tensor parallelism.",

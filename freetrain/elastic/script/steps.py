@@ -7,18 +7,22 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from freetrain.elastic.data.batching import Draw, StepBatches
 from freetrain.elastic.script.updates import Updates
 from freetrain.elastic.training.agreement import StepVerdict
-from freetrain.elastic.training.state import Stateful, TrainingState
+from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.training.training import ElasticTraining
 from freetrain.errors import InputError
 
+if TYPE_CHECKING:
+    from freetrain.elastic.script.loop import Loop
+
 log = logging.getLogger(__name__)
+
 _SCHEDULED = ("_wrapped_by_lr_sched", "_with_counter")
 """How torch's schedules mark the step function of their optimizer, in newer and in older versions."""
 
@@ -35,8 +39,7 @@ class Steps:
         optimizers: that the script steps.
         updates: which add up their gradients.
         drawing: the step's batches.
-        also: what the script carries along.
-        completed: told of each step that is complete: of its verdict, its batches and its epoch.
+        completed: called after each step with its verdict, its batches and its epoch.
     """
 
     def __init__(
@@ -46,7 +49,6 @@ class Steps:
         optimizers: Sequence[torch.optim.Optimizer],
         updates: Updates,
         drawing: StepBatches,
-        also: Mapping[str, Stateful],
         completed: Callable[[StepVerdict, Sequence[Draw], int], object],
     ) -> None:
         self._state = state
@@ -54,7 +56,7 @@ class Steps:
         self._updates = updates
         self._drawing = drawing
         self._completed = completed
-        self._schedules = [Schedules(optimizer, also) for optimizer in optimizers]
+        self._schedules = [Schedules(optimizer, state.also) for optimizer in optimizers]
 
     def check_schedules(self) -> None:
         """Raises InputError if learning rate schedules are not carried along."""
@@ -158,7 +160,7 @@ class Schedules:
         if not self._is_carried:
             raise InputError(
                 "the optimizer has a learning rate schedule that is not in also={...}: newcomers and resumed "
-                "trainings would begin it anew.",
+                "trainings would begin it again from its start.",
                 'Say also={"schedule": schedule}, or run.carry(schedule=schedule) before the first step.',
             )
 
@@ -178,32 +180,22 @@ def _mentions(item: Any, optimizer: torch.optim.Optimizer, depth: int) -> bool:
     return any(_mentions(part, optimizer, depth - 1) for part in parts)
 
 
-class Source(Protocol):
-    """Where the batches come from."""
-
-    def take(self) -> tuple[int, Any] | None:
-        """This rank's part of the next batch and its number in the epoch; None at the end of the epoch."""
-
-    def batches_per_epoch(self) -> int:
-        """How many batches the epoch has."""
-
-
 class Batches:
     """This rank's part of each batch of the epoch; what is left of it where this worker joined in its middle.
 
     Args:
-        source: of the batches.
+        loop: where the batches come from.
         dataset: what the samples come from.
     """
 
-    def __init__(self, source: Source, dataset: Any) -> None:
+    def __init__(self, loop: Loop, dataset: Any) -> None:
         self.dataset = dataset
-        self._source = source
+        self._loop = loop
         self._has_warned = False
 
     def __len__(self) -> int:
         """Batches of the epoch."""
-        return self._source.batches_per_epoch()
+        return self._loop.batches_per_epoch()
 
     def __iter__(self) -> Iterator[Any]:
         """Batch by batch."""
@@ -226,5 +218,5 @@ class Batches:
 
     def numbered(self) -> Iterator[tuple[int, Any]]:
         """In place of ``enumerate``: numbers are the same on all ranks, and again where a step is made again."""
-        while (taken := self._source.take()) is not None:
+        while (taken := self._loop.take()) is not None:
             yield taken

@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, cast
 
 import torch
 
+from freetrain.elastic.data.batching import StepBatches
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.script.adascale import AdaScale
 from freetrain.elastic.script.gradients import Gradients, weighted
@@ -25,20 +26,6 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 """Of ``optimizer.step()``, as torch gives them to hooks: the optimizer comes first."""
 
 
-class Taken(NamedTuple):
-    """The samples of the step under way.
-
-    Attributes:
-        samples: over all ranks.
-        share: of them, that this rank has.
-        mark: of their data, where each rank reads all of it.
-    """
-
-    samples: int
-    share: float
-    mark: int = 0
-
-
 class Updates:
     """The updates of the step under way: of each optimizer one, or several, or one after several batches.
 
@@ -50,7 +37,7 @@ class Updates:
         state: of the training.
         optimizers: that the script steps.
         training: this worker's part in it.
-        taken: what the step under way has of the data.
+        drawing: the batches of the step under way.
         rounds: of steps that each rank makes by itself; None: gradients are added up for each step.
         scaling: lets learning rates follow steps that grow with the world.
         share_buffers: give all ranks rank 0's buffers (running means and the like) with each step's first update.
@@ -67,10 +54,10 @@ class Updates:
         state: TrainingState,
         optimizers: Sequence[torch.optim.Optimizer],
         training: ElasticTraining,
-        taken: Callable[[], Taken],
-        *,
+        drawing: StepBatches,
         rounds: Rounds | None = None,
         scaling: AdaScale | None = None,
+        *,
         share_buffers: bool = True,
     ) -> None:
         self.lost: BaseException | None = None
@@ -80,7 +67,7 @@ class Updates:
         self._state = state
         self._optimizers = optimizers
         self._training = training
-        self._taken = taken
+        self._drawing = drawing
         self._rounds = rounds
         self._scaling = scaling
         self._share_buffers = share_buffers
@@ -101,7 +88,7 @@ class Updates:
     def _gradients_of(self, optimizer: torch.optim.Optimizer) -> Gradients:
         training, scaling = self._training, self._scaling
         return Gradients(
-            lambda what, digest, loss_share: training.ask(what, digest + self._taken().mark, loss_share),
+            lambda what, digest, loss_share: training.ask(what, digest + self._drawing.mark, loss_share),
             lambda asked: training.agree(asked),
             self._buffers,
             adds_up_shards=self._adds_up_shards,
@@ -145,7 +132,7 @@ class Updates:
             begun_s = time.perf_counter()
             try:
                 self._training.agree(self._training.ask("meeting after local steps", has_same_parameters=False))
-                self._rounds.finish(self._taken().share, cast(World, self._world))
+                self._rounds.finish(self._drawing.share, cast(World, self._world))
                 broadcast_tensors(self._buffers(), 0, cast(World, self._world))
             except LostRankError as error:
                 self.lose(error)
@@ -254,8 +241,7 @@ class Updates:
 
     def _begin(self, optimizer: torch.optim.Optimizer, *, during_backward: bool = False) -> None:
         parameters = list(parameters_of(optimizer))
-        every = (parameter for group in optimizer.param_groups for parameter in group["params"])
-        places = [place for place, each in enumerate(every) if _takes_part(each)]
+        places = [place for place, parameter in enumerate(_all_of(optimizer)) if _takes_part(parameter)]
         aside = {parameter: self._aside.pop(parameter) for parameter in parameters if parameter in self._aside}
         self._gradients[optimizer].begin(
             parameters,
@@ -273,7 +259,7 @@ class Updates:
         scaling, world = self._scaling, cast(World, self._world)
         if scaling is None or not scaling.follows(optimizer):
             return
-        samples, share, _ = self._taken()
+        samples, share = self._drawing.samples, self._drawing.share
         # The gradients are weighted by the rank's share of the samples already.
         local = float(self._gradients[optimizer].measured) / share if share else 0.0
         (local,) = world.start_sum([local]).wait()
@@ -302,7 +288,7 @@ class Updates:
             optimizer.zero_grad(set_to_none=True)
 
     def _step_alone(self, optimizer: torch.optim.Optimizer) -> None:
-        """Not in vain, nor with a sample that another rank counts."""
+        """Not in a step that does not count, nor with a sample that another rank counts."""
         self.count += 1
         if self.lost is not None or self._lacks_samples:
             optimizer.zero_grad(set_to_none=True)
@@ -311,7 +297,9 @@ class Updates:
     def _put_aside(self, weight: float) -> None:
         """What batches of another weight have left."""
         with torch.no_grad():
-            for parameter in dict.fromkeys(parameter for optimizer in self._optimizers for parameter in parameters_of(optimizer)):
+            for parameter in dict.fromkeys(
+                parameter for optimizer in self._optimizers for parameter in parameters_of(optimizer)
+            ):
                 if parameter.grad is not None:
                     mine = weighted(parameter, weight, self._adds_up_shards)
                     before = self._aside.get(parameter)
@@ -321,8 +309,11 @@ class Updates:
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
     """What it may change, each once."""
-    every = (parameter for group in optimizer.param_groups for parameter in group["params"])
-    return dict.fromkeys(each for each in every if _takes_part(each))
+    return dict.fromkeys(parameter for parameter in _all_of(optimizer) if _takes_part(parameter))
+
+
+def _all_of(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
+    return (parameter for group in optimizer.param_groups for parameter in group["params"])
 
 
 def _takes_part(parameter: torch.Tensor) -> bool:

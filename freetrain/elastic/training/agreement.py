@@ -59,13 +59,13 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """What one rank has to say.
+    """What one rank reports in a step.
 
     Attributes:
         change: whether it knows of a newer world that waits.
         stop: whether its script wants the training to end.
         loss_share: its part of the step's mean loss.
-        rates: its learning rates; all are compared, and the first are told.
+        rates: its learning rates; all are compared, and the first are shown.
         values: some of its parameters; each rank with the same shard of the model has the same ones.
     """
 
@@ -99,8 +99,8 @@ class StepVerdict:
     loss: float
 
 
-def count(asked: PendingCalls, step: int, shards: int = 1) -> StepVerdict:
-    """What the ballots of all ranks come to, of whom so many have the shards of one model.
+def count_ballots(asked: PendingCalls, step: int, shards: int = 1) -> StepVerdict:
+    """What the ballots of all ranks come to; so many ranks have the shards of one model.
 
     Raises:
         LostRankError: a rank was lost, or differs and is ended.
@@ -117,13 +117,13 @@ def count(asked: PendingCalls, step: int, shards: int = 1) -> StepVerdict:
 def _compare_rates(
     asked: PendingCalls, calls: Sequence[Call], rows: Sequence[tuple[float, ...]], step: int
 ) -> None:
-    told = {id(call): row[5 : 5 + COMPARED] for call, row in zip(calls, rows, strict=True)}
+    shown = {id(call): row[5 : 5 + COMPARED] for call, row in zip(calls, rows, strict=True)}
     asked.expel_odd(
         calls,
         [row[3:5] for row in rows],
         lambda odd, right: (
-            f"its learning rates in step {step} are {_few(told[id(odd)])}, and the others' "
-            f"{_few(told[id(right)])}: a schedule that is not in also={{...}}, or a rate changed by hand"
+            f"its learning rates in step {step} are {_few(shown[id(odd)])}, and the others' "
+            f"{_few(shown[id(right)])}: a schedule that is not in also={{...}}, or a rate changed by hand"
         ),
         _rates_alike,
     )
@@ -136,28 +136,28 @@ def _compare_values(
     ranks: Sequence[int],
     step: int,
 ) -> None:
-    told = {id(call): row for call, row in zip(calls, values, strict=True)}
+    shown = {id(call): row for call, row in zip(calls, values, strict=True)}
     asked.expel_odd(
         calls,
         values,
         lambda odd, right: (
-            f"its parameters differ before step {step}, some being {_few(told[id(odd)])}, and the others' "
-            f"{_few(told[id(right)])}: they have to be changed by the optimizer alone, or alike on all ranks"
+            f"its parameters differ before step {step}, some being {_few(shown[id(odd)])}, and the others' "
+            f"{_few(shown[id(right)])}: they have to be changed by the optimizer alone, or alike on all ranks"
         ),
         _values_alike,
         ranks,
     )
 
 
-def _rates_alike(one: object, other: object) -> bool:
-    (mine, size), (theirs, _) = one, other  # type: ignore[misc]
+def _rates_alike(left: object, right: object) -> bool:
+    (mine, size), (theirs, _) = left, right  # type: ignore[misc]
     return not abs(mine - theirs) > _RATE_TOLERANCE * size  # type: ignore[has-type]
 
 
-def _values_alike(one: object, other: object) -> bool:
-    """What is not a number differs from nothing: it is the script's to look for."""
-    mine: Sequence[float] = one  # type: ignore[assignment]
-    theirs: Sequence[float] = other  # type: ignore[assignment]
+def _values_alike(left: object, right: object) -> bool:
+    """NaN differs from nothing: to look for it is the script's affair."""
+    mine: Sequence[float] = left  # type: ignore[assignment]
+    theirs: Sequence[float] = right  # type: ignore[assignment]
     pairs = list(zip(mine, theirs, strict=True))
     size = sum(abs(a) + abs(b) for a, b in pairs) / 2
     return not sum(abs(a - b) for a, b in pairs) > _VALUE_TOLERANCE * size

@@ -103,7 +103,7 @@ def none_usable(folder: Path, count: int) -> CheckpointError:
     """The error where there are checkpoints and none can be read and trusted; each was named before."""
     return CheckpointError(
         f"none of the {count} checkpoints in {folder} can be used.",
-        "See the warnings above; move them away to start the training anew.",
+        "See the warnings above; move them away to start the training from the beginning.",
     )
 
 
@@ -115,7 +115,7 @@ def unwritable(path: Path, reason: str) -> CheckpointError:
 
 
 def why_unwritable(error: BaseException | None) -> str | None:
-    """What the file system said; torch raises an error of its own on top of that."""
+    """The file system's own words; torch raises an error of its own on top of them."""
     while error is not None and not isinstance(error, OSError):
         error = error.__context__
     return error.strerror if error else None

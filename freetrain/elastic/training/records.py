@@ -1,4 +1,4 @@
-"""What rank 0 writes down for others: rates and changes, checkpoints, and that the training is complete.
+"""What rank 0 writes down: rates and changes, checkpoints, and that the training is complete.
 
 Checkpoints of a sharded model are written by its whole replica.
 """
@@ -105,7 +105,7 @@ class Records:
     def add(self, samples: int, wait_s: float, exposed_s: float, *, wants_checkpoint: bool) -> None:
         """Rank 0 has completed a step of so many samples, having waited so long for data and for gradients.
 
-        Those who have the other shards of its model are told as well, as they write checkpoints with it.
+        Workers with the other shards of its model call this as well, as they write checkpoints with it.
         """
         if self._world.rank == 0:
             self._progress.add(samples, wait_s, exposed_s)
@@ -120,7 +120,7 @@ class Records:
             self._checkpoint()
 
     def _checkpoint_together(self) -> None:
-        """What one of the replica wants, all know after the next step."""
+        """A checkpoint that one worker of the replica wants is known to all after the next step."""
         due, wants = self._replica.takes_checkpoint(), self._wants_checkpoint
         self._wants_checkpoint = due
         if due:
@@ -131,7 +131,7 @@ class Records:
             self._wants_checkpoint = wants
 
     def _checkpoint(self) -> None:
-        """A word on the one before, if it could not be written, and the next one, if it is time for it."""
+        """Warn if the one before could not be written, and start the next one if it is due."""
         try:
             self._writer.wait()
             if self._wants_checkpoint:
@@ -207,7 +207,7 @@ class Records:
             self._finish()
 
     def _finish(self) -> None:
-        """The last checkpoint, and only then the word for the daemon."""
+        """Write the last checkpoint, and only then the file that the daemon reads."""
         is_first = self._world.rank == 0
         if is_first:
             self.write_rate()

@@ -11,6 +11,7 @@ import os
 import pickle
 import shutil
 import zlib
+from collections import ChainMap
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -124,7 +125,7 @@ class ShardedCheckpoints:
         dist.all_gather_object(sums, _sums(draft.glob(f"__{self._replica.shard}_*")), self._replica.writers)
         if self._replica.shard == 0:
             with create_private(draft / _REST) as stream:
-                torch.save({"skeleton": skeleton, "sums": {k: v for own in sums for k, v in own.items()}}, stream)
+                torch.save({"skeleton": skeleton, "sums": dict(ChainMap(*sums))}, stream)
                 stream.flush()
                 os.fsync(stream.fileno())
 
@@ -187,10 +188,10 @@ class ShardedCheckpoints:
         return bool(ballot[0])
 
     def _as_first_sees(self, names: list[str]) -> list[str]:
-        """What the first worker sees; file systems may show the others something else."""
-        told: list[Any] = [names]
-        dist.broadcast_object_list(told, 0, group=self._replica.writers)
-        found: list[str] = told[0]
+        """The names that the first worker sees; file systems may show the others something else."""
+        box: list[Any] = [names]
+        dist.broadcast_object_list(box, 0, group=self._replica.writers)
+        found: list[str] = box[0]
         return found
 
 

@@ -1,4 +1,4 @@
-"""One worker's part in a training, whoever makes its steps: from joining over all worlds to the end."""
+"""One worker's part in a training beside computing: from joining over all worlds to the end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from freetrain.elastic.feeding.fitness import prewarm, wants_to_be_fed
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.timeouts import Timeouts
-from freetrain.elastic.training.agreement import Ballot, Samples, StepVerdict, count, learning_rates
+from freetrain.elastic.training.agreement import Ballot, Samples, StepVerdict, count_ballots, learning_rates
 from freetrain.elastic.training.records import RecordOptions, Records
 from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.training.worlds import Worlds
@@ -39,6 +39,7 @@ from freetrain.elastic.worlds.world import World
 from freetrain.errors import FreetrainError, InputError
 
 log = logging.getLogger(__name__)
+
 _NOTICE_S = 1.0
 """How long it takes at most until a worker that has ended is seen to be gone."""
 
@@ -49,10 +50,10 @@ class ElasticTraining:
     Args:
         state: of the training.
         batch: samples per step.
-        can_be_fed: whether a newcomer could follow the updates of the others.
         trainer: the trainer's directory; the agent's if None, a temporary one without agent.
         records: how often to write what.
-        on_world: told of every world, once all have the same state; None: there is none any more.
+        on_world: called with every world, once all have the same state; with None where there is none any more.
+        can_be_fed: whether a newcomer could follow the updates of the others.
 
     Attributes:
         world: the present one.
@@ -65,11 +66,11 @@ class ElasticTraining:
         self,
         state: TrainingState,
         batch: object,
-        *,
         trainer: Path | None,
-        can_be_fed: bool = True,
         records: RecordOptions,
         on_world: Callable[[World | None], object],
+        *,
+        can_be_fed: bool,
     ) -> None:
         self.state = state
         self.wants_checkpoint = False
@@ -82,12 +83,12 @@ class ElasticTraining:
         self._verdict: StepVerdict | None = None
         self._on_world = on_world
         self._departed: Departed | None = None
+        self._has_finished = False
         self._batch = batch
         self._can_be_fed = can_be_fed
         self._trainer = trainer or trainer_from_environment()
         self._record_options = records
         self._records: Records
-        self._departure: Departure
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     @property
@@ -97,7 +98,7 @@ class ElasticTraining:
 
     @property
     def is_joined(self) -> bool:
-        """Whether this worker has said that it is here."""
+        """Whether this worker has joined the trainer."""
         return hasattr(self, "worlds")
 
     @property
@@ -111,7 +112,7 @@ class ElasticTraining:
         return getattr(self, "world", None)
 
     def join(self) -> None:
-        """Say that this worker is here.
+        """Join the trainer.
 
         Raises:
             BrokenDeviceError: its device does not compute.
@@ -123,12 +124,11 @@ class ElasticTraining:
             self._trainer = Path(self._temporary.name)
         directory = TrainerDirectory.open(self._trainer)
         module = self.state.module
-        mark = fingerprint(module, self.state.sampler, self._batch)
+        mark = _fingerprint(module, self.state.sampler, self._batch)
         self._records = Records(directory, self.state, self._record_options)
         is_fed = self._can_be_fed and wants_to_be_fed(self.state)
         self.session = Session(directory, Timeouts.from_environment(), backend_for(module), mark, is_fed=is_fed)
         self.worlds = Worlds(self.state, self._on_world, self.session, self._records)
-        self._departure = Departure(self.session, self.worlds, self._records)
         # All workers of a replica, or none: they clip together.
         if this_replica().any(bool(directory.view().current)):
             prewarm(self.state)
@@ -137,7 +137,7 @@ class ElasticTraining:
     def enter_world(self) -> World:
         """Form the next world, at whose start all have the same state. A server's process ends in here."""
         if self.session.member.is_server:
-            serve(self.session)
+            _serve(self.session)
         broke_with, self.broke_with = self.broke_with, None
         self._verdict = None
         self.world = self.worlds.enter(broke_with)
@@ -179,7 +179,7 @@ class ElasticTraining:
         """Begin to agree on what all do now, and on what comes after this step.
 
         Where a backward pass follows, or sums of gradients, it takes no time of its own. What this worker learns
-        or is told afterwards waits for the next step.
+        afterwards waits for the next step.
 
         Args:
             what: kind of what follows.
@@ -198,14 +198,14 @@ class ElasticTraining:
         return self.world.ask(what, place, payload=ballot.pack())
 
     def agree(self, asked: PendingCalls) -> None:
-        """Hear what all said.
+        """Take in the ballots of all ranks.
 
         Raises:
             LostRankError: a rank was lost, or differs and is ended.
             OddOneOutError: this one differs from those that were there before.
         """
         try:
-            self._verdict = count(asked, self.state.step + 1, self.world.shards)
+            self._verdict = count_ballots(asked, self.state.step + 1, self.world.shards)
         except OddRankError as error:
             # It may be these ranks that are wrong: what they agree on is kept, whatever comes.
             self.wants_checkpoint |= error.was_there_first
@@ -246,12 +246,16 @@ class ElasticTraining:
     # -- ends
 
     def finish(self) -> None:
-        """The training is over; what follows the loop is run by those who saw it through.
+        """The training is over in this world; what follows the loop is run by workers that saw it through.
 
         Raises:
             Departed: this worker did not.
         """
-        self._departure.finish(self.world)
+        if self.world.replica != 0 and not self.worlds.sees_it_through:
+            raise Departed("the training was complete before this worker's first step")
+        self._has_finished = True
+        if self.world.replica == 0:
+            self._records.finish()
 
     @contextlib.contextmanager
     def ending_the_process(self) -> Iterator[None]:
@@ -265,10 +269,33 @@ class ElasticTraining:
             raise
 
     def _depart(self, departed: Departed) -> None:
-        """Once, wherever the script is then."""
-        if self._departed is not departed:
-            self._departed = departed
-            self._departure.depart(departed, self.present_world)
+        """Say goodbye, once; the last worker of a world that nobody continues writes the checkpoint.
+
+        A worker that starts the training again waits for the goodbye, and so for what is written before.
+        """
+        if self._departed is departed:
+            return
+        self._departed = departed
+        self._records.wait()
+        world = self.present_world
+        if world is not None and self.worlds.has_state and departed.code == 0:
+            self._save_if_last(world, departed)
+        log.info("%s", departed.reason)
+        self.session.say_goodbye(departed.reason)
+
+    def _save_if_last(self, world: World, departed: Departed) -> None:
+        if departed.in_step:
+            # The first of them may be the one that does not come.
+            is_last = this_replica().shards == 1 and not self.session.goes_on(world)
+        else:
+            is_last = this_replica().any(self.session.is_last_of(world))
+        if not is_last:
+            return
+        try:
+            self._records.save()
+        except CheckpointError as error:
+            self.session.say_goodbye(departed.reason)
+            raise as_exit(error) from None
 
     def is_replica_lost(self, error: BaseException | None) -> bool:
         """Whether an error of the script comes from the loss of a worker that has another shard of its model."""
@@ -291,7 +318,7 @@ class ElasticTraining:
         self._on_world(None)
         try:
             if error is None:
-                self._departure.end_well(self.present_world, self.state.step, loop)
+                self._end_well(loop)
             elif isinstance(error, OddOneOutError):
                 raise error
             elif isinstance(error, Departed):
@@ -304,83 +331,26 @@ class ElasticTraining:
             if self._temporary is not None:
                 self._temporary.cleanup()
 
-
-class Departure:
-    """What has to be written, and by whom, before this worker says goodbye.
-
-    Args:
-        session: of this worker.
-        worlds: those it has been in.
-        records: of the training.
-    """
-
-    def __init__(self, session: Session, worlds: Worlds, records: Records) -> None:
-        self._session = session
-        self._worlds = worlds
-        self._records = records
-        self._has_finished = False
-
-    def finish(self, world: World) -> None:
-        """The training is over in this world.
-
-        Raises:
-            Departed: this worker did not see it through.
-        """
-        if world.replica != 0 and not self._worlds.sees_it_through:
-            raise Departed("the training was complete before this worker's first step")
-        self._has_finished = True
-        if world.replica == 0:
-            self._records.finish()
-
-    def end_well(self, world: World | None, step: int, loop: str) -> None:
-        """The script has ended: try once more what could not be written, and do not let a break pass in silence.
-
-        Args:
-            world: the present one; None: there was none.
-            step: the last one that is complete.
-            loop: what the script's loop is over.
+    def _end_well(self, loop: str) -> None:
+        """The script has ended: try once more what could not be written, and report a break out of its loop.
 
         Raises:
             StateError: it can still not be written.
             InputError: the script left its loop before the end.
         """
         self._records.finish_at_last()
-        if self._worlds.has_state and not self._has_finished:
+        if self.worlds.has_state and not self._has_finished:
+            world = self.present_world
             if world is not None and world.replica == 0:
                 self._records.save()
             raise InputError(
-                f"the script left the loop over {loop} in step {step + 1}, which is lost; the "
+                f"the script left the loop over {loop} in step {self.state.step + 1}, which is lost; the "
                 f"training is not complete.",
                 "Call run.stop() in place of 'break': all workers then end at the end of that step.",
             )
 
-    def depart(self, departed: Departed, world: World | None) -> None:
-        """Say goodbye; the last of a world that nobody continues writes the checkpoint.
 
-        Who starts anew waits for the goodbye, and so for what is written before.
-        """
-        self._records.wait()
-        if world is not None and self._worlds.has_state and departed.code == 0:
-            self._save_if_last(world, departed)
-        log.info("%s", departed.reason)
-        self._session.say_goodbye(departed.reason)
-
-    def _save_if_last(self, world: World, departed: Departed) -> None:
-        if departed.in_step:
-            # The first of them may be the one that does not come.
-            is_last = this_replica().shards == 1 and not self._session.goes_on(world)
-        else:
-            is_last = this_replica().any(self._session.is_last_of(world))
-        if not is_last:
-            return
-        try:
-            self._records.save()
-        except CheckpointError as error:
-            self._session.say_goodbye(departed.reason)
-            raise as_exit(error) from None
-
-
-def fingerprint(module: torch.nn.Module, sampler: Sampler, batch: object) -> str:
+def _fingerprint(module: torch.nn.Module, sampler: Sampler, batch: object) -> str:
     """``model=… data=… batch=… script=…``, each with a digest."""
     shapes = [(name, tuple(tensor.shape), str(tensor.dtype)) for name, tensor in module.state_dict().items()]
     parts = {
@@ -403,11 +373,8 @@ def _script() -> str:
         return ""
 
 
-def serve(session: Session) -> NoReturn:
-    """Add up gradients until there are no more.
-
-    Args:
-        session: this server's.
+def _serve(session: Session) -> NoReturn:
+    """Go from world to world with the workers, and add up the gradients that they send.
 
     Raises:
         Departed: the training is complete, or this server has left it.
@@ -422,6 +389,6 @@ def serve(session: Session) -> NoReturn:
                 world.serve()
                 sums += 1
         except LostRankError as error:
-            # Workers who leave a world as agreed close their connections, too.
+            # Workers that leave a world as agreed close their connections, too.
             log.info("generation %d has ended: %s", world.generation.number, error)
             broke_with = error

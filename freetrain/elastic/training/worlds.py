@@ -1,4 +1,4 @@
-"""From one world to the next, all of whose members go on from the same state."""
+"""From one world to the next: all members of a world go on from the same state."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class RankPosition(NamedTuple):
 
 @dataclass(slots=True)
 class Exchange:
-    """What this rank has to say, and what all have said once that is known."""
+    """This rank's content, and the contents of all ranks once they are known."""
 
     content: bytes
     results: list[bytes] | None = None
@@ -70,7 +70,7 @@ class Worlds:
 
     Args:
         state: of this worker; that of all once it is in a world.
-        on_world: told of every world, once all have the same state; None: there is none any more.
+        on_world: called with every world, once all have the same state; with None where there is none any more.
         session: forms the worlds.
         records: of the training.
 
@@ -151,8 +151,8 @@ class Worlds:
     def exchange(self, content: bytes, world: World) -> tuple[list[bytes], World]:
         """Everybody's content in order of rank, and the world in which that came about.
 
-        If a rank is lost meanwhile, those who are left do it again in the next world. Who joins that world waits
-        there until all the others have come to their next step, and so do members who have come there already.
+        If a rank is lost meanwhile, the ranks that are left repeat it in the next world. Newcomers to that world,
+        and members that have come to their next step already, wait there until all the others have, too.
         """
         self._exchange = Exchange(content)
         try:
@@ -168,7 +168,7 @@ class Worlds:
         return results, world
 
     def settle(self, world: World) -> World:
-        """Let those in who wait since an exchange; the world in which all then go on."""
+        """Let in the newcomers that wait since an exchange; the world in which all then go on."""
         try:
             if not self._is_settled:
                 self._share_state(world)
@@ -179,13 +179,13 @@ class Worlds:
     # -- the state
 
     def _share_state(self, world: World) -> None:
-        """All go on from the same state, unless somebody has to finish an exchange before."""
+        """All go on from the same state, unless a rank has to finish an exchange before."""
         self._is_settled = False
         while True:
             rows = [RankPosition(*row) for row in world.gather(list(self._row()))]
             if not any(row.exchanges_now for row in rows):
                 break
-            self._serve(rows, world)
+            self._complete_exchange(rows, world)
             if self._exchange is not None and self._exchange.results is not None:
                 return
         self._share_state_of(rows, world)
@@ -199,8 +199,8 @@ class Worlds:
         fed, broke = int(self._was_fed), int(self._broke)
         return RankPosition(1, state.step, state.updates, state.exchanges, now, int(self.stopped), fed, broke)
 
-    def _serve(self, rows: list[RankPosition], world: World) -> None:
-        """Bring the exchange about that somebody waits for: some may have its results already."""
+    def _complete_exchange(self, rows: list[RankPosition], world: World) -> None:
+        """Complete the exchange that some rank waits for: other ranks may have its results already."""
         done = max(row.exchanges for row in rows)
         waits = [bool(row.exchanges_now) and row.exchanges < done for row in rows]
         mine = self._exchange
@@ -223,10 +223,10 @@ class Worlds:
         places = [min(row.place for row in rows[start : start + world.shards]) for start in starts]
         furthest = max(places)
         source = places.index(furthest)
-        anew = not furthest[0]
-        if anew and world.replica == 0:
-            self._start_anew()
-        if anew or any(row.place != furthest for row in rows):
+        is_start = not furthest[0]
+        if is_start and world.replica == 0:
+            self._restore_newest()
+        if is_start or any(row.place != furthest for row in rows):
             self.feeder.close()  # what they have been sent is not followed by this
             broadcast_state(self._state, source, world)
             self._has_others_random = world.rank != source * world.shards
@@ -239,10 +239,10 @@ class Worlds:
         self.has_state = True
         self._has_others_random = self._was_fed = False
         self.stopped = any(row.stopped for row in rows)
-        self.sees_it_through = self.sees_it_through or anew
+        self.sees_it_through = self.sees_it_through or is_start
 
-    def _start_anew(self) -> None:
-        """From the newest checkpoint, or as the script made the model.
+    def _restore_newest(self) -> None:
+        """Go on from the newest checkpoint, or with the model as the script made it.
 
         Raises:
             Departed: there is none, and this worker has parts of a training that is lost. It is to be replaced.

@@ -1,4 +1,4 @@
-"""What each rank is about to do with the others: all hear it of all before anybody begins."""
+"""What each rank is about to do with the others: every rank knows it of all before any begins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import torch
 from freetrain.elastic.errors import OddOneOutError, OddRankError
 
 PAYLOAD_BYTES = 176
-"""Room for what ranks say beside the call itself."""
+"""Room for what ranks send beside the call itself."""
 
 _LAYOUT = struct.Struct(f"<32s48sqqq{PAYLOAD_BYTES}s")
 _PACKAGE = str(Path(__file__).parents[1])
@@ -29,11 +29,11 @@ class Call:
 
     Attributes:
         what: kind of the collective; the same on all ranks.
-        where: line of the script that asked for it: ``train.py:41``. It is told, and not compared.
+        where: line of the script that asked for it: ``train.py:41``. It is shown, and not compared.
         digest: of all else that has to be the same: shapes, places in the data.
         size: a number that each rank has of its own: bytes to come, for example.
         joined: number of the first world that this rank was in.
-        payload: whatever else a rank says.
+        payload: whatever else a rank sends.
     """
 
     what: str
@@ -60,13 +60,13 @@ class Call:
 
 
 class PendingCalls:
-    """A call that all ranks are being told of.
+    """A call that is being sent to all ranks, and their calls.
 
     Args:
         number: of the call in its world, from 1.
         rank: of this process.
         collect: waits for everybody's rows; raises LostRankError where they do not come.
-        expel: is told of a rank that differs, by the first of those that do not.
+        expel: called with a rank that differs, on the first rank that does not.
     """
 
     def __init__(
@@ -152,10 +152,10 @@ def odd_ranks(
 ) -> tuple[int, list[int]]:
     """The place of a rank that is right, and the places of those that differ from it.
 
-    Right is what most of those say that have been there longest; where that decides nothing, what most of all say;
-    otherwise what the first says.
+    Right is the mark of most of the ranks that have been there longest; on a tie the mark of most ranks of all;
+    otherwise that of the first rank.
     """
-    is_alike = alike or (lambda one, other: one == other)
+    is_alike = alike or (lambda left, right: left == right)
     if all(is_alike(marks[0], mark) for mark in marks):
         return 0, []
     ranks, oldest = range(len(marks)), min(joined)

@@ -1,7 +1,7 @@
 """Collectives that cannot hold the training up for ever.
 
-Gloo (as in torch 2.13) forgets a send that is queued when its connection fails: nobody is told, and waiting for it
-means waiting for its timeout. Here nobody waits for the transport alone: once the world has been cut, a wait that
+Gloo (as in torch 2.13) forgets a send that is queued when its connection fails: no error comes, and waiting for it
+means waiting for its timeout. So no rank waits for the transport alone: once the world has been cut, a wait that
 does not end soon is given up, and what still runs is left to itself.
 """
 
@@ -48,11 +48,11 @@ class Collectives:
         self._cut_s: float | None = None
 
     def start(self, begin: Callable[[], Any], spare: torch.Tensor | None = None) -> Any:
-        """Begin a collective and keep an eye on it.
+        """Begin a collective and watch it.
 
         Args:
             begin: begins it.
-            spare: what the transport holds meanwhile, if nobody needs its values should the world be lost.
+            spare: what the transport holds meanwhile, if its values are not needed once the world is lost.
 
         Raises:
             LostRankError: the transport says that it cannot.
@@ -86,7 +86,7 @@ class Collectives:
             raise self._lost(error) from error
 
     def cut(self) -> None:
-        """The world's connections are cut: nobody waits much longer."""
+        """The world's connections are cut: no wait lasts much longer."""
         self._cut_s = self._cut_s or time.monotonic()
 
     def ended(self) -> bool:
@@ -122,7 +122,7 @@ class Ranks:
     """All ranks of a world, or those that have the same shard of the model.
 
     Workers of one replica cannot go on without each other. So what has been waited for went well for all of them,
-    or is a LostRankError in all of them, whoever of them was cut off.
+    or is a LostRankError in all of them, whichever was cut off.
 
     Args:
         size: how many there are.

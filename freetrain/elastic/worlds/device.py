@@ -149,7 +149,7 @@ def give_back_memory() -> None:
 
 
 def give_back_pages(tensor: torch.Tensor) -> None:
-    """Let the system have the memory of a tensor that is held, but whose values nobody needs: they become 0."""
+    """Let the system have the memory of a tensor that is held, but whose values are not needed: they become 0."""
     first, end = tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
     first, end = -(-first // mmap.PAGESIZE) * mmap.PAGESIZE, end // mmap.PAGESIZE * mmap.PAGESIZE
     advise = _of_libc("madvise")

@@ -27,7 +27,7 @@ def broadcast_bytes(content: bytes | None, source: int, world: World) -> bytes:
 
 
 def gather_announced(content: bytes, world: World) -> list[bytes]:
-    """Everybody's bytes, in order of rank, where the script asks for them: all ranks are told of that before."""
+    """Everybody's bytes, in order of rank, announced to all ranks before, as the script asks for them."""
     calls = world.ask("values of all ranks", size=len(content)).wait()
     return _gather(content, [call.size for call in calls], world)
 

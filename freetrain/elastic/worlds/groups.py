@@ -47,7 +47,7 @@ _WATCHED = (
     "scatter",
 )
 _PASSED_ON = ("recv", "recv_anysource", "send")
-"""Between two ranks, of which the others need to know nothing."""
+"""Between two ranks: the others need to know nothing of these."""
 
 _WITH_OUTPUTS = ("all_gather_single", "allgather", "_allgather_base", "gather")
 """What these give where a rank was lost is filled in; the others work in place, or leave their outputs alone."""
@@ -88,8 +88,9 @@ def _torch_as_if_new() -> Iterator[None]:
     """Let torch form a group as it would in a process that never had one.
 
     Torch numbers its groups and puts the number into the store's keys, but forgets it only with a group that had
-    formed: who once failed to form one would look for the others under keys of its own for ever. And it wraps the
-    exception hook again with each group, so that a traceback would name all ranks that this process ever was.
+    formed: a process that once failed to form one would look for the others under keys of its own for ever. And
+    it wraps the exception hook again with each group, so that a traceback would name all ranks that this process
+    ever was.
     """
     hook = sys.excepthook
     dist.distributed_c10d._world.group_count = 0

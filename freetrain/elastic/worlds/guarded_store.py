@@ -1,8 +1,8 @@
-"""The store at which ranks meet: it talks only to those who prove that they know the world's own word.
+"""The store at which ranks meet: it serves only processes that prove that they know the world's own word.
 
-Torch's TCPStore answers anybody who reaches its port, lists its keys, and takes what it is given. Here both sides
-prove first that they know the word, which is derived from the trainer's secret; any other connection is closed
-after some bytes. A store on a service host knows no word: there the words keep trainers apart.
+Torch's TCPStore answers any process that reaches its port, lists its keys, and takes what it is given. Here both
+sides prove first that they know the word, which is derived from the trainer's secret; any other connection is
+closed after some bytes. A store on a service host knows no word: there the words keep trainers apart.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class StoreServer:
         """The name of the word that the other side knows; None: of none that is let in."""
         mine = secrets.token_bytes(_NONCE_BYTES)
         connection.sendall(mine)
-        said = _exactly(connection, _PROOF_BYTES + _NONCE_BYTES + _PROOF_BYTES)
-        name, theirs, proof = (said[:_PROOF_BYTES], said[_PROOF_BYTES:-_PROOF_BYTES], said[-_PROOF_BYTES:])
+        hello = _exactly(connection, _PROOF_BYTES + _NONCE_BYTES + _PROOF_BYTES)
+        name, theirs, proof = (hello[:_PROOF_BYTES], hello[_PROOF_BYTES:-_PROOF_BYTES], hello[-_PROOF_BYTES:])
         if self._words is None:
             connection.sendall(bytes(_PROOF_BYTES))
             return name.hex()
@@ -268,7 +268,7 @@ class GuardedStore(dist.Store):
 
 
 def _name_of(word: str) -> bytes:
-    """By which a word is known without being told."""
+    """A word's digest, by which it is known without being sent."""
     return hashlib.sha256(b"freetrain store " + word.encode()).digest()
 
 
@@ -307,7 +307,7 @@ def meet(
 ) -> dist.Store:
     """Wait until all have arrived.
 
-    Rank 0 alone decides whether the meeting takes place, so that nobody connects with who has moved on.
+    Rank 0 alone decides whether the meeting takes place, so that no rank connects with one that has moved on.
 
     Args:
         generation: who meets, and where.
@@ -337,7 +337,7 @@ def meet(
 
 
 def _await_verdict(store: dist.Store, newer: Callable[[], bool]) -> bool:
-    """What rank 0 decided; its word counts even with a newer generation in sight, since all heed it."""
+    """Rank 0's verdict; it counts even with a newer generation in sight, since all ranks follow it."""
     patience_s = None
     while not store.check(["verdict"]):
         if newer():

@@ -39,12 +39,12 @@ class World:
     Args:
         generation: what to form.
         member: this process.
-        word: that all members know, and nobody else.
+        word: that only the members know.
         backend: as ``torch.distributed`` names it.
         form_timeout_s: how long connecting may take once all have arrived.
         stores: ports of the stores in this process, of whatever generation.
-        while_waiting: called again and again while the others are waited for, with the seconds so far.
-        expel: is told of a member that differs from the others, and how.
+        while_waiting: called again and again while this rank waits for the others, with the seconds so far.
+        expel: called with a member that differs from the others, and how.
 
     Attributes:
         generation: as given.
@@ -56,7 +56,7 @@ class World:
         joined: number of the first world that this process was in.
         awaits: the latest call of this rank, in words.
         is_script_alone: whether the others have come past the place where the script is.
-        on_script_loss: told of a rank that was lost while the script itself exchanged something.
+        on_script_loss: called when a rank was lost while the script itself exchanged something.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class World:
         with self._lock:
             self._alive = False
             # First of all: destroying waits for collectives that are still under way, and these for their peers.
-            # Besides, what the script keeps of the group (a work handle) would keep connections open and let the
+            # Besides, what the script keeps of the group (a work handle) would keep connections open and make the
             # others wait.
             if self._wires.complete:
                 self._wires.cut()
@@ -183,15 +183,15 @@ class World:
                     keep_for_ever(group)
             # Torch's default group takes all others with it; those of a replica are beside one that stays.
             own = groups if self._own.is_joined else [None] if dist.is_initialized() else []
-            for group in own:
+            for mine in own:
                 with contextlib.suppress(Exception):
-                    dist.destroy_process_group(group)
+                    dist.destroy_process_group(mine)
             self._all.group = self.peers.group = None
             self._servers.groups.clear()
             self._store = None
 
     def _groups(self) -> list[dist.ProcessGroup]:
-        """Those of this world that are there."""
+        """The groups of this world that are there."""
         mine = dict.fromkeys((self.peers.group, self._all.group))
         return [*self._servers.groups, *(group for group in mine if group is not None)]
 
@@ -202,13 +202,13 @@ class World:
     def ask(
         self, what: str, digest: int = 0, size: int = 0, payload: bytes = b"", where: str = ""
     ) -> PendingCalls:
-        """Begin to tell all ranks what this one is about to do with them, and to hear the same of them.
+        """Begin to send all ranks what this one is about to do with them, and to receive the same from them.
 
         Args:
             what: kind of the collective that follows.
             digest: of all that has to be the same on all ranks.
             size: as the rank likes.
-            payload: whatever else it says.
+            payload: whatever else it sends.
             where: line of the script; the one that called the runtime by default.
 
         Raises:
@@ -316,7 +316,7 @@ class Connections:
         return self._formed is not None
 
     def cut(self) -> int:
-        """Cut the world's connections, so that whoever waits on one gets an error; returns how many there were.
+        """Cut the world's connections, so that every wait on one fails; returns how many there were.
 
         Listening sockets stay: gloo's listener thread ends the process when its socket fails.
         """

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -7,10 +8,12 @@ import torch
 
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.errors import LostRankError
-from freetrain.elastic.script.updates import Taken, Updates
+from freetrain.elastic.script.updates import Updates
 from freetrain.elastic.training.state import Optimizers, TrainingState
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
+
+DRAWING = SimpleNamespace(samples=1, share=1.0, mark=0)
 
 
 class Other:
@@ -63,7 +66,7 @@ class ElasticTraining:
         together = cast(torch.optim.Optimizer, Optimizers(self.optimizers))
         self.state = TrainingState(self.module, together, Sampler(8, 1), {"schedule": self.schedule})
         self.world = Other()
-        self.updates = Updates(self.state, self.optimizers, cast(Any, self.world), lambda: Taken(1, 1.0))
+        self.updates = Updates(self.state, self.optimizers, cast(Any, self.world), cast(Any, DRAWING))
         self.updates.enter(cast(World, self.world))
 
     def begin(self, weight: float = 0.5) -> None:
@@ -264,7 +267,7 @@ class Perturbing(torch.optim.SGD):
 def test_closures_of_optimizers_that_may_call_them_otherwise_are_refused(kind: Any) -> None:
     training = ElasticTraining()
     optimizer = kind([training.module[0]], 1.0)
-    updates = Updates(training.state, [optimizer], cast(Any, training.world), lambda: Taken(1, 1.0))
+    updates = Updates(training.state, [optimizer], cast(Any, training.world), cast(Any, DRAWING))
     updates.enter(cast(World, training.world))
     updates.begin_step()
     updates.weigh(0.5)

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.elastic.errors import LostRankError, OddOneOutError
-from freetrain.elastic.training.agreement import Ballot, StepVerdict, count
+from freetrain.elastic.training.agreement import Ballot, StepVerdict, count_ballots
 from freetrain.elastic.worlds.calls import Call, PendingCalls
 
 
 def counted(*ballots: Ballot, rank: int = 0, joined: Sequence[int] = (), shards: int = 1) -> StepVerdict:
     since = joined or [1] * len(ballots)
     rows = [Call("x", joined=each, payload=one.pack()).pack() for one, each in zip(ballots, since, strict=True)]
-    return count(PendingCalls(1, rank, lambda: rows, lambda _rank, _how: None), 4, shards)
+    return count_ballots(PendingCalls(1, rank, lambda: rows, lambda _rank, _how: None), 4, shards)
 
 
 numbers = st.floats(-1e6, 1e6, allow_nan=False)
