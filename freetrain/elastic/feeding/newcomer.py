@@ -101,7 +101,7 @@ class Newcomer:
             memory.close()
 
     def _choose_source(self, view: View) -> str:
-        """A source with the same shard; newcomers that come together get different ones, rank 0 (the busiest) last."""
+        """A source with the same shard: another for each newcomer, and rank 0, which is busiest, last."""
         me = self._session.member
         fed = [id_ for id_ in view.outside if view.members[id_].is_fed and view.members[id_].shard == me.shard]
         place = fed.index(me.id) if me.id in fed else 0
