@@ -57,9 +57,9 @@ _HOMES = {
     "ScaledBatch": "data.batching",
     "Step": "script.run",
     "StepResult": "script.hooks",
-    "StopSignal": "script.stop_signal",
+    "StopSignal": "script.hooks",
     "device": "worlds.device",
-    "node_mesh": "script.node",
+    "node_mesh": "script.sharding",
     "scale_learning_rate": "script.hooks",
 }
 

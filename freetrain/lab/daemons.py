@@ -36,13 +36,7 @@ _DETACHES_S = 5.0
 
 @dataclass(frozen=True)
 class Daemons:
-    """A lab's daemons.
-
-    Args:
-        layout: where the lab's files lie.
-        options: what the lab is to be.
-        people: who runs the daemons.
-    """
+    """A lab's daemons."""
 
     layout: LabLayout
     options: LabOptions

@@ -25,11 +25,7 @@ _ALL_MAY_PASS = 0o111
 
 @dataclass(frozen=True)
 class LabLayout:
-    """Where a lab's files lie.
-
-    Args:
-        root: the lab's directory, absolute.
-    """
+    """Where a lab's files lie."""
 
     root: Path
 

@@ -49,13 +49,7 @@ class Stream(Protocol):
 
 
 class Drawing(StepBatches):
-    """Batches of samples that can be asked for by number.
-
-    Args:
-        sampler: says which samples come next.
-        batch: samples per batch.
-        stream: fetches them.
-    """
+    """Batches of samples that can be asked for by number."""
 
     def __init__(self, sampler: Sampler, batch: FixedBatch | ScaledBatch, stream: Stream) -> None:
         super().__init__(stream.dataset, sampler, batch)

@@ -128,11 +128,6 @@ class OwnBatches(StepBatches):
 
     All ranks have to read the same batches, which is compared in each step. Random numbers that the loader draws
     are the same on all ranks: they depend on the seed, the epoch and the batch.
-
-    Args:
-        data: the loader, or several.
-        sampler: counts.
-        seed: of the orders.
     """
 
     def __init__(self, data: Any, sampler: Sampler, seed: int) -> None:
@@ -233,11 +228,7 @@ def _parts(batch: Any) -> Sequence[Any] | None:
 
 
 def _rows(batch: Any) -> int:
-    """Samples of a batch: rows of its first tensor, or list.
-
-    Raises:
-        InputError: it has none.
-    """
+    """Samples of a batch: rows of its first tensor, or list. Raises InputError if it has none."""
     parts = _parts(batch)
     if parts is None:
         if isinstance(batch, torch.Tensor) and batch.dim():

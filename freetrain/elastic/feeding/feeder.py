@@ -26,12 +26,7 @@ _MOST_REST_BYTES = 8 << 20
 
 
 class Feeder:
-    """Feeds the newcomers that have chosen this member for their source.
-
-    Args:
-        state: of the training.
-        session: knows which newcomers want to be fed.
-    """
+    """Feeds the newcomers that have chosen this member for their source."""
 
     def __init__(self, state: TrainingState, session: Session) -> None:
         self._state = state
@@ -114,13 +109,7 @@ class Feeder:
 
 
 class Feed:
-    """One newcomer as its source sees it: what it has been sent.
-
-    Args:
-        state: of the training.
-        link: to the newcomer.
-        memory: that it reads from.
-    """
+    """One newcomer as its source sees it: what it has been sent."""
 
     def __init__(self, state: TrainingState, link: Link, memory: mmap.mmap) -> None:
         self._state = state

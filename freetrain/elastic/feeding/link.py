@@ -89,11 +89,7 @@ class Link:
             self._connection.sendall(_DONE)
 
     def await_done(self) -> None:
-        """Wait for that from the other end.
-
-        Raises:
-            LinkLostError: it is lost.
-        """
+        """Wait for that from the other end; raises LinkLostError if it is lost."""
         self._read(bytearray(len(_DONE)))
 
     def close(self) -> None:
@@ -174,11 +170,7 @@ def let_go(held: list[Any]) -> None:
 
 
 def memory_of(pid: int, descriptor: int, size_bytes: int) -> mmap.mmap:
-    """The memory of another process of this machine.
-
-    Raises:
-        FeedError: it is not to be had.
-    """
+    """The memory of another process of this machine; raises FeedError if it is not to be had."""
     try:
         handle = os.open(f"/proc/{pid}/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -232,11 +224,7 @@ class FeedOffer:
         return asdict(self)
 
     def accept(self, secret: Secret, given_up: Callable[[], bool]) -> tuple[Link, mmap.mmap]:
-        """The source's end of the connection, and its memory.
-
-        Raises:
-            FeedError: it does not come about.
-        """
+        """The source's end of the connection, and its memory; raises FeedError if it does not come about."""
         here = self.host == this_host()
         memory = memory_of(self.pid, self.descriptor, self.size_bytes) if here else mmap.mmap(-1, self.size_bytes)
         try:
@@ -250,13 +238,7 @@ class FeedOffer:
 
 
 class Listener:
-    """A newcomer's end until its source has connected.
-
-    Args:
-        me: the newcomer.
-        secret: the trainer's.
-        memory: to be filled.
-    """
+    """A newcomer's end until its source has connected."""
 
     def __init__(self, me: Member, secret: Secret, memory: SharedMemory) -> None:
         self._me = me

@@ -29,10 +29,6 @@ _MOST_PER_VALUE = 4
 class Newcomer:
     """One worker before its first world.
 
-    Args:
-        state: of this worker.
-        session: its membership.
-
     Attributes:
         is_mixed: whether it has some of the training's state, and not all.
     """

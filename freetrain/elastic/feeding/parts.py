@@ -24,11 +24,7 @@ _MOST_CORES = 4
 
 
 class StateParts:
-    """The parameters in an order that is the same on all ranks; of a sharded one, this worker's shard.
-
-    Args:
-        state: of the training.
-    """
+    """The parameters in an order that is the same on all ranks; of a sharded one, this worker's shard."""
 
     def __init__(self, state: TrainingState) -> None:
         self._optimizers = state.optimizers
@@ -154,11 +150,7 @@ def _own(packet: Packet, slot: Slot, parameter: torch.Tensor) -> torch.Tensor:
 
 
 class Packet:
-    """Memory that is filled with one tensor after the other, each in its logical order, and read out again.
-
-    Args:
-        memory: its bytes.
-    """
+    """Memory that is filled with one tensor after the other, each in its logical order, and read out again."""
 
     def __init__(self, memory: mmap.mmap) -> None:
         self._memory = torch.frombuffer(memory, dtype=torch.uint8)

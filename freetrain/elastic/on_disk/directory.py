@@ -246,13 +246,7 @@ def _remove(path: Path) -> None:
 
 
 class ViewReader:
-    """Remembers what it has read of members and of the latest generation.
-
-    Args:
-        members: the folder with the files about members.
-        generations: the folder of generations.
-        refuse: turns a member away, with a sentence.
-    """
+    """Remembers what it has read of members and of the latest generation."""
 
     def __init__(self, members: Path, generations: Path, refuse: Callable[[str, str], None]) -> None:
         self._members = members

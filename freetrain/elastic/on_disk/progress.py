@@ -69,10 +69,6 @@ class ProgressWriter:
 
     Adding up costs a microsecond per step; a line (some tens of microseconds, on NFS a millisecond) is written at
     most once per ``every_s``.
-
-    Args:
-        path: the file.
-        every_s: seconds between two lines.
     """
 
     def __init__(self, path: Path, every_s: float = 5.0) -> None:
@@ -200,34 +196,24 @@ class Rescale:
     start_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WrongLine:
-    """A line that is not believed.
-
-    Attributes:
-        why: the end of a sentence that begins with *because*; nothing of the line stands in it.
-    """
-
-    why: str
-
-
-def parse_line(text: bytes, most_nodes: int = MOST_NODES) -> Rate | Rescale | WrongLine:
+def parse_line(text: bytes, most_nodes: int = MOST_NODES) -> Rate | Rescale:
     """What a line says, if each of its fields is there, of its type and within its bounds.
 
     Args:
         text: without the newline; any bytes.
         most_nodes: no training can have had more nodes.
+
+    Raises:
+        ValueError: the line is not believed; the end of a sentence that begins with *because*, with nothing of the
+            line in it.
     """
-    try:
-        document = _document(text)
-        match document.get("event"):
-            case "rate":
-                return _line(Rate, document, most_nodes)
-            case "rescale":
-                return _line(Rescale, document, most_nodes)
-        return WrongLine("its event is neither rate nor rescale")
-    except ValueError as error:
-        return WrongLine(str(error))
+    document = _document(text)
+    match document.get("event"):
+        case "rate":
+            return _line(Rate, document, most_nodes)
+        case "rescale":
+            return _line(Rescale, document, most_nodes)
+    raise ValueError("its event is neither rate nor rescale")
 
 
 def _document(text: bytes) -> Mapping[str, Any]:
@@ -347,22 +333,25 @@ def read_part(
         end = content.find(b"\n") + 1 or len(content)
         at_byte, content = at_byte + end, content[end:]
     *lines, rest = content.split(b"\n", -1 if most_bytes is None else MOST_LINES)
-    parsed: list[tuple[int, Rate | Rescale | WrongLine]] = []
+    parsed: list[Rate | Rescale | Rejected] = []
     for line in lines:
-        parsed.append((at_byte, parse_line(line, most_nodes)))
+        parsed.append(_believed(line, at_byte, most_nodes))
         at_byte += len(line) + 1
     if len(rest) > LONGEST_LINE_BYTES and b"\n" not in rest:
-        parsed.append((at_byte, parse_line(rest)))
+        parsed.append(_believed(rest, at_byte, most_nodes))
         at_byte += len(rest)
-    return _log(parsed, at_byte)
-
-
-def _log(parsed: list[tuple[int, Rate | Rescale | WrongLine]], offset_bytes: int) -> ProgressLog:
-    rejected = [Rejected(at_byte, line.why) for at_byte, line in parsed if isinstance(line, WrongLine)]
+    rejected = [line for line in parsed if isinstance(line, Rejected)]
     return ProgressLog(
-        tuple(line for _, line in parsed if isinstance(line, Rate)),
-        tuple(line for _, line in parsed if isinstance(line, Rescale)),
-        offset_bytes,
+        tuple(line for line in parsed if isinstance(line, Rate)),
+        tuple(line for line in parsed if isinstance(line, Rescale)),
+        at_byte,
         len(rejected),
         rejected[0] if rejected else None,
     )
+
+
+def _believed(line: bytes, at_byte: int, most_nodes: int) -> Rate | Rescale | Rejected:
+    try:
+        return parse_line(line, most_nodes)
+    except ValueError as error:
+        return Rejected(at_byte, str(error))

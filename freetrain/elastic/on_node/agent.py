@@ -36,13 +36,7 @@ _NEVER_JOINED = f"{_FOR_TORCHRUN}. It ended with status 0"
 
 
 class Agent:
-    """Runs the workers of one node.
-
-    Args:
-        directory: the trainer's.
-        options: what the user chose.
-        signals: those that ask to leave.
-    """
+    """Runs the workers of one node."""
 
     def __init__(self, directory: TrainerDirectory, options: AgentOptions, signals: Signals) -> None:
         self.id = new_id()

@@ -142,11 +142,6 @@ class ServerNodes:
     The agent of the first worker asks: every quarter of a minute, and every three seconds for a while when the
     trainer's nodes have changed. The answer stands in the trainer's directory, where the others read it. So
     Slurm is asked once for each training.
-
-    Args:
-        directory: the trainer's.
-        agent: the one that asks.
-        clock_s: seconds that only go forward.
     """
 
     def __init__(

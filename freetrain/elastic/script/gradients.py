@@ -44,6 +44,7 @@ class Gradients:
     gradient here that had none in the update before, or the reverse; only then do the ranks compare which.
 
     Args:
+        optimizer: that steps with them.
         ask: begins to announce the update to the ranks: its kind, what has to be the same, this rank's part of
             the loss.
         agree: takes in their answers; raises LostRankError, or OddOneOutError.
@@ -57,6 +58,7 @@ class Gradients:
 
     def __init__(
         self,
+        optimizer: torch.optim.Optimizer,
         ask: Ask,
         agree: Callable[[PendingCalls], object],
         buffers: Callable[[], Iterable[torch.Tensor]] = tuple,
@@ -65,6 +67,7 @@ class Gradients:
         measure: Callable[[Iterable[tuple[torch.Tensor, torch.Tensor]]], torch.Tensor] | None = None,
     ) -> None:
         self.measured = torch.zeros(())
+        self._optimizer = optimizer
         self._ask, self._agree, self._buffers = ask, agree, buffers
         self._adds_up_shards = adds_up_shards
         self._measure = measure
@@ -93,32 +96,29 @@ class Gradients:
 
     def begin(
         self,
-        parameters: Sequence[torch.Tensor],
-        places: Sequence[int],
         world: World,
         weight: float,
+        loss_share: float,
+        aside: dict[torch.Tensor, torch.Tensor],
         *,
-        loss_share: float = 0.0,
         during_backward: bool = False,
-        aside: Mapping[torch.Tensor, torch.Tensor] | None = None,
     ) -> None:
         """Announce to the ranks that the gradients of these parameters are to be summed.
 
         Args:
-            parameters: those of one optimizer that want a gradient.
-            places: of these among all of its parameters.
             world: whose ranks sum them.
             weight: this rank's share of the samples.
             loss_share: its part of the mean loss.
+            aside: gradients of earlier batches, weighted already; those of these parameters are used up.
             during_backward: sum each pack as soon as its gradients are there.
-            aside: gradients of earlier batches, weighted already; used up.
 
         Raises:
             LostRankError: a rank was lost, or differs.
             OddOneOutError: this one differs.
         """
-        self._plan(parameters, places)
-        self._world, self._weight, self._aside = world, weight, aside or {}
+        self._plan()
+        self._world, self._weight = world, weight
+        self._aside = {own: aside.pop(own) for own in self._parameters if own in aside}
         self._begun, self._none_here, self._broke_with = 0, set(), None
         self.measured = torch.zeros(())
         self._asked = self._ask("sum of gradients", self._digest, loss_share)
@@ -129,7 +129,7 @@ class Gradients:
         for pack in self._packs:
             pack.missing = {id(parameter) for parameter in pack.parameters}
         self._is_open = during_backward
-        for parameter in parameters if during_backward else ():
+        for parameter in self._parameters if during_backward else ():
             if parameter not in self._hooked:
                 self._hooked.add(parameter)
                 register: Any = parameter.register_post_accumulate_grad_hook
@@ -165,18 +165,21 @@ class Gradients:
 
     # -- packs
 
-    def _plan(self, parameters: Sequence[torch.Tensor], places: Sequence[int]) -> None:
+    def _plan(self) -> None:
+        """Which gradients travel together; the same plan until the parameters that take part are others."""
+        parameters = list(parameters_of(self._optimizer))
         known = [id(parameter) for parameter in parameters]
         if known == self._known:
             return
-        self._known, self._parameters = known, list(parameters)
+        self._known, self._parameters = known, parameters
         self._place = {parameter: place for place, parameter in enumerate(parameters)}
         self._none_anywhere = frozenset()
         self._shards = [parameter for parameter in parameters if is_sharded(parameter)]
         self._packs = list(_packs([parameter for parameter in reversed(parameters) if not is_sharded(parameter)]))
         self._pack_of = {parameter: pack for pack in self._packs for parameter in pack.parameters}
         shapes = [(tuple(parameter.shape), str(parameter.dtype)) for parameter in parameters]
-        self._digest = digest_of(shapes, list(places))
+        places = [place for place, known in enumerate(_all_of(self._optimizer)) if _takes_part(known)]
+        self._digest = digest_of(shapes, places)
 
     def _arrived(self, parameter: torch.Tensor) -> None:
         """The backward pass has come to the end of this parameter's gradient."""
@@ -230,6 +233,20 @@ class Gradients:
         here = [float(place not in self._none_here) for place in range(len(self._parameters))]
         present = self._world.start_sum(here).wait()
         self._none_anywhere = frozenset(place for place, ranks in enumerate(present) if not ranks)
+
+
+def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
+    """What it may change, each once."""
+    return dict.fromkeys(parameter for parameter in _all_of(optimizer) if _takes_part(parameter))
+
+
+def _all_of(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
+    return (parameter for group in optimizer.param_groups for parameter in group["params"])
+
+
+def _takes_part(parameter: torch.Tensor) -> bool:
+    """Optimizers also step with a gradient that came before a parameter was frozen."""
+    return parameter.requires_grad or parameter.grad is not None
 
 
 def weighted(parameter: torch.Tensor, weight: float, adds_up_shards: bool) -> torch.Tensor:

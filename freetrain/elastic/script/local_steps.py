@@ -45,10 +45,6 @@ class LocalSteps:
 class Rounds:
     """What the ranks do at the ends of rounds.
 
-    Args:
-        options: what the script chose.
-        parameters: that the rounds change.
-
     Attributes:
         steps: of each rank in a round.
         outer: the outer optimizer, whose momentum is a part of the training's state.

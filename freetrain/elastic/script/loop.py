@@ -16,11 +16,12 @@ from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.data.streams import Streaming
 from freetrain.elastic.errors import LostRankError, as_exit, plain_errors
 from freetrain.elastic.script.adascale import AdaScale
+from freetrain.elastic.script.gradients import parameters_of
 from freetrain.elastic.script.hooks import Resize, StepResult
 from freetrain.elastic.script.local_steps import LocalSteps, Rounds
 from freetrain.elastic.script.sharding import check_sharding
 from freetrain.elastic.script.steps import Batches, Steps
-from freetrain.elastic.script.updates import Updates, parameters_of
+from freetrain.elastic.script.updates import Updates
 from freetrain.elastic.training.agreement import StepVerdict
 from freetrain.elastic.training.records import RecordOptions
 from freetrain.elastic.training.state import Optimizers, Stateful, TrainingState

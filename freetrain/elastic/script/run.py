@@ -150,11 +150,7 @@ class Step:
         (loss * share).backward()  # type: ignore[no-untyped-call,unused-ignore]
 
     def check_done(self) -> None:
-        """Whether the script did what a step needs.
-
-        Raises:
-            InputError: it did not.
-        """
+        """Whether the script did what a step needs; raises InputError if it did not."""
         if not self._is_done and self._run._updates.lost is None:
             raise InputError(
                 f"step {self.number} ended without step.backward(loss) in its last pass.",

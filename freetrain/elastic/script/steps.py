@@ -31,16 +31,7 @@ _ZIP = re.compile(r"\bzip(_longest)?\(")
 
 
 class Steps:
-    """Begins steps, and concludes them when the script has come to the next one.
-
-    Args:
-        state: of the training.
-        training: this worker's part in it.
-        optimizers: that the script steps.
-        updates: which add up their gradients.
-        drawing: the step's batches.
-        completed: called after each step with its verdict, its batches and its epoch.
-    """
+    """Begins steps, and concludes them when the script has come to the next one."""
 
     def __init__(
         self,
@@ -136,12 +127,7 @@ class Steps:
 
 
 class Schedules:
-    """The schedules of an optimizer's learning rates, of which the script may make some at any time.
-
-    Args:
-        optimizer: whose.
-        also: what the script carries along.
-    """
+    """The schedules of an optimizer's learning rates, of which the script may make some at any time."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, also: Mapping[str, Any]) -> None:
         self._optimizer = optimizer
@@ -149,11 +135,7 @@ class Schedules:
         self._is_carried = False
 
     def check(self) -> None:
-        """Whether one of them is carried along, if there are any.
-
-        Raises:
-            InputError: there are, but none is.
-        """
+        """Whether one of them is carried along, if there are any; raises InputError if there are, but none is."""
         if self._is_carried or not any(hasattr(self._optimizer.step, mark) for mark in _SCHEDULED):
             return
         self._is_carried = _mentions(self._also, self._optimizer, _DEPTH)
@@ -181,12 +163,7 @@ def _mentions(item: Any, optimizer: torch.optim.Optimizer, depth: int) -> bool:
 
 
 class Batches:
-    """This rank's part of each batch of the epoch; what is left of it where this worker joined in its middle.
-
-    Args:
-        loop: where the batches come from.
-        dataset: what the samples come from.
-    """
+    """This rank's part of each batch of the epoch; what is left of it where this worker joined in its middle."""
 
     def __init__(self, loop: Loop, dataset: Any) -> None:
         self.dataset = dataset

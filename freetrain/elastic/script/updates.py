@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import torch
@@ -13,7 +13,7 @@ import torch
 from freetrain.elastic.data.batching import StepBatches
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.script.adascale import AdaScale
-from freetrain.elastic.script.gradients import Gradients, weighted
+from freetrain.elastic.script.gradients import Gradients, parameters_of, weighted
 from freetrain.elastic.script.local_steps import Rounds
 from freetrain.elastic.script.sharding import weigh_shards
 from freetrain.elastic.training.state import TrainingState, hyperparameters, set_hyperparameters
@@ -88,6 +88,7 @@ class Updates:
     def _gradients_of(self, optimizer: torch.optim.Optimizer) -> Gradients:
         training, scaling = self._training, self._scaling
         return Gradients(
+            optimizer,
             lambda what, digest, loss_share: training.ask(what, digest + self._drawing.mark, loss_share),
             lambda asked: training.agree(asked),
             self._buffers,
@@ -240,18 +241,9 @@ class Updates:
             self.lose(error)
 
     def _begin(self, optimizer: torch.optim.Optimizer, *, during_backward: bool = False) -> None:
-        parameters = list(parameters_of(optimizer))
-        places = [place for place, parameter in enumerate(_all_of(optimizer)) if _takes_part(parameter)]
-        aside = {parameter: self._aside.pop(parameter) for parameter in parameters if parameter in self._aside}
-        self._gradients[optimizer].begin(
-            parameters,
-            places,
-            cast(World, self._world),
-            cast(float, self._weight),
-            loss_share=self.loss_share,
-            during_backward=during_backward,
-            aside=aside,
-        )
+        world, weight = cast(World, self._world), cast(float, self._weight)
+        gradients = self._gradients[optimizer]
+        gradients.begin(world, weight, self.loss_share, self._aside, during_backward=during_backward)
         self._begun = optimizer
 
     def _scale(self, optimizer: torch.optim.Optimizer) -> None:
@@ -305,20 +297,6 @@ class Updates:
                     before = self._aside.get(parameter)
                     self._aside[parameter] = mine if before is None else mine.add_(before)
                     parameter.grad = None
-
-
-def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
-    """What it may change, each once."""
-    return dict.fromkeys(parameter for parameter in _all_of(optimizer) if _takes_part(parameter))
-
-
-def _all_of(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
-    return (parameter for group in optimizer.param_groups for parameter in group["params"])
-
-
-def _takes_part(parameter: torch.Tensor) -> bool:
-    """Optimizers also step with a gradient that came before a parameter was frozen."""
-    return parameter.requires_grad or parameter.grad is not None
 
 
 def call_first(

@@ -185,11 +185,7 @@ class CheckpointWriter:
         self._checkpoints.save(self._state.capture(), self._state.step)
 
     def wait(self) -> None:
-        """Until what was started is on disk.
-
-        Raises:
-            CheckpointError: it could not be written.
-        """
+        """Until what was started is on disk; raises CheckpointError if it could not be written."""
         under_way, self._under_way = self._under_way, None
         if under_way is not None:
             under_way.result()

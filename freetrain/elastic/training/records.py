@@ -45,13 +45,7 @@ class RecordOptions:
 
 
 class Records:
-    """The records of one training; each rank has them, and rank 0 uses them.
-
-    Args:
-        directory: the trainer's.
-        state: of the training.
-        options: how often to write what.
-    """
+    """The records of one training; each rank has them, and rank 0 uses them."""
 
     def __init__(self, directory: TrainerDirectory, state: TrainingState, options: RecordOptions) -> None:
         self._directory = directory
@@ -198,11 +192,7 @@ class Records:
             log.warning("%s It is tried once more when the script ends.", error.what)
 
     def finish_at_last(self) -> None:
-        """Try once more, if it could not be written before.
-
-        Raises:
-            StateError: it still cannot be written.
-        """
+        """Try once more, if it could not be written before; raises StateError if it still cannot be written."""
         if self._replica.any(self._is_unfinished):
             self._finish()
 

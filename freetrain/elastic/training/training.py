@@ -112,11 +112,7 @@ class ElasticTraining:
         return getattr(self, "world", None)
 
     def join(self) -> None:
-        """Join the trainer.
-
-        Raises:
-            BrokenDeviceError: its device does not compute.
-        """
+        """Join the trainer; raises BrokenDeviceError if its device does not compute."""
         keep_memory()
         check_device(device_of(self.state.module))
         if self._trainer is None:

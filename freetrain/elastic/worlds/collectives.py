@@ -124,11 +124,6 @@ class Ranks:
     Workers of one replica cannot go on without each other. So what has been waited for went well for all of them,
     or is a LostRankError in all of them, whichever was cut off.
 
-    Args:
-        size: how many there are.
-        collectives: of the world.
-        replica: that this worker is of.
-
     Attributes:
         group: their process group.
     """

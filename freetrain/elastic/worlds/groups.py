@@ -118,11 +118,6 @@ class ScriptsGroup(dist.ProcessGroup):
     """Torch's default process group, in front of the world's own one.
 
     A rank that is lost meanwhile is no error of the script: it gets its own values, and the step is made again.
-
-    Args:
-        world: whose it is.
-        inner: its group in torch.
-        finish: waits for a collective; raises LostRankError where it does not end.
     """
 
     def __init__(self, world: World, inner: dist.ProcessGroup, finish: Callable[[Any], None]) -> None:

@@ -32,11 +32,6 @@ class GradientServers:
     """The connections between the workers of one world and its servers.
 
     Each server has a process group with all workers, in which it comes after the last of them.
-
-    Args:
-        generation: the world's.
-        rank: of this process: a server's comes after those of all workers.
-        collectives: of the world.
     """
 
     def __init__(self, generation: Generation, rank: int, collectives: Collectives) -> None:
