@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,96 +22,41 @@ _OTHERS_MAY_WRITE = 0o022
 _ALL_MAY_PASS = 0o111
 
 
-@dataclass(frozen=True)
 class LabLayout:
-    """Where a lab's files lie."""
+    """Where a lab's files lie, all below one directory.
 
-    root: Path
+    Attributes:
+        root: the lab's directory, absolute.
+        parameters: what the lab was made with.
+        slurm_conf: Slurm's configuration; slurmdbd, slurmctld and slurmd look for theirs beside it.
+        gres_conf: the nodes' GPUs.
+        topology_conf: the switches between the nodes.
+        cgroup_conf: how slurmd deals with the kernel's control groups.
+        job_submit: the script that sees each submission.
+        job_comp: the script that slurmctld calls at each end of a job.
+        munge: directory of munged's key and socket.
+        database: directory of MariaDB's data.
+        database_socket: the socket of MariaDB, which listens on nothing else.
+        state: directory of slurmctld's state.
+        log: directory of the logs and pid files of all daemons but the slurmds.
+        services: directories of all daemons but the slurmds.
+        nodes: directory of the nodes' directories.
+    """
 
-    @property
-    def parameters(self) -> Path:
-        """What the lab was made with."""
-        return self.root / "lab.json"
-
-    @property
-    def slurm_conf(self) -> Path:
-        """Slurm's configuration."""
-        return self.root / "slurm.conf"
-
-    @property
-    def slurmdbd_conf(self) -> Path:
-        """The configuration of slurmdbd, who looks for it beside slurm.conf."""
-        return self.root / "slurmdbd.conf"
-
-    @property
-    def gres_conf(self) -> Path:
-        """The nodes' GPUs."""
-        return self.root / "gres.conf"
-
-    @property
-    def topology_conf(self) -> Path:
-        """The switches between the nodes."""
-        return self.root / "topology.conf"
-
-    @property
-    def cgroup_conf(self) -> Path:
-        """How slurmd deals with the kernel's control groups."""
-        return self.root / "cgroup.conf"
-
-    @property
-    def job_submit(self) -> Path:
-        """The script that sees each submission; slurmctld looks for it beside slurm.conf."""
-        return self.root / "job_submit.lua"
-
-    @property
-    def job_comp(self) -> Path:
-        """The script that slurmctld calls at each end of a job; it lies beside slurm.conf, too."""
-        return self.root / "jobcomp.lua"
-
-    @property
-    def munge(self) -> Path:
-        """Directory of munged's key and socket."""
-        return self.root / "munge"
-
-    @property
-    def munge_socket(self) -> Path:
-        """Socket of munged."""
-        return self.munge / "munge.socket"
-
-    @property
-    def database(self) -> Path:
-        """Directory of MariaDB's data."""
-        return self.root / "database"
-
-    @property
-    def database_scratch(self) -> Path:
-        """Directory of MariaDB's temporary files: where labs share one, each deletes the others' as it starts."""
-        return self.root / "scratch"
-
-    @property
-    def database_socket(self) -> Path:
-        """Socket of MariaDB, which listens on nothing else."""
-        return self.database / "mariadb.socket"
-
-    @property
-    def state(self) -> Path:
-        """Directory of slurmctld's state."""
-        return self.root / "state"
-
-    @property
-    def log(self) -> Path:
-        """Directory of the logs and pid files of all daemons but the slurmds."""
-        return self.root / "log"
-
-    @property
-    def services(self) -> tuple[Path, ...]:
-        """Directories of all daemons but the slurmds."""
-        return (self.munge, self.database, self.database_scratch, self.state, self.log)
-
-    @property
-    def nodes(self) -> Path:
-        """Directory of the nodes' directories."""
-        return self.root / "nodes"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.parameters = root / "lab.json"
+        self.slurm_conf, self.slurmdbd_conf = root / "slurm.conf", root / "slurmdbd.conf"
+        self.gres_conf, self.topology_conf, self.cgroup_conf = (
+            root / f"{name}.conf" for name in ("gres", "topology", "cgroup")
+        )
+        self.job_submit, self.job_comp = root / "job_submit.lua", root / "jobcomp.lua"
+        self.munge, self.munge_socket = root / "munge", root / "munge/munge.socket"
+        self.database, self.database_socket = root / "database", root / "database/mariadb.socket"
+        # Where servers of MariaDB share a directory for temporary files, each deletes the others' as it starts.
+        self.database_scratch = root / "scratch"
+        self.state, self.log, self.nodes = root / "state", root / "log", root / "nodes"
+        self.services = (self.munge, self.database, self.database_scratch, self.state, self.log)
 
     def node(self, name: str) -> Path:
         """A node's spool, log and pid file; slurmd works in it, and so do its slurmstepds."""

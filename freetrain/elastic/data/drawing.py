@@ -125,7 +125,8 @@ class BatchStream:
         # Workers draw random numbers of their own from this; the training's own stream is left as it is.
         self._generator.manual_seed((torch.initial_seed() + self._restarts) % (1 << 63))
         self._plan.begin(draws)
-        self._iterator = iter(())  # its workers end before others start
+        # First of all: the old iterator's worker processes end before the new one's start.
+        self._iterator = iter(())
         self._iterator = iter(self._loader)
 
     def next(self) -> tuple[Draw, Any] | None:

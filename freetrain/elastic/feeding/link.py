@@ -127,6 +127,7 @@ class Link:
 
 def is_readable(connection: socket.socket, wait_s: float) -> bool:
     """Whether there is something to read, or an end of it, within this time."""
+    # Not select(), which cannot watch descriptors beyond 1023.
     poll = select.poll()
     poll.register(connection, select.POLLIN)
     return bool(poll.poll(wait_s * 1000))
@@ -147,6 +148,7 @@ class SharedMemory:
         self.size_bytes = size_bytes
         self.descriptor = os.memfd_create("freetrain-feed", os.MFD_CLOEXEC)
         try:
+            # All pages now: one that cannot be had at its first use would end the process with SIGBUS.
             os.posix_fallocate(self.descriptor, 0, size_bytes)
             self.memory = mmap.mmap(self.descriptor, size_bytes)
         except OSError as error:

@@ -112,6 +112,7 @@ def _address_of(interface: str) -> str | None:
 def _outward_address() -> str | None:
     """The address with which this machine would talk to the world; nothing is sent."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        # An address for documentation (RFC 5737): connecting a datagram socket only picks the way out.
         asked.connect(("192.0.2.1", 9))
         return str(asked.getsockname()[0])
     return None

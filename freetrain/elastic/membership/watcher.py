@@ -252,6 +252,7 @@ class Watcher:
             return
         now_s = time.monotonic()
         guard.broken_since_s = guard.broken_since_s or now_s
+        # The main thread may have left this world while this thread looked.
         if now_s - guard.broken_since_s >= patience_s and guard is self._guard:
             guard.cut()
 

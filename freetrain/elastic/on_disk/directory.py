@@ -65,6 +65,7 @@ class TrainerDirectory:
 
     def _check_writable(self) -> None:
         try:
+            # A full disk, or a quota, shows only when something is written.
             with tempfile.TemporaryFile(dir=self._members) as probe:
                 probe.write(bytes(4096))
                 probe.flush()
@@ -180,6 +181,7 @@ class TrainerDirectory:
         since a full file system has room for nothing else.
         """
         try:
+            # Always as long: over what is there already even a full disk can be written.
             overwrite(self._beats / member, f"{count:20d} {progress:54}".encode())
         except OSError:
             return False

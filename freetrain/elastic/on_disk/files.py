@@ -101,6 +101,7 @@ def append_line(path: Path, document: dict[str, Any]) -> None:
     """Append one line of JSON in a single write, for everybody to read."""
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
+        # One write: lines that several processes append at a time stay whole.
         os.write(handle, to_json(document))
     finally:
         os.close(handle)

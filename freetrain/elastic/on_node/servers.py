@@ -189,6 +189,7 @@ class ServerNodes:
             return
         comment, _ = self._asking.communicate()
         status, self._asking = self._asking.returncode, None
+        # Without the tag nothing is known: Slurm may hide the job from this user, or have forgotten it.
         if status == 0 and comment.startswith(_TAG):
             self._publish(servers_in(comment))
 

@@ -113,6 +113,7 @@ class Worker:
                     env={**os.environ, **environment},
                     stdout=log,
                     stderr=log,
+                    # A process group of its own: a signal to it reaches all that the script has started.
                     start_new_session=True,
                     preexec_fn=_die_with_parent,
                 )

@@ -208,6 +208,7 @@ class Updates:
             return
         self.count += 1
         self._summed.add(optimizer)
+        # Updates that were made before a loss are not made again.
         if self.lost is None and self.count > self._state.updates:
             if self._made_already is not None:
                 self._set_beside_the_model(self._made_already)

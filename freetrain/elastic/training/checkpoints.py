@@ -48,6 +48,7 @@ class Checkpoints:
             with create_private(draft) as stream:
                 torch.save(state, stream)
                 stream.flush()
+                # The new name might reach the disk before the content that it stands for.
                 os.fsync(stream.fileno())
             draft.replace(path)
         except (OSError, RuntimeError) as error:

@@ -227,7 +227,8 @@ class Worlds:
         if is_start and world.replica == 0:
             self._restore_newest()
         if is_start or any(row.place != furthest for row in rows):
-            self.feeder.close()  # what they have been sent is not followed by this
+            # Newcomers that are being fed could not follow what comes now.
+            self.feeder.close()
             broadcast_state(self._state, source, world)
             self._has_others_random = world.rank != source * world.shards
         elif any(row.broke for row in rows) and any(row.fed for row in rows):

@@ -196,4 +196,5 @@ def _text(packed: bytes) -> str:
 
 def digest_of(*facts: object) -> int:
     """A number that is the same in all processes for the same facts: numbers, strings and tuples of them."""
+    # Seven bytes: the number travels as a signed 64-bit integer.
     return int.from_bytes(hashlib.blake2b(repr(facts).encode(), digest_size=7).digest(), "big")

@@ -75,6 +75,7 @@ class Collectives:
         """
         begun_s = time.monotonic()
         while not work.is_completed():
+            # In slices: gloo may have forgotten this collective, and then its wait would not end.
             with contextlib.suppress(RuntimeError):
                 work.wait(_SLICE)
             if self._overdue() and not work.is_completed():

@@ -58,6 +58,7 @@ def form_default(backend: str, store: dist.Store, rank: int, size: int, timeout:
     with warnings.catch_warnings(), _torch_as_if_new():
         warnings.simplefilter("ignore")
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
+    # Torch takes one timeout for forming the group and for its collectives, which need different ones.
     dist.distributed_c10d._set_pg_timeout(FOREVER)
 
 

@@ -82,6 +82,7 @@ class StoreServer:
 
     def _serve(self, connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError, ValueError, KeyError, TypeError, struct.error):
+            # A connection that proves nothing must not hold its thread for ever.
             connection.settimeout(_PATIENCE_S)
             name = self._let_in(connection)
             if name is None:
@@ -89,6 +90,7 @@ class StoreServer:
             with self._changed:
                 self._connections.add(connection)
             connection.settimeout(None)
+            # Each side waits for the other's small message: Nagle's algorithm would hold it back.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             try:
                 while (request := _receive(connection)) is not None:
@@ -104,6 +106,7 @@ class StoreServer:
         hello = _exactly(connection, _PROOF_BYTES + _NONCE_BYTES + _PROOF_BYTES)
         name, theirs, proof = (hello[:_PROOF_BYTES], hello[_PROOF_BYTES:-_PROOF_BYTES], hello[-_PROOF_BYTES:])
         if self._words is None:
+            # On a service host: this store knows no word, so it can prove nothing.
             connection.sendall(bytes(_PROOF_BYTES))
             return name.hex()
         word = self._words.get(name)
@@ -114,6 +117,7 @@ class StoreServer:
 
     def _answer(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
         keys = [(name, str(key)) for key in request["keys"]]
+        # JSON has no bytes; latin-1 maps each byte to one character and back.
         values = [str(value).encode("latin-1") for value in request.get("values", ())]
         with self._changed:
             match request["do"]:

@@ -123,6 +123,7 @@ class World:
             raise
         except (RuntimeError, OSError) as error:
             self.leave()
+            # What follows a cut comes from the cut, and must not count as a world that breaks by itself.
             raise AbandonedError(str(error)) from (None if self._first_cut_s else error)
         except ValueError:
             self.leave()
@@ -238,6 +239,7 @@ class World:
         self.start_add_up(tensors)()
 
     def _start_at_servers(self, tensors: Sequence[torch.Tensor]) -> Callable[[], None]:
+        # Servers add up in the computer's memory, as the node's GPUs are its workers'.
         copies = [tensor.cpu() for tensor in tensors]
         works = [work for copy in copies for work in self._servers.start_sum(copy)]
 
