@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, default_collate
@@ -33,25 +33,12 @@ Passes = Sequence[Sequence[int]]
 Ids = tuple[int, ...]
 
 
-class Stream(Protocol):
-    """Fetches batches in a given order."""
-
-    dataset: Any
-
-    def restart(self, draws: Iterator[Draw]) -> None:
-        """From now on these come; what was fetched otherwise is forgotten."""
-
-    def next(self) -> tuple[Draw, Any] | None:
-        """The next batch, or None where there is none."""
-
-    def close(self) -> None:
-        """Fetch no more."""
-
-
 class Drawing(StepBatches):
     """Batches of samples that can be asked for by number."""
 
-    def __init__(self, sampler: Sampler, batch: FixedBatch | ScaledBatch, stream: Stream) -> None:
+    def __init__(
+        self, sampler: Sampler, batch: FixedBatch | ScaledBatch, stream: BatchStream | PassStream
+    ) -> None:
         super().__init__(stream.dataset, sampler, batch)
         self._stream = stream
         self._is_stale = True

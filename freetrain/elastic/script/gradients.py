@@ -155,7 +155,7 @@ class Gradients:
                 pack.finish()
                 unflatten(pack.flat, pack.gradients)
             finish_buffers()
-            self._sum_shards()
+            add_up_tensors([local(shard.grad) for shard in self._shards], self._world.peers)
             if self._packs[-1].flat[-1] != 0:
                 self._compare_presence()
             for place in self._none_anywhere:
@@ -225,13 +225,10 @@ class Gradients:
             parameter.grad.add_(self._aside[parameter])
         return parameter.grad
 
-    def _sum_shards(self) -> None:
-        add_up_tensors([local(shard.grad) for shard in self._shards], self._world.peers)
-
     def _compare_presence(self) -> None:
         """Which parameters have a gradient on some rank."""
         here = [float(place not in self._none_here) for place in range(len(self._parameters))]
-        present = self._world.start_sum(here).wait()
+        present = self._world.sum(here)
         self._none_anywhere = frozenset(place for place, ranks in enumerate(present) if not ranks)
 
 

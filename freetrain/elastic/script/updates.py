@@ -255,7 +255,7 @@ class Updates:
         samples, share = self._drawing.samples, self._drawing.share
         # The gradients are weighted by the rank's share of the samples already.
         local = float(self._gradients[optimizer].measured) / share if share else 0.0
-        (local,) = world.start_sum([local]).wait()
+        (local,) = world.sum([local])
         scaling.observe(local, samples, min(world.size, samples))
 
     def _before_update(

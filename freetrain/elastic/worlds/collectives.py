@@ -135,17 +135,11 @@ class Ranks:
         self._collectives = collectives
         self._replica = replica
 
-    def start_sum(self, values: list[float]) -> Sum:
-        """Begin to sum some numbers; raises LostRankError where that fails, now or when it is waited for."""
+    def sum(self, values: list[float]) -> list[float]:
+        """The sums of some numbers over the ranks; raises LostRankError where that fails."""
         tensor = torch.tensor(values, dtype=torch.float64)
-        try:
-            work = self.start_all_reduce(tensor)
-        except LostRankError as lost:
-            if self._replica.shards == 1:
-                raise
-            error = lost
-            return Sum(tensor, lambda: self._together(lambda: _fail(error)))
-        return Sum(tensor, lambda: self._together(lambda: self._collectives.finish(work)))
+        self._together(lambda: self._collectives.finish(self.start_all_reduce(tensor)))
+        return [float(value) for value in tensor.tolist()]
 
     def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
         """Sum each tensor, in place; raises LostRankError where that fails."""
@@ -199,20 +193,3 @@ class Ranks:
             raise
         if not self._replica.agree(True):
             raise LostRankError("another worker of this node was cut off from its peers")
-
-
-class Sum:
-    """A sum that is under way."""
-
-    def __init__(self, tensor: torch.Tensor, finish: Callable[[], None]) -> None:
-        self._tensor = tensor
-        self._finish = finish
-
-    def wait(self) -> list[float]:
-        """The sums; raises LostRankError where they do not come."""
-        self._finish()
-        return [float(value) for value in self._tensor.tolist()]
-
-
-def _fail(error: LostRankError) -> None:
-    raise error

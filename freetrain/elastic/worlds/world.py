@@ -16,7 +16,7 @@ import torch.distributed as dist
 from freetrain.elastic.errors import AbandonedError, LostRankError
 from freetrain.elastic.on_disk.members import Generation
 from freetrain.elastic.worlds.calls import Call, PendingCalls, line_of_script
-from freetrain.elastic.worlds.collectives import Collectives, Ranks, Sum
+from freetrain.elastic.worlds.collectives import Collectives, Ranks
 from freetrain.elastic.worlds.groups import (
     ScriptsGroup,
     abort_nccl,
@@ -196,9 +196,9 @@ class World:
         mine = dict.fromkeys((self.peers.group, self._all.group))
         return [*self._servers.groups, *(group for group in mine if group is not None)]
 
-    def start_sum(self, values: list[float]) -> Sum:
-        """Begin to sum some numbers over all ranks; raises LostRankError where that fails."""
-        return self._all.start_sum(values)
+    def sum(self, values: list[float]) -> list[float]:
+        """The sums of some numbers over all ranks; raises LostRankError where that fails."""
+        return self._all.sum(values)
 
     def ask(
         self, what: str, digest: int = 0, size: int = 0, payload: bytes = b"", where: str = ""

@@ -114,8 +114,8 @@ class ElasticTraining:
 )
 def test_each_optimizer_steps_once_and_forgets_it(kind: Any, options: dict[str, Any]) -> None:
     training = ElasticTraining(kind, **options)
-    parameters = [each.detach().clone() for each in training.model.parameters()]
-    groups = copy.deepcopy([each.state_dict()["param_groups"] for each in training.optimizers])
+    parameters = [parameter.detach().clone() for parameter in training.model.parameters()]
+    groups = copy.deepcopy([optimizer.state_dict()["param_groups"] for optimizer in training.optimizers])
     prewarm(training.state)
     assert training.steps == 2
     for before, after in zip(parameters, training.model.parameters(), strict=True):
@@ -135,11 +135,12 @@ def test_what_an_optimizer_knows_already_stays_as_it_is() -> None:
 
 def test_what_the_script_has_done_with_gradients_already_stays_as_it_is() -> None:
     training = ElasticTraining(torch.optim.SGD)
-    for each in training.model.parameters():
-        each.grad = torch.ones_like(each)
+    for parameter in training.model.parameters():
+        parameter.grad = torch.ones_like(parameter)
     prewarm(training.state)
     assert training.steps == 0
-    assert all(torch.equal(each.grad, torch.ones_like(each)) for each in training.model.parameters())
+    gradients = [parameter.grad for parameter in training.model.parameters()]
+    assert all(torch.equal(gradient, torch.ones_like(gradient)) for gradient in gradients)
 
 
 def test_optimizers_whose_steps_may_do_other_things_are_left_alone() -> None:

@@ -48,7 +48,7 @@ def test_next_generation(seen: View, members: str, proposer: str, cause: str) ->
 
 def on(seen: View, **switches: str) -> View:
     """The same, with members on these nodes."""
-    members = {name: replace(one, switches=switches.get(name, "")) for name, one in seen.members.items()}
+    members = {name: replace(member, switches=switches.get(name, "")) for name, member in seen.members.items()}
     return replace(seen, members=members)
 
 
@@ -80,7 +80,7 @@ def test_a_world_is_not_made_anew_for_another_order_alone() -> None:
 
 def fed(seen: View, *names: str) -> View:
     """The same, with members that have to be fed first."""
-    members = {name: replace(one, is_fed=name in names) for name, one in seen.members.items()}
+    members = {name: replace(member, is_fed=name in names) for name, member in seen.members.items()}
     return replace(seen, members=members)
 
 
@@ -107,7 +107,7 @@ def test_the_loss_of_another_does_not_bring_a_newcomer_in_before_it_is_ready() -
 
 def served(seen: View, servers: str, in_world: str = "") -> View:
     """The same, where these members are servers, some of them in the latest generation."""
-    members = {name: replace(one, is_server=name in servers) for name, one in seen.members.items()}
+    members = {name: replace(member, is_server=name in servers) for name, member in seen.members.items()}
     generation = seen.generation and replace(seen.generation, servers=tuple(in_world))
     return replace(seen, members=members, generation=generation)
 
@@ -209,8 +209,8 @@ def sharded(seen: View, size: int = 2) -> View:
         return tuple(f"{name}{shard}" for name in names for shard in range(size))  # type: ignore[attr-defined]
 
     members = {
-        f"{name}{shard}": worker(name, shard, size, one.joined_s)
-        for name, one in seen.members.items()
+        f"{name}{shard}": worker(name, shard, size, member.joined_s)
+        for name, member in seen.members.items()
         for shard in range(size)
     }
     generation = replace(seen.generation, members=workers(seen.ranks)) if seen.generation else None
@@ -224,7 +224,7 @@ def worker(name: str, shard: int, shards: int, joined_s: float) -> Member:
 
 
 def without(seen: View, *names: str) -> View:
-    return replace(seen, members={id_: one for id_, one in seen.members.items() if id_ not in names})
+    return replace(seen, members={id_: member for id_, member in seen.members.items() if id_ not in names})
 
 
 def proposed(seen: View) -> tuple[str, ...] | None:
@@ -247,7 +247,7 @@ def test_a_replica_comes_when_all_of_it_is_there_and_its_workers_have_adjoining_
 def test_replicas_stay_together_in_a_ring_through_the_switches() -> None:
     seen = sharded(view("B", "ABC"))
     switches = {"A": "top.s1.n1", "B": "top.s2.n2", "C": "top.s2.n1"}
-    members = {id_: replace(one, switches=switches[one.replica]) for id_, one in seen.members.items()}
+    members = {id_: replace(member, switches=switches[member.replica]) for id_, member in seen.members.items()}
     assert proposed(replace(seen, members=members)) == ("B0", "B1", "A0", "A1", "C0", "C1")
 
 

@@ -154,7 +154,7 @@ def test_what_is_written_is_read_and_later_lines_only_once(tmp_path: Path) -> No
     progress.write_event("rescale", generation=3, world=2, nodes=1, cause="leave", step=7, pause_s=0.04)
     later = read_progress(path, first.offset_bytes)
     assert later.rates == ()
-    assert [(one.cause, one.pause_s) for one in later.rescales] == [("leave", 0.04)]
+    assert [(rescale.cause, rescale.pause_s) for rescale in later.rescales] == [("leave", 0.04)]
 
 
 def test_a_line_that_is_being_written_is_left_for_the_next_time(tmp_path: Path) -> None:

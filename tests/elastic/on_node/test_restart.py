@@ -144,11 +144,11 @@ def test_starts_and_sizes_are_told_even_where_no_steps_can_be_watched(tmp_path: 
     progress.start(generation(2, "ab", "join"), world=6)
     told = read_progress(path)
     assert (told.rejected, told.rates) == (0, ())
-    assert [(one.cause, one.nodes, one.world, one.pause_s) for one in told.rescales] == [
+    assert [(rescale.cause, rescale.nodes, rescale.world, rescale.pause_s) for rescale in told.rescales] == [
         ("start", 1, 2, 0.0),
         ("join", 2, 6, 7.0),
     ]
-    assert [(one.save_s, one.start_s) for one in told.rescales] == [(None, None), (5.0, None)]
+    assert [(rescale.save_s, rescale.start_s) for rescale in told.rescales] == [(None, None), (5.0, None)]
 
 
 def test_watched_steps_give_rates_and_pauses_up_to_the_first_step(tmp_path: Path) -> None:
@@ -172,12 +172,12 @@ def test_watched_steps_give_rates_and_pauses_up_to_the_first_step(tmp_path: Path
     after(5, steps=31)
     told = read_progress(path)
     assert told.rejected == 0
-    assert [(one.nodes, one.samples, one.samples_per_s, one.samples_done) for one in told.rates] == [
+    assert [(rate.nodes, rate.samples, rate.samples_per_s, rate.samples_done) for rate in told.rates] == [
         (1, 640, 64.0, 672),
         (2, 640, 128.0, 992),
     ]
-    assert [(one.world, one.pause_s) for one in told.rescales] == [(2, 0.0), (4, 10.0)]
-    assert [(one.save_s, one.start_s) for one in told.rescales] == [(None, 3.0), (4.0, 6.0)]
+    assert [(rescale.world, rescale.pause_s) for rescale in told.rescales] == [(2, 0.0), (4, 10.0)]
+    assert [(rescale.save_s, rescale.start_s) for rescale in told.rescales] == [(None, 3.0), (4.0, 6.0)]
 
 
 def test_what_is_done_when_the_workers_are_ended_counts(tmp_path: Path) -> None:

@@ -21,7 +21,9 @@ SENTENCES = {
 def test_a_rank_that_goes_a_way_of_its_own_is_told_and_ends_alone(tmp_path: Path, mistake: str) -> None:
     with workers(tmp_path, "diverging.py", MISTAKE=mistake, FREETRAIN_MIN_MEMBERS="2") as trainer:
         trainer.start(2)
-        trainer.wait_until(lambda: any(each.poll() is not None for each in trainer.processes.values()), "end")
+        trainer.wait_until(
+            lambda: any(process.poll() is not None for process in trainer.processes.values()), "end"
+        )
         odd, right = sorted(trainer.processes, key=lambda name: trainer.processes[name].poll() is None)
         assert trainer.finish(odd) == {odd: 1}
         assert SENTENCES[mistake] in trainer.error_of(odd)

@@ -27,14 +27,8 @@ class Other:
         self.peers = self
         self.size = 2
 
-    def start_sum(self, values: list[float]) -> Any:
-        outer = self
-
-        class Sum:
-            def wait(self) -> list[float]:
-                return [value + outer.has_gradients for value in values]
-
-        return Sum()
+    def sum(self, values: list[float]) -> list[float]:
+        return [value + self.has_gradients for value in values]
 
     def ask(self, what: str, digest: int, loss_share: float) -> Any:
         self.told.append("vote")
