@@ -241,14 +241,14 @@ def _for_the_tag(model: ServerModel, workers_each: float, seen_servers: int) -> 
 
 
 def _fastest(points: Sequence[Point], model: ServerModel) -> str:
-    most_workers = _BEYOND * max(point.workers for point in points)
-    most_servers = _BEYOND * max(point.servers for point in points)
-    workers, servers = fastest(model, Limits((), (), (), most_workers, most_servers)) or (1, 1)
+    max_workers = _BEYOND * max(point.workers for point in points)
+    max_servers = _BEYOND * max(point.servers for point in points)
+    workers, servers = fastest(model, Limits((), (), (), max_workers, max_servers)) or (1, 1)
     off = max(abs(float(model.step_s(point.workers, point.servers)) / point.step_s - 1) for point in points)
     return (
         f"SMD's model, {off:.0%} off at most: fastest with {workers} workers and {servers} servers "
-        f"({show_value(float(model.step_s(workers, servers)))} s per step), of {most_workers} and "
-        f"{most_servers} at most."
+        f"({show_value(float(model.step_s(workers, servers)))} s per step), of {max_workers} and "
+        f"{max_servers} at most."
     )
 
 

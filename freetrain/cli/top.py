@@ -67,20 +67,20 @@ def top_command(config_path: Path | None, chosen: Chosen, interval_s: float, onc
                 return
 
 
-def draw(standing: Standing, chosen: Chosen, most_rows: int | None, width: int) -> Group:
+def draw(standing: Standing, chosen: Chosen, max_rows: int | None, width: int) -> Group:
     """The whole picture.
 
     Args:
         standing: how the daemon stands.
         chosen: which trainings are shown.
-        most_rows: most trainings; None: all.
+        max_rows: most trainings; None: all.
         width: of the terminal, in characters.
     """
     lines = [Text(line, style="" if standing.answers else "red") for line in map(printable, standing.lines())]
     look = standing.look
     if look is None:
         return Group(*lines)
-    return Group(*lines, Text(), *_bar(standing, width), Text(), _trainers(standing, chosen, most_rows))
+    return Group(*lines, Text(), *_bar(standing, width), Text(), _trainers(standing, chosen, max_rows))
 
 
 def _bar(standing: Standing, width: int) -> Iterator[Text]:
@@ -98,7 +98,7 @@ def _bar(standing: Standing, width: int) -> Iterator[Text]:
     yield legend
 
 
-def _trainers(standing: Standing, chosen: Chosen, most_rows: int | None) -> Table | Text:
+def _trainers(standing: Standing, chosen: Chosen, max_rows: int | None) -> Table | Text:
     shown = [trainer for trainer in standing.trainers.values() if _is_chosen(trainer, chosen)]
     shown.sort(key=lambda trainer: (-len(expand_nodes(trainer.lent)), trainer.id))
     if not shown:
@@ -107,7 +107,7 @@ def _trainers(standing: Standing, chosen: Chosen, most_rows: int | None) -> Tabl
     for column in ("TRAINING", "USER", "NODES", "ASKED", "SAMPLES", "EVICTIONS", "STATE"):
         right = column in ("NODES", "ASKED", "SAMPLES", "EVICTIONS")
         table.add_column(column, justify="right" if right else "left", no_wrap=True)
-    for trainer in shown[:most_rows]:
+    for trainer in shown[:max_rows]:
         nodes, asked = len(expand_nodes(trainer.lent)), len(expand_nodes(trainer.asked))
         waits = trainer.waits_for or standing.nothing_is_lent or trainer.state
         state = printable(trainer.note or trainer.fault or ("running" if nodes else waits))
@@ -115,8 +115,8 @@ def _trainers(standing: Standing, chosen: Chosen, most_rows: int | None) -> Tabl
         evictions = str(trainer.ends.get("preempted", 0))
         cells = (trainer.id, trainer.owner, str(nodes), str(asked), samples, evictions, state)
         table.add_row(*cells, style="" if nodes else "bright_black")
-    if most_rows is not None and len(shown) > most_rows:
-        table.caption = f"{len(shown) - most_rows} more"
+    if max_rows is not None and len(shown) > max_rows:
+        table.caption = f"{len(shown) - max_rows} more"
     return table
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from freetrain.errors import InputError, StateError
 from freetrain.lab.options import LabOptions, People
 
-MOST_SOCKET_BYTES = 107
+MAX_SOCKET_BYTES = 107
 """Linux takes no longer path for a Unix socket."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.+@/-]+")
@@ -74,11 +74,11 @@ class LabLayout:
                 "Letters, digits and any of _ . + @ - / mean nothing.",
             )
         longest = self.node(node) / f"{node}{_LONGEST_STEP}"
-        excess = len(os.fsencode(longest)) - MOST_SOCKET_BYTES
+        excess = len(os.fsencode(longest)) - MAX_SOCKET_BYTES
         if excess > 0:
             raise InputError(
                 f"{self.root} is {excess} bytes too long for a lab: the paths of its sockets may have "
-                f"{MOST_SOCKET_BYTES} bytes.",
+                f"{MAX_SOCKET_BYTES} bytes.",
                 "Choose a shorter directory, for example one in /tmp.",
             )
 

@@ -13,8 +13,8 @@ from typing import Any
 from freetrain.errors import InputError
 
 PREEMPT_MODES = ("REQUEUE", "CANCEL", "SUSPEND", "OFF")
-MOST_NODES = 9999
-MOST_IMAGINARY_NODES = 99_999
+MAX_NODES = 9999
+MAX_IMAGINARY_NODES = 99_999
 FIRST_PORT, LAST_PORT = 1024, 65_535
 _CONTROLLER, _ACCOUNTING, _NODES = 0, 1, 10
 _OWN_SETTINGS = {
@@ -82,10 +82,10 @@ class LabOptions:
     job_comp: Path | None = None
 
     def __post_init__(self) -> None:
-        _require(1 <= self.nodes <= MOST_NODES, f"A lab has between 1 and {MOST_NODES} nodes, not {self.nodes}.")
+        _require(1 <= self.nodes <= MAX_NODES, f"A lab has between 1 and {MAX_NODES} nodes, not {self.nodes}.")
         _require(
-            0 <= self.fake <= MOST_IMAGINARY_NODES,
-            f"A lab has at most {MOST_IMAGINARY_NODES} imaginary nodes, not {self.fake}.",
+            0 <= self.fake <= MAX_IMAGINARY_NODES,
+            f"A lab has at most {MAX_IMAGINARY_NODES} imaginary nodes, not {self.fake}.",
         )
         _require(self.cpus >= 1, f"A node has at least one CPU, not {self.cpus}.")
         _require(self.gpus >= 0 and self.grace_s >= 0, "GPUs and the grace time cannot be negative.")

@@ -7,7 +7,7 @@ import pytest
 from freetrain.errors import FreetrainError, InputError
 from freetrain.lab import LabOptions, programs
 from freetrain.lab.configuration import cgroup_conf, gres_conf, slurm_conf, slurmdbd_conf, topology_conf
-from freetrain.lab.layout import MOST_SOCKET_BYTES, LabLayout
+from freetrain.lab.layout import MAX_SOCKET_BYTES, LabLayout
 from freetrain.lab.options import People
 
 LAYOUT = LabLayout(Path("/tmp/ft-1"))
@@ -136,7 +136,7 @@ def test_partitions_may_share_their_nodes() -> None:
 
 def test_a_long_path_is_refused_before_a_daemon_does() -> None:
     node = "/nodes/n001/n001_4294967295.4294967295"
-    longest = "/" + "x" * (MOST_SOCKET_BYTES - len(node) - 1)
+    longest = "/" + "x" * (MAX_SOCKET_BYTES - len(node) - 1)
     LabLayout(Path(longest)).require_usable("n001")
     with pytest.raises(InputError, match="3 bytes too long"):
         LabLayout(Path(longest + "xyz")).require_usable("n001")

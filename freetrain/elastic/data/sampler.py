@@ -14,7 +14,7 @@ _AHEAD = 8192
 _ROUNDS = 8
 """Four make a good cipher of a good mixing function; small data sets have few bits, and more cost little."""
 
-_LEAST_BITS = 6
+_MIN_BITS = 6
 """Of fewer, some shuffles would come up much more often than others."""
 
 _FIRST, _SECOND = 0x9E3779B97F4A7C15 - (1 << 64), 0xBF58476D1CE4E5B9 - (1 << 64)
@@ -122,7 +122,7 @@ class Permutation:
 
     def __init__(self, size: int, key: str) -> None:
         self._size = size
-        bits = max(_LEAST_BITS, (size - 1).bit_length())
+        bits = max(_MIN_BITS, (size - 1).bit_length())
         self._low_bits, self._high_bits = bits - bits // 2, bits // 2
         self._keys = [_number(f"{key}/{turn}") for turn in range(_ROUNDS)]
 

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 STEP_BYTES = 128 << 20
 """So much of the state is sent after each step, or one parameter: copying it takes some hundredths of a second."""
 
-_MOST_REST_BYTES = 8 << 20
+_MAX_REST_BYTES = 8 << 20
 """The rest is sent after each step once all parameters are there."""
 
 
@@ -153,7 +153,7 @@ class Feed:
         if StateParts(self._state).layout != self._parts.layout:
             raise FeedError("the script has changed which parameters it trains, or in which groups")
         rest = self._state.capture_rest()
-        if size_of(rest) > _MOST_REST_BYTES:
+        if size_of(rest) > _MAX_REST_BYTES:
             raise FeedError("buffers, or what is in also={...}, are large")
         contents = DetachedTensors()
         detach_tensors(rest, contents)

@@ -20,9 +20,9 @@ log = logging.getLogger(__name__)
 _LOOK_S = 0.02
 _FIRST_LOOK_S = 10.0
 _SOURCE_SEEN_LOST_S = 1.0
-_MOST_SOURCES = 10
+_MAX_SOURCES = 10
 
-_MOST_PER_VALUE = 4
+_MAX_TENSORS_PER_VALUE = 4
 """Tensors of a parameter's size that an optimizer here keeps for it, and the parameter itself, at most."""
 
 
@@ -69,7 +69,7 @@ class Newcomer:
             try:
                 self._be_fed_by(source, attempt, memory)
             except LinkLostError as error:
-                if self._is_ready or attempt == _MOST_SOURCES:
+                if self._is_ready or attempt == _MAX_SOURCES:
                     raise
                 log.info("fed no more (%s): trying another member", error)
                 self._await_loss(source)
@@ -90,7 +90,7 @@ class Newcomer:
         """Room for all gradients and for some of the state."""
         parts = StateParts(self._state)
         largest = max(parts.size_bytes(index) for index in range(len(parts)))
-        memory = SharedMemory(parts.gradient_bytes + max(STEP_BYTES, _MOST_PER_VALUE * largest))
+        memory = SharedMemory(parts.gradient_bytes + max(STEP_BYTES, _MAX_TENSORS_PER_VALUE * largest))
         try:
             yield memory
         finally:

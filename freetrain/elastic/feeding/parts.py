@@ -19,7 +19,7 @@ Slot: TypeAlias = tuple[int, list[int], str, str]
 """Where a tensor is: offset in bytes, shape, type, kind of the device that it came from."""
 
 _ALIGN_BYTES = 64
-_MOST_CORES = 4
+_MAX_CORES = 4
 """One core copies six gigabytes a second, two nearly twice as much; with four the memory is busy."""
 
 
@@ -172,7 +172,7 @@ class Packet:
     def put_all(self, tensors: Iterable[torch.Tensor]) -> list[Slot]:
         """Copy tensors while nobody trains, whose cores may help."""
         own_threads = torch.get_num_threads()
-        torch.set_num_threads(max(own_threads, min(_MOST_CORES, len(os.sched_getaffinity(0)))))
+        torch.set_num_threads(max(own_threads, min(_MAX_CORES, len(os.sched_getaffinity(0)))))
         try:
             return list(map(self.put, tensors))
         finally:

@@ -33,7 +33,7 @@ _GIVEN_VARIABLES = {"cpus": "SLURM_CPUS_ON_NODE", "memory_mb": "SLURM_MEM_PER_NO
 """What Slurm has given the job of its node; memory only where the job asks for it by node."""
 
 _SIOCGIFADDR = 0x8915
-_LONGEST_INTERFACE = 15
+_MAX_INTERFACE_BYTES = 15
 FOREIGN_HINT = (
     "Give each trainer a directory of its own (--trainer), and all its members the same script and torch."
 )
@@ -103,7 +103,7 @@ def _interface_of(name: str) -> str | None:
 
 def _address_of(interface: str) -> str | None:
     """The IPv4 address of a network interface of this machine."""
-    request = struct.pack("256s", interface.encode()[:_LONGEST_INTERFACE])
+    request = struct.pack("256s", interface.encode()[:_MAX_INTERFACE_BYTES])
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         return socket.inet_ntoa(fcntl.ioctl(asked, _SIOCGIFADDR, request)[20:24])
     return None

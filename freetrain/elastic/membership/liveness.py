@@ -11,7 +11,7 @@ from freetrain.elastic.on_disk.members import Member, start_ticks, this_host
 _WINDOW_S = 60.0
 """Over so long a time waiting is compared: steps, and the looks at them, fall here and there."""
 
-_LEAST_SHARE = 0.1
+_MIN_SHARE = 0.1
 """A worker is reported as slow when the others have waited more than it by this share of the time."""
 
 
@@ -150,4 +150,4 @@ class StragglerDetector:
         }
         self._first, self._first_s = here, now_s
         usual = statistics.median_high(shares.values())
-        return {id_: usual - share for id_, share in shares.items() if usual - share > _LEAST_SHARE}
+        return {id_: usual - share for id_, share in shares.items() if usual - share > _MIN_SHARE}

@@ -51,10 +51,10 @@ _SAY_WAITING_AFTER_S, _SAY_WAITING_AGAIN_S = 30.0, 60.0
 _LEAVES_WAITING_AFTER_S = 5.0
 """A worker that is asked to leave waits so long for the others to end the step with it, as a slow step may be."""
 
-_MOST_NAMED = 4
+_MAX_NAMED = 4
 _NOBODY_MISSING = "its collectives failed with nobody missing"
-_MOST_OF_A_NEWCOMER = 3
-_MOST_OF_A_VETERAN = 6
+_MAX_OF_A_NEWCOMER = 3
+_MAX_OF_A_VETERAN = 6
 """Worlds in a row. A newcomer gives up first: if the fault is its own, the others go on without it."""
 
 _HINT = (
@@ -223,8 +223,8 @@ class Session:
         members = world.generation.members
         progress = {id_: WorkerProgress.of(self.directory.last_beat(id_)) for id_ in members}
         missing = [id_ for id_ in members if progress[id_].started < world.started and id_ != self.member.id]
-        named = [f"rank {members.index(id_)} ({id_})" for id_ in missing[:_MOST_NAMED]]
-        more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+        named = [f"rank {members.index(id_)} ({id_})" for id_ in missing[:_MAX_NAMED]]
+        more = f" and {len(missing) - _MAX_NAMED} more" if len(missing) > _MAX_NAMED else ""
         hint = (
             f"a rank that does nothing for {self._timeouts.hung_after_s:g} s is given up (FREETRAIN_HUNG_AFTER_S)"
         )
@@ -346,7 +346,7 @@ class BrokenWorlds:
             self._in_a_row = 0
         elif error is not None:
             self._in_a_row += 1
-        most = _MOST_OF_A_VETERAN if self._veteran else _MOST_OF_A_NEWCOMER
+        most = _MAX_OF_A_VETERAN if self._veteran else _MAX_OF_A_NEWCOMER
         if error is not None and self._in_a_row >= most:
             raise BrokenWorldError(
                 f"{self._in_a_row} worlds in a row broke although no member was missing, the last one with: "

@@ -17,11 +17,11 @@ from typing import Any, BinaryIO, TypeVar
 
 from freetrain.elastic.on_disk.files import append_line
 
-LONGEST_LINE_BYTES = 16_384
+MAX_LINE_BYTES = 16_384
 """Far more than the runtime writes."""
 
-MOST_NODES = 100_000
-_MOST_BRACKETS = 50
+MAX_NODES = 100_000
+_MAX_BRACKETS = 50
 """A line is flat; what is nested thousands deep would exhaust the parser's stack."""
 
 _COUNT, _DURATION_S, _PART_S = (0, 10**15), (1e-9, 1e9), (0.0, 1e9)
@@ -29,7 +29,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "time_s": (0.0, 1e11),
     "generation": _COUNT,
     "world": (1, 10**7),
-    "nodes": (1, MOST_NODES),
+    "nodes": (1, MAX_NODES),
     "servers": (0, 10**7),
     "step": _COUNT,
     "epoch": _COUNT,
@@ -51,7 +51,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 
 _CAUSE = re.compile(r"[a-z][a-z ]{0,39}")
 Line = TypeVar("Line", bound="Rate | Rescale")
-MOST_LINES = 2_000
+MAX_LINES = 2_000
 """Lines of a part that are read at once."""
 
 
@@ -196,12 +196,12 @@ class Rescale:
     start_s: float | None = None
 
 
-def parse_line(text: bytes, most_nodes: int = MOST_NODES) -> Rate | Rescale:
+def parse_line(text: bytes, max_nodes: int = MAX_NODES) -> Rate | Rescale:
     """What a line says, if each of its fields is there, of its type and within its bounds.
 
     Args:
         text: without the newline; any bytes.
-        most_nodes: no training can have had more nodes.
+        max_nodes: no training can have had more nodes.
 
     Raises:
         ValueError: the line is not believed; the end of a sentence that begins with *because*, with nothing of the
@@ -210,16 +210,16 @@ def parse_line(text: bytes, most_nodes: int = MOST_NODES) -> Rate | Rescale:
     document = _document(text)
     match document.get("event"):
         case "rate":
-            return _line(Rate, document, most_nodes)
+            return _line(Rate, document, max_nodes)
         case "rescale":
-            return _line(Rescale, document, most_nodes)
+            return _line(Rescale, document, max_nodes)
     raise ValueError("its event is neither rate nor rescale")
 
 
 def _document(text: bytes) -> Mapping[str, Any]:
-    if len(text) > LONGEST_LINE_BYTES:
-        raise ValueError(f"it is longer than {LONGEST_LINE_BYTES} bytes")
-    if text.count(b"[") + text.count(b"{") > _MOST_BRACKETS:
+    if len(text) > MAX_LINE_BYTES:
+        raise ValueError(f"it is longer than {MAX_LINE_BYTES} bytes")
+    if text.count(b"[") + text.count(b"{") > _MAX_BRACKETS:
         raise ValueError("it is nested too deep")
     try:
         pairs = json.loads(text.decode(), object_pairs_hook=tuple)
@@ -233,15 +233,15 @@ def _document(text: bytes) -> Mapping[str, Any]:
     return document
 
 
-def _line(kind: type[Line], document: Mapping[str, Any], most_nodes: int) -> Line:
+def _line(kind: type[Line], document: Mapping[str, Any], max_nodes: int) -> Line:
     values: dict[str, Any] = {}
     for known in fields(kind):
         if known.name not in document and known.default is MISSING:
             raise ValueError(f"{known.name} is missing")
         if known.name in document:
             values[known.name] = _value(known.name, str(known.type).removesuffix(" | None"), document[known.name])
-    if values["nodes"] > most_nodes:
-        raise ValueError(f"nodes is more than the {most_nodes} that there are")
+    if values["nodes"] > max_nodes:
+        raise ValueError(f"nodes is more than the {max_nodes} that there are")
     return kind(**values)
 
 
@@ -311,16 +311,16 @@ def read_progress(path: Path, offset_bytes: int = 0) -> ProgressLog:
 
 
 def read_part(
-    stream: BinaryIO, offset_bytes: int, most_bytes: int | None = None, most_nodes: int = MOST_NODES
+    stream: BinaryIO, offset_bytes: int, max_bytes: int | None = None, max_nodes: int = MAX_NODES
 ) -> ProgressLog:
     """The whole lines from the offset on; of one that is too long, what is there is skipped, and counted once.
 
     Args:
         stream: the file.
         offset_bytes: where to begin; within the file.
-        most_bytes: how much to read, and no more than ``MOST_LINES`` lines then; None: everything. Not less than
+        max_bytes: how much to read, and no more than ``MAX_LINES`` lines then; None: everything. Not less than
             the longest line, or that would be read for ever.
-        most_nodes: see :func:`parse_line`.
+        max_nodes: see :func:`parse_line`.
 
     Raises:
         OSError: the file cannot be read.
@@ -328,17 +328,17 @@ def read_part(
     # The byte before tells whether a line begins here, or a line that was too long goes on.
     at_byte = max(offset_bytes - 1, 0)
     stream.seek(at_byte)
-    content = stream.read(-1 if most_bytes is None else most_bytes + 1)
+    content = stream.read(-1 if max_bytes is None else max_bytes + 1)
     if offset_bytes:
         end = content.find(b"\n") + 1 or len(content)
         at_byte, content = at_byte + end, content[end:]
-    *lines, rest = content.split(b"\n", -1 if most_bytes is None else MOST_LINES)
+    *lines, rest = content.split(b"\n", -1 if max_bytes is None else MAX_LINES)
     parsed: list[Rate | Rescale | Rejected] = []
     for line in lines:
-        parsed.append(_believed(line, at_byte, most_nodes))
+        parsed.append(_believed(line, at_byte, max_nodes))
         at_byte += len(line) + 1
-    if len(rest) > LONGEST_LINE_BYTES and b"\n" not in rest:
-        parsed.append(_believed(rest, at_byte, most_nodes))
+    if len(rest) > MAX_LINE_BYTES and b"\n" not in rest:
+        parsed.append(_believed(rest, at_byte, max_nodes))
         at_byte += len(rest)
     rejected = [line for line in parsed if isinstance(line, Rejected)]
     return ProgressLog(
@@ -350,8 +350,8 @@ def read_part(
     )
 
 
-def _believed(line: bytes, at_byte: int, most_nodes: int) -> Rate | Rescale | Rejected:
+def _believed(line: bytes, at_byte: int, max_nodes: int) -> Rate | Rescale | Rejected:
     try:
-        return parse_line(line, most_nodes)
+        return parse_line(line, max_nodes)
     except ValueError as error:
         return Rejected(at_byte, str(error))

@@ -16,7 +16,7 @@ _SGDS = (torch.optim.SGD,)
 _WARM_STEPS = 5
 """Before so many steps what Adam knows of a parameter's gradients says little."""
 
-_LEAST_VARIANCE = 1e-6
+_MIN_VARIANCE = 1e-6
 _MEMORY_STEPS = 1000
 
 
@@ -160,7 +160,7 @@ def gain(noise: Noise, scale: float) -> float:
 
     Between 1 (the gradient has no noise that a larger batch could average away) and S.
     """
-    variance, squared = max(noise.variance, _LEAST_VARIANCE), max(noise.squared, 0.0)
+    variance, squared = max(noise.variance, _MIN_VARIANCE), max(noise.squared, 0.0)
     return (variance + squared) / (variance / scale + squared)
 
 

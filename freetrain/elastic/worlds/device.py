@@ -26,7 +26,7 @@ _PATIENCE_S = 60.0
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _NEVER = -1
-_LARGEST_KEPT_BYTES = 32 << 20
+_MAX_KEPT_BYTES = 32 << 20
 """As large as glibc lets it become by itself: blocks beyond that would leave gaps between them."""
 
 CHOSEN_BY = ("GLIBC_TUNABLES", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
@@ -137,7 +137,7 @@ def keep_memory() -> None:
     """
     choose = _of_libc("mallopt")
     if choose is not None and not any(name in os.environ for name in CHOSEN_BY):
-        choose(_M_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES)
+        choose(_M_MMAP_THRESHOLD, _MAX_KEPT_BYTES)
         choose(_M_TRIM_THRESHOLD, _NEVER)
 
 

@@ -30,8 +30,8 @@ _PROOF_BYTES, _NONCE_BYTES = 32, 16
 _PATIENCE_S = 10.0
 """For a proof, and for a connection to come about."""
 
-_MOST_MESSAGE_BYTES = 1 << 20
-_MOST_BYTES = 64 << 20
+_MAX_MESSAGE_BYTES = 1 << 20
+_MAX_BYTES = 64 << 20
 """Of what a store keeps: addresses of a few hundred bytes for each pair of ranks."""
 
 SERVICE_HOST = "service"
@@ -145,7 +145,7 @@ class StoreServer:
     def _set(self, keys: Sequence[tuple[str, str]], values: Sequence[bytes]) -> None:
         for key, value in zip(keys, values, strict=True):
             self._values[key] = value
-        if sum(map(len, self._values.values())) > _MOST_BYTES:
+        if sum(map(len, self._values.values())) > _MAX_BYTES:
             for key in keys:
                 del self._values[key]
             raise ValueError("the store is full")
@@ -290,7 +290,7 @@ def _receive(connection: socket.socket) -> dict[str, Any] | None:
     if len(head) < _HEAD.size:
         return None
     (length,) = _HEAD.unpack(head)
-    if length > _MOST_MESSAGE_BYTES:
+    if length > _MAX_MESSAGE_BYTES:
         raise ValueError("a message is too long")
     document: dict[str, Any] = json.loads(_exactly(connection, length))
     return document

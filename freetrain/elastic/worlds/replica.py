@@ -7,7 +7,6 @@ until they end. The worlds, which span nodes, form and end beside it. A replica 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -81,7 +80,10 @@ class Replica:
         if self.shards == 1:
             return well
         ballot = torch.tensor([well, not self._wants_checkpoint], dtype=torch.uint8)
-        _reduce(ballot, dist.ReduceOp.MIN, self._votes)
+        try:
+            dist.all_reduce(ballot, op=dist.ReduceOp.MIN, group=self._votes)
+        except RuntimeError as error:
+            raise lost_replica() from error
         self._wants_checkpoint = not ballot[1]
         return bool(ballot[0])
 
@@ -97,13 +99,6 @@ class Replica:
         """Whether one is due, as all of them know; True once for each."""
         wants, self._wants_checkpoint = self._wants_checkpoint, False
         return wants
-
-
-def _reduce(ballot: torch.Tensor, how: Any, group: dist.ProcessGroup | None) -> None:
-    try:
-        dist.all_reduce(ballot, op=how, group=group)
-    except RuntimeError as error:
-        raise lost_replica() from error
 
 
 def lost_replica() -> Departed:

@@ -329,18 +329,11 @@ class Connections:
 
 
 def _cut(descriptor: int, spared_ports: Collection[int]) -> bool:
-    if not _is_link(descriptor, spared_ports):
-        return False
+    """Cut a connection with another member, not one with a store in this process; whether it was one."""
     with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
-        connection.shutdown(socket.SHUT_RDWR)
-        return True
-    return False
-
-
-def _is_link(descriptor: int, stores: Collection[int]) -> bool:
-    """Whether it connects with another member, not with a store in this process."""
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
-        return _is_connection(connection) and connection.getsockname()[1] not in stores
+        if _is_connection(connection) and connection.getsockname()[1] not in spared_ports:
+            connection.shutdown(socket.SHUT_RDWR)
+            return True
     return False
 
 

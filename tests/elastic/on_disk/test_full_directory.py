@@ -35,9 +35,9 @@ def make_room(trainer: Workers) -> None:
 
 
 @contextlib.contextmanager
-def files_of_at_most(most_bytes: int) -> Iterator[None]:
+def files_of_at_most(max_bytes: int) -> Iterator[None]:
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, limit[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, limit[1]))
     try:
         yield
     finally:

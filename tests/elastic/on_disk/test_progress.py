@@ -116,9 +116,9 @@ def test_the_parts_of_a_pause_need_not_be_known() -> None:
 
 def test_nobody_has_more_nodes_than_there_are() -> None:
     line = json.dumps({**RATE, "nodes": 9}).encode()
-    assert isinstance(parse_line(line, most_nodes=9), Rate)
+    assert isinstance(parse_line(line, max_nodes=9), Rate)
     with pytest.raises(ValueError, match=r"^nodes is more than the 8 that there are$"):
-        parse_line(line, most_nodes=8)
+        parse_line(line, max_nodes=8)
 
 
 @settings(max_examples=150, deadline=None)
@@ -126,7 +126,7 @@ def test_nobody_has_more_nodes_than_there_are() -> None:
 def test_whatever_stands_in_a_line_it_is_bounded_or_refused_in_a_short_sentence(text: bytes) -> None:
     reason = ""
     try:
-        line = parse_line(text, most_nodes=64)
+        line = parse_line(text, max_nodes=64)
     except ValueError as error:
         reason = str(error) or "none"
     if reason:
@@ -179,11 +179,11 @@ def test_nonsense_is_counted_and_not_believed(tmp_path: Path) -> None:
     assert read_progress(path).first_rejected == Rejected(0, "it is not JSON")
 
 
-def in_parts(content: bytes, most_bytes: int) -> tuple[int, int]:
+def in_parts(content: bytes, max_bytes: int) -> tuple[int, int]:
     """(good lines, rejected lines) of a file that is read part by part."""
     offset, good, rejected = 0, 0, 0
     for _ in range(len(content) + 1):
-        part = read_part(io.BytesIO(content), offset, most_bytes)
+        part = read_part(io.BytesIO(content), offset, max_bytes)
         good, rejected = good + len(part.rates), rejected + part.rejected
         if part.offset_bytes == offset:
             return good, rejected
@@ -192,11 +192,11 @@ def in_parts(content: bytes, most_bytes: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("long", [17_000, 20_000, 40_000, 100_000])
-@pytest.mark.parametrize("most_bytes", [17_000, 20_000, 64_000])
-def test_a_line_that_is_too_long_is_skipped_and_counted_once_however_it_is_cut(long: int, most_bytes: int) -> None:
+@pytest.mark.parametrize("max_bytes", [17_000, 20_000, 64_000])
+def test_a_line_that_is_too_long_is_skipped_and_counted_once_however_it_is_cut(long: int, max_bytes: int) -> None:
     line = json.dumps({**RATE}).encode() + b"\n"
     content = 3 * line + b"[" * long + b"\n" + 2 * line
-    assert in_parts(content, most_bytes) == (5, 1)
+    assert in_parts(content, max_bytes) == (5, 1)
 
 
 def test_a_line_that_is_too_long_and_still_being_written_is_not_waited_for() -> None:
@@ -209,7 +209,7 @@ def test_a_line_that_is_too_long_and_still_being_written_is_not_waited_for() -> 
 
 
 def test_of_many_short_lines_some_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "MOST_LINES", 10)
+    monkeypatch.setattr(progress, "MAX_LINES", 10)
     part = read_part(io.BytesIO(b"\n" * 60_000), 0, 64_000)
     assert (part.offset_bytes, part.rejected) == (10, 10)
     assert in_parts(b"x\n" * 95, 64_000) == (0, 95)
