@@ -1,4 +1,7 @@
-"""Programs that a lab needs and runs, and which processes of this machine belong to it."""
+"""Programs that a lab needs and runs, and which processes of this machine belong to it.
+
+Pid files are not asked: they outlive daemons that were killed, and then name somebody else's process.
+"""
 
 from __future__ import annotations
 

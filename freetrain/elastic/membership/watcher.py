@@ -137,13 +137,13 @@ class Watcher:
                 if beats:
                     self._find_stragglers(self.view)
             except DirectoryError as error:
-                self._complain(error.what)
+                self._warn(error.what)
             except OSError as error:
-                self._complain(f"cannot look at {self._directory.root}: {error}.")
+                self._warn(f"cannot look at {self._directory.root}: {error}.")
             self._wake.wait(self._rest_s(time.monotonic() - look_s))
             self._wake.clear()
 
-    def _complain(self, what: str) -> None:
+    def _warn(self, what: str) -> None:
         """Warn once in a while, since a directory that is full stays so."""
         now_s = time.monotonic()
         if now_s - self._complained_s > _COMPLAIN_AGAIN_S:

@@ -75,7 +75,7 @@ class Agent:
         try:
             self._report("ended", ending.reason)
         except DirectoryError as error:
-            self._complain(error)
+            self._warn_once(error)
         return ending
 
     def _look(self) -> None:
@@ -97,7 +97,7 @@ class Agent:
             self._update_server()
 
     def _start_all(self) -> None:
-        """All workers of the node, which then may have a model together."""
+        """Start all workers of the node, which then may share a model."""
         self._directory.forget_replica(self._replica)
         self._replicas += 1
         self._broken = False
@@ -113,7 +113,7 @@ class Agent:
         return f"{self.id}.{self._replicas}"
 
     def _kill_rest_of_replica(self) -> None:
-        """A worker has failed, whose shard of the model the others need."""
+        """End the others after a failure: they need the shard of the model that is lost."""
         for worker in self._workers:
             worker.ends_with_replica = True
             worker.kill()
@@ -128,7 +128,7 @@ class Agent:
         self._workers.append(worker)
 
     def _update_server(self) -> None:
-        """Run a server, or none."""
+        """Start or end this node's server, as the agents agree."""
         server = next((worker for worker in self._workers if worker.is_server), None)
         is_alone = server is not None and len(self._workers) == 1 and not self._missing and not self._unreported
         wanted = self._server_duty.look(is_alone=is_alone)
@@ -190,7 +190,7 @@ class Agent:
             try:
                 self._directory.mark_gone(worker.name, describe(status))
             except DirectoryError as error:
-                self._complain(error)
+                self._warn_once(error)
                 return
             del self._unreported[0]
             if is_to_be_replaced:
@@ -218,7 +218,7 @@ class Agent:
             and self._was_member(worker)
         )
 
-    def _complain(self, error: DirectoryError) -> None:
+    def _warn_once(self, error: DirectoryError) -> None:
         """Warn once, however often it is tried again."""
         if error.what != self._complaint:
             self._complaint = error.what
@@ -260,7 +260,7 @@ class Agent:
         try:
             self._directory.leave(worker.name)
         except DirectoryError as error:  # it cannot be asked, and is killed when its time is up
-            self._complain(error)
+            self._warn_once(error)
         if not self._was_member(worker):
             worker.kill()
 

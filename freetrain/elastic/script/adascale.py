@@ -1,4 +1,8 @@
-"""Learning rates that follow batches which grow with the world, by what the gradients themselves say."""
+"""Learning rates that follow batches which grow with the world, by what the gradients themselves say.
+
+The formulas are those of AdaScale (Johnson, Agrawal, Gu, Guestrin: "AdaScale SGD: A User-Friendly Algorithm for
+Distributed Training", ICML 2020, arXiv 2007.05105), for shares of any size.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +28,8 @@ class AdaScale:
     """Makes each step as much larger as its larger batch is worth, for ``elastic.Run(..., scaling=...)``.
 
     With S times the samples that the learning rate was tuned for, a step is worth r ∈ [1, S] steps of the tuned
-    size (AdaScale; :mod:`freetrain.elastic.script.adascale` has the formulas and their source). The optimizer's
-    learning rates are multiplied by r during its step, and are what the script made of them otherwise.
+    size (:func:`gain`). The optimizer's learning rates are multiplied by r during its step, and are what the script
+    made of them otherwise.
 
     For Adam and AdamW they are multiplied by √r, and gradients are compared as Adam scales them, divided by the
     root of their second moment: so does AdaptDL (Qiao and others: "Pollux", OSDI 2021; its ``AdamScale``).

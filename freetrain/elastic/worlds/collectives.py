@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -25,7 +25,6 @@ _GRACE_S = 0.1
 """After the cut, collectives get this long to fail by themselves, as nearly all do at once."""
 
 _SLICE = timedelta(seconds=0.05)
-Result = TypeVar("Result")
 
 
 class Collectives:

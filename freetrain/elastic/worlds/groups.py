@@ -116,8 +116,9 @@ def keep_for_ever(group: Any) -> None:
 
 
 class ScriptsGroup(dist.ProcessGroup):
-    """Torch's default process group, in front of the world's own one.
+    """Torch's default process group, in front of the world's own one, for scripts and libraries that they use.
 
+    Every collective on it is announced to all ranks before it begins, as the runtime's own collectives are.
     A rank that is lost meanwhile is no error of the script: it gets its own values, and the step is made again.
     """
 

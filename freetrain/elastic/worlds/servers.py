@@ -1,4 +1,4 @@
-"""GradientServers of one world: its workers send them their gradients, and get the sums back.
+"""Servers of one world, which add up gradients: its workers send them their own, and get the sums back.
 
 Each server adds up a part of every tensor, all parts of one size. The workers update: no server has anything that
 could be lost with it but the sums under way, and a step whose sums do not come is made again.

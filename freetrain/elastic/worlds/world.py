@@ -295,7 +295,10 @@ def open_sockets() -> dict[int, str]:
 
 
 class Connections:
-    """The connections that came up while a world formed; the script's own are left alone.
+    """The connections that came up while a world formed, so that they can be cut from another thread.
+
+    Gloo has no way to abort a collective that waits for a peer which neither answers nor closes. Cutting the
+    connections makes it fail at once, as if all peers had closed. The script's own connections are left alone.
 
     Args:
         stores: ports of the stores in this process. What others connected there is left alone too: they may be
