@@ -30,11 +30,13 @@ from freetrain.showing.words import NOTHING
 from freetrain.slurm.tags import Tag
 
 FORMAT = "freetrain-curve/1"
+
 _MODELS = {
     ScalingModel.MEASURED: "One size only: taken as flat beyond it",
     ScalingModel.AMDAHL: "Amdahl's law",
     ScalingModel.RING: "Ring all-reduce",
 }
+
 _BEYOND = 2
 """So many times the most workers and servers seen: farther out a fit says little."""
 
@@ -51,8 +53,6 @@ class _Axis:
 
 
 _NODES = _Axis("node", lambda rate: rate.nodes)
-
-
 _WORKERS = _Axis("worker", lambda rate: rate.world)
 
 
@@ -104,13 +104,16 @@ def curve_command(
     fit = fit_throughput(seen, most)
     if save_path is not None:
         _save(save_path, trainer, log, axis, fit, learned)
-    pauses_s = [rescale.pause_s for rescale in log.rescales]
     if as_json:
         rescales = [asdict(rescale) for rescale in log.rescales]
-        speeds = dict(learned.speeds)
         document = {"format": FORMAT, "by": f"{axis.unit}s", "fit": asdict(fit), "rescales": rescales}
-        print_json({**document, "speeds": speeds})
-        return
+        print_json({**document, "speeds": dict(learned.speeds)})
+    else:
+        _show(log, axis, fit, learned, most)
+
+
+def _show(log: ProgressLog, axis: _Axis, fit: FittedCurve, learned: Learned, most: int) -> None:
+    """The table, and a sentence for everything else that is known."""
     columns = [f"{axis.unit}s", "samples/s", f"per {axis.unit}"]
     columns += ["measured s", "step s", "communication", "data wait"]
     by_size = {
@@ -124,10 +127,10 @@ def curve_command(
         click.echo(learned.for_the_tag)
     for sentence in describe_servers(log.rates):
         click.echo(sentence)
-    if pauses_s:
+    if pauses_s := [rescale.pause_s for rescale in log.rescales]:
         click.echo(f"{len(pauses_s)} rescales, {sum(pauses_s):.3g} s lost, {max(pauses_s):.3g} s at most.")
-    _tell_longest("Workers that were to be replaced took up to {:.3g} s to save and end.", log, "save_s")
-    _tell_longest("New ones took up to {:.3g} s to their first step.", log, "start_s")
+    _print_longest("Workers that were to be replaced took up to {:.3g} s to save and end.", log, "save_s")
+    _print_longest("New ones took up to {:.3g} s to their first step.", log, "start_s")
 
 
 def _save(path: Path, trainer: Path, log: ProgressLog, axis: _Axis, fit: FittedCurve, learned: Learned) -> None:
@@ -151,7 +154,7 @@ def _save(path: Path, trainer: Path, log: ProgressLog, axis: _Axis, fit: FittedC
         raise InputError(f"cannot write {path}: {error.strerror}.", "Name a file that can be written.") from error
 
 
-def _tell_longest(sentence: str, log: ProgressLog, part: str) -> None:
+def _print_longest(sentence: str, log: ProgressLog, part: str) -> None:
     """Of the rescales in restart mode, where the parts of a pause are known."""
     seconds = [value for rescale in log.rescales if (value := getattr(rescale, part)) is not None]
     if seconds:
@@ -205,6 +208,9 @@ def _describe(fit: FittedCurve) -> str:
     return f"{_MODELS[fit.model]}{error}; {fit.observations} measurements at {fit.sizes} sizes."
 
 
+# -- servers
+
+
 def describe_servers(rates: Sequence[Rate]) -> Iterator[str]:
     """Sentences on how fast steps were with servers; none where there were none."""
     served = [rate for rate in rates if rate.servers]
@@ -213,7 +219,7 @@ def describe_servers(rates: Sequence[Rate]) -> Iterator[str]:
     by_size: defaultdict[tuple[int, int], list[Rate]] = defaultdict(list)
     for rate in served:
         by_size[rate.world, rate.servers].append(rate)
-    points = [Point(*size, _mean_step_s(seen)) for size, seen in sorted(by_size.items())]
+    points = [Point(*size, _mean(seen, lambda rate: rate.step_s)) for size, seen in sorted(by_size.items())]
     for point in points:
         yield f"{point.workers} workers, {point.servers} servers: {show_value(point.step_s)} s per step."
     batches = [rate.samples / rate.elapsed_s * rate.step_s for rate in served]
@@ -252,8 +258,7 @@ def _fastest(points: Sequence[Point], model: ServerModel) -> str:
     )
 
 
-def _mean_step_s(seen: Sequence[Rate]) -> float:
-    return sum(rate.step_s * rate.elapsed_s for rate in seen) / sum(rate.elapsed_s for rate in seen)
+# -- kinds of nodes
 
 
 @dataclass(frozen=True, slots=True)

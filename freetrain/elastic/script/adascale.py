@@ -28,8 +28,8 @@ class AdaScale:
     """Makes each step as much larger as its larger batch is worth, for ``elastic.Run(..., scaling=...)``.
 
     With S times the samples that the learning rate was tuned for, a step is worth r ∈ [1, S] steps of the tuned
-    size (:func:`gain`). The optimizer's learning rates are multiplied by r during its step, and are what the script
-    made of them otherwise.
+    size (:func:`gain`). The optimizer's learning rates are multiplied by r during its step, and are what the
+    script made of them otherwise.
 
     For Adam and AdamW they are multiplied by √r, and gradients are compared as Adam scales them, divided by the
     root of their second moment: so does AdaptDL (Qiao and others: "Pollux", OSDI 2021; its ``AdamScale``).

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -90,7 +92,7 @@ class Updates:
         return Gradients(
             optimizer,
             lambda what, digest, loss_share: training.ask(what, digest + self._drawing.mark, loss_share),
-            lambda asked: training.agree(asked),
+            training.agree,
             self._buffers,
             adds_up_shards=self._adds_up_shards,
             measure=scaling.squared_norm if scaling is not None and scaling.follows(optimizer) else None,
@@ -130,14 +132,10 @@ class Updates:
     def finish_round(self) -> None:
         """Meet the other ranks, where they have not met in each update."""
         if self._rounds is not None and self.lost is None:
-            begun_s = time.perf_counter()
-            try:
+            with self._waiting_for_others():
                 self._training.agree(self._training.ask("meeting after local steps", has_same_parameters=False))
                 self._rounds.finish(self._drawing.share, cast(World, self._world))
                 broadcast_tensors(self._buffers(), 0, cast(World, self._world))
-            except LostRankError as error:
-                self.lose(error)
-            self.exposed_s += time.perf_counter() - begun_s
 
     def end_step(self) -> None:
         """What optimizers do until the next step begins is the script's own affair."""
@@ -213,20 +211,26 @@ class Updates:
             if self._made_already is not None:
                 self._set_beside_the_model(self._made_already)
                 self._made_already = None
-            begun_s = time.perf_counter()
-            try:
+            with self._waiting_for_others():
                 if self._begun is not optimizer:
                     self._begin(optimizer)
                 self._gradients[optimizer].finish()
                 self._scale(optimizer)
                 self._state.updates = self.count
-            except LostRankError as error:
-                self.lose(error)
             self._begun = None
-            self.exposed_s += time.perf_counter() - begun_s
             if self.lost is None:
                 return
         self._void.add(optimizer)
+
+    @contextlib.contextmanager
+    def _waiting_for_others(self) -> Iterator[None]:
+        """Count the time in here as waiting; a rank that is lost meanwhile makes the step void."""
+        begun_s = time.perf_counter()
+        try:
+            yield
+        except LostRankError as error:
+            self.lose(error)
+        self.exposed_s += time.perf_counter() - begun_s
 
     def begin_backward(self) -> None:
         """The backward pass that comes is the last one before the optimizer's step: sum gradients meanwhile.
@@ -290,9 +294,7 @@ class Updates:
     def _put_aside(self, weight: float) -> None:
         """What batches of another weight have left."""
         with torch.no_grad():
-            for parameter in dict.fromkeys(
-                parameter for optimizer in self._optimizers for parameter in parameters_of(optimizer)
-            ):
+            for parameter in dict.fromkeys(itertools.chain(*map(parameters_of, self._optimizers))):
                 if parameter.grad is not None:
                     mine = weighted(parameter, weight, self._adds_up_shards)
                     before = self._aside.get(parameter)
