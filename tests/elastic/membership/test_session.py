@@ -22,8 +22,8 @@ reading, writing = os.pipe()
 child = os.fork()
 if not child:
     os.write(writing, b"here")
-    time.sleep(60)
-    os._exit(0)
+    while True:  # a signal just before one long sleep would be seen only after it
+        time.sleep(0.05)
 os.read(reading, 4)
 os.kill(child, signal.{name})
 print(-os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
