@@ -38,7 +38,7 @@ _MODELS = {
 }
 
 _BEYOND = 2
-"""So many times the most workers and servers seen: farther out a fit says little."""
+"""Factor beyond the largest sizes seen up to which the fit is asked: farther out it says little."""
 
 _SAME_BATCH = 0.05
 """Relative. The model is of steps of one size; the last one of an epoch is smaller."""
@@ -46,7 +46,7 @@ _SAME_BATCH = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """What throughput is shown by."""
+    """The size that throughput is shown by."""
 
     unit: str
     size: Callable[[Rate], int]
@@ -155,7 +155,7 @@ def _save(path: Path, trainer: Path, log: ProgressLog, axis: _Axis, fit: FittedC
 
 
 def _print_longest(sentence: str, log: ProgressLog, part: str) -> None:
-    """Of the rescales in restart mode, where the parts of a pause are known."""
+    """Print the longest of one part of the pauses, which is known in restart mode."""
     seconds = [value for rescale in log.rescales if (value := getattr(rescale, part)) is not None]
     if seconds:
         click.echo(sentence.format(max(seconds)))
@@ -181,7 +181,7 @@ def _read(trainer: Path) -> ProgressLog:
 
 
 def _axis(rates: Sequence[Rate]) -> _Axis:
-    """By nodes, unless the same number of them was seen with different numbers of workers."""
+    """Nodes, unless the same number of them was seen with different numbers of workers."""
     sizes = {(rate.nodes, rate.world) for rate in rates}
     return _NODES if len(sizes) == len({nodes for nodes, _ in sizes}) else _WORKERS
 
@@ -263,7 +263,7 @@ def _fastest(points: Sequence[Point], model: ServerModel) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What the daemon has learned.
+    """Speeds that the daemon has learned.
 
     Attributes:
         speeds: kind of nodes that the trainer's owner names → how fast it is there; on others its speed is 1.
@@ -291,7 +291,7 @@ NOTHING_LEARNED = Learned()
 
 
 def learned_of(job: str, config_path: Path | None) -> Learned:
-    """What the daemon with this configuration published last of a job.
+    """Speeds of a job that the daemon with this configuration published last.
 
     Raises:
         InputError: it has published nothing of it, or its owner names no kinds of nodes.

@@ -1,4 +1,4 @@
-"""What becomes of each node, of the daemon's last look brought up to date by Slurm, or of Slurm alone."""
+"""The state of each node: by the daemon's last look, brought up to date by Slurm, or by Slurm alone."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _running_fragments(snapshot: Snapshot, config: Config, gateway: Gateway) -> 
 def _brought_up_to_date(
     groups: Iterable[NodeGroup], snapshot: Snapshot, running: Sequence[Fragment], in_parts: bool
 ) -> Sequence[NodeGroup]:
-    """What the daemon found, but for the fragments and jobs that have started or ended since."""
+    """The daemon's findings, but for the fragments and jobs that have started or ended since."""
     trainer_on = {fragment.node: fragment.trainer for fragment in running}
     jobs_on = {} if in_parts else _jobs_of_others(snapshot, running)
     verdicts = {name: group for group in groups for name in expand_nodes(group.nodes)}
@@ -119,7 +119,7 @@ def _another_reason(verdict: NodeGroup, node: Node, jobs: Sequence[str], in_part
 def _judged_here(
     snapshot: Snapshot, running: Sequence[Fragment], rules: NodeRules, drained: Mapping[str, str]
 ) -> Sequence[NodeGroup]:
-    """What Slurm alone tells: nothing that is free will be lent before a daemon is at work."""
+    """States by Slurm alone: no node that is free will be lent before a daemon is at work."""
     seen = Sightings()
     shadow = shadow_of(snapshot, running, rules, seen)
     rooms = find_rooms(snapshot, running, {}, rules)

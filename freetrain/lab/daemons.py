@@ -143,7 +143,7 @@ class Daemons:
             raise failed(f"slurmd-{name}", "", f"{self.layout.node(name) / 'slurmd.log'}")
 
     def _absent(self, names: Sequence[str]) -> list[str]:
-        """Those without a slurmd."""
+        """Nodes without a slurmd."""
         there = {process.node for process in self.running("slurmd")}
         return [name for name in names if name not in there]
 

@@ -77,7 +77,7 @@ class Lab:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process must have in its environment so that Slurm's commands mean this lab."""
+        """The environment in which Slurm's commands mean this lab."""
         return {"SLURM_CONF": str(self._layout.slurm_conf)}
 
     @property
@@ -86,7 +86,7 @@ class Lab:
         return self.options.node_names
 
     def status(self) -> LabStatus:
-        """What of the lab runs."""
+        """The parts of the lab that run."""
         self._require_owner()
         running = daemon_processes(self.directory)
         names = {process.name for process in running}
@@ -210,7 +210,7 @@ class Lab:
 
 @dataclass(frozen=True)
 class LabStatus:
-    """What of a lab runs.
+    """The parts of a lab that run.
 
     Args:
         daemons: for each daemon that the lab has apart from the slurmds, whether it runs.

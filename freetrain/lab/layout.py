@@ -123,7 +123,7 @@ def _write_parameters(layout: LabLayout, options: LabOptions, people: People) ->
 
 
 def read_parameters(layout: LabLayout) -> tuple[LabOptions, int, dict[str, str]]:
-    """What a lab was made with, the number of the user who made it, and the accounts of its people."""
+    """A lab's options, the number of the user who made it, and the accounts of its people."""
     try:
         document: dict[str, Any] = json.loads(layout.parameters.read_text())
         return LabOptions.from_json(document["options"]), document["user"], document["users"]

@@ -1,4 +1,4 @@
-"""What a lab is to be, and which accounts play parts in it."""
+"""Options of a lab, and the accounts that play parts in it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OWN_SETTINGS = {
     "slurmuser",
     "statesavelocation",
 }
-"""What a lab must choose itself, or it does not find its daemons again."""
+"""Settings that a lab must choose itself, or it does not find its daemons again."""
 
 _OWN_PARTITIONS = ("main", "freetrain")
 _SCRIPTS = ("job_submit", "job_comp")
@@ -41,7 +41,7 @@ _ROLES = {"alice": "news", "bob": "games", "daemon": "backup"}
 
 @dataclass(frozen=True)
 class LabOptions:
-    """What a lab is to be.
+    """Options of a lab.
 
     Args:
         nodes: nodes with a slurmd of their own.
@@ -170,13 +170,13 @@ class LabOptions:
         return tuple(f"f{number:05}" for number in range(1, self.fake + 1))
 
     def to_json(self) -> dict[str, Any]:
-        """As a document."""
+        """The options as a document."""
         scripts = {name: str(path) if (path := getattr(self, name)) else None for name in _SCRIPTS}
         return asdict(self) | {"partitions": dict(self.partitions), "settings": dict(self.settings)} | scripts
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> LabOptions:
-        """From the document."""
+        """The options of a document."""
         scripts = {name: Path(path) if (path := document[name]) else None for name in _SCRIPTS}
         return cls(**document | scripts)
 
@@ -188,7 +188,7 @@ def _require(fine: bool, otherwise: str) -> None:
 
 @dataclass(frozen=True)
 class People:
-    """Who runs what in a lab.
+    """The accounts that run a lab.
 
     Args:
         service: account of all daemons but the slurmds (SlurmUser).
@@ -202,7 +202,7 @@ class People:
 
     @classmethod
     def of_this_process(cls) -> People:
-        """As root several people; otherwise the present user plays all of them."""
+        """Several people, as root; otherwise the present user plays all of them."""
         if os.geteuid() == 0:
             people = cls(_SERVICE, "root", _ROLES)
             people._require_accounts()

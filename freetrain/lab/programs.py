@@ -65,7 +65,7 @@ def ask(layout: LabLayout, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 def require(layout: LabLayout, *command: str) -> str:
-    """What one of Slurm's commands says; complain if it fails."""
+    """The output of one of Slurm's commands; an error if it fails."""
     result = ask(layout, *command)
     if result.returncode != 0:
         raise FreetrainError(f"'{' '.join(command)}' failed: {_last_line(result.stdout + result.stderr)}")

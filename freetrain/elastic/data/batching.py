@@ -80,7 +80,7 @@ class Draw:
 
     @property
     def fetched(self) -> list[int]:
-        """What this rank computes with: a rank without samples repeats one, as all take part in each step."""
+        """The samples to compute with: a rank without samples repeats one, as all take part in each step."""
         return list(self.mine or self.ids[:1])
 
 
@@ -134,15 +134,15 @@ class StepBatches(ABC):
 
     @property
     def samples(self) -> int:
-        """In the step under way, over all ranks."""
+        """Samples of the step under way, over all ranks."""
         return sum(len(draw.ids) for draw in self.taken)
 
     @property
     def share(self) -> float:
-        """Of these, that this rank has."""
+        """This rank's share of these samples."""
         return sum(len(draw.mine) for draw in self.taken) / max(1, self.samples)
 
     @property
     def number(self) -> int:
-        """Of the batch taken last, in its epoch, from 0."""
+        """Number of the batch taken last, in its epoch, from 0."""
         return self._sampler.batches + len(self.taken) - 1

@@ -27,7 +27,7 @@ _KEPT = (
     "prefetch_factor",
     "persistent_workers",
 )
-"""Of the script's DataLoader; which samples its batches have is decided here."""
+"""Options of the script's DataLoader that are kept; the samples of its batches are decided here."""
 
 Passes = Sequence[Sequence[int]]
 Ids = tuple[int, ...]
@@ -72,7 +72,7 @@ class Drawing(StepBatches):
         self._stream.close()
 
     def _draws(self, world: World) -> Iterator[Draw]:
-        """What is left of the epoch; asked for ahead of the training, whose position moves meanwhile."""
+        """The rest of the epoch; asked for ahead of the training, whose position moves meanwhile."""
         sampler = self._sampler
         start, per_batch = sampler.position, self.batch.per_step(world.size)
         if sampler.drop_last and sampler.samples < per_batch:
@@ -107,7 +107,7 @@ class BatchStream:
         self._restarts = 0
 
     def restart(self, draws: Iterator[Draw]) -> None:
-        """From now on these come, in this order; what was fetched otherwise is forgotten."""
+        """Go on with these, in this order; anything else that was fetched is forgotten."""
         self._restarts += 1
         # Workers draw random numbers of their own from this; the training's own stream is left as it is.
         self._generator.manual_seed((torch.initial_seed() + self._restarts) % (1 << 63))
@@ -130,14 +130,14 @@ class BatchStream:
 
 
 class _Plan:
-    """What the DataLoader takes for its sampler of batches."""
+    """The sampler of batches for the DataLoader."""
 
     def __init__(self) -> None:
         self.fetched: deque[Draw] = deque()
         self._draws: Iterator[Draw] = iter(())
 
     def begin(self, draws: Iterator[Draw]) -> None:
-        """From now on these."""
+        """Go on with these."""
         self._draws, self.fetched = draws, deque()
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -164,7 +164,7 @@ class PassStream:
         self._ahead: Draw | None = None
 
     def restart(self, draws: Iterator[Draw]) -> None:
-        """From now on these come, in this order."""
+        """Go on with these, in this order."""
         self._draws = draws
         self._ahead = next(draws, None)
 

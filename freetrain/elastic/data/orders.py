@@ -63,7 +63,7 @@ class BatchOrder:
     def of(
         cls, data: Any, batch: FixedBatch | ScaledBatch | None, seed: int, *, shuffle: bool, drop_last: bool
     ) -> BatchOrder:
-        """As the script's DataLoader says, or as these arguments do.
+        """The order by the script's DataLoader, or by these arguments.
 
         Raises:
             InputError: no batches can be made of it.

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 
 _AHEAD = 8192
-"""So many places of the order are computed at once, which costs less per place than a few."""
+"""Places of the order that are computed at once, which costs less per place than a few."""
 
 _ROUNDS = 8
 """Four make a good cipher of a good mixing function; small data sets have few bits, and more cost little."""
 
 _MIN_BITS = 6
-"""Of fewer, some shuffles would come up much more often than others."""
+"""With fewer, some shuffles would come up much more often than others."""
 
 _FIRST, _SECOND = 0x9E3779B97F4A7C15 - (1 << 64), 0xBF58476D1CE4E5B9 - (1 << 64)
 """Odd numbers with well mixed bits, as torch's signed integers have them; products wrap around."""

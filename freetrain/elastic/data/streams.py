@@ -165,7 +165,7 @@ class OwnBatches(StepBatches):
         return draw, shares[0] if self._is_one else shares
 
     def batches_per_epoch(self, world_size: object) -> int:
-        """As the loader says."""
+        """The loader's length."""
         return min(len(loader) for loader in self._loaders)
 
     def close(self) -> None:
@@ -217,7 +217,7 @@ def _set_epoch(loader: Any, epoch: int, number: int) -> None:
 
 
 def _parts(batch: Any) -> Sequence[Any] | None:
-    """What a batch is made of; None: it has rows itself, or none."""
+    """The parts of a batch; None: it has rows itself, or none."""
     if isinstance(batch, Mapping):
         return list(batch.values())
     if isinstance(batch, tuple | list) and any(

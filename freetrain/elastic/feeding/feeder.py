@@ -19,7 +19,7 @@ from freetrain.elastic.training.tensors import DetachedTensors, detach_tensors
 
 log = logging.getLogger(__name__)
 STEP_BYTES = 128 << 20
-"""So much of the state is sent after each step, or one parameter: copying it takes some hundredths of a second."""
+"""State sent after each step, one parameter at least: copying so much takes some hundredths of a second."""
 
 _MAX_REST_BYTES = 8 << 20
 """The rest is sent after each step once all parameters are there."""

@@ -33,7 +33,7 @@ _OPTIMIZERS = (
     optim.Rprop,
     optim.ASGD,
 )
-"""Those that make of each parameter's gradient that parameter's update, and look at no other."""
+"""Optimizers that make each parameter's update of that parameter's gradient alone."""
 
 
 def wants_to_be_fed(state: TrainingState) -> bool:
@@ -129,7 +129,7 @@ def _step_with_zeros(optimizer: torch.optim.Optimizer) -> None:
 
 
 def _clip(sharded: list[torch.Tensor]) -> None:
-    """As scripts do that clip; the norm is a sum over the workers of the replica."""
+    """Clip as scripts do; the norm is a sum over the workers of the replica."""
     try:
         if sharded:
             torch.nn.utils.clip_grad_norm_(sharded, 1.0)

@@ -25,7 +25,7 @@ _HEAD = struct.Struct("!QQQ")
 _SLICE_S = 0.05
 _DONE = b"\x01"
 _PATIENCE_S = 5.0
-"""For a connection to come about, and for its first words: both sides are awake."""
+"""Patience for a connection and its first words: both sides are awake."""
 
 
 class FeedError(Exception):
@@ -215,14 +215,14 @@ class FeedOffer:
 
     @classmethod
     def of(cls, document: dict[str, Any] | None) -> Self | None:
-        """As it was written; None if it cannot be read."""
+        """The offer as it was written; None if it cannot be read."""
         try:
             return cls(**(document or {}))
         except TypeError:
             return None
 
     def document(self) -> dict[str, Any]:
-        """As it is written."""
+        """The offer as it is written."""
         return asdict(self)
 
     def accept(self, secret: Secret, given_up: Callable[[], bool]) -> tuple[Link, mmap.mmap]:
@@ -250,7 +250,7 @@ class Listener:
         self._listening = socket.create_server(("", 0))
 
     def offer(self, source: str) -> FeedOffer:
-        """What the source has to know."""
+        """The offer to this source."""
         me, memory = self._me, self._memory
         port = self._listening.getsockname()[1]
         return FeedOffer(

@@ -60,7 +60,7 @@ class Newcomer:
         return self._is_whole
 
     def _be_fed(self, memory: SharedMemory) -> None:
-        """By one member, or by another if that one is lost."""
+        """Be fed by one member, or by another if that one is lost."""
         for attempt in itertools.count():
             view = self._session.view
             if not self._sources(view) or self._is_decided(view):

@@ -55,7 +55,7 @@ class StateParts:
     # -- at the source
 
     def versions(self) -> list[tuple[int, int]]:
-        """What is another one after any change that torch counts, of parameters or of the optimizers' tensors.
+        """Versions that differ after any change that torch counts, of parameters or of the optimizers' tensors.
 
         Of sharded ones the whole: what ``to_local`` gives is a new alias each time, whose changes are not counted.
         """
@@ -124,7 +124,7 @@ class StateParts:
                 parameter.grad = None
 
     def _known(self, index: int) -> Mapping[str, Any]:
-        """What the optimizer knows of one parameter; asking must not make it remember something."""
+        """The optimizer's state of one parameter; asking must not make it remember something."""
         parameter = self.parameters[index]
         optimizer = self._optimizer_of.get(parameter)
         known: Mapping[str, Any] = {} if optimizer is None else optimizer.state.get(parameter, {})
@@ -135,7 +135,7 @@ class StateParts:
 
 
 def _gradient(sent: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-    """As it was sent, and in the memory's order of the parameter, as optimizers may rely on it."""
+    """The gradient as it was sent, in the parameter's order of memory, as optimizers may rely on it."""
     mine = local(parameter)
     plain = mine.device.type == "cpu" and mine.is_contiguous()
     gradient = sent if plain else torch.empty_like(mine).copy_(sent)

@@ -131,7 +131,7 @@ if __name__ == "__main__":
 
 
 class CheckVerdict(StrEnum):
-    """What came of one check."""
+    """The outcome of one check."""
 
     WELL = "well"
     FAILED = "FAILED"
@@ -185,6 +185,6 @@ def table(outcomes: Sequence[CheckOutcome]) -> str:
 
 
 def summary(outcomes: Sequence[CheckOutcome]) -> str:
-    """In a sentence."""
+    """The outcomes in a sentence."""
     verdicts = Counter(outcome.verdict for outcome in outcomes)
     return ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in CheckVerdict if verdicts[verdict])

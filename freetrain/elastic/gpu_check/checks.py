@@ -31,7 +31,7 @@ class NotPossibleError(Exception):
 
 
 def health(device: torch.device) -> str:
-    """What every worker looks at before it joins."""
+    """The check that every worker makes before it joins."""
     fault = fault_of(device)
     assert fault is None, fault.reason
     if device.type == "cpu":
@@ -167,7 +167,7 @@ def _world(number: int, backend: str) -> tuple[World, Any]:
 
 
 def memory(device: torch.device) -> str:
-    """What a world leaves behind on the device."""
+    """Memory that a world leaves behind on the device."""
     backend = "gloo" if device.type == "cpu" else "cpu:gloo,cuda:nccl"
     used: list[int] = []
     for number in range(1, _WORLDS + 1):

@@ -144,7 +144,7 @@ class RankProcesses:
             raise AssertionError(f"{otherwise}: {self.last_words()}")
 
     def pauses_s(self) -> list[float]:
-        """Of all changes."""
+        """Pauses of all changes."""
         return [float(line["pause_s"]) for line in self._progress() if line["event"] == "rescale"]
 
     def printed(self, words: str) -> bool:

@@ -1,4 +1,4 @@
-"""Who this process is to the others, how they reach it, and with which of them it fits in."""
+"""This process as a member: its name, its address, and the members that it fits in with."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _END_VARIABLE = "SLURM_JOB_END_TIME"
 """Slurm tells every task when its job's time limit ends, and so, of a fragment, the hole that it lies in."""
 
 _GIVEN_VARIABLES = {"cpus": "SLURM_CPUS_ON_NODE", "memory_mb": "SLURM_MEM_PER_NODE"}
-"""What Slurm has given the job of its node; memory only where the job asks for it by node."""
+"""The job's share of its node, by Slurm; memory only where the job asks for it by node."""
 
 _SIOCGIFADDR = 0x8915
 _MAX_INTERFACE_BYTES = 15

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from freetrain.elastic.on_disk.members import Member, start_ticks, this_host
 
 _WINDOW_S = 60.0
-"""Over so long a time waiting is compared: steps, and the looks at them, fall here and there."""
+"""Time over which waiting is compared: single steps, and looks at them, vary too much."""
 
 _MIN_SHARE = 0.1
 """A worker is reported as slow when the others have waited more than it by this share of the time."""
@@ -77,7 +77,7 @@ class WorkerProgress:
 
     @classmethod
     def of(cls, beat: str) -> WorkerProgress:
-        """As a sign of life has it, after the count of signs."""
+        """Progress as a heartbeat has it, after the count of beats."""
         try:
             _, generation, started, waited_ms, computed_s = map(int, beat.split())
         except ValueError:
@@ -85,13 +85,13 @@ class WorkerProgress:
         return cls(generation, started, waited_ms, computed_s)
 
     def __str__(self) -> str:
-        """As a sign of life has it: always as long."""
+        """Progress as a heartbeat has it: always as long."""
         return f"{self.generation:10d} {self.started:14d} {self.waited_ms:14d} {self.computed_s:13d}"
 
 
 @dataclass(frozen=True, slots=True)
 class Stragglers:
-    """What a look came to.
+    """Findings of one look.
 
     Attributes:
         hung_s: workers for which others have waited too long, and since when these neither moved nor computed.

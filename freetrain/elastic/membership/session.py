@@ -110,7 +110,7 @@ class Session:
 
     @property
     def view(self) -> View:
-        """What the watcher saw last."""
+        """The watcher's last view."""
         return self._watcher.view
 
     @property

@@ -21,7 +21,7 @@ _LOOK_SHARE = 20
 watcher looks less often instead of loading the server."""
 
 _HURRY_S = 2.0
-"""For so long it looks often all the same while the training stands until the next world is known."""
+"""Time for which it looks often all the same: the training stands until the next world is known."""
 
 _SETTLE_S = 0.03
 """Losses often come in twos; one change of the world for both costs half."""
@@ -108,7 +108,7 @@ class Watcher:
         self._wake.set()
 
     def guard(self, guard: Guard | None) -> None:
-        """From now on get the main thread out of this world when it breaks; None: out of none."""
+        """Get the main thread out of this world when it breaks, from now on; None: out of none."""
         self._guard = guard
 
     def note_wait(self, wait_s: float) -> None:
@@ -177,7 +177,7 @@ class Watcher:
                 self._directory.mark_gone(id_, f"no sign of life for {self._timeouts.lost_after_s:g} s")
 
     def _progress(self) -> WorkerProgress:
-        """Of this member, in the world that it is in."""
+        """This member's progress in the world that it is in."""
         guard = self._guard
         if guard is None or not guard.formed:
             return WorkerProgress()

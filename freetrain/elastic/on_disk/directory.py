@@ -148,7 +148,7 @@ class TrainerDirectory:
         create_json(self._generations / f"{number:08d}.broken", {"reason": reason})
 
     def view(self) -> View:
-        """What the directory shows now."""
+        """The directory as it is now."""
         return self._views.look(self.secret)
 
     def _prune(self, oldest_kept: int) -> None:
@@ -214,7 +214,7 @@ class TrainerDirectory:
         return path
 
     def requests(self) -> list[tuple[Path, dict[str, object]]]:
-        """What is asked of agents."""
+        """Requests to agents that none has taken."""
         paths = [self._requests / name for name in sorted(names_in(self._requests))]
         return [(path, document) for path in paths if (document := read_json(path)) is not None]
 

@@ -1,4 +1,4 @@
-"""What the trainer's directory says of workers and worlds: members and generations, signed with its secret."""
+"""Records in the trainer's directory: members and generations, signed with the trainer's secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who should be in the next generation, and who says so: pure decisions on what the directory shows."""
+"""The next generation: its members and its proposer, decided purely from what the directory shows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from freetrain.elastic.on_disk.members import Generation, Member
 
 @dataclass(frozen=True)
 class View:
-    """What the trainer's directory showed at one look.
+    """A picture of the trainer's directory at one look.
 
     Attributes:
         generation: the latest one, or None before the first.

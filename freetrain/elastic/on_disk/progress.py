@@ -128,7 +128,7 @@ class ProgressWriter:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What a world did for some seconds.
+    """The speed of a world over some seconds.
 
     Attributes:
         time_s: when it was written, epoch seconds.
@@ -197,7 +197,7 @@ class Rescale:
 
 
 def parse_line(text: bytes, max_nodes: int = MAX_NODES) -> Rate | Rescale:
-    """What a line says, if each of its fields is there, of its type and within its bounds.
+    """The content of a line, if each of its fields is there, of its type and within its bounds.
 
     Args:
         text: without the newline; any bytes.

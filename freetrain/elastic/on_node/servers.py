@@ -20,7 +20,7 @@ from freetrain.elastic.on_disk.next_generation import View
 log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.25
 MOVES_BEFORE_S = 120.0
-"""So long before the end of its node a server moves: to boot another one takes seconds, or a minute."""
+"""Time before the end of its node at which a server moves: to boot another one takes seconds, or a minute."""
 
 _ASK_EVERY_S = 15.0
 _SOON_EVERY_S = 3.0
@@ -53,7 +53,7 @@ class ServerDuty:
         self._due_s = 0.0
 
     def look(self, *, is_alone: bool) -> Hosting | None:
-        """What becomes of the server of this node; None: it is not time to look.
+        """The decision on this node's server; None: it is not time to look.
 
         Args:
             is_alone: whether there is nothing but a server on this node any more: it ends at once.
@@ -77,7 +77,7 @@ class ServerDuty:
 
 
 class Hosting(Enum):
-    """What an agent is to do about a server of its own."""
+    """An agent's decision on a server of its own."""
 
     RUN = "run one"
     KEEP = "keep the one that it has"

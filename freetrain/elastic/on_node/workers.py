@@ -1,4 +1,4 @@
-"""What both kinds of agents share: the user's options, the signals that ask to leave, and worker processes."""
+"""Parts of both kinds of agents: the user's options, the signals that ask to leave, and worker processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """What the user can choose.
+    """The user's options of an agent.
 
     Attributes:
         command: the training script with its arguments.
@@ -124,11 +124,11 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """The process id."""
         return self._process.pid
 
     def poll(self) -> int | None:
-        """Its exit status, negative for a signal; None while it runs. Its children end with it.
+        """The exit status, negative for a signal; None while it runs. Its children end with it.
 
         Forked children (of a data loader) would keep its connections open, and hide its end from the others.
         """
@@ -152,7 +152,7 @@ class Worker:
 
 
 def _die_with_parent() -> None:
-    """In the child: an agent that is killed must not leave workers behind."""
+    """Called in the child: an agent that is killed must not leave workers behind."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

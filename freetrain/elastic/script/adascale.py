@@ -18,7 +18,7 @@ from freetrain.errors import InputError
 _ADAMS = (torch.optim.Adam, torch.optim.AdamW)
 _SGDS = (torch.optim.SGD,)
 _WARM_STEPS = 5
-"""Before so many steps what Adam knows of a parameter's gradients says little."""
+"""Steps before which Adam's state of a parameter says little."""
 
 _MIN_VARIANCE = 1e-6
 _MEMORY_STEPS = 1000
@@ -72,7 +72,7 @@ class AdaScale:
         return optimizer is self._optimizer
 
     def squared_norm(self, gradients: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
-        """Of gradients, given in pairs with their parameters, as the optimizer scales them; a scalar."""
+        """The squared norm of gradients, paired with their parameters, as the optimizer scales them; a scalar."""
         squares = [self._squared(parameter, gradient.detach()) for parameter, gradient in gradients]
         return torch.stack(squares).sum() if squares else torch.zeros((), dtype=torch.float64)
 
@@ -95,7 +95,7 @@ class AdaScale:
         self._factor = math.sqrt(self.gain) if self._is_adam else self.gain
 
     def state_dict(self) -> dict[str, Any]:
-        """As carried along."""
+        """The state to carry along."""
         return {"progress": self.progress, "gain": self.gain, "average": self._average.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -131,7 +131,7 @@ class AdaScale:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What the gradients of one step say of the gradient of all data.
+    """Estimates by one step's gradients of the gradient of all data.
 
     Attributes:
         squared: its squared norm, μ².
@@ -160,7 +160,7 @@ def noise_in(local: float, total: float, ranks: int, scale: float) -> Noise | No
 
 
 def gain(noise: Noise, scale: float) -> float:
-    """So many steps of the tuned size a step of ``scale`` times as many samples is worth: (σ² + μ²)/(σ²/S + μ²).
+    """Steps of the tuned size that a step of ``scale`` times the samples is worth: (σ² + μ²)/(σ²/S + μ²).
 
     Between 1 (the gradient has no noise that a larger batch could average away) and S.
     """
@@ -189,7 +189,7 @@ class NoiseAverage:
         return Noise(self._squared / self._weight, self._variance / self._weight)
 
     def state_dict(self) -> dict[str, Any]:
-        """As carried along."""
+        """The state to carry along."""
         return {"squared": self._squared, "variance": self._variance, "weight": self._weight}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

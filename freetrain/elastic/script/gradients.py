@@ -233,7 +233,7 @@ class Gradients:
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
-    """What it may change, each once."""
+    """The parameters that it may change, each once."""
     return dict.fromkeys(parameter for parameter in _all_of(optimizer) if _takes_part(parameter))
 
 

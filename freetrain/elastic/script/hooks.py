@@ -1,4 +1,4 @@
-"""What the runtime tells the training script: sizes, completed steps, and that a signal came."""
+"""Hooks and signals for the training script: sizes, completed steps, and that a signal came."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class LocalSteps:
 
 
 class Rounds:
-    """What the ranks do at the ends of rounds.
+    """The meetings of the ranks at the ends of rounds.
 
     Attributes:
         steps: of each rank in a round.
@@ -86,7 +86,7 @@ class Rounds:
             self.outer.zero_grad(set_to_none=True)
 
     def take_back(self) -> None:
-        """To where the round began, if one is under way."""
+        """Go back to where the round began, if one is under way."""
         if self._is_under_way:
             with torch.no_grad():
                 for start, parameter in zip(self._start, self._parameters, strict=True):

@@ -75,7 +75,7 @@ class Loop:
     """
 
     _name = "run.epochs()"
-    """What the script's loop is over."""
+    """The iterator of the script's loop, in words."""
 
     @plain_errors()
     def __init__(
@@ -202,7 +202,7 @@ class Loop:
 
     @property
     def device(self) -> torch.device:
-        """That of the model."""
+        """The model's device."""
         return device_of(self.state.module)
 
     @property
@@ -217,7 +217,7 @@ class Loop:
         return f"rank {world.rank} of {world.size}" if world is not None else "no rank yet"
 
     def print(self, *values: object, **options: Any) -> None:
-        """As Python's own, on rank 0 alone."""
+        """Print as Python does, on rank 0 alone."""
         if self.is_main:
             print(*values, **options)
 
@@ -481,7 +481,7 @@ def _check(
 def _carried(
     drawing: StepBatches, rounds: Rounds | None, scaling: AdaScale | None, also: Mapping[str, Stateful]
 ) -> dict[str, Stateful]:
-    """What a newcomer or a resumed training goes on from besides model, optimizers and sampler, by name."""
+    """State that goes along besides model, optimizers and sampler, by name."""
     own: dict[str, Any] = {
         "freetrain.data": drawing if isinstance(drawing, Streaming) else None,
         "freetrain.outer": rounds.outer if rounds is not None else None,

@@ -168,7 +168,7 @@ def weigh_shards(module: torch.nn.Module, weight: Callable[[], float | None]) ->
 
 
 class _WeightedSum:
-    """What ``fully_shard`` takes for its way to reduce gradients."""
+    """The way to reduce gradients that ``fully_shard`` is given."""
 
     def __init__(self, weight: Callable[[], float | None]) -> None:
         self._weight = weight

@@ -194,6 +194,6 @@ class Batches:
             )
 
     def numbered(self) -> Iterator[tuple[int, Any]]:
-        """In place of ``enumerate``: numbers are the same on all ranks, and again where a step is made again."""
+        """Batches with numbers, in place of ``enumerate``: the same on all ranks, also in a repeated step."""
         while (taken := self._loop.take()) is not None:
             yield taken

@@ -25,7 +25,7 @@ from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
-"""Of ``optimizer.step()``, as torch gives them to hooks: the optimizer comes first."""
+"""Arguments of ``optimizer.step()`` as torch gives them to hooks: the optimizer comes first."""
 
 
 class Updates:
@@ -99,13 +99,13 @@ class Updates:
         )
 
     def _buffers(self) -> Iterable[torch.Tensor]:
-        """Those that all ranks are to have alike after this update."""
+        """Buffers that all ranks are to have alike after this update."""
         return self._state.module.buffers() if self._share_buffers and not self._state.updates else ()
 
     # -- worlds
 
     def enter(self, world: World | None) -> None:
-        """From now on gradients are added up in this world; None: in none."""
+        """Add gradients up in this world from now on; None: in none."""
         self._world = world
         if world is None:
             for gradients in self._gradients.values():
@@ -138,7 +138,7 @@ class Updates:
                 broadcast_tensors(self._buffers(), 0, cast(World, self._world))
 
     def end_step(self) -> None:
-        """What optimizers do until the next step begins is the script's own affair."""
+        """Leave optimizers alone until the next step begins."""
         self.lost = None
         self.count = 0
         self._begun = None
@@ -265,7 +265,7 @@ class Updates:
     def _before_update(
         self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Arguments | None:
-        """What torch calls before each step of an optimizer, and perhaps other arguments for that."""
+        """The hook that torch calls before each step of an optimizer; perhaps other arguments for that."""
         if self._weight is None:
             return None
         arguments = call_first(optimizer, args, kwargs)
@@ -292,7 +292,7 @@ class Updates:
         self._lacks_samples = False
 
     def _put_aside(self, weight: float) -> None:
-        """What batches of another weight have left."""
+        """Keep the gradients that batches of another weight have left."""
         with torch.no_grad():
             for parameter in dict.fromkeys(itertools.chain(*map(parameters_of, self._optimizers))):
                 if parameter.grad is not None:

@@ -1,4 +1,4 @@
-"""What the ranks tell each other in every step, with the call that comes before its sums: pure arithmetic."""
+"""Ballots that the ranks exchange in every step, with the call that comes before its sums: pure arithmetic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SAMPLED_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def learning_rates(optimizer: torch.optim.Optimizer) -> list[float]:
-    """Of each group of parameters."""
+    """Learning rates of the groups of parameters."""
     return [float(group.get("lr", 0.0)) for group in optimizer.param_groups]
 
 
@@ -48,7 +48,7 @@ class Samples:
         ]
 
     def at(self, step: int) -> list[float]:
-        """Those of this step, the same ones on all ranks with the same shard; no more than these are copied."""
+        """The values of this step, the same ones on ranks with the same shard; no more than these are copied."""
         if not self._parameters:
             return []
         values = local(self._parameters[step % len(self._parameters)].detach())
@@ -59,7 +59,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """What one rank reports in a step.
+    """One rank's report in a step.
 
     Attributes:
         change: whether it knows of a newer world that waits.
@@ -76,7 +76,7 @@ class Ballot:
     values: Sequence[float] = ()
 
     def pack(self) -> bytes:
-        """As bytes, always as many."""
+        """The ballot as bytes, always as many."""
         weighted = sum(place * rate for place, rate in enumerate(self.rates, 1))
         size = sum(place * abs(rate) for place, rate in enumerate(self.rates, 1))
         return _LAYOUT.pack(
@@ -86,7 +86,7 @@ class Ballot:
 
 @dataclass(frozen=True, slots=True)
 class StepVerdict:
-    """What all ranks know after each has heard all, each the same.
+    """The outcome of a step's ballots, the same on all ranks.
 
     Attributes:
         change: whether the world changes now.
@@ -100,7 +100,7 @@ class StepVerdict:
 
 
 def count_ballots(asked: PendingCalls, step: int, shards: int = 1) -> StepVerdict:
-    """What the ballots of all ranks come to; so many ranks have the shards of one model.
+    """The outcome of all ranks' ballots; so many ranks have the shards of one model.
 
     Raises:
         LostRankError: a rank was lost, or differs and is ended.

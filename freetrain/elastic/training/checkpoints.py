@@ -186,7 +186,7 @@ class CheckpointWriter:
         self._checkpoints.save(self._state.capture(), self._state.step)
 
     def wait(self) -> None:
-        """Until what was started is on disk; raises CheckpointError if it could not be written."""
+        """Wait until what was started is on disk; raises CheckpointError if it could not be written."""
         under_way, self._under_way = self._under_way, None
         if under_way is not None:
             under_way.result()
@@ -232,7 +232,7 @@ def _like(tensor: torch.Tensor, memory: torch.UntypedStorage) -> torch.Tensor:
 
 
 def _plain_tensors(value: Any) -> Iterator[torch.Tensor]:
-    """Those that are nothing but memory with a shape."""
+    """Tensors that are nothing but memory with a shape."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""What rank 0 writes down: rates and changes, checkpoints, and that the training is complete.
+"""Records that rank 0 writes: rates and changes, checkpoints, and that the training is complete.
 
 Checkpoints of a sharded model are written by its whole replica.
 """
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """What a script says of the records.
+    """The script's options for records.
 
     Attributes:
         progress_every_s: seconds between two lines of progress.
@@ -158,7 +158,7 @@ class Records:
         self._writer.write()
 
     def wait(self) -> None:
-        """Until no checkpoint is being written any more."""
+        """Wait until no checkpoint is being written any more."""
         try:
             self._writer.wait()
         except CheckpointError as error:

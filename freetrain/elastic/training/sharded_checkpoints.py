@@ -216,7 +216,7 @@ def _why_distrusted(path: Path) -> str | None:
 
 
 def _failure() -> type[BaseException]:
-    """What torch raises where any worker failed."""
+    """The error that torch raises where any worker failed."""
     from torch.distributed.checkpoint import CheckpointException
 
     kind: type[BaseException] = CheckpointException

@@ -58,11 +58,11 @@ class TrainingState:
 
     @property
     def optimizers(self) -> list[torch.optim.Optimizer]:
-        """Those that the script steps, where it steps several."""
+        """The optimizers that the script steps, where it steps several."""
         return each_of(self.optimizer)
 
     def mesh(self) -> DeviceMesh:
-        """Over which the model is sharded."""
+        """The mesh over which the model is sharded."""
         return next(parameter.device_mesh for parameter in self.module.parameters() if is_sharded(parameter))
 
     def note_step(self, samples: int, batches: int = 1) -> None:
@@ -209,7 +209,7 @@ def _from_source(
     source: int,
     world: World,
 ) -> Any:
-    """What the source captures; the others receive it into their own tensors where they have any of that name."""
+    """The source's capture; the others receive it into their own tensors where they have any of that name."""
     contents = DetachedTensors()
     first = source * world.shards
     if world.replica == source:

@@ -24,7 +24,7 @@ def is_sharded(value: Any) -> TypeGuard[DTensor]:
 
 
 def local(tensor: Any) -> torch.Tensor:
-    """What this worker has of it, in its own memory: all of it, unless it is sharded."""
+    """This worker's part of the tensor, in its own memory: all of it, unless it is sharded."""
     if is_sharded(tensor):
         with torch.no_grad():
             return tensor.to_local()

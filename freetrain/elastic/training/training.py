@@ -45,7 +45,7 @@ _NOTICE_S = 1.0
 
 
 class ElasticTraining:
-    """What a worker does beside computing: it joins, enters worlds, concludes steps, keeps records and ends.
+    """A worker's part beside computing: it joins, enters worlds, concludes steps, keeps records and ends.
 
     Args:
         state: of the training.

@@ -1,4 +1,4 @@
-"""From one world to the next: all members of a world go on from the same state."""
+"""The way from one world to the next: all members of a world go on from the same state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from freetrain.elastic.worlds.world import World
 log = logging.getLogger(__name__)
 
 _SETTLED_AFTER_STEPS = 3
-"""By then a world has all the memory that it needs."""
+"""Steps after which a world has all the memory that it needs."""
 
 
 class RankPosition(NamedTuple):

@@ -1,4 +1,4 @@
-"""What each rank is about to do with the others: every rank knows it of all before any begins."""
+"""Calls: each rank announces what it is about to do with the others, and knows it of all before any begins."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Call:
     payload: bytes = b""
 
     def pack(self) -> torch.Tensor:
-        """As bytes, always as many."""
+        """The call as bytes, always as many."""
         what, where = self.what.encode()[:32], self.where.encode()[-48:]
         packed = _LAYOUT.pack(what, where, self.digest, self.size, self.joined, self.payload)
         return torch.frombuffer(bytearray(packed), dtype=torch.uint8)

@@ -28,7 +28,7 @@ _SLICE = timedelta(seconds=0.05)
 
 
 class Collectives:
-    """What is under way in one world.
+    """The collectives that are under way in one world.
 
     Args:
         while_waiting: called again and again while a collective is waited for, with the seconds so far; it may

@@ -27,7 +27,7 @@ _PATIENCE_S = 60.0
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _NEVER = -1
 _MAX_KEPT_BYTES = 32 << 20
-"""As large as glibc lets it become by itself: blocks beyond that would leave gaps between them."""
+"""The largest threshold that glibc chooses by itself: blocks beyond that would leave gaps between them."""
 
 CHOSEN_BY = ("GLIBC_TUNABLES", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
 
@@ -74,7 +74,7 @@ def check_device(device: torch.device) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFault:
-    """What is wrong with a device.
+    """A fault of a device.
 
     Attributes:
         reason: in words.
@@ -90,7 +90,7 @@ def fault_of(
     examine: Callable[[torch.device], str | None] | None = None,
     patience_s: float = _PATIENCE_S,
 ) -> DeviceFault | None:
-    """What is wrong with the device; None: it computes.
+    """The fault of the device; None: it computes.
 
     Args:
         device: to be examined.

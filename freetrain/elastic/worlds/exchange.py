@@ -46,7 +46,7 @@ def _gather(content: bytes, lengths: Sequence[int], world: World) -> list[bytes]
 
 
 def encode(document: Any) -> bytes:
-    """In torch's own format."""
+    """The document in torch's own format."""
     stream = io.BytesIO()
     torch.save(document, stream)
     return stream.getvalue()
@@ -58,7 +58,7 @@ def decode(content: bytes, device: str | None = None) -> Any:
 
 
 def decode_all(contents: Iterable[bytes]) -> list[Any]:
-    """Of those who had something to say."""
+    """The documents of ranks that sent one."""
     return [decode(content) for content in contents if content]
 
 
@@ -126,5 +126,5 @@ def unflatten(flat: torch.Tensor, pack: Sequence[torch.Tensor]) -> None:
 
 
 def bytes_of(tensor: torch.Tensor) -> int:
-    """Of its values."""
+    """Size of the tensor's values."""
     return tensor.numel() * tensor.element_size()

@@ -47,10 +47,10 @@ _WATCHED = (
     "scatter",
 )
 _PASSED_ON = ("recv", "recv_anysource", "send")
-"""Between two ranks: the others need to know nothing of these."""
+"""Exchanges between two ranks: the others need to know nothing of these."""
 
 _WITH_OUTPUTS = ("all_gather_single", "allgather", "_allgather_base", "gather")
-"""What these give where a rank was lost is filled in; the others work in place, or leave their outputs alone."""
+"""Outputs of these are filled in where a rank was lost; other collectives work in place, or leave theirs alone."""
 
 
 def form_default(backend: str, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
@@ -133,7 +133,7 @@ class ScriptsGroup(dist.ProcessGroup):
         return "freetrain"
 
     def shutdown(self) -> None:
-        """Nothing of its own."""
+        """Do nothing: the group inside is left by its world."""
 
     def _watched(self, name: str, *args: Any, **kwargs: Any) -> Work:
         """Tell all ranks, then do it, and return when it is done."""
@@ -178,7 +178,7 @@ class _Done(Work):
         return True
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """There is nothing to wait for."""
+        """Return at once."""
         return True
 
     def get_future(self) -> Any:

@@ -28,11 +28,11 @@ from freetrain.elastic.on_disk.members import Generation, this_host
 _HEAD = struct.Struct("!I")
 _PROOF_BYTES, _NONCE_BYTES = 32, 16
 _PATIENCE_S = 10.0
-"""For a proof, and for a connection to come about."""
+"""Patience for a proof, and for a connection."""
 
 _MAX_MESSAGE_BYTES = 1 << 20
 _MAX_BYTES = 64 << 20
-"""Of what a store keeps: addresses of a few hundred bytes for each pair of ranks."""
+"""Limit of a store's content: addresses of a few hundred bytes for each pair of ranks."""
 
 SERVICE_HOST = "service"
 """Identity of the host of a store that no member has opened."""
@@ -226,7 +226,7 @@ class GuardedStore(dist.Store):
         self._ask("set", keys, values)
 
     def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
-        """Until all are there."""
+        """Wait until all are there."""
         timeout_s = self._timeout_s if timeout is None else timeout.total_seconds()
         if None in self._values("wait", keys, timeout_s=timeout_s):
             raise RuntimeError(f"the store has no {', '.join(keys[:3])} after {timeout_s:g} s")
@@ -257,12 +257,12 @@ class GuardedStore(dist.Store):
         return True
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """For answers from now on."""
+        """Set the patience for answers."""
         self._timeout_s = timeout.total_seconds()
 
     @property
     def timeout(self) -> timedelta:
-        """For answers."""
+        """The patience for answers."""
         return timedelta(seconds=self._timeout_s)
 
     def clone(self) -> GuardedStore:

@@ -253,7 +253,7 @@ class World:
         return finish
 
     def serve(self) -> None:
-        """As a server: add something up; raises LostRankError where that fails, or the workers leave."""
+        """Add one tensor up, as a server; raises LostRankError where that fails, or the workers leave."""
         self._servers.serve()
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
