@@ -60,7 +60,7 @@ _WORKERS = _Axis("worker", lambda rate: rate.world)
 @click.argument("trainer", type=click.Path(path_type=Path))
 @click.option(
     "--nodes",
-    "most",
+    "max_size",
     type=click.IntRange(1),
     help="Up to so many, of workers where these are shown.  [default: twice the most seen]",
 )
@@ -81,7 +81,7 @@ _WORKERS = _Axis("worker", lambda rate: rate.world)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def curve_command(
     trainer: Path,
-    most: int | None,
+    max_size: int | None,
     save_path: Path | None,
     job: str | None,
     config_path: Path | None,
@@ -98,10 +98,10 @@ def curve_command(
     log = _read(trainer)
     learned = learned_of(job, config_path) if job is not None else NOTHING_LEARNED
     axis = _NODES if learned.at_speed_1 else _axis(log.rates)
-    most = most or 2 * max(map(axis.size, log.rates))
+    max_size = max_size or 2 * max(map(axis.size, log.rates))
     seen = [Observation(axis.size(rate), rate.samples_per_s, rate.elapsed_s) for rate in log.rates]
     seen = [*learned.at_speed_1] or seen
-    fit = fit_throughput(seen, most)
+    fit = fit_throughput(seen, max_size)
     if save_path is not None:
         _save(save_path, trainer, log, axis, fit, learned)
     if as_json:
@@ -109,15 +109,15 @@ def curve_command(
         document = {"format": FORMAT, "by": f"{axis.unit}s", "fit": asdict(fit), "rescales": rescales}
         print_json({**document, "speeds": dict(learned.speeds)})
     else:
-        _show(log, axis, fit, learned, most)
+        _show(log, axis, fit, learned, max_size)
 
 
-def _show(log: ProgressLog, axis: _Axis, fit: FittedCurve, learned: Learned, most: int) -> None:
+def _show(log: ProgressLog, axis: _Axis, fit: FittedCurve, learned: Learned, max_size: int) -> None:
     """The table, and a sentence for everything else that is known."""
     columns = [f"{axis.unit}s", "samples/s", f"per {axis.unit}"]
     columns += ["measured s", "step s", "communication", "data wait"]
     by_size = {
-        size: [rate for rate in log.rates if axis.size(rate) == size] for size, _ in fit.curve if size <= most
+        size: [rate for rate in log.rates if axis.size(rate) == size] for size, _ in fit.curve if size <= max_size
     }
     print_table(columns, [_row(size, rate, by_size[size]) for size, rate in fit.curve if size in by_size], columns)
     click.echo(f"\n{_describe(fit)}")
@@ -241,9 +241,9 @@ def _for_the_tag(model: ServerModel, workers_each: float, seen_servers: int) -> 
     """The model by nodes instead of workers, as a submission's tag has it."""
     a, b, c, d, e = model.coefficients
     by_nodes = (a * model.batch / workers_each, b, c * workers_each, d * workers_each, e)
-    most = min(_BEYOND * seen_servers, SERVERS.most)
+    max_servers = min(_BEYOND * seen_servers, SERVERS.most)
     step = "/".join(f"{value:.6f}".rstrip("0").rstrip(".") for value in by_nodes)
-    return f"For its tag: servers={most},step={step}"
+    return f"For its tag: servers={max_servers},step={step}"
 
 
 def _fastest(points: Sequence[Point], model: ServerModel) -> str:

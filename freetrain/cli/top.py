@@ -61,8 +61,8 @@ def top_command(config_path: Path | None, chosen: Chosen, interval_s: float, onc
         return
     with _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            most = max(1, console.height - _ROWS_BESIDE)
-            live.update(draw(find_standing(config), chosen, most, console.width), refresh=True)
+            max_rows = max(1, console.height - _ROWS_BESIDE)
+            live.update(draw(find_standing(config), chosen, max_rows, console.width), refresh=True)
             if pressed(interval_s) in ("q", "Q"):
                 return
 

@@ -346,8 +346,8 @@ class BrokenWorlds:
             self._in_a_row = 0
         elif error is not None:
             self._in_a_row += 1
-        most = _MAX_OF_A_VETERAN if self._veteran else _MAX_OF_A_NEWCOMER
-        if error is not None and self._in_a_row >= most:
+        limit = _MAX_OF_A_VETERAN if self._veteran else _MAX_OF_A_NEWCOMER
+        if error is not None and self._in_a_row >= limit:
             raise BrokenWorldError(
                 f"{self._in_a_row} worlds in a row broke although no member was missing, the last one with: "
                 f"{error}\n{_HINT}"

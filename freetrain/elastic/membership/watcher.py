@@ -221,8 +221,8 @@ class Watcher:
 
     def _report_missing(self, view: View) -> None:
         """The first of the waiting members reports it, after a moment and then once in a while."""
-        least = self._timeouts.min_members
-        missing = members_missing(view, least)
+        needed = self._timeouts.min_members
+        missing = members_missing(view, needed)
         if not missing or view.waiting[0] != self._member.id:
             self._say_missing_s = None
             return
@@ -232,7 +232,7 @@ class Watcher:
         elif now_s >= self._say_missing_s:
             self._say_missing_s = now_s + _COMPLAIN_AGAIN_S
             here = len(view.waiting)
-            log.warning("waiting for %d more: %d are here, and it starts with %d (--min)", missing, here, least)
+            log.warning("waiting for %d more: %d are here, and it starts with %d (--min)", missing, here, needed)
 
     def _settled(self, proposal: Proposal) -> bool:
         """Whether the same proposal has been due for a moment."""

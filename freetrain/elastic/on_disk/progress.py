@@ -262,9 +262,9 @@ def _number(name: str, kind: str, value: object) -> float:
             raise ValueError(f"{name} is not finite")
     elif type(value) is not int:
         raise ValueError(f"{name} is not a number" if kind == "float" else f"{name} is not a whole number")
-    least, most = _RANGES[name]
-    if not least <= value <= most:
-        raise ValueError(f"{name} is not between {least:,.15g} and {most:,.15g}")
+    minimum, maximum = _RANGES[name]
+    if not minimum <= value <= maximum:
+        raise ValueError(f"{name} is not between {minimum:,.15g} and {maximum:,.15g}")
     return float(value) if kind == "float" else value
 
 

@@ -136,5 +136,5 @@ class GradientServers:
 
 def _pieces(part: torch.Tensor) -> Sequence[torch.Tensor]:
     """The same ones on both sides."""
-    most = max(1, _PIECE_BYTES // part.element_size())
-    return [part[start : start + most] for start in range(0, part.numel(), most)]
+    count = max(1, _PIECE_BYTES // part.element_size())
+    return [part[start : start + count] for start in range(0, part.numel(), count)]
