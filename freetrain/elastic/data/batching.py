@@ -126,6 +126,14 @@ class StepBatches(ABC):
     def close(self) -> None:
         """Fetch no more."""
 
+    def note_read(self, count: int, world: World) -> tuple[Draw, list[int]]:
+        """Take the samples that all ranks have read just now; their draw, and the places of this rank's ones."""
+        start = self._sampler.position + self.samples
+        ids = range(start, start + count)
+        draw = Draw(ids, share_of(ids, world.rank, world.size))
+        self.taken.append(draw)
+        return draw, [id_ - start for id_ in draw.fetched]
+
     def forget_step(self) -> None:
         """The step is over."""
         self.taken = []

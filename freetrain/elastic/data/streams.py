@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
-from freetrain.elastic.data.batching import Draw, FixedBatch, ScaledBatch, StepBatches, share_of
+from freetrain.elastic.data.batching import Draw, FixedBatch, ScaledBatch, StepBatches
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.worlds.calls import digest_of
 from freetrain.elastic.worlds.world import World
@@ -85,11 +85,8 @@ class Streaming(StepBatches):
         self.is_at_end = not items or (self._sampler.drop_last and len(items) < wanted)
         if self.is_at_end:
             return None
-        place = self._sampler.position + self.samples
-        ids = range(place, place + len(items))
-        draw = Draw(ids, share_of(ids, world.rank, world.size))
-        self.taken.append(draw)
-        batch = self._collate([items[id_ - place] for id_ in draw.fetched])
+        draw, mine = self.note_read(len(items), world)
+        batch = self._collate([items[place] for place in mine])
         self.wait_s += time.perf_counter() - asked_s
         return draw, batch
 
@@ -154,12 +151,8 @@ class OwnBatches(StepBatches):
         if batches is None:
             return None
         rows = _rows(batches[0])
-        place = self._sampler.position + self.samples
-        ids = range(place, place + rows)
-        draw = Draw(ids, share_of(ids, world.rank, world.size))
+        draw, mine = self.note_read(rows, world)
         self.mark = digest_of(self.mark, list(map(_marks, batches)))
-        self.taken.append(draw)
-        mine = [id_ - place for id_ in draw.fetched]
         shares = tuple(_share(batch, mine, rows) for batch in batches)
         self.wait_s += time.perf_counter() - asked_s
         return draw, shares[0] if self._is_one else shares

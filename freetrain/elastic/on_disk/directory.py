@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,10 @@ class TrainerDirectory:
         self._beats = root / "beats"
         self._requests = root / "requests"
         self._agents = root / "agents"
-        self._views = ViewReader(self._members, self._generations, self.refuse)
         self.secret = Secret(b"")
+        self._known: dict[str, Member] = {}
+        self._reasons: dict[str, str] = {}
+        self._latest: Generation | None = None
 
     @classmethod
     def open(cls, root: Path) -> TrainerDirectory:
@@ -108,7 +110,7 @@ class TrainerDirectory:
     def is_gone(self, member: str) -> str | None:
         """Why the member is gone; None if it is not."""
         path = self._members / f"{member}.gone"
-        return reason_in(path) if path.exists() else None
+        return _reason_in(path) if path.exists() else None
 
     # -- replicas
 
@@ -137,7 +139,7 @@ class TrainerDirectory:
 
     def publish(self, generation: Generation) -> bool:
         """Create the generation; False if another one of this number exists."""
-        path = self._generations / generation_name(generation.number)
+        path = self._generations / _generation_name(generation.number)
         created = create_json(path, to_document(self.secret.sign(generation)))
         if created:
             self._prune(generation.number - _KEPT_GENERATIONS)
@@ -148,8 +150,45 @@ class TrainerDirectory:
         create_json(self._generations / f"{number:08d}.broken", {"reason": reason})
 
     def view(self) -> View:
-        """The directory as it is now."""
-        return self._views.look(self.secret)
+        """The directory as it is now: two listings, and only those files that were not read before."""
+        numbers = names_in(self._generations)
+        latest = max((name for name in numbers if name.endswith(".json")), default="")
+        if latest and (self._latest is None or latest != _generation_name(self._latest.number)):
+            self._latest = self._read_generation(latest) or self._latest
+        names = names_in(self._members)
+        for name in names:
+            self._read_member(name)
+        members = {id_: self._known[id_] for id_ in _with_suffix(names, ".json") if id_ in self._known}
+        left = {id_: self._reasons[f"{id_}.gone"] for id_ in _with_suffix(names, ".gone")}
+        leaving, gone = spread(members, frozenset(_with_suffix(names, ".leaving")), left)
+        return View(
+            generation=self._latest,
+            members=members,
+            leaving=leaving,
+            gone=gone,
+            refused={id_: self._reasons[f"{id_}.refused"] for id_ in _with_suffix(names, ".refused")},
+            feeds=frozenset(map(_member_and_attempt, _with_suffix(names, ".feed"))),
+            ready=frozenset(_with_suffix(names, ".ready")),
+            broken_numbers=frozenset(int(name) for name in _with_suffix(numbers, ".broken") if name.isdecimal()),
+        )
+
+    def _read_member(self, name: str) -> None:
+        """Read a file about a member, once: none of them ever changes."""
+        id_, _, kind = name.rpartition(".")
+        if kind in ("gone", "refused") and name not in self._reasons:
+            self._reasons[name] = _reason_in(self._members / name)
+        elif kind == "json" and id_ not in self._known:
+            member = from_document(Member, read_json(self._members / name) or {})
+            if member is None:
+                return
+            if self.secret.signed(member):
+                self._known[id_] = member
+            else:
+                self.refuse(id_, "it does not know the trainer's secret")
+
+    def _read_generation(self, name: str) -> Generation | None:
+        generation = from_document(Generation, read_json(self._generations / name) or {})
+        return generation if generation and self.secret.signed(generation) else None
 
     def _prune(self, oldest_kept: int) -> None:
         """Remove what nobody asks for any more, so that a look stays cheap over months."""
@@ -161,7 +200,7 @@ class TrainerDirectory:
 
     def _forget_members(self) -> None:
         view = self.view()
-        left = set(with_suffix(names_in(self._members), ".gone"))
+        left = set(_with_suffix(names_in(self._members), ".gone"))
         # A member that is gone with another one of its replica learns that from the other's record.
         needed = {member.replica for id_, member in view.members.items() if id_ not in left} - {""}
         outdated = set(view.members) & left - set(view.everyone)
@@ -247,74 +286,17 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-class ViewReader:
-    """Remembers what it has read of members and of the latest generation."""
-
-    def __init__(self, members: Path, generations: Path, refuse: Callable[[str, str], None]) -> None:
-        self._members = members
-        self._generations = generations
-        self._refuse = refuse
-        self._known: dict[str, Member] = {}
-        self._reasons: dict[str, str] = {}
-        self._latest: Generation | None = None
-
-    def look(self, secret: Secret) -> View:
-        """All of it at one look: two directory listings, and only those files that were not read before.
-
-        Args:
-            secret: with which members and generations have to be signed.
-        """
-        numbers = names_in(self._generations)
-        latest = max((name for name in numbers if name.endswith(".json")), default="")
-        if latest and (self._latest is None or latest != generation_name(self._latest.number)):
-            self._latest = self._read_generation(latest, secret) or self._latest
-        names = names_in(self._members)
-        for name in names:
-            self._read_member(name, secret)
-        generation = self._latest
-        members = {id_: self._known[id_] for id_ in with_suffix(names, ".json") if id_ in self._known}
-        left = {id_: self._reasons[f"{id_}.gone"] for id_ in with_suffix(names, ".gone")}
-        leaving, gone = spread(members, frozenset(with_suffix(names, ".leaving")), left)
-        return View(
-            generation=generation,
-            members=members,
-            leaving=leaving,
-            gone=gone,
-            refused={id_: self._reasons[f"{id_}.refused"] for id_ in with_suffix(names, ".refused")},
-            feeds=frozenset(map(_member_and_attempt, with_suffix(names, ".feed"))),
-            ready=frozenset(with_suffix(names, ".ready")),
-            broken_numbers=frozenset(int(name) for name in with_suffix(numbers, ".broken") if name.isdecimal()),
-        )
-
-    def _read_member(self, name: str, secret: Secret) -> None:
-        id_, _, kind = name.rpartition(".")
-        if kind in ("gone", "refused") and name not in self._reasons:
-            self._reasons[name] = reason_in(self._members / name)
-        elif kind == "json" and id_ not in self._known:
-            member = from_document(Member, read_json(self._members / name) or {})
-            if member is None:
-                return
-            if secret.signed(member):
-                self._known[id_] = member
-            else:
-                self._refuse(id_, "it does not know the trainer's secret")
-
-    def _read_generation(self, name: str, secret: Secret) -> Generation | None:
-        generation = from_document(Generation, read_json(self._generations / name) or {})
-        return generation if generation and secret.signed(generation) else None
-
-
-def generation_name(number: int) -> str:
+def _generation_name(number: int) -> str:
     """The file of this generation; in order of their names they are in order of their numbers."""
     return f"{number:08d}.json"
 
 
-def reason_in(path: Path) -> str:
+def _reason_in(path: Path) -> str:
     """Why a member is gone or refused, as this file says."""
     return str((read_json(path) or {}).get("reason", ""))
 
 
-def with_suffix(names: Iterable[str], suffix: str) -> list[str]:
+def _with_suffix(names: Iterable[str], suffix: str) -> list[str]:
     """The names with this suffix, without it."""
     return [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
 

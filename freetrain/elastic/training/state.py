@@ -59,7 +59,7 @@ class TrainingState:
     @property
     def optimizers(self) -> list[torch.optim.Optimizer]:
         """The optimizers that the script steps, where it steps several."""
-        return each_of(self.optimizer)
+        return self.optimizer.each if isinstance(self.optimizer, Optimizers) else [self.optimizer]
 
     def mesh(self) -> DeviceMesh:
         """The mesh over which the model is sharded."""
@@ -309,8 +309,3 @@ class Optimizers:
         """Go on from there."""
         for place, optimizer in enumerate(self.each):
             optimizer.load_state_dict(state_dict[str(place)])
-
-
-def each_of(optimizer: torch.optim.Optimizer | Optimizers) -> list[torch.optim.Optimizer]:
-    """The optimizers behind one that may stand for several."""
-    return optimizer.each if isinstance(optimizer, Optimizers) else [optimizer]
