@@ -18,6 +18,7 @@ from freetrain.elastic.training.state import TrainingState, hyperparameters
 from freetrain.elastic.training.tensors import DetachedTensors, detach_tensors
 
 log = logging.getLogger(__name__)
+
 STEP_BYTES = 128 << 20
 """State sent after each step, one parameter at least: copying so much takes some hundredths of a second."""
 

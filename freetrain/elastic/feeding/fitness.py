@@ -16,6 +16,7 @@ from freetrain.elastic.worlds.replica import lost_replica
 from freetrain.errors import InputError
 
 log = logging.getLogger(__name__)
+
 FROM_VARIABLE = "FREETRAIN_FEED_FROM_MB"
 _FROM_MB = 16.0
 """Megabytes of parameters. Of a smaller model a broadcast costs less than a tenth of a second."""

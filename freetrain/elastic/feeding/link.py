@@ -24,7 +24,7 @@ _HEAD = struct.Struct("!QQQ")
 
 _SLICE_S = 0.05
 _DONE = b"\x01"
-_PATIENCE_S = 5.0
+_CONNECT_TIMEOUT_S = 5.0
 """Patience for a connection and its first words: both sides are awake."""
 
 
@@ -231,7 +231,7 @@ class FeedOffer:
         memory = memory_of(self.pid, self.descriptor, self.size_bytes) if here else mmap.mmap(-1, self.size_bytes)
         try:
             address = ("127.0.0.1" if here else self.address, self.port)
-            connection = socket.create_connection(address, _PATIENCE_S)
+            connection = socket.create_connection(address, _CONNECT_TIMEOUT_S)
             connection.settimeout(None)
             connection.sendall(_word(secret, self.nonce))
         except OSError as error:
@@ -263,7 +263,7 @@ class Listener:
             return None
         connection, _ = self._listening.accept()
         word = _word(self._secret, self._nonce)
-        connection.settimeout(_PATIENCE_S)
+        connection.settimeout(_CONNECT_TIMEOUT_S)
         try:
             proof = connection.recv(len(word), socket.MSG_WAITALL)
         except OSError:

@@ -43,26 +43,27 @@ from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World
 
 log = logging.getLogger(__name__)
+
 _BROKEN_AFTER_S = 1.0
 """A world that fails although nobody is missing is reported after this time: losses are found sooner."""
 
 _REPORT_AGAIN_S = 10.0
-_SAY_WAITING_AFTER_S, _SAY_WAITING_AGAIN_S = 30.0, 60.0
+_WARN_WAITING_AFTER_S, _WARN_WAITING_AGAIN_S = 30.0, 60.0
 _LEAVES_WAITING_AFTER_S = 5.0
 """A worker that is asked to leave waits so long for the others to end the step with it, as a slow step may be."""
 
 _MAX_NAMED = 4
 _NOBODY_MISSING = "its collectives failed with nobody missing"
-_MAX_OF_A_NEWCOMER = 3
-_MAX_OF_A_VETERAN = 6
+_MAX_BROKEN_OF_A_NEWCOMER = 3
+_MAX_BROKEN_OF_A_VETERAN = 6
 """Worlds in a row. A newcomer gives up first: if the fault is its own, the others go on without it."""
 
-_HINT = (
+_BROKEN_HINT = (
     "If it is about an address or a connection, see whether the nodes reach each other (FREETRAIN_ADDRESS, "
     "GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME); otherwise, whether the backend can sum and broadcast all of the "
     "model's tensors."
 )
-_THE_AGENTS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+_AGENTS_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class Session:
@@ -103,7 +104,7 @@ class Session:
         self._stores = Stores(self.member.address, directory.secret.derive)
         self._last_error = _NOBODY_MISSING
         self._breaks = BrokenWorlds()
-        self._say_waiting_s = _SAY_WAITING_AFTER_S
+        self._warn_waiting_s = _WARN_WAITING_AFTER_S
         self._leaving_since_s = 0.0
         fits = partial(why_foreign, self.member)
         self._watcher = Watcher(directory, self.member, timeouts, self._stores.open, fits)
@@ -206,10 +207,10 @@ class Session:
         Raises:
             Departed: this worker is to leave, and the others do not come to the end of the step.
         """
-        if waited_s < _SAY_WAITING_AFTER_S:
-            self._say_waiting_s = _SAY_WAITING_AFTER_S
-        elif self.world is not None and waited_s >= self._say_waiting_s:
-            self._say_waiting_s += _SAY_WAITING_AGAIN_S
+        if waited_s < _WARN_WAITING_AFTER_S:
+            self._warn_waiting_s = _WARN_WAITING_AFTER_S
+        elif self.world is not None and waited_s >= self._warn_waiting_s:
+            self._warn_waiting_s += _WARN_WAITING_AGAIN_S
             log.warning("waiting for %.0f s, in %s: %s", waited_s, self.world.awaits, self._behind(self.world))
         is_leaving = self.member.id in self.view.leaving
         self._leaving_since_s = self._leaving_since_s if is_leaving else waited_s
@@ -346,11 +347,11 @@ class BrokenWorlds:
             self._in_a_row = 0
         elif error is not None:
             self._in_a_row += 1
-        limit = _MAX_OF_A_VETERAN if self._veteran else _MAX_OF_A_NEWCOMER
+        limit = _MAX_BROKEN_OF_A_VETERAN if self._veteran else _MAX_BROKEN_OF_A_NEWCOMER
         if error is not None and self._in_a_row >= limit:
             raise BrokenWorldError(
                 f"{self._in_a_row} worlds in a row broke although no member was missing, the last one with: "
-                f"{error}\n{_HINT}"
+                f"{error}\n{_BROKEN_HINT}"
             ) from error
 
 
@@ -408,6 +409,6 @@ def leave_signals_to_agent() -> None:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
-    for number in _THE_AGENTS:
+    for number in _AGENTS_SIGNALS:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, go_on)

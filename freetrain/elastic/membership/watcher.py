@@ -34,9 +34,9 @@ _SUPERSEDED_S = 1.5
 and the others would wait for them."""
 
 
-_COMPLAIN_AGAIN_S = 60.0
+_WARN_AGAIN_S = 60.0
 
-_SAY_MISSING_AFTER_S = 2.0
+_WARN_MISSING_AFTER_S = 2.0
 """Members that are started together boot at slightly different speeds."""
 
 
@@ -88,8 +88,8 @@ class Watcher:
         self._guard: Guard | None = None
         self._main_thread = threading.main_thread().ident or 0
         self._unsettled: tuple[Proposal, float] | None = None
-        self._complained_s = float("-inf")
-        self._say_missing_s: float | None = None
+        self._warned_s = float("-inf")
+        self._warn_missing_s: float | None = None
         self.view = View()
 
     def start(self) -> None:
@@ -146,8 +146,8 @@ class Watcher:
     def _warn(self, what: str) -> None:
         """Warn once in a while, since a directory that is full stays so."""
         now_s = time.monotonic()
-        if now_s - self._complained_s > _COMPLAIN_AGAIN_S:
-            self._complained_s = now_s
+        if now_s - self._warned_s > _WARN_AGAIN_S:
+            self._warned_s = now_s
             log.warning("%s The training goes on as soon as %s can be used again.", what, self._directory.root)
 
     def _rest_s(self, look_s: float) -> float:
@@ -224,13 +224,13 @@ class Watcher:
         needed = self._timeouts.min_members
         missing = members_missing(view, needed)
         if not missing or view.waiting[0] != self._member.id:
-            self._say_missing_s = None
+            self._warn_missing_s = None
             return
         now_s = time.monotonic()
-        if self._say_missing_s is None:
-            self._say_missing_s = now_s + _SAY_MISSING_AFTER_S
-        elif now_s >= self._say_missing_s:
-            self._say_missing_s = now_s + _COMPLAIN_AGAIN_S
+        if self._warn_missing_s is None:
+            self._warn_missing_s = now_s + _WARN_MISSING_AFTER_S
+        elif now_s >= self._warn_missing_s:
+            self._warn_missing_s = now_s + _WARN_AGAIN_S
             here = len(view.waiting)
             log.warning("waiting for %d more: %d are here, and it starts with %d (--min)", missing, here, needed)
 

@@ -24,6 +24,7 @@ from freetrain.elastic.on_node.workers import AgentEnd, AgentOptions, Signals, W
 from freetrain.elastic.timeouts import Timeouts
 
 log = logging.getLogger(__name__)
+
 _POLL_S = 0.02
 _BLAME_AFTER_S = 2.0
 """A worker that fails when another node vanishes is no failure of its own: this long a new generation may take."""

@@ -18,6 +18,7 @@ from freetrain.elastic.on_disk.members import Member
 from freetrain.elastic.on_disk.next_generation import View
 
 log = logging.getLogger(__name__)
+
 _LOOK_EVERY_S = 0.25
 MOVES_BEFORE_S = 120.0
 """Time before the end of its node at which a server moves: to boot another one takes seconds, or a minute."""
@@ -27,7 +28,7 @@ _SOON_EVERY_S = 3.0
 _SOON_FOR_S = 30.0
 """After the nodes have changed the daemon's next look decides again where servers are to run."""
 
-_PATIENCE_S = 30.0
+_ANSWER_TIMEOUT_S = 30.0
 _TAG = "freetrain:"
 """How the comment begins. An empty answer is none: Slurm does not show the job to everybody, or not any more."""
 
@@ -49,7 +50,7 @@ class ServerDuty:
         self._directory = directory
         self._agent = agent
         self._servers = servers
-        self._told = ServerNodes(directory, agent) if servers is None else None
+        self._named = ServerNodes(directory, agent) if servers is None else None
         self._due_s = 0.0
 
     def look(self, *, is_alone: bool) -> Hosting | None:
@@ -66,13 +67,13 @@ class ServerDuty:
 
     def close(self) -> None:
         """Ask no more."""
-        if self._told is not None:
-            self._told.close()
+        if self._named is not None:
+            self._named.close()
 
     def _hosting(self, view: View) -> Hosting:
-        if self._told is None:
+        if self._named is None:
             return hosting(view, self._agent, self._servers or 0, time.time())
-        nodes = self._told.look(view)
+        nodes = self._named.look(view)
         return hosting(view, self._agent, len(nodes), time.time(), nodes)
 
 
@@ -184,7 +185,7 @@ class ServerNodes:
     def _read_answer(self, now_s: float) -> None:
         assert self._asking is not None
         if self._asking.poll() is None:
-            if now_s - self._started_s > _PATIENCE_S:
+            if now_s - self._started_s > _ANSWER_TIMEOUT_S:
                 self._asking.kill()
             return
         comment, _ = self._asking.communicate()

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
 log = logging.getLogger(__name__)
+
 _REST = "rest.pt"
 _PIECE_BYTES = 1 << 24
 _PLAIN = {

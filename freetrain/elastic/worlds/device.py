@@ -21,7 +21,7 @@ from freetrain.errors import ExitCode
 
 _SIDE = 256
 _COPIED_BYTES = 64 << 20
-_PATIENCE_S = 60.0
+_EXAMINE_TIMEOUT_S = 60.0
 """The first use of a device in a process takes some seconds, more where many start at once."""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -88,7 +88,7 @@ class DeviceFault:
 def fault_of(
     device: torch.device,
     examine: Callable[[torch.device], str | None] | None = None,
-    patience_s: float = _PATIENCE_S,
+    patience_s: float = _EXAMINE_TIMEOUT_S,
 ) -> DeviceFault | None:
     """The fault of the device; None: it computes.
 

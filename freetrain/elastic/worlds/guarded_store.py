@@ -27,7 +27,7 @@ from freetrain.elastic.on_disk.members import Generation, this_host
 
 _HEAD = struct.Struct("!I")
 _PROOF_BYTES, _NONCE_BYTES = 32, 16
-_PATIENCE_S = 10.0
+_PROOF_TIMEOUT_S = 10.0
 """Patience for a proof, and for a connection."""
 
 _MAX_MESSAGE_BYTES = 1 << 20
@@ -83,7 +83,7 @@ class StoreServer:
     def _serve(self, connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError, ValueError, KeyError, TypeError, struct.error):
             # A connection that proves nothing must not hold its thread for ever.
-            connection.settimeout(_PATIENCE_S)
+            connection.settimeout(_PROOF_TIMEOUT_S)
             name = self._let_in(connection)
             if name is None:
                 return
@@ -172,7 +172,7 @@ class GuardedStore(dist.Store):
         self._timeout_s = timeout.total_seconds()
         self._lock = threading.Lock()
         try:
-            self._connection = socket.create_connection((host, port), min(self._timeout_s, _PATIENCE_S))
+            self._connection = socket.create_connection((host, port), min(self._timeout_s, _PROOF_TIMEOUT_S))
             theirs, mine = _exactly(self._connection, _NONCE_BYTES), secrets.token_bytes(_NONCE_BYTES)
             self._connection.sendall(_name_of(word) + mine + _proof(word, "client", theirs + mine))
             proof = _exactly(self._connection, _PROOF_BYTES)
@@ -191,7 +191,7 @@ class GuardedStore(dist.Store):
         }
         with self._lock:
             try:
-                self._connection.settimeout(self._timeout_s + _PATIENCE_S)
+                self._connection.settimeout(self._timeout_s + _PROOF_TIMEOUT_S)
                 _send(self._connection, request)
                 answer = _receive(self._connection)
             except (OSError, ValueError) as error:
