@@ -102,45 +102,30 @@ class Loop:
         progress_every_s: float = 5.0,
         trainer: Path | None = None,
     ) -> None:
-        also = also or {}
-        self._optimizers = _optimizers_in(optimizer)
-        data = _loader_in(data)
+        also, data = also or {}, _loader_in(data)
         order = BatchOrder.of(data, batch, seed, shuffle=shuffle, drop_last=drop_last)
         sampler = order.sampler(epochs, seed)
-        self._drawing = self._read(order, data, sampler)
+        drawing = self._drawing = self._read(order, data, sampler)
+        optimizers = self._optimizers = _optimizers_in(optimizer)
         module = model if isinstance(model, torch.nn.Module) else torch.nn.ModuleList(model)
-        _check(module, self._optimizers, also.values(), local, scaling)
-        rounds = None if local is None else Rounds(local, parameters_of(self._optimizers[0]))
-        self.model: Any = model
-        self.state = TrainingState(
-            module,
-            cast(torch.optim.Optimizer, Optimizers(self._optimizers)),
-            sampler,
-            _carried(self._drawing, rounds, scaling, also),
-        )
+        _check(module, optimizers, also.values(), local, scaling)
+        rounds = None if local is None else Rounds(local, parameters_of(optimizers[0]))
+        carried = _carried(drawing, rounds, scaling, also)
+        together = cast(torch.optim.Optimizer, Optimizers(optimizers))
+        state = self.state = TrainingState(module, together, sampler, carried)
         records = RecordOptions(progress_every_s, checkpoint_every_s, keep_checkpoints, background_checkpoints)
-        self._training = ElasticTraining(
-            self.state, self._drawing.batch, trainer, records, self._on_world, can_be_fed=rounds is None
+        training = self._training = ElasticTraining(
+            state, drawing.batch, trainer, records, self._on_world, can_be_fed=rounds is None
         )
-        self._updates = Updates(
-            self.state,
-            self._optimizers,
-            self._training,
-            self._drawing,
-            rounds,
-            scaling,
-            share_buffers=share_buffers,
+        updates = self._updates = Updates(
+            state, optimizers, training, drawing, rounds, scaling, share_buffers=share_buffers
         )
         self._watch_scalers(also.values())
-        self._steps = Steps(
-            self.state, self._training, self._optimizers, self._updates, self._drawing, self._completed
-        )
-        self._on_resize, self._on_step = on_resize, on_step
-        self._overlaps = overlap
-        self._last_size = 0
-        self._is_in_epochs = False
-        self._is_catching_up = False
-        self.batches = Batches(self, self._drawing.dataset)
+        self._steps = Steps(state, training, optimizers, updates, drawing, self._completed)
+        self._on_resize, self._on_step, self._overlaps = on_resize, on_step, overlap
+        self._last_size, self._is_in_epochs, self._is_catching_up = 0, False, False
+        self.model: Any = model
+        self.batches = Batches(self, drawing.dataset)
         self.log = RankLog(self)
 
     # -- what scripts ask
