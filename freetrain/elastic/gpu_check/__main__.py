@@ -126,10 +126,6 @@ def _check(name: str, device: str) -> int:
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 class CheckVerdict(StrEnum):
     """The outcome of one check."""
 
@@ -188,3 +184,7 @@ def summary(outcomes: Sequence[CheckOutcome]) -> str:
     """The outcomes in a sentence."""
     verdicts = Counter(outcome.verdict for outcome in outcomes)
     return ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in CheckVerdict if verdicts[verdict])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
