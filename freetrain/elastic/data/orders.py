@@ -93,6 +93,7 @@ class BatchOrder:
         batch = batch or FixedBatch(data.batch_size or 1)
         sampler: Any = data.sampler
         dataset: Any = data.dataset
+        # Torch's own type and no subclass, which may draw otherwise.
         is_plain = type(sampler) is RandomSampler and not sampler.replacement and len(sampler) == len(dataset)
         if type(sampler) is SequentialSampler or is_plain:
             samples = _checked(len(dataset))

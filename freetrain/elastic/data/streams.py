@@ -187,6 +187,7 @@ class OwnBatches(StepBatches):
 def same_random_numbers(*facts: int) -> Iterator[None]:
     """Random numbers that are the same on all ranks; the training's own stream is left as it is."""
     number, before = digest_of(*facts), random.getstate()
+    # Only where the script has imported it: the runtime itself does without numpy.
     numpy = getattr(sys.modules.get("numpy"), "random", None)
     numpys = numpy.get_state() if numpy is not None else None
     with torch.random.fork_rng(devices=[]):

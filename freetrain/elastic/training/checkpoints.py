@@ -73,6 +73,7 @@ class Checkpoints:
             reason = why_distrusted(path) or _why_corrupt(path)
             if reason is None:
                 try:
+                    # A checkpoint is data: loading it must not run code (weights_only).
                     state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
                 except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
                     reason = f"{path} holds more than numbers and tensors ({str(error).splitlines()[0]})"

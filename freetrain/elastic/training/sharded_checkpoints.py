@@ -131,6 +131,7 @@ class ShardedCheckpoints:
                 os.fsync(stream.fileno())
 
     def _place(self, draft: Path, path: Path) -> None:
+        # Torch's writer goes by the umask, and a file that others could write would not be loaded.
         for file in draft.iterdir():
             file.chmod(0o600)
         draft.chmod(0o700)

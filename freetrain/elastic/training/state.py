@@ -114,6 +114,7 @@ class TrainingState:
         _set_random_state(state["random"])
 
     def _take_layout(self, state: dict[str, Any]) -> None:
+        # First of all: load_state_dict refuses buffers of another shape.
         take_shapes_of_buffers(self.module, state["model"])
         if "layout" in state:
             take_layout(self.module, self.optimizers, state["layout"])

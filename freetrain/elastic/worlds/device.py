@@ -137,6 +137,7 @@ def keep_memory() -> None:
     """
     choose = _of_libc("mallopt")
     if choose is not None and not any(name in os.environ for name in CHOSEN_BY):
+        # Setting either of them ends glibc's own adjusting of both: see mallopt(3).
         choose(_M_MMAP_THRESHOLD, _MAX_KEPT_BYTES)
         choose(_M_TRIM_THRESHOLD, _NEVER)
 
