@@ -25,9 +25,9 @@ def test_shares_are_a_partition_of_nearly_equal_parts(count: int, world: int) ->
 @given(st.integers(0, 100), st.integers(1, 20) | st.none())
 def test_passes_are_short_enough_and_at_least_one(count: int, at_most: int | None) -> None:
     passes = passes_of(list(range(count)), at_most)
-    assert [item for one in passes for item in one] == list(range(count))
+    assert [item for share in passes for item in share] == list(range(count))
     assert len(passes) >= 1
-    assert all(len(one) <= (at_most or count) for one in passes)
+    assert all(len(share) <= (at_most or count) for share in passes)
 
 
 @given(st.integers(1, 200), st.lists(st.integers(1, 64), min_size=1), st.integers(0, 5))
@@ -116,5 +116,5 @@ def test_steps_of_sorted_data_are_mixed_as_by_chance() -> None:
     """Ten classes that lie one after the other: the counts in steps of 60 scatter as in random draws."""
     classes = Permutation(60_000, "0/0").places(0, 60_000) // 6_000
     steps = classes.view(-1, 60)
-    counts = torch.stack([(steps == one).sum(1) for one in range(10)]).double()
+    counts = torch.stack([(steps == number).sum(1) for number in range(10)]).double()
     assert counts.var().item() == pytest.approx(60 * 0.1 * 0.9, rel=0.05)

@@ -71,8 +71,8 @@ class Rank:
     def join(self, other: Rank) -> None:
         self.sampler.load_state_dict(other.sampler.state_dict())
         self.streaming.load_state_dict(other.streaming.state_dict())
-        for each in (self, other):
-            each.streaming.restart()
+        for reader in (self, other):
+            reader.streaming.restart()
 
 
 @pytest.mark.parametrize("kind", [Plain, Stateful])
@@ -152,7 +152,7 @@ class Ready(IterableDataset[Any]):
         for first in range(0, 20, 5):
             yield {
                 "number": torch.arange(first, first + 5),
-                "name": [f"n{each}" for each in range(first, first + 5)],
+                "name": [f"n{number}" for number in range(first, first + 5)],
             }
 
 

@@ -63,7 +63,7 @@ def test_workers_that_wait_alike_are_not_slow() -> None:
 
 
 def test_signs_of_life_tell_it_and_all_are_of_one_length() -> None:
-    beats = [f"{7:20d} {one}" for one in (WorkerProgress(), WorkerProgress(12, 3_000_000_000, 10**9))]
+    beats = [f"{7:20d} {progress}" for progress in (WorkerProgress(), WorkerProgress(12, 3_000_000_000, 10**9))]
     assert [WorkerProgress.of(beat) for beat in beats] == [
         WorkerProgress(),
         WorkerProgress(12, 3_000_000_000, 10**9),

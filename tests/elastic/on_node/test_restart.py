@@ -80,10 +80,10 @@ def agents() -> Iterator[list[OneAgent]]:
     """Those that a test starts, ended with it."""
     started: list[OneAgent] = []
     yield started
-    for each in started:
-        (each.folder / "go").touch()
-        each.leave()
-        each.ending()
+    for worker in started:
+        (worker.folder / "go").touch()
+        worker.leave()
+        worker.ending()
 
 
 def test_a_script_saves_when_it_is_to_end_and_what_it_started_itself_is_there_to_help(

@@ -55,7 +55,7 @@ class ElasticTraining:
 
     def __init__(self) -> None:
         self.module = torch.nn.ParameterList([torch.zeros(2), torch.zeros(3, 3)])
-        self.optimizers = [torch.optim.SGD([each], 1.0) for each in self.module]
+        self.optimizers = [torch.optim.SGD([parameter], 1.0) for parameter in self.module]
         self.schedule = torch.optim.lr_scheduler.ExponentialLR(self.optimizers[0], 0.5)
         together = cast(torch.optim.Optimizer, Optimizers(self.optimizers))
         self.state = TrainingState(self.module, together, Sampler(8, 1), {"schedule": self.schedule})
@@ -76,7 +76,7 @@ class ElasticTraining:
         self.optimizers[place].step()
 
     def values(self) -> list[float]:
-        return [float(each.detach().flatten()[0]) for each in self.module]
+        return [float(parameter.detach().flatten()[0]) for parameter in self.module]
 
 
 def test_an_optimizer_steps_with_the_sum_of_what_each_rank_has_for_its_share() -> None:

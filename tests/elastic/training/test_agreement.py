@@ -14,7 +14,9 @@ from freetrain.elastic.worlds.calls import Call, PendingCalls
 
 def counted(*ballots: Ballot, rank: int = 0, joined: Sequence[int] = (), shards: int = 1) -> StepVerdict:
     since = joined or [1] * len(ballots)
-    rows = [Call("x", joined=each, payload=one.pack()).pack() for one, each in zip(ballots, since, strict=True)]
+    rows = [
+        Call("x", joined=first, payload=ballot.pack()).pack() for ballot, first in zip(ballots, since, strict=True)
+    ]
     return count_ballots(PendingCalls(1, rank, lambda: rows, lambda _rank, _how: None), 4, shards)
 
 
