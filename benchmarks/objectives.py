@@ -24,8 +24,8 @@ from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs import ReadOptions, SiteLog, read_site_log
-from freetrain.replay.presets import CURVES
 from freetrain.replay.study import AsDaemon, Costs, replay_as_daemon
+from freetrain.replay.trainers import CURVES
 from freetrain.slurm.settings import SlurmSettings
 
 LOG = Path("sample_logs/small-cluster.sacct.gz")

@@ -45,8 +45,7 @@ from freetrain.replay.course import ReplayRecord
 from freetrain.replay.foresight import Foresight, Knows
 from freetrain.replay.logs import LoggedJobs, SiteLog, read_site_log
 from freetrain.replay.study import Study, study, study_as_daemon, study_estimated
-from freetrain.replay.task_shapes import with_own_tasks
-from freetrain.replay.trainers import find_trainers
+from freetrain.replay.trainers import find_trainers, with_own_tasks
 
 if TYPE_CHECKING:
     from freetrain.cli.replay_recording import Recorder

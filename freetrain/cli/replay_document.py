@@ -9,11 +9,9 @@ from typing import Any
 
 from freetrain import __version__
 from freetrain.config import Prices
-from freetrain.replay.full_hours import without_empty_hours
-from freetrain.replay.lent_shares import LentShares, lent_of
 from freetrain.replay.logs import SiteLog
-from freetrain.replay.outcome import outcome_to_dict
-from freetrain.replay.share_outcome import share_outcome, share_rows
+from freetrain.replay.outcome import outcome_to_dict, without_empty_hours
+from freetrain.replay.share_outcome import LentShares, lent_of, share_outcome, share_rows
 from freetrain.replay.study import DaemonStudy, Study
 from freetrain.replay.worth import Worth, worth_of
 

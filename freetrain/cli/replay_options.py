@@ -22,10 +22,10 @@ from freetrain.policies.registry import renamed
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.foresight import Knows
 from freetrain.replay.logs import ReadOptions, parse_log_time
-from freetrain.replay.logs.failures import Failures
 from freetrain.replay.logs.machine import read_machine
-from freetrain.replay.presets import PRESETS
+from freetrain.replay.logs.model import Failures
 from freetrain.replay.study import Costs
+from freetrain.replay.trainers import PRESETS
 
 _PATH = click.Path(path_type=Path)
 _DURATION = Duration()

@@ -17,7 +17,7 @@ from freetrain.lending.rules import Share
 from freetrain.loop.cycle import Goal
 from freetrain.replay.logs import SiteLog
 from freetrain.replay.study import Study, study_shapes
-from freetrain.replay.task_shapes import read_task, with_own_tasks
+from freetrain.replay.trainers import read_task, with_own_tasks
 
 
 def check_own_tasks(trainers: Iterable[Trainer], given: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from freetrain.config import Config, load_config
 from freetrain.errors import InputError
 from freetrain.lending.rules import Share
 from freetrain.replay.logs import TaskAsked
-from freetrain.replay.task_shapes import read_task
+from freetrain.replay.trainers import read_task
 from freetrain.slurm.parsing import parse_amount
 
 share_options = options(

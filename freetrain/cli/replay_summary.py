@@ -13,9 +13,8 @@ from freetrain.cli.summary_of_shares import print_shares
 from freetrain.cli.summary_rows import part_of, site_row, trouble_rows, u_words, work_rows
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.replay.estimate import DaemonEstimate
-from freetrain.replay.full_hours import without_empty_hours
 from freetrain.replay.logs import RowCount, SiteLog
-from freetrain.replay.outcome import Outcome, SiteOutcome, definitions
+from freetrain.replay.outcome import Outcome, SiteOutcome, definitions, without_empty_hours
 from freetrain.replay.share_outcome import ShareOutcome
 from freetrain.replay.study import DaemonStudy, Study
 from freetrain.replay.worth import worth_rows

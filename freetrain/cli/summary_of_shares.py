@@ -9,10 +9,9 @@ import click
 from freetrain.cli.output import print_figures, print_heading, print_table
 from freetrain.cli.summary_rows import outcome_rows, part_of, site_row
 from freetrain.core.amounts import Amount
-from freetrain.replay.lent_shares import LentShares, lent_of
 from freetrain.replay.logs import SiteLog, TaskAsked
 from freetrain.replay.outcome import Outcome
-from freetrain.replay.share_outcome import ShareOutcome, ShareRow, share_outcome, share_rows
+from freetrain.replay.share_outcome import LentShares, ShareOutcome, ShareRow, lent_of, share_outcome, share_rows
 from freetrain.replay.study import Study
 
 

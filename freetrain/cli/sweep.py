@@ -22,10 +22,7 @@ from freetrain.cli.progress_bars import counting
 from freetrain.cli.replay import replay_command
 from freetrain.errors import FreetrainError, InputError
 from freetrain.replay.comparison import compare_sweep
-from freetrain.replay.sweep.doing import Finished, do_here
-from freetrain.replay.sweep.on_slurm import do_on_slurm
-from freetrain.replay.sweep.recording import known, record
-from freetrain.replay.sweep.spec import Cell, Sweep, read_sweep
+from freetrain.replay.sweep import Cell, Finished, Sweep, do_here, do_on_slurm, known, read_sweep, record
 from freetrain.store import Store, default_store_path
 
 _OUTPUT = ("report", "no-report", "title", "store", "no-store", "json", "quiet", "rejects", "definitions")

@@ -1,7 +1,8 @@
-"""The course of a replay: what every replay keeps of how it goes, whoever decides, and what comes of it."""
+"""What a replay remembers of its course, for the outcome and the report."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
@@ -10,17 +11,163 @@ from typing import Protocol
 from freetrain.core.decision import Decision
 from freetrain.core.holes import Holes
 from freetrain.core.problem import Problem
-from freetrain.core.topology import FLAT, Topology
+from freetrain.core.topology import FLAT, Topology, nodes_by_leaf
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request
 from freetrain.loop.cycle import Journal
-from freetrain.replay.admission import Admission
-from freetrain.replay.division import Divider
 from freetrain.replay.forecast_score import ForecastLog, ForecastScore
-from freetrain.replay.leaf_links import LeafLinks
-from freetrain.replay.lent_times import LentTime
-from freetrain.replay.timeline import Pictured, Timeline
-from freetrain.replay.trainer_run import TrainerRun
+from freetrain.replay.logs.nodelists import natural_order
+from freetrain.replay.trainer_run import LentTime, TrainerRun
+from freetrain.replay.trainers import Admission
+from freetrain.replay.yardsticks import Divider
+
+PICTURED_NODES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A pictured node in one state: idle (holder "") or with a trainer."""
+
+    node: str
+    from_s: float
+    until_s: float
+    holder: str
+
+
+class Pictured(Protocol):
+    """A cluster of which a timeline is kept."""
+
+    now_s: float
+    running: dict[str, TrainerRun]
+    retired_samples: float
+
+    @property
+    def lent_nodes(self) -> int:
+        """How many idle nodes a trainer has."""
+
+    def holder_of(self, node: str) -> str | None:
+        """Who has this node: a trainer's id, "" where it is idle, None where it is busy."""
+
+
+class Timeline:
+    """Lent nodes and training rate after every event, the stays of some nodes, and how decisions were found.
+
+    Attributes:
+        at_s: instants of the events.
+        lent_nodes: nodes lent from then on.
+        samples_per_s: rate of all trainers from then on.
+        samples: samples of all trainers until then.
+        pictured: the nodes whose stays are kept, spread evenly over those that are ever idle, numbers in their
+            names in order.
+        ever_idle_nodes: how many are.
+        solve_s: how long each decision took.
+        statuses: decisions by status and solver.
+    """
+
+    def __init__(self, holes: Holes) -> None:
+        self.at_s: list[float] = []
+        self.lent_nodes: list[int] = []
+        self.samples_per_s: list[float] = []
+        self.samples: list[float] = []
+        self.solve_s: list[float] = []
+        self.statuses: Counter[str] = Counter()
+        self.pictured, self.ever_idle_nodes = _spread_evenly(holes)
+        self._until_s = holes.until_s
+        self._stays: list[Stay] = []
+        self._open: dict[str, Stay] = {}
+        self._holder: dict[str, str | None] = dict.fromkeys(self.pictured)
+
+    def decided(self, decision: Decision) -> None:
+        """Note how a decision was found."""
+        self.solve_s.append(decision.solve_s)
+        self.statuses[f"{decision.status} ({decision.solver})"] += 1
+
+    def note(self, cluster: Pictured) -> None:
+        """Note the state after an event."""
+        now_s, samples, samples_per_s = cluster.now_s, cluster.retired_samples, 0.0
+        for run in cluster.running.values():
+            samples += run.samples + run.rate * (now_s - run.as_of_s)
+            samples_per_s += run.rate
+        self.at_s.append(now_s)
+        self.lent_nodes.append(cluster.lent_nodes)
+        self.samples_per_s.append(samples_per_s)
+        self.samples.append(samples)
+        for name in self.pictured:
+            holder = cluster.holder_of(name)
+            if holder != self._holder[name]:
+                self._holder[name] = holder
+                self._note_node(name, holder, cluster.now_s)
+
+    def stays(self) -> list[Stay]:
+        """All stays of the pictured nodes; those still open end with the window."""
+        still_open = [Stay(stay.node, stay.from_s, self._until_s, stay.holder) for stay in self._open.values()]
+        return self._stays + still_open
+
+    def _note_node(self, name: str, holder: str | None, now_s: float) -> None:
+        if before := self._open.pop(name, None):
+            self._stays.append(Stay(name, before.from_s, now_s, before.holder))
+        if holder is not None:
+            self._open[name] = Stay(name, now_s, self._until_s, holder)
+
+
+def _spread_evenly(holes: Holes) -> tuple[tuple[str, ...], int]:
+    ever_idle = natural_order(holes.node_names[node] for node in set(holes.node.tolist()))
+    step = max(1, -(-len(ever_idle) // PICTURED_NODES))
+    return tuple(ever_idle[::step]), len(ever_idle)
+
+
+class LeafLinks:
+    """Links between leaves, integrated over time.
+
+    Ranks follow the switches, so a ring enters and leaves each of its leaves once: it has as many links between
+    leaves as it has leaves, and none if that is one. Each link carries 2 (n - 1)/n times the bytes of the
+    gradients in every step, n being the nodes: those of a node add up their gradients first.
+
+    Args:
+        topology: the switches.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._of: dict[str, tuple[set[str], int]] = {}
+        self._links = self._rings = 0
+        self._bytes_per_s = self._link_s = self._ring_s = 0.0
+        self._bytes: float | None = None
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass in which nothing changes."""
+        self._link_s += self._links * seconds
+        self._ring_s += self._rings * seconds
+        if self._bytes is not None:
+            self._bytes += self._bytes_per_s * seconds
+
+    def note(self, runs: Iterable[TrainerRun]) -> None:
+        """Note how things stand after an event."""
+        if self._topology.leaves:
+            links = [(run, self._links_of(run)) for run in runs if run.nodes]
+            self._links, self._rings = sum(count for _, count in links), len(links)
+            bytes_per_s = (count * run.trainer.link_bytes_per_s(len(run.nodes)) for run, count in links if count)
+            self._bytes_per_s = sum(bytes_per_s)
+            if self._bytes is None and any(run.trainer.bytes_per_sample for run, _ in links):
+                self._bytes = 0.0
+
+    @property
+    def bytes(self) -> float | None:
+        """That went from leaf to leaf; None: no switches are known, or nobody's gradients."""
+        return self._bytes
+
+    @property
+    def mean(self) -> float | None:
+        """Of a training that has nodes; None: no switches are known, or nobody trained."""
+        return self._link_s / self._ring_s if self._ring_s > 0 else None
+
+    def _links_of(self, run: TrainerRun) -> int:
+        nodes, links = self._of.get(run.trainer.id, (None, 0))
+        if nodes is not run.nodes:
+            leaves = len(nodes_by_leaf(run.nodes, self._topology))
+            links = leaves if leaves > 1 else 0
+            self._of[run.trainer.id] = run.nodes, links
+        return links
 
 
 @dataclass(frozen=True, slots=True)

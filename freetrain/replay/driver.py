@@ -13,11 +13,9 @@ from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal, Journal, run_cycle
 from freetrain.replay.cluster import Idle, ReplayedCluster
 from freetrain.replay.course import Course, ReplayRecord
-from freetrain.replay.foresight import Foresight, Knows
+from freetrain.replay.foresight import Foresight, Knows, SitePlans
 from freetrain.replay.logs import LoggedJobs
-from freetrain.replay.node_changes import NodeChange, node_changes
-from freetrain.replay.plans import SitePlans
-from freetrain.replay.power import watts_of
+from freetrain.replay.nodes import NodeChange, node_changes, watts_of
 
 
 class Replay:

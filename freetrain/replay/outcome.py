@@ -13,9 +13,10 @@ from typing import Annotated, Any, get_type_hints
 import numpy as np
 
 from freetrain.core.holes import SECONDS_PER_HOUR
-from freetrain.replay.course import Felt, ReplayRecord
-from freetrain.replay.dedicated import DedicatedRecord
+from freetrain.replay.course import Felt, ReplayRecord, Timeline
+from freetrain.replay.logs.model import EmptyHours
 from freetrain.replay.trainer_run import Loss, TrainerRun
+from freetrain.replay.yardsticks import DedicatedRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,3 +196,41 @@ def _times(runs: Iterable[TrainerRun], why: Loss) -> int:
 
 def _lost_s(runs: Iterable[TrainerRun], why: Loss) -> float:
     return sum(run.lost_s.get(why, 0.0) for run in runs)
+
+
+@dataclass(frozen=True, slots=True)
+class FullHours:
+    """Figures of the hours that are left.
+
+    Attributes:
+        idle_node_hours: idle node-hours.
+        lent_node_hours: those of them that trainers had.
+        samples: what the trainers trained then.
+    """
+
+    idle_node_hours: float
+    lent_node_hours: float
+    samples: float
+
+
+def without_empty_hours(timeline: Timeline, empty: EmptyHours, until_s: float) -> FullHours:
+    """The figures without these hours.
+
+    Args:
+        timeline: of a replay of all hours; between two of its instants nothing changes.
+        empty: the hours that do not count.
+        until_s: end of the window.
+    """
+    at_s = np.append(timeline.at_s, until_s)
+    lasts_s = np.diff(at_s)
+    lent_s = np.concatenate([[0.0], np.cumsum(lasts_s * timeline.lent_nodes)])
+    trained = np.append(timeline.samples, 0.0)
+    trained[-1] = trained[-2] + lasts_s[-1] * timeline.samples_per_s[-1] if len(trained) > 1 else 0.0
+
+    def outside(done: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+        within = np.interp(empty.until_s, at_s, done) - np.interp(empty.from_s, at_s, done)
+        return float(done[-1] - within.sum())
+
+    return FullHours(
+        empty.all_idle_node_hours - empty.idle_node_hours, outside(lent_s) / SECONDS_PER_HOUR, outside(trained)
+    )

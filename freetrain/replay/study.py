@@ -14,12 +14,12 @@ from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.replay.as_daemon.driver import DaemonReplay
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.course import ReplayRecord
-from freetrain.replay.dedicated import DedicatedRecord, train_dedicated
 from freetrain.replay.driver import Replay
 from freetrain.replay.estimate import Allowed, Amounts, BlockPair, DaemonEstimate, estimate_daemon
 from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs import LoggedJobs, SiteLog
 from freetrain.replay.outcome import Outcome, SiteOutcome, outcome_of, site_outcome_of
+from freetrain.replay.yardsticks import DedicatedRecord, train_dedicated
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from freetrain.store.records import DecisionSummary
 from freetrain.store.store import Store
 from freetrain.store.store_errors import sensible
 from freetrain.store.tables import CommandRow
-from freetrain.web.node_times import Stay
+from freetrain.web.over_time import Stay
 
 _MOST_FRAGMENTS, _MOST_DECISIONS, _MOST_COMMANDS = 100_000, 12, 200
 MOST_DEEDS, _MOST_REASONS = 20, 3

@@ -1,4 +1,4 @@
-"""The page: all that it says and shows, as one HTML document. Pure."""
+"""The first that the page says: how the daemon stands, in a word and in sentences. Pure."""
 
 from __future__ import annotations
 
@@ -7,26 +7,107 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
 from markupsafe import Markup
 
 from freetrain import __version__
 from freetrain.core.harm import Harm
 from freetrain.daemon.reports.standing import Standing
+from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.showing import pages, palette
+from freetrain.showing.words import count, printable
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.web import over_time
 from freetrain.web.database import Past
-from freetrain.web.headline import headline_of
-from freetrain.web.node_map import NodeMap, draw_map
-from freetrain.web.node_order import in_order
-from freetrain.web.node_reasons import gather_reasons
-from freetrain.web.node_times import Stay, draw_node_times, trainer_colours
-from freetrain.web.over_time import draw_over_time
-from freetrain.web.privacy import nameless_past, nameless_standing
+from freetrain.web.nodes import NodeMap, draw_map, gather_reasons, in_order, without_ids
+from freetrain.web.over_time import Stay, Window, draw_node_times, draw_over_time, trainer_colours
 from freetrain.web.trainings import CURVE_HEIGHT, CURVE_WIDTH, list_trainings
-from freetrain.web.window import Window
+
+Tone = Literal["good", "warning", "bad"]
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """How the daemon stands.
+
+    Attributes:
+        word: for the line that is always in view.
+        sentence: the page's heading.
+        tone: how bad that is.
+        lines: what else is to be said, as every listing of freetrain's begins.
+    """
+
+    word: str
+    sentence: str
+    tone: Tone
+    lines: tuple[str, ...]
+
+
+def headline_of(standing: Standing, is_hidden: bool) -> Headline:
+    """The headline.
+
+    Args:
+        standing: how the daemon stands.
+        is_hidden: whether it published something that may not be read here.
+    """
+    if is_hidden:
+        why = f"{standing.why_not}."
+        return Headline("unknown", "How the daemon stands is not known here", "bad", (why[:1].upper() + why[1:],))
+    word, sentence, tone = _in_a_word(standing)
+    return Headline(word, sentence, tone, tuple(printable(line) for line in standing.lines()))
+
+
+def _in_a_word(standing: Standing) -> tuple[str, str, Tone]:
+    status, look = standing.status, standing.look
+    if status is None or not standing.is_at_work:
+        return "no daemon", "No daemon is at work here", "bad"
+    if status.silent_since_s is not None:
+        return "cannot look", "The daemon cannot look at Slurm", "bad"
+    if look is None:
+        return "no look yet", "The daemon has not looked yet", "warning"
+    if standing.stopped_by:
+        return "stopped", "Nothing is lent: the daemon is stopped", "warning"
+    if look.paused_by:
+        return "paused", "Nothing more is lent: the daemon is paused", "warning"
+    if status.daemon.mode != "act":
+        does = {"observe": "observes", "advise": "advises"}.get(status.daemon.mode, status.daemon.mode)
+        return does, f"The daemon {does} and lends nothing", "warning"
+    return "lends", f"{look.lent_nodes:,} of {count(look.idle_nodes, 'idle node')} are lent", "good"
+
+
+_HIDDEN = "(hidden)"
+
+
+def nameless_standing(standing: Standing) -> Standing:
+    """The same without a name or an id of a training, a user or a job."""
+    status = standing.status
+    if status is None or status.look is None:
+        return standing
+    return replace(standing, status=replace(status, look=_nameless_look(status.look)))
+
+
+def nameless_past(past: Past) -> Past:
+    """What was lent and what delays there were; decisions and deeds would name trainings."""
+    return Past(
+        stays=tuple(stay._replace(trainer="") for stay in past.stays),
+        harms=tuple(replace(harm, job="", fragments=()) for harm in past.harms),
+        why_not=past.why_not,
+    )
+
+
+def _nameless_look(look: LookStatus) -> LookStatus:
+    return replace(
+        look,
+        rejected_examples=(_HIDDEN,) * bool(look.rejected_examples),
+        nodes=tuple(_nameless_group(group) for group in look.nodes),
+        trainers=tuple(TrainerStatus("", "", one.state, lent=one.lent, asked=one.asked) for one in look.trainers),
+    )
+
+
+def _nameless_group(group: NodeGroup) -> NodeGroup:
+    return replace(group, trainer="", why=without_ids(group.why))
+
 
 REFRESH_S = 10
 _MOST_HARMS, _MOST_RESIZES = 20, 8

@@ -6,8 +6,7 @@ from math import inf
 
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request
-from freetrain.replay.admission import Admission
-from freetrain.replay.presets import PRESETS
+from freetrain.replay.trainers import PRESETS, Admission
 
 
 def trainer(name: str, fewest: int = 1, submitted_s: float | None = None) -> Trainer:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.trainer import Trainer
-from freetrain.replay import division
-from freetrain.replay.division import Divider
+from freetrain.replay import yardsticks
+from freetrain.replay.yardsticks import Divider
 
 POINTS = st.lists(st.floats(0.1, 50.0), min_size=1, max_size=5)
 
@@ -43,7 +43,7 @@ def test_no_other_division_is_worth_more(curves: Sequence[tuple[Sequence[float],
 def test_the_bound_is_taken_where_the_best_division_comes_close_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many nodes those that make no whole step are few."""
     many = [Trainer(f"t{number}", ((8, 100.0), (16, 190.0)), min_nodes=8) for number in range(400)]
-    monkeypatch.setattr(division, "best_sizes", None)
+    monkeypatch.setattr(yardsticks, "best_sizes", None)
     whole, more = (Divider("throughput").best_worth_per_s(many, nodes) for nodes in (4800, 4802))
     assert whole < more < whole * (1 + 5e-4)
     monkeypatch.undo()

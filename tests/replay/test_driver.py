@@ -18,13 +18,13 @@ from freetrain.core.verify import verify
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.course import ReplayRecord
-from freetrain.replay.dedicated import train_dedicated
 from freetrain.replay.driver import Replay
 from freetrain.replay.foresight import Foresight, Knows
 from freetrain.replay.outcome import outcome_of
-from freetrain.replay.presets import PRESETS
 from freetrain.replay.study import Costs, study
 from freetrain.replay.trainer_run import Loss
+from freetrain.replay.trainers import PRESETS
+from freetrain.replay.yardsticks import train_dedicated
 from tests.policies.deciding import decide
 
 CURVE = ((1, 10.0), (2, 20.0), (4, 40.0))

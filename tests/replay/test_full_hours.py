@@ -9,8 +9,8 @@ from freetrain.loop.cycle import Goal, NullJournal
 from freetrain.policies import find_policy
 from freetrain.replay.driver import Replay
 from freetrain.replay.foresight import Foresight
-from freetrain.replay.full_hours import without_empty_hours
-from freetrain.replay.logs.empty_hours import find_empty_hours, without_hours
+from freetrain.replay.logs.outages import find_empty_hours, without_hours
+from freetrain.replay.outcome import without_empty_hours
 
 HOUR_S = 3600.0
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.core.classes import Offer, group_nodes, holders_of
-from freetrain.replay.idle_nodes import IdleNodes
+from freetrain.replay.cluster import IdleNodes
 
 NAMES = st.sampled_from("abcdef")
 HOLDERS = st.sampled_from([None, "t1", "t2"])

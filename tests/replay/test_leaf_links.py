@@ -7,7 +7,7 @@ import pytest
 
 from freetrain.core.topology import FLAT, Topology
 from freetrain.core.trainer import Trainer
-from freetrain.replay.leaf_links import LeafLinks
+from freetrain.replay.course import LeafLinks
 from freetrain.replay.trainer_run import TrainerRun
 
 LEAVES = Topology({"a1": "a", "a2": "a", "b1": "b", "b2": "b", "c1": "c"})

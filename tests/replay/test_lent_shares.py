@@ -19,10 +19,9 @@ from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal, NullJournal
 from freetrain.policies import find_policy
 from freetrain.replay.foresight import Foresight, Knows
-from freetrain.replay.lent_shares import lent_of
 from freetrain.replay.logs import SiteLog, TaskAsked
-from freetrain.replay.power import watts_of
-from freetrain.replay.share_outcome import share_outcome, share_rows
+from freetrain.replay.nodes import watts_of
+from freetrain.replay.share_outcome import lent_of, share_outcome, share_rows
 from freetrain.replay.study import Costs, Study, study
 from tests.replay.logs.build import Write, hour, read, row
 from tests.replay.logs.conftest import write as write

@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 
 from freetrain.core.holes import sorted_holes
-from freetrain.replay.node_changes import node_changes
+from freetrain.replay.nodes import node_changes
 
 
 def test_nodes_join_and_leave_at_their_instants_and_are_told_with_their_ends() -> None:

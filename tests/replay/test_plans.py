@@ -9,8 +9,7 @@ from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.policies import find_policy
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.driver import Replay
-from freetrain.replay.foresight import Foresight, Knows
-from freetrain.replay.plans import SitePlans
+from freetrain.replay.foresight import Foresight, Knows, SitePlans
 from freetrain.replay.trainer_run import Loss
 from tests.replay.as_daemon.test_driver import Row, site
 from tests.replay.test_driver import Kept

@@ -17,11 +17,10 @@ from freetrain.errors import InputError
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.course import ReplayRecord
-from freetrain.replay.lent_shares import lent_of
 from freetrain.replay.logs import SiteLog, TaskAsked
+from freetrain.replay.share_outcome import lent_of
 from freetrain.replay.study import Costs, Study, study_shapes
-from freetrain.replay.task_shapes import TaskShapes, read_task, with_own_tasks
-from freetrain.replay.trainers import read_trainers
+from freetrain.replay.trainers import TaskShapes, read_task, read_trainers, with_own_tasks
 from tests.replay.as_daemon.test_shared_nodes import WOKEN, in_parts
 from tests.replay.as_daemon.test_shared_nodes import play as play_as_daemon
 from tests.replay.logs.build import Write, hour, read, row

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from freetrain.core.holes import sorted_holes
-from freetrain.replay.timeline import Timeline
+from freetrain.replay.course import Timeline
 
 
 def test_pictured_nodes_stand_in_the_order_in_which_people_count() -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.errors import InputError
-from freetrain.replay.presets import CURVES, PRESETS
-from freetrain.replay.trainers import find_trainers, read_trainers, with_other_kinds
+from freetrain.replay.trainers import CURVES, PRESETS, find_trainers, read_trainers, with_other_kinds
 
 
 def a_file(*trainers: dict[str, Any]) -> str:

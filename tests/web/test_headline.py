@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from freetrain.daemon.reports.standing import find_standing
-from freetrain.web.headline import headline_of
-from freetrain.web.live_page import LivePage
+from freetrain.web.page import headline_of
+from freetrain.web.server import LivePage
 from tests.web.site import Site
 
 

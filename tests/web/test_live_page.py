@@ -4,8 +4,8 @@ import gzip
 
 import pytest
 
-from freetrain.web import live_page
-from freetrain.web.live_page import LivePage, PageTooOldError
+from freetrain.web import server
+from freetrain.web.server import LivePage, PageTooOldError
 from tests.web.site import Site
 
 
@@ -22,12 +22,12 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     told: list[str] = []
 
     def noted(name: str) -> None:
-        before = getattr(live_page, name)
-        monkeypatch.setattr(live_page, name, lambda *given: (told.append(name), before(*given))[1])
+        before = getattr(server, name)
+        monkeypatch.setattr(server, name, lambda *given: (told.append(name), before(*given))[1])
 
     noted("render")
     noted("read_past")
-    monkeypatch.setattr(live_page, "_PAST_FRESH_S", 1e9)
+    monkeypatch.setattr(server, "_PAST_FRESH_S", 1e9)
     return told
 
 
@@ -81,13 +81,13 @@ def test_while_nobody_asks_it_is_made_once_a_minute(site: Site, made: list[str])
 
 def test_what_takes_long_is_made_less_often(site: Site, made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    find = live_page.find_standing
+    find = server.find_standing
 
     def slowly(*given: object) -> object:
         clock.now_s += 4
         return find(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(live_page, "find_standing", slowly)
+    monkeypatch.setattr(server, "find_standing", slowly)
     page = LivePage(site.config, clock)
     began_s = clock.now_s
     made.clear()
@@ -111,16 +111,16 @@ def test_a_page_that_cannot_be_made_any_more_is_not_shown(site: Site) -> None:
 def test_what_goes_wrong_is_said_and_tried_again(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(live_page, "_SOON_S", 0.0)
-    monkeypatch.setattr(live_page, "_LEAST_S", 0.0)
-    monkeypatch.setattr(live_page, "_REST", 0.0)
-    monkeypatch.setattr(live_page, "_TICK_S", 0.001)
+    monkeypatch.setattr(server, "_SOON_S", 0.0)
+    monkeypatch.setattr(server, "_LEAST_S", 0.0)
+    monkeypatch.setattr(server, "_REST", 0.0)
+    monkeypatch.setattr(server, "_TICK_S", 0.001)
     page = LivePage(site.config)
-    before, whole = page.now(), live_page.render
-    monkeypatch.setattr(live_page, "render", lambda facts: 1 / 0)
+    before, whole = page.now(), server.render
+    monkeypatch.setattr(server, "render", lambda facts: 1 / 0)
     with page.kept_fresh():
         while caplog.text.count("the page cannot be made") < 2:
             assert page.now() is before
-        monkeypatch.setattr(live_page, "render", whole)
+        monkeypatch.setattr(server, "render", whole)
         while page.now() is before:
             pass

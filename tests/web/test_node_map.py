@@ -3,8 +3,7 @@ from __future__ import annotations
 import re
 
 from freetrain.daemon.reports.status import NodeGroup
-from freetrain.web.node_map import draw_map
-from freetrain.web.node_order import in_order
+from freetrain.web.nodes import draw_map, in_order
 
 
 def test_nodes_come_in_the_order_that_people_expect() -> None:

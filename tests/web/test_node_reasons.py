@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from freetrain.daemon.reports.status import NodeGroup
-from freetrain.web.node_reasons import MOST_ROWS, gather_reasons
+from freetrain.web.nodes import MOST_ROWS, gather_reasons
 
 
 def test_like_reasons_are_one_row_and_say_what_would_change_it() -> None:

@@ -16,7 +16,7 @@ import pytest
 from freetrain.core.harm import Harm
 from freetrain.daemon.reports.status import NodeGroup, TrainerStatus
 from freetrain.store import Store
-from freetrain.web.live_page import LivePage
+from freetrain.web.server import LivePage
 from tests.web.png import read_png
 from tests.web.site import LOOK, Site
 

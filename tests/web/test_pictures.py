@@ -6,9 +6,7 @@ import pytest
 
 from freetrain.daemon.reports.recent_nodes import RecentNodes
 from freetrain.daemon.reports.status import NodeGroup
-from freetrain.web.node_times import COLUMNS, Stay, draw_node_times, trainer_colours
-from freetrain.web.over_time import draw_over_time
-from freetrain.web.window import Window
+from freetrain.web.over_time import COLUMNS, Stay, Window, draw_node_times, draw_over_time, trainer_colours
 from tests.web.png import read_png
 
 NOW_S = 1_800_000_000.0

@@ -10,8 +10,7 @@ import pytest
 
 from freetrain.errors import InputError
 from freetrain.showing.ready_text import ReadyTextServer
-from freetrain.web.live_page import LivePage
-from freetrain.web.server import page_server
+from freetrain.web.server import LivePage, page_server
 from tests.web.site import Site
 
 

@@ -18,11 +18,9 @@ from freetrain.lending.judge import Judgement
 from freetrain.lending.limits import whole_minutes_s
 from freetrain.lending.rules import Rules
 from freetrain.lending.sharing.past_use import PastUse
-from freetrain.replay.as_daemon.backfill import BackfillCycles
 from freetrain.replay.as_daemon.lent import LentNodes
-from freetrain.replay.as_daemon.shared_nodes import SharedNodes
-from freetrain.replay.as_daemon.site import Happened, LoggedSite, Start
-from freetrain.replay.as_daemon.timing import Timing
+from freetrain.replay.as_daemon.site import Happened, LoggedSite, SharedNodes, Start
+from freetrain.replay.as_daemon.timing import BackfillCycles, Timing
 from freetrain.replay.course import Felt
 from freetrain.replay.trainer_run import TrainerRun
 

@@ -15,13 +15,12 @@ from freetrain.lending.rules import Rules
 from freetrain.loop.cycle import Goal, Journal
 from freetrain.loop.lending_loop import LendingLoop
 from freetrain.replay.as_daemon.cluster import SimulatedCluster
-from freetrain.replay.as_daemon.shared_nodes import SharedNodes
-from freetrain.replay.as_daemon.site import LoggedSite
+from freetrain.replay.as_daemon.site import LoggedSite, SharedNodes
 from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.course import Course, ReplayRecord
 from freetrain.replay.logs import LoggedJobs
-from freetrain.replay.logs.idle_parts import Places
-from freetrain.replay.power import watts_of
+from freetrain.replay.logs.model import Places
+from freetrain.replay.nodes import watts_of
 
 _BETWEEN_LOOKS_S = 0.5
 _MOST_AT_ONCE = 10

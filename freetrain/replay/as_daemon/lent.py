@@ -14,8 +14,7 @@ from freetrain.core.amounts import Amount
 from freetrain.core.fragment import End, Fragment, FragmentState, node_of
 from freetrain.core.quick_enum import quick
 from freetrain.replay.as_daemon.timing import Timing
-from freetrain.replay.lent_times import LentTime
-from freetrain.replay.trainer_run import TrainerRun
+from freetrain.replay.trainer_run import LentTime, TrainerRun
 
 
 @quick

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from freetrain.replay.logs.idle_parts import TaskAsked
-from freetrain.replay.logs.model import LoggedJobs, ReadOptions, RejectedRow, RowCount, SiteLog
+from freetrain.replay.logs.model import LoggedJobs, ReadOptions, RejectedRow, RowCount, SiteLog, TaskAsked
 from freetrain.replay.logs.reader import read_site_log
 from freetrain.replay.logs.times import parse_log_time
 

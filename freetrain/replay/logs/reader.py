@@ -12,38 +12,31 @@ import polars as pl
 
 from freetrain.core.holes import Holes
 from freetrain.errors import InputError
-from freetrain.replay.logs.about_shares import about_shares
-from freetrain.replay.logs.busy import BusyTimes
-from freetrain.replay.logs.detect import LogFormat, detect_format
-from freetrain.replay.logs.empty_hours import (
+from freetrain.replay.logs.busy import BusyTimes, add_always_busy, select_nodes
+from freetrain.replay.logs.jobs import JobsOnNodes, jobs_on_nodes, logged_jobs, settle_window
+from freetrain.replay.logs.machine import read_machine
+from freetrain.replay.logs.model import EmptyHours, IdleShares, ReadOptions, SiteLog, TaskAsked
+from freetrain.replay.logs.node_events import busy_times, read_node_events
+from freetrain.replay.logs.nodelists import MOST_NODES
+from freetrain.replay.logs.outages import (
     about_empty_hours,
     closed_in_hours,
     find_empty_hours,
     left_out,
     matter,
+    take_out,
+    with_failures,
     without_hours,
 )
-from freetrain.replay.logs.failures import with_failures
-from freetrain.replay.logs.fitting import find_places
-from freetrain.replay.logs.idle_parts import IdleShares, TaskAsked
-from freetrain.replay.logs.jobs import JobsOnNodes, jobs_on_nodes, settle_window
-from freetrain.replay.logs.logged import logged_jobs
-from freetrain.replay.logs.machine import read_machine
-from freetrain.replay.logs.model import EmptyHours, ReadOptions, SiteLog
-from freetrain.replay.logs.node_events import busy_times, read_node_events
-from freetrain.replay.logs.nodelists import MOST_NODES
-from freetrain.replay.logs.outages import take_out
 from freetrain.replay.logs.parsed import ParsedFile
-from freetrain.replay.logs.proof import Proof, prove_by_events
 from freetrain.replay.logs.sacct_jobs import read_sacct
 from freetrain.replay.logs.sacct_json import is_json, rows_of_json
-from freetrain.replay.logs.selecting import add_always_busy, select_nodes
-from freetrain.replay.logs.shares import find_idle_shares
-from freetrain.replay.logs.source import display_name, is_stdin, read_pieces
+from freetrain.replay.logs.shares import about_shares, find_idle_shares, find_places
+from freetrain.replay.logs.source import LogFormat, detect_format, display_name, is_stdin, read_pieces
 from freetrain.replay.logs.swf import read_swf
 from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.times import find_zone
-from freetrain.replay.logs.window import Window, choose_window
+from freetrain.replay.logs.window import Proof, Window, choose_window, prove_by_events
 
 Progress = Callable[[str], None]
 

@@ -1,21 +1,160 @@
-"""Idle parts of nodes that have jobs: CPUs, memory and GPUs that no job holds."""
+"""Stretches of time in which nothing changes on a node, and what is free then of what it has."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.node_rows import some_nodes_at_a_time, taken
+from freetrain.core.amounts import Amount
+from freetrain.core.fragment import new_place, node_of
+from freetrain.core.holes import SECONDS_PER_HOUR, Holes, seconds_within, sorted_holes
+from freetrain.core.node_rows import order_by_node, some_nodes_at_a_time, taken
 from freetrain.replay.logs.busy import BusyTimes
-from freetrain.replay.logs.fitting import times_that_fit
-from freetrain.replay.logs.idle_parts import IdlePart, IdleShares, TaskAsked, TaskRoom
-from freetrain.replay.logs.node_sizes import NodeSizes
+from freetrain.replay.logs.machine import NodeSizes
+from freetrain.replay.logs.model import IdlePart, IdleShares, Places, TaskAsked, TaskRoom
 from freetrain.replay.logs.placing import Placed, spread_evenly
-from freetrain.replay.logs.stretches import Free, Held, Numbers, Stretches, free_of, stretches_of
+
+Numbers = NDArray[np.float64]
+_Kind = TypeVar("_Kind", np.float64, np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What jobs hold of one resource.
+
+    Attributes:
+        amount: what each job holds of each of its nodes; nan: unknown.
+        known: sizes of the nodes; nan: unknown.
+        least: what a job on several nodes holds of each of them at the least.
+        by_row: ``amount`` is by row of the busy times: what jobs hold differs from node to node.
+    """
+
+    amount: Numbers
+    known: Numbers
+    least: float
+    by_row: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stretches:
+    """Stretches of time in which nothing changes on a node, of some nodes, in order of node and time.
+
+    Attributes:
+        rows: the busy times of these nodes.
+        job: whose each of them is; one behind the last job's: the node is out of service.
+        row: which of these begins or ends with the stretch, shape (stretches,).
+        sign: 1 where it begins, -1 where it ends.
+        node: the node, counted from the first of these.
+        first: the first stretch of each node that has any.
+        at_s: when the stretch begins.
+        lasts_s: how long it lasts; means nothing where a node's last row ends.
+        has_jobs: whether the node has jobs, and is in service.
+        jobs: number of jobs.
+        nodes: number of these nodes.
+    """
+
+    rows: NDArray[np.int32]
+    job: NDArray[np.int32]
+    row: NDArray[np.int64]
+    sign: NDArray[np.int8]
+    node: NDArray[np.int32]
+    first: NDArray[np.int64]
+    at_s: Numbers
+    lasts_s: Numbers
+    has_jobs: NDArray[np.bool_]
+    jobs: int
+    nodes: int
+
+    def of_jobs(self, given: NDArray[_Kind], by_row: bool = False) -> NDArray[_Kind]:
+        """What is given by job, or by row of the busy times, by stretch; 0 where a node is out of service."""
+        own = given[np.minimum(self.rows if by_row else self.job, len(given) - 1)]
+        own[self.job >= self.jobs] = 0
+        return own[self.row]
+
+    def held(self, amount: Numbers) -> Numbers:
+        """What jobs hold together during each stretch, of so much by stretch."""
+        sums: Numbers = np.cumsum(amount * self.sign)
+        return sums
+
+    def most(self, amount: Numbers) -> Numbers:
+        """The most of it on each node, shape (nodes,); 0 where nothing happens."""
+        return self._of_each(np.maximum.reduceat, amount)
+
+    def by_node(self, seconds: Numbers) -> Numbers:
+        """Sums by node, shape (nodes,)."""
+        return self._of_each(np.add.reduceat, seconds)
+
+    def _of_each(self, reduceat: Callable[[Numbers, NDArray[np.int64]], Numbers], by_stretch: Numbers) -> Numbers:
+        """One number for each node, 0 where nothing happens."""
+        found = np.zeros(self.nodes)
+        if len(self.first):
+            found[self.node[self.first]] = reduceat(by_stretch, self.first)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """What is free: the nodes' sizes, whether one of them is a lower bound, and what no job holds, by stretch.
+
+    ``amount`` is nan where a job is there of which the log does not say what it holds.
+    """
+
+    size: Numbers
+    is_least: bool
+    amount: Numbers
+
+
+def stretches_of(
+    busy: BusyTimes, nodes: slice, rows: NDArray[np.int32], jobs: int, from_s: float, until_s: float
+) -> Stretches:
+    """The stretches of these nodes, whose rows these are."""
+    node, interval = busy.node[rows] - nodes.start, busy.interval[rows]
+    at_s = np.concatenate([busy.start_s[interval], busy.end_s[interval]]).clip(from_s, until_s)
+    order = order_by_node(np.tile(node, 2), at_s - from_s, until_s - from_s)
+    begins, at_s = order < len(rows), at_s[order]
+    row = np.where(begins, order, order - len(rows))
+    sign = np.where(begins, np.int8(1), np.int8(-1))
+    has_jobs = np.cumsum(sign, dtype=np.int32) > 0
+    is_outage = interval >= jobs
+    if is_outage.any():
+        has_jobs &= np.cumsum(sign * is_outage[row], dtype=np.int32) == 0
+    count = nodes.stop - nodes.start
+    steps_on = 2 * np.bincount(node, minlength=count)
+    return Stretches(
+        rows,
+        interval,
+        row,
+        sign,
+        np.repeat(np.arange(count, dtype=np.int32), steps_on),
+        (np.cumsum(steps_on) - steps_on)[steps_on > 0],
+        at_s,
+        np.diff(at_s, append=at_s[-1:]),
+        has_jobs,
+        jobs,
+        count,
+    )
+
+
+def free_of(stretches: Stretches, held: Held, alone: NDArray[np.bool_], nodes: slice) -> Free:
+    """What is free of one resource; ``alone`` is meant by stretch."""
+    known = held.known[nodes]
+    amount = stretches.of_jobs(held.amount, held.by_row)
+    unknown = np.isnan(amount)
+    amount[unknown] = 0.0
+    sure = np.where(alone, amount, np.minimum(amount, held.least))
+    lasting = np.where(stretches.lasts_s > 0, stretches.held(sure), 0.0)
+    at_least = np.maximum(stretches.most(lasting), stretches.most(amount))
+    size = np.where(np.isnan(known), at_least, known)
+    free = (size[stretches.node] - stretches.held(amount)).clip(min=0.0)
+    if unknown.any():
+        free[stretches.held(unknown.astype(np.float64)) > 0.5] = np.nan
+    return Free(size, bool((np.isnan(known) & (at_least > 0)).any()), free)
+
 
 _ONE_CPU = 1 - 1e-6
 """Sums of jobs spread over several nodes are not exact."""
@@ -209,3 +348,139 @@ def _spread(placed: Placed, alone: NDArray[np.bool_], from_s: float, until_s: fl
         held_s = cores * placed.count * lasts_s
     together_s = float(held_s.sum())
     return float(held_s[~alone].sum()) / together_s if together_s > 0 else 0.0
+
+
+_Numbers = NDArray[np.float64]
+_WHOLE = 1e-6
+"""Sums of jobs spread over several nodes are not exact."""
+
+
+def times_that_fit(parts: Iterable[tuple[_Numbers, float, float]], shape: int) -> NDArray[np.int64]:
+    """How many tasks fit at once, the scarcest of what they ask for deciding, shape (shape,).
+
+    Args:
+        parts: of each resource that a task asks for: what is free of it, with nan where that is unknown, what is
+            kept back of each node, and what a task takes.
+        shape: how many numbers there are.
+    """
+    fits = np.full(shape, np.inf)
+    for free, kept, each in parts:
+        fits = np.minimum(fits, np.floor((np.nan_to_num(free) - kept) / each + _WHOLE))
+    return np.where(np.isfinite(fits), fits, 0.0).clip(min=0.0).astype(np.int64)
+
+
+def find_places(room: TaskRoom, holes: Holes) -> Places:
+    """When there was room for each task, beside jobs and on nodes without any.
+
+    Args:
+        room: for how many there is beside jobs, and on a node that has none.
+        holes: when nodes have none.
+    """
+    stretches = _stretches(room, holes)
+    most = np.zeros(len(holes.node_names), np.int64)
+    np.maximum.at(most, stretches.node, stretches.tasks)
+    numbers = range(1, int(most.max(initial=0)) + 1)
+    found = [stretches.without_break(number, room.task.shortest_s) for number in numbers]
+    node = np.concatenate([np.zeros(0, np.int32), *(its.node for its in found)])
+    start_s = np.concatenate([np.zeros(0), *(its.start_s for its in found)])
+    end_s = np.concatenate([np.zeros(0), *(its.end_s for its in found)])
+    number = np.concatenate([np.zeros(0, np.int64), *(its.tasks for its in found)])
+    names = tuple(
+        new_place(name, place + 1)
+        for name, count in zip(holes.node_names, most.tolist(), strict=True)
+        for place in range(count)
+    )
+    kind_of = {name: kind for name in names if (kind := holes.kind_of.get(node_of(name)))}
+    place = ((np.cumsum(most) - most)[node] + number - 1).astype(np.int32)
+    its_holes = sorted_holes(names, place, start_s, end_s, holes.from_s, holes.until_s)
+    idle_s = seconds_within(holes, node, start_s, end_s)
+    return Places(
+        room.task,
+        replace(its_holes, kind_of=kind_of, in_parts=True),
+        np.repeat(np.arange(len(most), dtype=np.int32), most),
+        np.bincount(node, end_s - start_s - idle_s, len(most)).astype(np.float64),
+        np.bincount(node, idle_s, len(most)).astype(np.float64),
+        room.sizes,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretches:
+    """Stretches of time in which at least one task fits on a node, in order of node and time.
+
+    Attributes:
+        node: the node, by position, shape (stretches,).
+        start_s: when each begins.
+        end_s: when it ends.
+        tasks: how many tasks fit.
+    """
+
+    node: NDArray[np.int32]
+    start_s: _Numbers
+    end_s: _Numbers
+    tasks: NDArray[np.int64]
+
+    def without_break(self, number: int, shortest_s: float) -> _Stretches:
+        """When so many tasks fit, or more, without a break, for so long at least."""
+        there = self.tasks >= number
+        node, start_s, end_s = self.node[there], self.start_s[there], self.end_s[there]
+        begins = np.ones(len(node), bool)
+        begins[1:] = (node[1:] != node[:-1]) | (start_s[1:] > end_s[:-1])
+        first = np.flatnonzero(begins)
+        node, start_s, end_s = node[first], start_s[first], end_s[np.append(first[1:], len(begins)) - 1]
+        long = end_s - start_s >= shortest_s
+        return _Stretches(node[long], start_s[long], end_s[long], np.full(int(long.sum()), number))
+
+
+def _stretches(room: TaskRoom, holes: Holes) -> _Stretches:
+    """Beside jobs, and on nodes without any."""
+    node, tasks = np.concatenate([room.node, holes.node]), np.concatenate([room.tasks, room.on_empty[holes.node]])
+    start_s, end_s = np.concatenate([room.start_s, holes.start_s]), np.concatenate([room.end_s, holes.end_s])
+    order = np.lexsort((start_s, node))
+    order = order[tasks[order] > 0]
+    return _Stretches(node[order].astype(np.int32), start_s[order], end_s[order], tasks[order])
+
+
+_WORTH_SAYING = 0.005
+
+
+def about_shares(shares: IdleShares) -> list[str]:
+    """Notes; where no node was partly used at most that no task fits on any: nodes without jobs show that, too."""
+    is_told = shares.partly_used_s.any() or shares.cpus.unknown_s.any()
+    return [*_too_large(shares), *(_notes(shares) if is_told else ())]
+
+
+def _too_large(shares: IdleShares) -> Iterator[str]:
+    room = shares.room
+    if room is not None and not room.on_empty.any():
+        kept = f" and {room.task.keep} are kept back (lend.keep)" if room.task.keep != Amount() else ""
+        yield (
+            f"No node is known to have as much as a task asks for: {room.task.words}{kept}. Where the log does "
+            "not show all that nodes have, --machine tells it."
+        )
+
+
+def _notes(shares: IdleShares) -> Iterator[str]:
+    parts: dict[str, IdlePart | None] = {"CPUs": shares.cpus, "memory": shares.memory_bytes, "GPUs": shares.gpus}
+    known = {name: part for name, part in parts.items() if part is not None}
+    least = [name for name, part in known.items() if part.is_least]
+    if least:
+        yield (
+            f"How much nodes have ({', '.join(least)}) is taken to be the most that jobs held there at once: what "
+            "lies idle on used nodes is at least what is shown, if the nodes of each job are alike. "
+            "--machine tells more."
+        )
+    if shares.spread >= _WORTH_SAYING:
+        yield (
+            f"{100 * shares.spread:.0f} % of the CPU time was held by jobs on several nodes. The log tells their "
+            "sums alone: they count as if they held as much of each node."
+        )
+    for name in shares.room.ignored if shares.room else ():
+        yield f"The log says of no job how much {name} it held: what --task asks for of it is not heeded."
+    for name, part in known.items():
+        hours = float(part.unknown_s.sum()) / SECONDS_PER_HOUR
+        if hours >= 1:
+            yield (
+                f"For {hours:,.0f} node-hours the log does not say how much of the {name} the jobs held: "
+                "nothing of it counts as idle there."
+            )

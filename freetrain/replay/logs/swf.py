@@ -10,9 +10,8 @@ import polars as pl
 
 from freetrain.replay.logs.nodelists import MOST_NODES
 from freetrain.replay.logs.parsed import MOST_COUNTED, MachineSize, ParsedFile, as_runs, seen
-from freetrain.replay.logs.row_checks import check_rows, sound_rows
 from freetrain.replay.logs.rows import Lines, read_fields, split_lines
-from freetrain.replay.logs.tally import RowTally
+from freetrain.replay.logs.tally import RowTally, check_rows, sound_rows
 from freetrain.replay.logs.times import LATEST_S
 
 _FIELDS = 18

@@ -1,12 +1,124 @@
-"""The window that a log is read for."""
+"""What the rows of a log prove about the time that it covers, and which of their times cannot be right."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
 from freetrain.errors import InputError
-from freetrain.replay.logs.proof import Proof
 from freetrain.replay.logs.times import iso
+
+_DAY_S = 86_400.0
+_FEWEST_OTHERS = 5
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What the rows prove about the time that the log covers.
+
+    Attributes:
+        earliest_start_s: when the first job started.
+        latest_end_s: when the last one ended, or started if that is later.
+        earliest_end_s: the first end. A dump from X on holds no row that ended before X.
+        latest_submit_s: the last submission (start, where there is none). None is after the dump's end.
+        notes: times that were left out because they lie far from all others, in sentences.
+    """
+
+    earliest_start_s: float
+    latest_end_s: float
+    earliest_end_s: float
+    latest_submit_s: float
+    notes: tuple[str, ...] = ()
+
+
+def prove(seen: pl.DataFrame) -> Proof | None:
+    """The time that the rows cover; None if no job started.
+
+    Args:
+        seen: columns ``file``, ``line``, ``job``, ``submit_s``, ``start_s``, ``end_s``.
+    """
+    start_s = _ascending(seen["start_s"])
+    if not len(start_s):
+        return None
+    earliest_start_s, latest_start_s = _first_s(start_s), _last_s(start_s)
+    end_s, ends = _ascending(seen["end_s"]), "end_s"
+    if not len(end_s):
+        end_s, ends = start_s, "start_s"
+    earliest_end_s, latest_end_s = _first_s(end_s), _last_s(end_s)
+    submit_s, submits = _ascending(seen["submit_s"]), "submit_s"
+    if not len(submit_s):
+        submit_s, submits = start_s, "start_s"
+    latest_submit_s = _last_s(submit_s)
+    return Proof(
+        earliest_start_s=earliest_start_s,
+        latest_end_s=max(latest_start_s, latest_end_s),
+        earliest_end_s=earliest_end_s,
+        latest_submit_s=latest_submit_s,
+        notes=(
+            *_named(seen, ends, pl.col(ends) < earliest_end_s, "ended"),
+            *_named(seen, submits, pl.col(submits) > latest_submit_s, "was submitted"),
+        ),
+    )
+
+
+def prove_by_events(events: pl.DataFrame) -> Proof:
+    """The time that node events cover; columns ``file``, ``line``, ``t_s``, ``node``."""
+    at_s = np.sort(events["t_s"].to_numpy())
+    first_s, last_s = _first_s(at_s), _last_s(at_s)
+    seen = events.rename({"node": "job"})
+    notes = (
+        *_named(seen, "t_s", pl.col("t_s") < first_s, "changed", "Node"),
+        *_named(seen, "t_s", pl.col("t_s") > last_s, "changed", "Node"),
+    )
+    return Proof(first_s, last_s, first_s, last_s, notes)
+
+
+def _ascending(times: pl.Series) -> NDArray[np.float64]:
+    """The times that rows have, sorted."""
+    at_s: NDArray[np.float64] = np.sort(times.filter(times.is_finite()).to_numpy())
+    return at_s
+
+
+def _last_s(in_order_s: NDArray[np.float64]) -> float:
+    """The last time that can be right, of ascending or descending ones."""
+    return float(in_order_s[_outliers_from(in_order_s) - 1])
+
+
+def _first_s(ascending_s: NDArray[np.float64]) -> float:
+    """The first time that can be right."""
+    return _last_s(ascending_s[::-1])
+
+
+def _outliers_from(in_order_s: NDArray[np.float64]) -> int:
+    """Where the outliers among the last of some times begin; the number of times where there are none.
+
+    A few times are outliers if a gap of more than a day separates them from all others, and is longer than the
+    whole time that these cover.
+    """
+    count = len(in_order_s)
+    few = max(2, count // 50)
+    begin = max(count - few, _FEWEST_OTHERS)
+    if begin >= count:
+        return count
+    gaps_s = np.abs(np.diff(in_order_s[begin - 1 :]))
+    # The first may be outliers as well.
+    covered_s = np.abs(in_order_s[begin - 1 : -1] - in_order_s[min(few, begin - 1)])
+    far = np.flatnonzero(gaps_s > np.maximum(covered_s, _DAY_S))
+    return begin + int(far[0]) if len(far) else count
+
+
+def _named(seen: pl.DataFrame, column: str, is_odd: pl.Expr, did: str, what: str = "Job") -> list[str]:
+    odd = seen.filter(is_odd & pl.col(column).is_finite()).sort("file", "line")
+    if odd.is_empty():
+        return []
+    named = odd.head(_MOST_NAMED).select("job", column).iter_rows()
+    shown = ", ".join(f"{what.lower()} {name} {did} {iso(at_s)}" for name, at_s in named)
+    more = f" (and {len(odd) - _MOST_NAMED:,} more)" if len(odd) > _MOST_NAMED else ""
+    return [f"Far from all other times, so the window leaves it out: {shown}{more}."]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from freetrain.replay.report.assumptions import Setting
-from freetrain.replay.report.page import ReportInput, write_report
-from freetrain.replay.report.svg import require_matplotlib
+from freetrain.replay.report.page import ReportInput, Setting, write_report
+from freetrain.replay.report.pictures import require_matplotlib
 
 __all__ = ["ReportInput", "Setting", "require_matplotlib", "write_report"]

@@ -12,7 +12,7 @@ from freetrain.core.harm import Harm
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.core.lent_time import LentTime
 from freetrain.replay.report.page import fill, write_page
-from freetrain.replay.report.tile import Tile
+from freetrain.replay.report.sentences import Tile
 from freetrain.replay.worth import Worth, worth_of, worth_rows
 from freetrain.showing.words import count, duration, number, share
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from freetrain.replay.as_daemon.backfill import BackfillCycles
+from freetrain.replay.as_daemon.timing import BackfillCycles
 
 
 def test_on_a_busy_machine_one_cycle_follows_the_other() -> None:

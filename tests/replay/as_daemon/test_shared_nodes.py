@@ -21,8 +21,7 @@ from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.cluster import SimulatedCluster
 from freetrain.replay.as_daemon.lent import LentNodes
-from freetrain.replay.as_daemon.shared_nodes import SharedNodes
-from freetrain.replay.as_daemon.site import LoggedSite
+from freetrain.replay.as_daemon.site import LoggedSite, SharedNodes
 from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs import SiteLog, TaskAsked

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from freetrain.replay.logs.distinct import numbered, of_distinct, places_among, texts_and_numbers
+from freetrain.replay.logs.parsed import numbered, of_distinct, places_among, texts_and_numbers
 
 
 def test_what_texts_mean_stands_beside_each_of_them() -> None:

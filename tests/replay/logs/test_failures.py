@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.replay.logs.failures import Failures
+from freetrain.replay.logs.model import Failures
 from tests.replay.logs.build import HOUR_S, Write, holes_of, read, row, sacct
 
 EMPTY = sacct(row("1", list="c[1-40]", nodes="40", start="10", end="12"))

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.replay.logs.first_fit import Group, Packed, pack, peak_in_use
+from freetrain.replay.logs.placing import Group, Packed, pack, peak_in_use
 
 Job = tuple[int, int, int]
 

@@ -11,8 +11,8 @@ import pytest
 from freetrain.core.amounts import Amount
 from freetrain.core.holes import Holes, sorted_holes
 from freetrain.replay.logs import SiteLog, TaskAsked
-from freetrain.replay.logs.fitting import find_places, times_that_fit
-from freetrain.replay.logs.idle_parts import Places, TaskRoom
+from freetrain.replay.logs.model import Places, TaskRoom
+from freetrain.replay.logs.shares import find_places, times_that_fit
 from freetrain.replay.share_outcome import ShareOutcome, share_outcome, share_rows
 from tests.replay.logs.build import Write, hour, read, row
 from tests.replay.logs.gpu_log import make_gpu_log

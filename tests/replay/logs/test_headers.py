@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.replay.logs.headers import separator_of
+from freetrain.replay.logs.sacct_text import separator_of
 from tests.replay.logs.build import HEADER, Write, holes_of, read, row, sacct
 
 BANNER = "Welcome to the cluster.\nMaintenance on Monday | see the wiki\n\n"

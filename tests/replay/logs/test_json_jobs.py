@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.errors import InputError
-from freetrain.replay.logs.json_jobs import jobs_of_json
+from freetrain.replay.logs.sacct_json import jobs_of_json
 
 JOBS = [
     {"job_id": 1, "name": 'a "quoted", [odd] {name}', "time": {"start": 12.5, "limit": None}, "steps": []},

@@ -9,7 +9,7 @@ import pytest
 
 from freetrain.core import node_rows
 from freetrain.replay.logs import SiteLog
-from freetrain.replay.logs.idle_parts import IdleShares
+from freetrain.replay.logs.model import IdleShares
 from freetrain.replay.share_outcome import ShareOutcome, share_outcome, share_rows
 from tests.replay.logs.build import HEADER, Write, hour, read, row, sacct
 from tests.replay.logs.gpu_log import make_gpu_log

@@ -18,14 +18,14 @@ from freetrain.loop.cycle import Goal, NullJournal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.course import ReplayRecord
-from freetrain.replay.dedicated import train_dedicated
 from freetrain.replay.driver import Replay
 from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs.model import RejectedRow, RowCount, SiteLog
 from freetrain.replay.outcome import outcome_of
-from freetrain.replay.presets import CURVES, PRESETS
 from freetrain.replay.report import ReportInput, Setting
 from freetrain.replay.study import AsDaemon, Costs, Study, replay_as_daemon, study_as_daemon
+from freetrain.replay.trainers import CURVES, PRESETS
+from freetrain.replay.yardsticks import train_dedicated
 from freetrain.slurm.settings import SlurmSettings
 
 FROM_S = 1_700_000_000.0

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from freetrain.replay.outcome import SiteOutcome
 from freetrain.replay.report import ReportInput
-from freetrain.replay.report.as_daemon import compared, price
 from freetrain.replay.report.page import render
+from freetrain.replay.report.tables import compared, price
 
 
 def test_the_page_shows_what_the_daemon_gets_beside_what_the_holes_allow(

@@ -9,7 +9,7 @@ from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.foresight import Knows
-from freetrain.replay.report.assumptions import assumptions
+from freetrain.replay.report.page import assumptions
 from freetrain.replay.study import AsDaemon
 from tests.replay.report.conftest import SETTING, SLURM
 

@@ -6,10 +6,15 @@ import re
 import numpy as np
 import pytest
 
-from freetrain.replay.report.charts import idle_and_lent, lengths_of_holes, nodes_by_trainer
-from freetrain.replay.report.figures import HoleLengths, NodesOverTime
-from freetrain.replay.report.node_grid import NodeGrid
-from freetrain.replay.report.svg import NARROW, WIDE, Format
+from freetrain.replay.report.pictures import (
+    NARROW,
+    WIDE,
+    Format,
+    idle_and_lent,
+    lengths_of_holes,
+    nodes_by_trainer,
+)
+from freetrain.replay.report.series import HoleLengths, NodeGrid, NodesOverTime
 
 _DATE = re.compile(r'font-size: (\d+)px[^>]* x="([\d.]+)"[^>]*>\d{4}-\d\d-\d\d<')
 

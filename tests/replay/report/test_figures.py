@@ -6,7 +6,7 @@ import pytest
 from freetrain.core.holes import Holes
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.report import ReportInput
-from freetrain.replay.report.figures import (
+from freetrain.replay.report.series import (
     bin_means,
     hole_lengths,
     nodes_over_time,

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from freetrain.replay.forecast_score import FARTHEST_S, Calibration, Error, ForecastScore
 from freetrain.replay.report import ReportInput
-from freetrain.replay.report.forecast import forecast_tables
 from freetrain.replay.report.page import render
+from freetrain.replay.report.tables import forecast_tables
 
 SCORE = ForecastScore(
     calibration=(

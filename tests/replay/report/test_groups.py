@@ -8,8 +8,8 @@ import pytest
 
 from freetrain.replay.logs.model import LoggedJobs, NodeGroup, SiteLog
 from freetrain.replay.report import ReportInput
-from freetrain.replay.report.groups import by_kind, by_partition
 from freetrain.replay.report.page import render
+from freetrain.replay.report.tables import by_kind, by_partition
 from tests.replay.report.conftest import FROM_S, make_holes
 
 

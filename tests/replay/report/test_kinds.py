@@ -3,9 +3,9 @@ from __future__ import annotations
 from itertools import islice
 
 from freetrain.core.trainer import Trainer
-from freetrain.replay.presets import PRESETS
-from freetrain.replay.report.kinds import trainer_kinds
 from freetrain.replay.report.page import render
+from freetrain.replay.report.tables import trainer_kinds
+from freetrain.replay.trainers import PRESETS
 from tests.replay.report.conftest import make_holes, make_input, make_record
 
 ROWS = [(node, 0.0, 3600.0) for node in range(40)]

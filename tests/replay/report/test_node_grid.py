@@ -4,8 +4,8 @@ import numpy as np
 
 from freetrain.core.trainer import Trainer
 from freetrain.replay.course import ReplayRecord
-from freetrain.replay.presets import CURVES
-from freetrain.replay.report.node_grid import BUSY, FIRST_COLOUR, IDLE, node_grid
+from freetrain.replay.report.series import BUSY, FIRST_COLOUR, IDLE, node_grid
+from freetrain.replay.trainers import CURVES
 from tests.replay.report.conftest import make_holes, make_record
 
 

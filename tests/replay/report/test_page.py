@@ -18,12 +18,11 @@ from freetrain.core.trainer import Trainer
 from freetrain.errors import FreetrainError, StateError
 from freetrain.replay.logs.model import EmptyHours
 from freetrain.replay.outcome import definitions
-from freetrain.replay.presets import PRESETS
 from freetrain.replay.report import ReportInput, write_report
-from freetrain.replay.report.assumptions import assumptions
-from freetrain.replay.report.page import render
+from freetrain.replay.report.page import assumptions, render
+from freetrain.replay.report.pictures import NARROW, WIDE
 from freetrain.replay.report.sentences import about_grid
-from freetrain.replay.report.svg import NARROW, WIDE
+from freetrain.replay.trainers import PRESETS
 from freetrain.showing import palette
 from freetrain.showing.words import amount
 from tests.replay.report.conftest import make_holes, make_input, make_record

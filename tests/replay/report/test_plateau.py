@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from freetrain.core.trainer import Trainer
-from freetrain.replay.report.plateau import about_plateau, find_plateau
+from freetrain.replay.report.sentences import about_plateau, find_plateau
 from tests.replay.report.conftest import make_holes, make_record
 
 TWO_NODES = ((1, 10.0), (2, 20.0))

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from freetrain.core.holes import Holes
-from freetrain.replay.report.rhythm import about_weeks, find_rhythm, find_weeks
+from freetrain.replay.report.series import about_weeks, find_rhythm, find_weeks
 from tests.replay.report.conftest import FROM_S, make_holes, make_record
 
 HOUR_S, DAY_S = 3600.0, 86_400.0

@@ -6,8 +6,7 @@ import pytest
 
 from freetrain.replay.outcome import SiteOutcome
 from freetrain.replay.report import ReportInput
-from freetrain.replay.report.sentences import headline, parts_of_idle_time, tiles
-from freetrain.replay.report.units import work_done
+from freetrain.replay.report.sentences import headline, parts_of_idle_time, tiles, work_done
 from freetrain.replay.study import Study
 
 

@@ -10,13 +10,13 @@ from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.course import Felt
-from freetrain.replay.lent_times import LentTime
-from freetrain.replay.logs.idle_parts import IdlePart, IdleShares, Places, TaskAsked
+from freetrain.replay.logs.model import IdlePart, IdleShares, Places, TaskAsked
 from freetrain.replay.outcome import site_outcome_of
 from freetrain.replay.report import ReportInput
 from freetrain.replay.report.page import render
-from freetrain.replay.report.shares import shown_shares
+from freetrain.replay.report.tables import shown_shares
 from freetrain.replay.study import AsDaemon, DaemonStudy, Study
+from freetrain.replay.trainer_run import LentTime
 from tests.replay.as_daemon.test_driver import rules
 
 

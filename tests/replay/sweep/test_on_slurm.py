@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.errors import StateError
-from freetrain.replay.sweep.on_slurm import do_on_slurm
-from freetrain.replay.sweep.spec import Cell
+from freetrain.replay.sweep import Cell, do_on_slurm
 
 CELLS = tuple(Cell(number, {"log": f"log {number}"}, ("a b.psv",), f"key{number}") for number in range(3))
 

@@ -6,7 +6,7 @@ import pytest
 
 from freetrain.cli.replay import replay_command
 from freetrain.errors import InputError
-from freetrain.replay.sweep.spec import FILES, read_sweep
+from freetrain.replay.sweep import FILES, read_sweep
 
 SPEC = """
 format = "freetrain-sweep/1"

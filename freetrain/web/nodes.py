@@ -1,17 +1,33 @@
-"""The map of the machine: a cell for each node, coloured by what is done with it. Pure."""
+"""The order in which people expect nodes. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from math import ceil
 from typing import get_args
 
+from freetrain.daemon.reports.advice import advise
 from freetrain.daemon.reports.status import NodeGroup, NodeStanding
-from freetrain.slurm.parsing import expand_nodes
-from freetrain.web.node_order import in_order
+from freetrain.slurm.parsing import expand_nodes, fold_nodes
+
+_DIGITS = re.compile(r"(\d+)")
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """``c9`` before ``c10``."""
+    return sorted(names, key=_key)
+
+
+@lru_cache(maxsize=1 << 16)
+def _key(name: str) -> tuple[tuple[str, int], ...]:
+    parts = _DIGITS.split(name)
+    return tuple((text, int(digits or 0)) for text, digits in zip(parts[::2], [*parts[1::2], ""], strict=True))
+
 
 STATES: tuple[NodeStanding, ...] = ("lent", "asked for", "due back", "free", "not lent")
 assert set(STATES) == set(get_args(NodeStanding))
@@ -100,3 +116,62 @@ def _said(group: NodeGroup) -> str:
     words = {"lent": "lent to", "asked for": "asked for", "due back": "due back from"}
     said = f"{words.get(group.state, group.state)} {group.trainer}" if group.trainer else str(group.state)
     return f"{said}, {group.why}" if group.why else said
+
+
+MOST_ROWS = 40
+_MOST_FOLDED, _LONGEST = 300, 140
+_LIKE = ((re.compile(r"\bjob \d\S*"), "a job"), (re.compile(r"\b\d+ s\b"), "some seconds"))
+"""What tells reasons apart that are alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReason:
+    """Nodes of which like things are to be said.
+
+    Attributes:
+        state: what is done with them.
+        why: the reason; empty: there is nothing to explain.
+        advice: what would have to change; empty: nothing, or nobody can say.
+        count: how many they are.
+        nodes: which, as ``c[01-04]``; the first of them where they are many.
+        until_s: when the first of them is expected to be wanted, UTC epoch seconds; None: nobody knows.
+    """
+
+    state: NodeStanding
+    why: str
+    advice: str
+    count: int
+    nodes: str
+    until_s: float | None
+
+
+def gather_reasons(groups: Iterable[NodeGroup]) -> list[NodeReason]:
+    """The reasons in the order of the states, those of most nodes first; at most ``MOST_ROWS``."""
+    alike: defaultdict[tuple[NodeStanding, str], list[NodeGroup]] = defaultdict(list)
+    for group in groups:
+        alike[group.state, without_ids(group.why)].append(group)
+    rows = [_reason(state, why, members) for (state, why), members in alike.items()]
+    rows.sort(key=lambda row: (STATES.index(row.state), -row.count, row.why))
+    return rows[:MOST_ROWS]
+
+
+def without_ids(why: str) -> str:
+    """A reason without what tells it apart from reasons that are alike, as the ids of jobs."""
+    for pattern, words in _LIKE:
+        why = pattern.sub(words, why)
+    return why
+
+
+def _reason(state: NodeStanding, why: str, members: list[NodeGroup]) -> NodeReason:
+    names = in_order(name for group in members for name in expand_nodes(group.nodes))
+    folded = fold_nodes(names[:_MOST_FOLDED])
+    is_cut = len(names) > _MOST_FOLDED or len(folded) > _LONGEST
+    ends = [group.until_s for group in members if group.until_s is not None]
+    return NodeReason(
+        state=state,
+        why=why,
+        advice=advise(members[0].why, "NODE"),
+        count=len(names),
+        nodes=folded[:_LONGEST].rpartition(",")[0] + ", …" if is_cut and "," in folded else folded,
+        until_s=min(ends, default=None),
+    )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from freetrain.core.fragment import node_of
 from freetrain.core.holes import Holes
+from freetrain.core.power import PowerDraw
+from freetrain.replay.logs.model import LoggedJobs, SiteLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +53,29 @@ def _by_instant(
     rows = rows[np.lexsort((node[rows], at_s[rows]))]
     instants, first = np.unique(at_s[rows], return_index=True)
     return dict(zip(instants.tolist(), np.split(rows, first[1:]), strict=True)) if len(rows) else {}
+
+
+def nodes_by_partition(logged: LoggedJobs) -> Iterator[tuple[str, NDArray[np.intp]]]:
+    """The nodes on which each partition's jobs ran."""
+    of_row = np.repeat(logged.partition, np.diff(logged.begin))
+    for number, name in enumerate(logged.partition_names):
+        yield name, np.unique(logged.node[of_row == number]).astype(np.intp)
+
+
+def nodes_by_kind(log: SiteLog) -> Iterator[tuple[str, NDArray[np.intp]]]:
+    """The nodes of each kind, among those that are looked at."""
+    position = {name: number for number, name in enumerate(log.holes.node_names)}
+    for kind in log.kinds:
+        nodes = [position[name] for name in kind.nodes if name in position]
+        if nodes:
+            yield kind.name, np.array(nodes, np.intp)
+
+
+def watts_of(holes: Holes, draw: PowerDraw) -> Mapping[str, float]:
+    """Node → watts; empty: nobody says. The places of a node take equal parts of what it takes."""
+    if not draw.is_known:
+        return {}
+    places = Counter(map(node_of, holes.node_names)) if holes.in_parts else Counter[str]()
+    return {
+        name: draw.of((holes.kind_of.get(name, ""),)) / max(places[node_of(name)], 1) for name in holes.node_names
+    }

@@ -1,0 +1,412 @@
+"""What the daemon would have got beside what the holes allow, and what the site's own jobs would have felt."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from freetrain.core.holes import SECONDS_PER_HOUR, Holes
+from freetrain.replay.course import ReplayRecord
+from freetrain.replay.forecast_score import AHEAD_S, FARTHEST_S, Calibration, Error, ForecastScore
+from freetrain.replay.logs.model import EmptyHours, SiteLog, TaskAsked
+from freetrain.replay.nodes import nodes_by_kind, nodes_by_partition
+from freetrain.replay.outcome import Outcome, SiteOutcome, without_empty_hours
+from freetrain.replay.share_outcome import ShareOutcome, ShareRow, lent_of, share_outcome, share_rows
+from freetrain.replay.study import Study
+from freetrain.replay.trainer_run import Loss, TrainerRun
+from freetrain.showing.words import NOTHING, amount, brief_duration, count, large, number, share
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One figure, as the holes allow it and as the daemon would have got it."""
+
+    name: str
+    ideal: str
+    daemon: str
+
+
+def price(site: SiteOutcome) -> str:
+    """What the site's jobs would have felt, in a sentence or two."""
+    if not site.site_starts:
+        return "None of the site’s jobs started on a node that had been idle."
+    met = (
+        f"Of {count(site.site_starts, 'job')} of the site that started on idle nodes, {number(site.site_delayed)} "
+        "would have found a fragment on some of them"
+    )
+    if not site.site_delayed:
+        return f"{met}."
+    return (
+        f"{met}. How much later these would start, and those behind them in the queue, a log cannot tell: "
+        "docs/harm.md says what was measured on real queues."
+    )
+
+
+def compared(ideal: Outcome, daemon: Outcome) -> tuple[Compared, ...]:
+    """The figures side by side."""
+    idle = ideal.idle_node_hours
+    return (
+        Compared("of a dedicated machine’s work", share(ideal.u_work), share(daemon.u_work)),
+        Compared("of its samples (U of the paper)", share(ideal.u_dedicated), share(daemon.u_dedicated)),
+        Compared("of the best division’s work", share(ideal.u_oracle), share(daemon.u_oracle)),
+        Compared("node-hours lent", amount(ideal.lent_node_hours, idle), amount(daemon.lent_node_hours, idle)),
+        Compared(
+            "node-hours trained", amount(ideal.useful_node_hours, idle), amount(daemon.useful_node_hours, idle)
+        ),
+        Compared("samples", large(ideal.samples), large(daemon.samples)),
+        Compared("nodes taken back", number(ideal.evictions), number(daemon.evictions)),
+        Compared("in so many evictions", number(ideal.forced_rescales), number(daemon.forced_rescales)),
+        Compared("rescales", number(ideal.rescales), number(daemon.rescales)),
+        Compared("starts", number(ideal.starts), number(daemon.starts)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WithAndWithout:
+    """One figure, of all hours and of those that are left."""
+
+    name: str
+    all_hours: str
+    full_hours: str
+
+
+def with_and_without(record: ReplayRecord, empty: EmptyHours | None) -> tuple[WithAndWithout, ...]:
+    """The figures; nothing where there are no such hours, or they were left out of the replay."""
+    if empty is None or empty.left_out:
+        return ()
+    rest = without_empty_hours(record.timeline, empty, record.holes.until_s)
+    idle_h = record.holes.idle_node_hours
+    trained_h = sum(run.node_s for run in record.runs) / SECONDS_PER_HOUR
+    hours = record.holes.duration_s / SECONDS_PER_HOUR
+    samples = sum(run.samples for run in record.runs)
+    return (
+        WithAndWithout("hours", amount(hours), amount(hours - empty.hours, hours)),
+        WithAndWithout("idle node-hours", amount(idle_h), amount(rest.idle_node_hours, idle_h)),
+        WithAndWithout("of them with trainings", amount(trained_h, idle_h), amount(rest.lent_node_hours, idle_h)),
+        WithAndWithout(
+            "their share", _share(trained_h, idle_h), _share(rest.lent_node_hours, rest.idle_node_hours)
+        ),
+        WithAndWithout("samples", large(samples), large(rest.samples)),
+    )
+
+
+def _share(part: float, whole: float) -> str:
+    return share(part / whole if whole > 0 else None)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """One group of nodes.
+
+    Attributes:
+        name: its name.
+        nodes: how many nodes it has.
+        idle_node_hours: idle node-hours on them.
+        idle_share: part of their time in which they were idle.
+        median_s: half of the holes on them were shorter.
+    """
+
+    name: str
+    nodes: int
+    idle_node_hours: float
+    idle_share: float
+    median_s: float
+
+
+def by_kind(log: SiteLog) -> tuple[GroupRow, ...]:
+    """By kind of node, most idle node-hours first; nothing where there is one kind only."""
+    return _rows(log.holes, nodes_by_kind(log))
+
+
+def by_partition(log: SiteLog) -> tuple[GroupRow, ...]:
+    """By partition, which is the nodes on which its jobs ran; nothing where there is one only."""
+    if log.logged is None:
+        return ()
+    return _rows(log.holes, nodes_by_partition(log.logged))
+
+
+def _rows(holes: Holes, groups: Iterable[tuple[str, NDArray[np.intp]]]) -> tuple[GroupRow, ...]:
+    idle_s = np.bincount(holes.node, holes.length_s, len(holes.node_names))
+    rows = []
+    for name, nodes in groups:
+        member = np.zeros(len(holes.node_names), bool)
+        member[nodes] = True
+        lengths_s = holes.length_s[member[holes.node]]
+        total_s = float(idle_s[nodes].sum())
+        rows.append(
+            GroupRow(
+                name,
+                len(nodes),
+                total_s / SECONDS_PER_HOUR,
+                total_s / (len(nodes) * holes.duration_s),
+                float(np.median(lengths_s)) if len(lengths_s) else 0.0,
+            )
+        )
+    rows.sort(key=lambda row: (-row.idle_node_hours, row.name))
+    return tuple(rows) if len(rows) > 1 else ()
+
+
+MOST_TRAINERS = 25
+"""So many have a line of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class KindRow:
+    """Trainers with the same curve, limits, costs and target.
+
+    Attributes:
+        name: what their names have in common; the name of a single one.
+        trainers: how many came in.
+        completed: how many of them reached their target.
+        samples: samples that they trained.
+        node_hours: node-hours lent to them.
+        evictions: nodes taken from them unasked.
+        rescales: times they paid for a change of size that freetrain decided.
+        lost_h: hours of training lost to all of these and to starting.
+    """
+
+    name: str
+    trainers: int
+    completed: int
+    samples: float
+    node_hours: float
+    evictions: int
+    rescales: int
+    lost_h: float
+
+
+def trainer_kinds(runs: Sequence[TrainerRun]) -> tuple[KindRow, ...]:
+    """The kinds, most node-hours first; nothing where there are too many of them, or few trainers."""
+    if len(runs) <= MOST_TRAINERS:
+        return ()
+    kinds: defaultdict[object, list[TrainerRun]] = defaultdict(list)
+    for run in runs:
+        one = run.trainer
+        costs = one.scale_up_s, one.scale_down_s, one.forced_loss_s, one.start_s
+        kinds[one.throughput, one.min_nodes, one.max_nodes, one.weight, one.target_samples, costs].append(run)
+    if len(kinds) > MOST_TRAINERS:
+        return ()
+    rows = [_row(alike) for alike in kinds.values()]
+    return tuple(sorted(rows, key=lambda row: (-row.node_hours, row.name)))
+
+
+def _row(runs: Sequence[TrainerRun]) -> KindRow:
+    return KindRow(
+        _common_name([run.trainer.id for run in runs]),
+        len(runs),
+        sum(run.completed_s is not None for run in runs),
+        sum(run.samples for run in runs),
+        sum(run.node_s for run in runs) / SECONDS_PER_HOUR,
+        sum(run.evicted_nodes for run in runs),
+        sum(run.losses[Loss.SCALE_UP] + run.losses[Loss.SCALE_DOWN] for run in runs),
+        sum(sum(run.lost_s.values()) for run in runs) / SECONDS_PER_HOUR,
+    )
+
+
+def _common_name(names: Sequence[str]) -> str:
+    """ShuffleNet for ShuffleNet-0001, ShuffleNet-0002 …; the first name and … where nothing is alike."""
+    if len(names) == 1:
+        return names[0]
+    first, last = min(names), max(names)
+    alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
+    common = first[:alike].rstrip("0123456789").rstrip("-_ .:")
+    return common or f"{names[0]} …"
+
+
+LEAST_FORECASTS = 30
+"""A share of fewer says nothing: a dozen nodes that leave together make 0 % of what was thought certain."""
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationRow:
+    """Forecasts that said about the same, and what came; one cell for each time ahead, if there were enough."""
+
+    said: str
+    came: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRow:
+    """Forecasts of one kind that were about as long.
+
+    Attributes:
+        kind: what they came from.
+        length: between which bounds they were.
+        said: their mean.
+        came: how long these nodes really stayed, on average.
+        off: by how much each was wrong, on average.
+        forecasts: how many there were.
+    """
+
+    kind: str
+    length: str
+    said: str
+    came: str
+    off: str
+    forecasts: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastTables:
+    """Both tables.
+
+    Attributes:
+        ahead: how far ahead the cells of the calibration look.
+        calibration: what was said that a node would be idle still, and the share of nodes that was.
+        errors: by how much the expected time was wrong.
+        least: of fewer forecasts no share is shown.
+    """
+
+    ahead: tuple[str, ...]
+    calibration: tuple[CalibrationRow, ...]
+    errors: tuple[ErrorRow, ...]
+    least: int = LEAST_FORECASTS
+
+
+def forecast_tables(score: ForecastScore) -> ForecastTables | None:
+    """The tables; None where next to nothing was forecast."""
+    enough = [one for one in score.calibration if one.forecasts >= LEAST_FORECASTS]
+    if not enough:
+        return None
+    bands = sorted({_band(one) for one in enough}, reverse=True)
+    rows = tuple(CalibrationRow(f"{10 * band} to {10 * band + 10} %", _came(enough, band)) for band in bands)
+    errors = (*_errors("learned", score.learned), *_errors("planned", score.planned))
+    return ForecastTables(tuple(map(brief_duration, AHEAD_S)), rows, errors)
+
+
+def _band(one: Calibration) -> int:
+    return min(int(10 * one.said), 9)
+
+
+def _came(calibration: Sequence[Calibration], band: int) -> tuple[str, ...]:
+    found = {one.ahead_s: share(one.came) for one in calibration if _band(one) == band}
+    return tuple(found.get(ahead_s, NOTHING) for ahead_s in AHEAD_S)
+
+
+def _errors(kind: str, errors: Sequence[Error]) -> tuple[ErrorRow, ...]:
+    return tuple(
+        ErrorRow(
+            kind,
+            _length(one),
+            brief_duration(one.said_s),
+            brief_duration(one.came_s),
+            brief_duration(one.off_s),
+            number(one.forecasts),
+        )
+        for one in errors
+    )
+
+
+def _length(errors: Error) -> str:
+    """Between which bounds these forecasts were."""
+    if errors.up_to_s is None:
+        return f"over {brief_duration(FARTHEST_S[-2])}"
+    at = FARTHEST_S.index(errors.up_to_s)
+    up_to = brief_duration(errors.up_to_s)
+    return f"{brief_duration(FARTHEST_S[at - 1])} to {up_to}" if at else f"up to {up_to}"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownShares:
+    """A table: a sentence, and a line for all nodes and for each group of them.
+
+    Attributes:
+        about: the sentence.
+        rows: cells of each line: what it is, its nodes, partly used node-hours, CPU-, GiB- and GPU-hours, and,
+            where tasks were asked for, the hours of those that would have fit, were lent and were of use.
+        about_tasks: sentences on these; empty: nobody asked.
+    """
+
+    about: str
+    rows: tuple[tuple[str, ...], ...]
+    about_tasks: str = ""
+
+
+def shown_shares(log: SiteLog, played: Study | None = None) -> ShownShares | None:
+    """The table; None where the log does not show what lay idle, or nothing did.
+
+    Args:
+        log: what lay idle.
+        played: the replay in which parts of nodes were lent; None: it was not asked. What the daemon would have
+            got of it is shown where it is known.
+    """
+    lent = lent_of(played and (played.as_daemon or played), log)
+    all_nodes = share_outcome(log, lent)
+    if all_nodes is None or not all_nodes.partly_used_node_hours:
+        return None
+    rows = [ShareRow("", "all nodes", len(log.holes.node_names), all_nodes), *share_rows(log, lent)]
+    return ShownShares(
+        _about(all_nodes),
+        tuple(_cells(row, all_nodes) for row in rows),
+        _about_tasks(log.places.task, all_nodes, played) if log.places else "",
+    )
+
+
+def _about_tasks(task: TaskAsked, parts: ShareOutcome, played: Study | None) -> str:
+    beside, empty = parts.partly_fitting_task_hours or 0.0, parts.idle_nodes_fitting_task_hours or 0.0
+    gpus = f", {count(beside * task.each.gpus, 'GPU-hour')}," if task.each.gpus else ""
+    fitted = (
+        f"Tasks of {task.words} would have fit beside the jobs for {count(beside, 'task-hour')}{gpus} each for "
+        f"{task.shortest_s:.0f} s or longer; on nodes without jobs for {count(empty, 'task-hour')}."
+    )
+    return fitted if played is None else f"{fitted} {_about_lent(parts, played)}"
+
+
+def _about_lent(parts: ShareOutcome, played: Study) -> str:
+    beside, empty = parts.partly_lent_task_hours or 0.0, parts.idle_nodes_lent_task_hours or 0.0
+    daemon, allowed = played.as_daemon, played.outcome
+    who = "the daemon would have lent" if daemon else "the holes allow"
+    own = "one of its own tasks, counted as so many of these"
+    said = (
+        f"Of these {who} {count(beside, 'task-hour')} beside jobs and {count(empty, 'task-hour')} on nodes "
+        f"without, to trainers each of whose nodes is {own if played.has_own_tasks else 'such a task here'}"
+    )
+    if daemon is None:
+        return f"{said}: places are lent at the instant at which there is room."
+    site = daemon.site
+    return (
+        f"{said}; the holes allow {count(allowed.lent_node_hours, 'task-hour')} of both. {site.site_delayed:,} of "
+        f"{count(site.site_starts, 'job')} that started waited for what was lent, on average over all of them "
+        f"{site.site_delay_mean_s:.1f} s."
+    )
+
+
+def _about(parts: ShareOutcome) -> str:
+    gpus = ""
+    if parts.partly_idle_gpu_hours is not None:
+        gpus = f" and {count(parts.partly_idle_gpu_hours, 'GPU-hour')}"
+    return (
+        f"In {count(parts.partly_used_node_hours, 'node-hour')} nodes had jobs and an idle CPU beside them. "
+        f"{count(parts.partly_idle_cpu_hours, 'CPU-hour')}{gpus} lay idle there; nodes without jobs had "
+        f"{count(parts.idle_nodes_cpu_hours, 'CPU-hour')}."
+    )
+
+
+def _cells(row: ShareRow, largest: ShareOutcome) -> tuple[str, ...]:
+    parts = row.outcome
+    return (
+        f"{row.what} {row.name}".strip(),
+        f"{row.nodes:,}",
+        _amount(parts.partly_used_node_hours, largest.partly_used_node_hours),
+        _amount(parts.partly_idle_cpu_hours, largest.partly_idle_cpu_hours),
+        _amount(parts.partly_idle_memory_gib_hours, largest.partly_idle_memory_gib_hours),
+        _amount(parts.partly_idle_gpu_hours, largest.partly_idle_gpu_hours),
+        *(
+            _amount(hours, largest.partly_fitting_task_hours)
+            for hours in (
+                parts.partly_fitting_task_hours,
+                parts.partly_lent_task_hours,
+                parts.partly_useful_task_hours,
+            )
+            if hours is not None
+        ),
+    )
+
+
+def _amount(value: float | None, largest: float | None) -> str:
+    return NOTHING if value is None else amount(value, largest)
