@@ -24,7 +24,7 @@ from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs import ReadOptions, SiteLog, read_site_log
-from freetrain.replay.study import AsDaemon, Costs, replay_as_daemon
+from freetrain.replay.study import Costs, DaemonSetup, replay_as_daemon
 from freetrain.replay.trainers import CURVES
 from freetrain.slurm.settings import SlurmSettings
 
@@ -139,7 +139,7 @@ def replay(log: SiteLog, wish: Wish) -> Figures:
     config = Config.model_validate(
         {"lend": dict(wish.lend), "decide": {"objective": wish.objective}, "prices": _WATTS}
     )
-    how = AsDaemon(rules_of(config, _SLURM), Goal.of(find_policy("freetrain"), wish.objective), Timing())
+    how = DaemonSetup(rules_of(config, _SLURM), Goal.of(find_policy("freetrain"), wish.objective), Timing())
     return _figures(replay_as_daemon(log, list(trainers(wish.weight)), _COSTS, how, time.perf_counter).record)
 
 

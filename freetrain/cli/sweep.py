@@ -22,7 +22,7 @@ from freetrain.cli.progress_bars import counting
 from freetrain.cli.replay import replay_command
 from freetrain.errors import FreetrainError, InputError
 from freetrain.replay.comparison import compare_sweep
-from freetrain.replay.sweep import Cell, Finished, Sweep, do_here, do_on_slurm, known, read_sweep, record
+from freetrain.replay.sweep import Cell, FinishedReplay, Sweep, do_here, do_on_slurm, known, read_sweep, record
 from freetrain.store import Store, default_store_path
 
 _OUTPUT = ("report", "no-report", "title", "store", "no-store", "json", "quiet", "rejects", "definitions")
@@ -95,7 +95,7 @@ def check(cell: Cell) -> None:
         ) from error
 
 
-def _do(sweep: Sweep, missing: Sequence[Cell], store: Store, given: dict[str, Any]) -> list[Finished]:
+def _do(sweep: Sweep, missing: Sequence[Cell], store: Store, given: dict[str, Any]) -> list[FinishedReplay]:
     """Do what is missing and record it; gives what failed."""
     failed = []
     there = len(sweep.cells) - len(missing)
@@ -113,7 +113,9 @@ def _do(sweep: Sweep, missing: Sequence[Cell], store: Store, given: dict[str, An
     return failed
 
 
-def _executor(sweep: Sweep, missing: Sequence[Cell], given: dict[str, Any]) -> Generator[Finished, None, None]:
+def _executor(
+    sweep: Sweep, missing: Sequence[Cell], given: dict[str, Any]
+) -> Generator[FinishedReplay, None, None]:
     if given["executor"] == "here":
         return do_here(missing, given["workers"])
     folder = given["folder"] or Path(f"{sweep.name}.sweep")

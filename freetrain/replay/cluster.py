@@ -21,8 +21,8 @@ from freetrain.core.trainer import Trainer
 from freetrain.lending.hole_ends import in_few_classes
 from freetrain.lending.size_changes import SizeChanges
 from freetrain.lending.stays import Stays
-from freetrain.replay.foresight import Foresight, Knows, Planned, SitePlans
-from freetrain.replay.trainer_run import LentTimes, TrainerRun
+from freetrain.replay.foresight import Foresight, Knowledge, Planned, SitePlans
+from freetrain.replay.trainer_run import PlaceLeases, TrainerRun
 from freetrain.replay.trainers import with_other_kinds
 
 
@@ -209,7 +209,7 @@ class ReplayedCluster:
         watts_of: Mapping[str, float] = MappingProxyType({}),
         in_parts: bool = False,
     ) -> None:
-        self.lent_times = LentTimes() if in_parts else None
+        self.lent_times = PlaceLeases() if in_parts else None
         self._idle_on: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._kind_of = kind_of
         self._watts_of = watts_of
@@ -218,8 +218,8 @@ class ReplayedCluster:
         self._plans = plans
         self.planned_s: Mapping[str, float] = {}
         self._foresight = foresight
-        self._sees_ends = foresight.knows is Knows.PERFECT
-        self._learns = foresight.knows in (Knows.LEARNED, Knows.PLAN)
+        self._sees_ends = foresight.knows is Knowledge.PERFECT
+        self._learns = foresight.knows in (Knowledge.LEARNED, Knowledge.PLAN)
         self.stays = Stays()
         self.size_changes = SizeChanges()
         self._as_published = as_published

@@ -17,15 +17,15 @@ from freetrain.lending.facts import Request
 from freetrain.loop.cycle import Journal
 from freetrain.replay.forecast_score import ForecastLog, ForecastScore
 from freetrain.replay.logs.nodelists import natural_order
-from freetrain.replay.trainer_run import LentTime, TrainerRun
-from freetrain.replay.trainers import Admission
+from freetrain.replay.trainer_run import PlaceLease, TrainerRun
+from freetrain.replay.trainers import TrainerQueue
 from freetrain.replay.yardsticks import Divider
 
 PICTURED_NODES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
+class NodeStay:
     """A pictured node in one state: idle (holder "") or with a trainer."""
 
     node: str
@@ -34,7 +34,7 @@ class Stay:
     holder: str
 
 
-class Pictured(Protocol):
+class PicturedCluster(Protocol):
     """A cluster of which a timeline is kept."""
 
     now_s: float
@@ -73,8 +73,8 @@ class Timeline:
         self.statuses: Counter[str] = Counter()
         self.pictured, self.ever_idle_nodes = _spread_evenly(holes)
         self._until_s = holes.until_s
-        self._stays: list[Stay] = []
-        self._open: dict[str, Stay] = {}
+        self._stays: list[NodeStay] = []
+        self._open: dict[str, NodeStay] = {}
         self._holder: dict[str, str | None] = dict.fromkeys(self.pictured)
 
     def decided(self, decision: Decision) -> None:
@@ -82,7 +82,7 @@ class Timeline:
         self.solve_s.append(decision.solve_s)
         self.statuses[f"{decision.status} ({decision.solver})"] += 1
 
-    def note(self, cluster: Pictured) -> None:
+    def note(self, cluster: PicturedCluster) -> None:
         """Note the state after an event."""
         now_s, samples, samples_per_s = cluster.now_s, cluster.retired_samples, 0.0
         for run in cluster.running.values():
@@ -98,16 +98,16 @@ class Timeline:
                 self._holder[name] = holder
                 self._note_node(name, holder, cluster.now_s)
 
-    def stays(self) -> list[Stay]:
+    def stays(self) -> list[NodeStay]:
         """All stays of the pictured nodes; those still open end with the window."""
-        still_open = [Stay(stay.node, stay.from_s, self._until_s, stay.holder) for stay in self._open.values()]
+        still_open = [NodeStay(stay.node, stay.from_s, self._until_s, stay.holder) for stay in self._open.values()]
         return self._stays + still_open
 
     def _note_node(self, name: str, holder: str | None, now_s: float) -> None:
         if before := self._open.pop(name, None):
-            self._stays.append(Stay(name, before.from_s, now_s, before.holder))
+            self._stays.append(NodeStay(name, before.from_s, now_s, before.holder))
         if holder is not None:
-            self._open[name] = Stay(name, now_s, self._until_s, holder)
+            self._open[name] = NodeStay(name, now_s, self._until_s, holder)
 
 
 def _spread_evenly(holes: Holes) -> tuple[tuple[str, ...], int]:
@@ -171,7 +171,7 @@ class LeafLinks:
 
 
 @dataclass(frozen=True, slots=True)
-class Felt:
+class SiteImpact:
     """What the site feels of a replay as the daemon would have gone.
 
     Attributes:
@@ -208,14 +208,14 @@ class ReplayRecord:
     oracle_work: float
     events: int
     forecast: ForecastScore
-    felt: Felt | None = None
+    felt: SiteImpact | None = None
     leaf_links: float | None = None
     leaf_bytes: float | None = None
-    lent_times: tuple[LentTime, ...] = ()
+    lent_times: tuple[PlaceLease, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Here:
+class _Population:
     """Those who have come in and are not complete, in order.
 
     Attributes:
@@ -238,7 +238,7 @@ class _Here:
         return tuple(one for one in self.trainers if one.id in ids)
 
 
-class Replayed(Pictured, Protocol):
+class Replayed(PicturedCluster, Protocol):
     """A cluster that is replayed."""
 
     @property
@@ -279,13 +279,13 @@ class Course:
         self._cluster = cluster
         self._links = LeafLinks(topology)
         self._holes = holes
-        self._admission = Admission(trainers, max_running)
+        self._admission = TrainerQueue(trainers, max_running)
         self._journal = journal
         self._timeline = Timeline(holes)
         self._divider = Divider(objective)
-        self._were_here = _Here()
-        self._divided: tuple[int, _Here] | None = None
-        self._competed: tuple[tuple[int, _Here], tuple[Trainer, ...]] | None = None
+        self._were_here = _Population()
+        self._divided: tuple[int, _Population] | None = None
+        self._competed: tuple[tuple[int, _Population], tuple[Trainer, ...]] | None = None
         self._runs: list[TrainerRun] = []
         self._oracle_work = self._oracle_work_per_s = 0.0
         self.events = 0
@@ -350,7 +350,7 @@ class Course:
         for run in self._cluster.running.values():
             run.settle(self._holes.until_s)
 
-    def outcome(self, felt: Felt | None = None) -> ReplayRecord:
+    def outcome(self, felt: SiteImpact | None = None) -> ReplayRecord:
         """What came of it."""
         runs, forecast = tuple(self._runs), self.forecasts.score()
         return ReplayRecord(
@@ -366,16 +366,16 @@ class Course:
         )
 
     @property
-    def _there(self) -> tuple[int, _Here]:
+    def _there(self) -> tuple[int, _Population]:
         """How many nodes are idle, and who is there."""
         return self._cluster.idle_nodes, self._here
 
     @property
-    def _here(self) -> _Here:
+    def _here(self) -> _Population:
         running = self._cluster.running
         if tuple(running) != self._were_here.ids:
             trainers = tuple(run.trainer for run in running.values())
             requests = tuple(run.request for run in running.values())
             least = tuple(one.min_nodes for one in trainers)
-            self._were_here = _Here(tuple(running), trainers, requests, least)
+            self._were_here = _Population(tuple(running), trainers, requests, least)
         return self._were_here

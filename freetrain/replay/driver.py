@@ -13,7 +13,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal, Journal, run_cycle
 from freetrain.replay.cluster import Idle, ReplayedCluster
 from freetrain.replay.course import Course, ReplayRecord
-from freetrain.replay.foresight import Foresight, Knows, SitePlans
+from freetrain.replay.foresight import Foresight, Knowledge, SitePlans
 from freetrain.replay.logs import LoggedJobs
 from freetrain.replay.nodes import NodeChange, node_changes, watts_of
 
@@ -53,7 +53,9 @@ class Replay:
         draw: PowerDraw = NO_DRAW,
     ) -> None:
         self._until_s = holes.until_s
-        self._plans = SitePlans(holes, logged) if logged is not None and foresight.knows is Knows.PLAN else None
+        self._plans = (
+            SitePlans(holes, logged) if logged is not None and foresight.knows is Knowledge.PLAN else None
+        )
         self._goal = goal
         self._stopwatch_s = stopwatch_s
         self._cluster = ReplayedCluster(

@@ -41,7 +41,7 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
-class Error:
+class ForecastError:
     """Forecasts of the time that is left which were about as long.
 
     Attributes:
@@ -70,8 +70,8 @@ class ForecastScore:
     """
 
     calibration: tuple[Calibration, ...] = ()
-    learned: tuple[Error, ...] = ()
-    planned: tuple[Error, ...] = ()
+    learned: tuple[ForecastError, ...] = ()
+    planned: tuple[ForecastError, ...] = ()
 
 
 @dataclass(slots=True)
@@ -101,9 +101,9 @@ class _Errors:
         if came_s:
             self.by_length[bisect_right(FARTHEST_S[:-1], said_s)].add(said_s, came_s)
 
-    def all(self) -> tuple[Error, ...]:
+    def all(self) -> tuple[ForecastError, ...]:
         return tuple(
-            Error(
+            ForecastError(
                 None if FARTHEST_S[at] == inf else FARTHEST_S[at],
                 one.forecasts,
                 one.said / one.forecasts,
@@ -114,7 +114,7 @@ class _Errors:
         )
 
 
-class _Ends:
+class _HoleEnds:
     """When the nodes are taken that are idle at some instant."""
 
     def __init__(self, holes: Holes) -> None:
@@ -148,7 +148,7 @@ class ForecastLog:
     def __init__(self, holes: Holes) -> None:
         self._until_s = holes.until_s
         self._next_s = holes.from_s
-        self._ends = _Ends(holes)
+        self._ends = _HoleEnds(holes)
         self._calibration: defaultdict[tuple[float, int], _Sums] = defaultdict(_Sums)
         self._learned, self._planned = _Errors(), _Errors()
 

@@ -17,7 +17,7 @@ from freetrain.replay.as_daemon.site import LoggedSite
 from freetrain.replay.logs import LoggedJobs
 
 
-class Knows(StrEnum):
+class Knowledge(StrEnum):
     """What is known of the ends of holes."""
 
     NONE = "none"
@@ -41,7 +41,7 @@ class Foresight:
     """
 
     horizon_s: float = 0.0
-    knows: Knows = Knows.NONE
+    knows: Knowledge = Knowledge.NONE
 
 
 _RULES = NodeRules(FragmentQueue("freetrain"))

@@ -13,14 +13,14 @@ from typing import Annotated, Any, get_type_hints
 import numpy as np
 
 from freetrain.core.holes import SECONDS_PER_HOUR
-from freetrain.replay.course import Felt, ReplayRecord, Timeline
+from freetrain.replay.course import ReplayRecord, SiteImpact, Timeline
 from freetrain.replay.logs.model import EmptyHours
 from freetrain.replay.trainer_run import Loss, TrainerRun
 from freetrain.replay.yardsticks import DedicatedRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReplayOutcome:
     """All figures of a replay."""
 
     idle_node_hours: Annotated[float, "node-hours in which nodes ran none of the site's jobs"]
@@ -82,7 +82,7 @@ class Outcome:
     statuses: Annotated[dict[str, int], "decisions by status and solver"]
 
 
-def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> Outcome:
+def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> ReplayOutcome:
     """Add up a replay."""
     runs = record.runs
     samples, work = sum(run.samples for run in runs), sum(run.work for run in runs)
@@ -91,7 +91,7 @@ def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> Outcome:
     lent_node_s = record.felt.lent_node_s if record.felt else held_node_s
     lost_node_s = sum(run.booting_node_s + run.lost_node_s for run in runs)
     solve_s = record.timeline.solve_s or [0.0]
-    return Outcome(
+    return ReplayOutcome(
         idle_node_hours=record.holes.idle_node_hours,
         lent_node_hours=lent_node_s / SECONDS_PER_HOUR,
         useful_node_hours=(held_node_s - lost_node_s) / SECONDS_PER_HOUR,
@@ -142,7 +142,7 @@ class SiteOutcome:
     site_delay_max_s: Annotated[float, "the longest"]
 
 
-def site_outcome_of(felt: Felt) -> SiteOutcome:
+def site_outcome_of(felt: SiteImpact) -> SiteOutcome:
     """Add up what the site feels."""
     total_s = sum(felt.delays_s)
     return SiteOutcome(
@@ -154,12 +154,12 @@ def site_outcome_of(felt: Felt) -> SiteOutcome:
     )
 
 
-def outcome_to_dict(outcome: Outcome | SiteOutcome) -> dict[str, Any]:
+def outcome_to_dict(outcome: ReplayOutcome | SiteOutcome) -> dict[str, Any]:
     """The figures by name."""
     return asdict(outcome)
 
 
-def definitions(of: type[object] = Outcome) -> dict[str, str]:
+def definitions(of: type[object] = ReplayOutcome) -> dict[str, str]:
     """What each figure means, by name."""
     hints = get_type_hints(of, include_extras=True)
     return {name: hint.__metadata__[0] for name, hint in hints.items()}

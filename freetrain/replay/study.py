@@ -18,7 +18,7 @@ from freetrain.replay.driver import Replay
 from freetrain.replay.estimate import Allowed, Amounts, BlockPair, DaemonEstimate, estimate_daemon
 from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs import LoggedJobs, SiteLog
-from freetrain.replay.outcome import Outcome, SiteOutcome, outcome_of, site_outcome_of
+from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, outcome_of, site_outcome_of
 from freetrain.replay.yardsticks import DedicatedRecord, train_dedicated
 
 
@@ -49,7 +49,7 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True)
-class AsDaemon:
+class DaemonSetup:
     """How a daemon would have gone about it.
 
     Attributes:
@@ -83,9 +83,9 @@ class DaemonStudy:
         wall_s: seconds that the replay took.
     """
 
-    how: AsDaemon
+    how: DaemonSetup
     record: ReplayRecord
-    outcome: Outcome
+    outcome: ReplayOutcome
     site: SiteOutcome
     wall_s: float
 
@@ -106,7 +106,7 @@ class Study:
 
     record: ReplayRecord
     dedicated: DedicatedRecord
-    outcome: Outcome
+    outcome: ReplayOutcome
     wall_s: float
     as_daemon: DaemonStudy | None = None
     on_shares: Study | None = None
@@ -223,7 +223,7 @@ def replay_as_daemon(
     log: SiteLog,
     trainers: Iterable[Trainer],
     costs: Costs,
-    how: AsDaemon,
+    how: DaemonSetup,
     stopwatch_s: Callable[[], float],
     progress: Callable[[float], None] = lambda at_s: None,
     topology: Topology = FLAT,
@@ -252,7 +252,7 @@ def replay_as_daemon(
 
 def study_estimated(
     log: SiteLog,
-    allowed: Outcome,
+    allowed: ReplayOutcome,
     allow: Callable[[Holes], ReplayRecord],
     go_as_daemon: Callable[[SiteLog], ReplayRecord],
     budget_s: float,
@@ -292,7 +292,7 @@ def _amounts(record: ReplayRecord) -> Amounts:
     return Amounts(sum(run.work for run in record.runs), lent_node_s, held_node_s - lost_node_s)
 
 
-def study_as_daemon(how: AsDaemon, replayed: DaemonReplayed, dedicated: DedicatedRecord) -> DaemonStudy:
+def study_as_daemon(how: DaemonSetup, replayed: DaemonReplayed, dedicated: DedicatedRecord) -> DaemonStudy:
     """The figures of a replay as the daemon would have gone."""
     record = replayed.record
     assert record.felt is not None

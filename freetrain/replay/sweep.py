@@ -217,7 +217,7 @@ def known(store: Store, sweep: Sweep) -> dict[str, RunSummary]:
     return found
 
 
-def record(store: Store, sweep: Sweep, done: Finished, now_s: float) -> None:
+def record(store: Store, sweep: Sweep, done: FinishedReplay, now_s: float) -> None:
     """Keep the outcome of a replay.
 
     Args:
@@ -250,7 +250,7 @@ def _outcome(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedReplay:
     """A replay that is over.
 
     Attributes:
@@ -270,16 +270,16 @@ def command_of(cell: Cell) -> list[str]:
     return [sys.executable, "-m", "freetrain", "replay", *cell.arguments, *quietly]
 
 
-def finished(cell: Cell, printed: str, said: str) -> Finished:
+def finished(cell: Cell, printed: str, said: str) -> FinishedReplay:
     """What a replay came to, from what it printed to standard output and said on standard error."""
     try:
-        return Finished(cell, json.loads(printed))
+        return FinishedReplay(cell, json.loads(printed))
     except ValueError:
         last = said.strip().splitlines()[-3:]
-        return Finished(cell, None, " ".join(line.strip() for line in last) or "It ended without a word.")
+        return FinishedReplay(cell, None, " ".join(line.strip() for line in last) or "It ended without a word.")
 
 
-def do_here(cells: Sequence[Cell], workers: int) -> Generator[Finished, None, None]:
+def do_here(cells: Sequence[Cell], workers: int) -> Generator[FinishedReplay, None, None]:
     """Do the replays on this machine, so many at once; each is told when it is over.
 
     Whoever stops asking ends those that run.
@@ -302,11 +302,11 @@ class _Running:
         self._processes: set[subprocess.Popen[str]] = set()
         self._is_over = False
 
-    def do(self, cell: Cell) -> Finished:
+    def do(self, cell: Cell) -> FinishedReplay:
         """Do one replay in a process of its own."""
         with self._lock:
             if self._is_over:
-                return Finished(cell, None, "It was not begun.")
+                return FinishedReplay(cell, None, "It was not begun.")
             process = subprocess.Popen(
                 command_of(cell),
                 stdin=subprocess.DEVNULL,
@@ -362,7 +362,7 @@ def do_on_slurm(
     options: Sequence[str],
     run: Run = run_command,
     pause: Callable[[float], None] = time.sleep,
-) -> Generator[Finished, None, None]:
+) -> Generator[FinishedReplay, None, None]:
     """Do the replays on Slurm; each is told when it is over. They go on if nobody asks any more.
 
     Args:
@@ -440,6 +440,6 @@ def _result(folder: Path, key: str) -> Path:
     return folder / f"{key}.json"
 
 
-def _read(folder: Path, cell: Cell) -> Finished:
+def _read(folder: Path, cell: Cell) -> FinishedReplay:
     result, said = _result(folder, cell.key), folder / f"{cell.key}.err"
     return finished(cell, result.read_text() if result.exists() else "", said.read_text() if said.exists() else "")

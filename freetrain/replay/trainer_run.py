@@ -17,7 +17,7 @@ from freetrain.lending.facts import Request
 
 
 @dataclass(frozen=True, slots=True)
-class LentTime:
+class PlaceLease:
     """A place that a trainer had.
 
     Attributes:
@@ -34,21 +34,21 @@ class LentTime:
 
 
 @dataclass(slots=True)
-class LentTimes:
+class PlaceLeases:
     """All of them, in order of their ends.
 
     Attributes:
         all: those that are over.
     """
 
-    all: list[LentTime] = field(default_factory=list)
+    all: list[PlaceLease] = field(default_factory=list)
     _open: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def note(self, place: str, trainer: str | None, now_s: float) -> None:
         """From now on a trainer has this place; None: nobody has."""
         before = self._open.pop(place, None)
         if before is not None and now_s > before[1]:
-            self.all.append(LentTime(place, before[0], before[1], now_s))
+            self.all.append(PlaceLease(place, before[0], before[1], now_s))
         if trainer is not None:
             self._open[place] = (trainer, now_s)
 
@@ -133,7 +133,7 @@ class TrainerRun:
         watts_of: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self.trainer = trainer
-        self.request = _request(trainer)
+        self.request = _daemons_request(trainer)
         self.counts_as = 1.0
         self._kind_of = kind_of
         self._watts_of = watts_of
@@ -312,7 +312,7 @@ class TrainerRun:
             self.completes_s = self.as_of_s + (target - self.samples) / self.rate
 
 
-def _request(trainer: Trainer) -> Request:
+def _daemons_request(trainer: Trainer) -> Request:
     """As the daemon would have read it: kinds of nodes are features there, which its owner asks for."""
     owner = trainer.owner or "everybody"
     if trainer.choices is None:

@@ -240,7 +240,7 @@ _MOST_UNABLE = 1000
 """So many trainers that need more nodes than there are may be here; whoever comes behind them waits outside."""
 
 
-class Admission:
+class TrainerQueue:
     """Trainers that come in one after the other.
 
     They are let in while fewer than ``max_running`` of those that are here could run, so that nobody who needs

@@ -24,7 +24,7 @@ from freetrain.policies.aiming import Asked
 from freetrain.policies.equal_share import equal_sizes
 from freetrain.policies.solver.knapsack import best_sizes
 from freetrain.policies.solver.pricing import price_out
-from freetrain.replay.trainers import Admission
+from freetrain.replay.trainers import TrainerQueue
 
 Kinds = tuple[int, ...]
 """The kinds of some trainers, in order."""
@@ -212,7 +212,7 @@ def train_dedicated(
     which work is counted.
     """
     record = DedicatedRecord(nodes)
-    admission = Admission(trainers, max_running)
+    admission = TrainerQueue(trainers, max_running)
     running: list[_Training] = []
     now_s = from_s
     while now_s < until_s and (running or not admission.is_empty):

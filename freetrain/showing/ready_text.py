@@ -28,7 +28,7 @@ _PART_BYTES = 65536
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """The head of a request.
 
     Attributes:
@@ -45,7 +45,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """The answer to a request.
 
     Attributes:
@@ -59,9 +59,9 @@ class Answer:
     status: HTTPStatus = HTTPStatus.OK
 
 
-def sentence(status: HTTPStatus, text: str) -> Answer:
+def sentence(status: HTTPStatus, text: str) -> HttpAnswer:
     """An answer of one sentence."""
-    return Answer(f"{text}\n".encode(), {"Content-Type": "text/plain; charset=utf-8"}, status)
+    return HttpAnswer(f"{text}\n".encode(), {"Content-Type": "text/plain; charset=utf-8"}, status)
 
 
 class ReadyTextServer:
@@ -79,7 +79,7 @@ class ReadyTextServer:
         OSError: the address cannot be used.
     """
 
-    def __init__(self, host: str, port: int, answer: Callable[[Request], Answer]) -> None:
+    def __init__(self, host: str, port: int, answer: Callable[[HttpRequest], HttpAnswer]) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.create_server((host, port), family=family, backlog=MOST_CONNECTIONS)
         self._host = f"[{host}]" if ":" in host else host
@@ -172,7 +172,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _parse_head(head: bytes, peer: str) -> Request:
+def _parse_head(head: bytes, peer: str) -> HttpRequest:
     """The head of a request.
 
     Raises:
@@ -184,4 +184,4 @@ def _parse_head(head: bytes, peer: str) -> Request:
         raise ValueError(f"{version!r} is not HTTP/1")
     fields = (line.partition(":") for line in lines)
     headers = {name.strip().lower(): value.strip() for name, _, value in fields}
-    return Request(method, target.partition("?")[0], headers, peer)
+    return HttpRequest(method, target.partition("?")[0], headers, peer)

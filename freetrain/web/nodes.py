@@ -40,7 +40,7 @@ _MOST_NAMED = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class MapShape:
     """A part of the map.
 
     Attributes:
@@ -67,7 +67,7 @@ class NodeMap:
 
     width: int
     height: int
-    shapes: tuple[Shape, ...]
+    shapes: tuple[MapShape, ...]
     counts: Mapping[NodeStanding, int]
 
 
@@ -92,18 +92,18 @@ def draw_map(groups: Iterable[NodeGroup]) -> NodeMap:
 _Cell = tuple[int, int, str, NodeGroup]
 
 
-def _named(cells: Iterable[_Cell], pitch: int, cell: int) -> Iterator[Shape]:
+def _named(cells: Iterable[_Cell], pitch: int, cell: int) -> Iterator[MapShape]:
     for row, column, name, group in cells:
-        yield Shape(group.state, _box(row, column, 1, pitch, cell), f"{name}: {_said(group)}")
+        yield MapShape(group.state, _box(row, column, 1, pitch, cell), f"{name}: {_said(group)}")
 
 
-def _merged(cells: Iterable[_Cell], pitch: int, cell: int) -> Iterator[Shape]:
+def _merged(cells: Iterable[_Cell], pitch: int, cell: int) -> Iterator[MapShape]:
     """One shape for each state; what lies side by side in a row is one box."""
     paths: defaultdict[NodeStanding, list[str]] = defaultdict(list)
     for (row, state), run in groupby(cells, key=lambda each: (each[0], each[3].state)):
         columns = [column for _, column, _, _ in run]
         paths[state].append(_box(row, columns[0], len(columns), pitch, cell))
-    return (Shape(state, "".join(path)) for state, path in paths.items())
+    return (MapShape(state, "".join(path)) for state, path in paths.items())
 
 
 def _box(row: int, column: int, columns: int, pitch: int, cell: int) -> str:

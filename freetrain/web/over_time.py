@@ -23,7 +23,7 @@ _MARKS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class AxisMark:
     """A time on the axis.
 
     Attributes:
@@ -38,7 +38,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class PageWindow:
     """A day behind a moment and some hours ahead of it.
 
     Attributes:
@@ -68,16 +68,16 @@ class Window:
         return round(100 * self.share(time_s), 2)
 
     @property
-    def marks(self) -> tuple[Mark, ...]:
+    def marks(self) -> tuple[AxisMark, ...]:
         """Round times."""
         return tuple(self._marks())
 
-    def _marks(self) -> Iterator[Mark]:
+    def _marks(self) -> Iterator[AxisMark]:
         axis = time_axis(self.from_s, self.until_s, _MARKS)
         for number, (at_s, label) in enumerate(zip(axis.at_s, axis.labels, strict=True)):
             # What stands at the very ends would be cut off.
             if 2 < self.percent(at_s) < 98:
-                yield Mark(self.percent(at_s), label, number % 2 == 1)
+                yield AxisMark(self.percent(at_s), label, number % 2 == 1)
 
 
 COLUMNS = 600
@@ -85,7 +85,7 @@ _CLEAR, _FREE_AHEAD, _LENT_AHEAD, _WANTED, _FIRST = range(5)
 _AHEAD = ("free", "lent", "asked for")
 
 
-class Stay(NamedTuple):
+class NodeLease(NamedTuple):
     """A node that a trainer had; there may be very many.
 
     Attributes:
@@ -109,10 +109,10 @@ def trainer_colours(trainers: Iterable[str]) -> Mapping[str, int]:
 
 def draw_node_times(
     names: Sequence[str],
-    stays: Iterable[Stay],
+    stays: Iterable[NodeLease],
     groups: Iterable[NodeGroup],
     colours: Mapping[str, int],
-    window: Window,
+    window: PageWindow,
 ) -> bytes:
     """The picture as PNG, a row for each node and ``COLUMNS`` columns of time; what was not lent is clear.
 
@@ -134,10 +134,10 @@ def draw_node_times(
 
 def _draw_stays(
     cells: NDArray[np.uint8],
-    stays: Sequence[Stay],
+    stays: Sequence[NodeLease],
     row: Mapping[str, int],
     colours: Mapping[str, int],
-    window: Window,
+    window: PageWindow,
 ) -> None:
     """What was lent, a column wide at least; of those that overlap the later one is seen."""
     ends = [window.known_until_s if stay.until_s is None else stay.until_s for stay in stays]
@@ -150,7 +150,7 @@ def _draw_stays(
         cells[row[stay.node], left[number] : right[number]] = _FIRST + colours.get(stay.trainer, others)
 
 
-def _draw_ahead(cells: NDArray[np.uint8], rows: list[int], group: NodeGroup, window: Window) -> None:
+def _draw_ahead(cells: NDArray[np.uint8], rows: list[int], group: NodeGroup, window: PageWindow) -> None:
     """Until when nodes are expected to stay idle, and a mark where somebody is expected to want them."""
     now, until = _columns(window, [window.now_s, window.until_s if group.until_s is None else group.until_s])
     wanted = max(now, until)
@@ -159,7 +159,7 @@ def _draw_ahead(cells: NDArray[np.uint8], rows: list[int], group: NodeGroup, win
         cells[rows, wanted : wanted + 3] = _WANTED
 
 
-def _columns(window: Window, times_s: ArrayLike) -> NDArray[np.intp]:
+def _columns(window: PageWindow, times_s: ArrayLike) -> NDArray[np.intp]:
     share = (np.asarray(times_s, np.float64) - window.from_s) / (window.until_s - window.from_s)
     return np.rint(COLUMNS * np.clip(share, 0.0, 1.0)).astype(np.intp)
 
@@ -209,7 +209,7 @@ class OverTime:
     top_nodes: int
 
 
-def draw_over_time(recent: Iterable[RecentNodes], window: Window) -> OverTime:
+def draw_over_time(recent: Iterable[RecentNodes], window: PageWindow) -> OverTime:
     """The periods that lie in the window."""
     shown = [one for one in recent if window.from_s < one.from_s + PERIOD_S and one.from_s < window.now_s]
     top = _round_up(max((one.idle_nodes for one in shown), default=1.0))
@@ -221,7 +221,7 @@ def draw_over_time(recent: Iterable[RecentNodes], window: Window) -> OverTime:
 
 
 def _boxes(
-    shown: Iterable[RecentNodes], nodes: Callable[[RecentNodes], float], window: Window, top: int
+    shown: Iterable[RecentNodes], nodes: Callable[[RecentNodes], float], window: PageWindow, top: int
 ) -> Iterator[str]:
     for one in shown:
         left = WIDTH * window.share(one.from_s)

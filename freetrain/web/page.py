@@ -19,9 +19,9 @@ from freetrain.showing import pages, palette
 from freetrain.showing.words import count, printable
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.web import over_time
-from freetrain.web.database import Past
+from freetrain.web.database import DaemonHistory
 from freetrain.web.nodes import NodeMap, draw_map, gather_reasons, in_order, without_ids
-from freetrain.web.over_time import Stay, Window, draw_node_times, draw_over_time, trainer_colours
+from freetrain.web.over_time import NodeLease, PageWindow, draw_node_times, draw_over_time, trainer_colours
 from freetrain.web.trainings import CURVE_HEIGHT, CURVE_WIDTH, list_trainings
 
 Tone = Literal["good", "warning", "bad"]
@@ -87,9 +87,9 @@ def nameless_standing(standing: Standing) -> Standing:
     return replace(standing, status=replace(status, look=_nameless_look(status.look)))
 
 
-def nameless_past(past: Past) -> Past:
+def nameless_past(past: DaemonHistory) -> DaemonHistory:
     """What was lent and what delays there were; decisions and deeds would name trainings."""
-    return Past(
+    return DaemonHistory(
         stays=tuple(stay._replace(trainer="") for stay in past.stays),
         harms=tuple(replace(harm, job="", fragments=()) for harm in past.harms),
         why_not=past.why_not,
@@ -126,7 +126,7 @@ class PageFacts:
     """
 
     standing: Standing
-    past: Past
+    past: DaemonHistory
     is_hidden: bool = False
     is_private: bool = False
 
@@ -152,7 +152,7 @@ def render(facts: PageFacts) -> str:
     standing, past = facts.standing, facts.past
     look = standing.status.look if standing.status else None
     looked_s = look.time_s if look else standing.now_s
-    window = Window(standing.now_s, standing.now_s if standing.answers else looked_s)
+    window = PageWindow(standing.now_s, standing.now_s if standing.answers else looked_s)
     node_map = draw_map(look.nodes) if look else draw_map(())
     stays = [stay for stay in past.stays if stay.until_s is None or stay.until_s > window.from_s]
     colours = {} if facts.is_private else trainer_colours(stay.trainer for stay in stays)
@@ -191,7 +191,7 @@ def _about_map(node_map: NodeMap) -> str:
 
 
 def _node_rows(
-    facts: PageFacts, stays: Sequence[Stay], colours: Mapping[str, int], window: Window
+    facts: PageFacts, stays: Sequence[NodeLease], colours: Mapping[str, int], window: PageWindow
 ) -> dict[str, Any] | None:
     """The picture of node × time; None: there are no nodes to show."""
     look = facts.standing.status.look if facts.standing.status else None

@@ -18,10 +18,10 @@ from freetrain.config import Config
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.reports.status_file import STATUS_NAME
 from freetrain.errors import InputError
-from freetrain.showing.ready_text import Answer, ReadyTextServer, Request, is_loopback, sentence
+from freetrain.showing.ready_text import HttpAnswer, HttpRequest, ReadyTextServer, is_loopback, sentence
 from freetrain.store.store import DAEMONS_STORE
 from freetrain.web import page
-from freetrain.web.database import Past, read_past
+from freetrain.web.database import DaemonHistory, read_history
 from freetrain.web.over_time import PAST_S
 from freetrain.web.page import PageFacts, render
 
@@ -71,7 +71,7 @@ class LivePage:
         self._clock_s = clock_s
         self._asked_s = clock_s()
         self._made_s, self._took_s, self._made_of = 0.0, 0.0, 0
-        self._past = Past()
+        self._past = DaemonHistory()
         self._past_of: tuple[object, ...] = ()
         self._rendered = self._make()
 
@@ -143,13 +143,13 @@ class LivePage:
             return PageFacts(standing, past, is_hidden=True, is_private=True)
         return PageFacts(standing, past, is_hidden=standing.status is None, is_private=not may_read)
 
-    def _past_at(self, standing: Standing) -> Past:
+    def _past_at(self, standing: Standing) -> DaemonHistory:
         """What the database tells, read anew after each look, and now and then without one."""
         look = standing.status.look if standing.status else None
         of = (look.time_s if look else None, int(standing.now_s / _PAST_FRESH_S))
         if of != self._past_of:
             trainers = [one.id for one in look.trainers] if look else []
-            self._past = read_past(self._directory / DAEMONS_STORE, standing.now_s - PAST_S, trainers)
+            self._past = read_history(self._directory / DAEMONS_STORE, standing.now_s - PAST_S, trainers)
             self._past_of = of
         return self._past
 
@@ -182,7 +182,7 @@ def page_server(host: str, port: int, live_page: LivePage) -> ReadyTextServer:
         ) from error
 
 
-def page_answers(live_page: LivePage, is_local: bool) -> Callable[[Request], Answer]:
+def page_answers(live_page: LivePage, is_local: bool) -> Callable[[HttpRequest], HttpAnswer]:
     """The answer to each request.
 
     Args:
@@ -191,7 +191,7 @@ def page_answers(live_page: LivePage, is_local: bool) -> Callable[[Request], Ans
     """
     headers = _headers()
 
-    def answer(request: Request) -> Answer:
+    def answer(request: HttpRequest) -> HttpAnswer:
         if is_local and not _is_local_name(request.headers.get("host", "")):
             # Another name that leads here may be of a page of somebody's that wants to read this one.
             return sentence(HTTPStatus.FORBIDDEN, "This page is for http://localhost alone.")
@@ -202,8 +202,8 @@ def page_answers(live_page: LivePage, is_local: bool) -> Callable[[Request], Ans
         except PageTooOldError:
             return sentence(HTTPStatus.SERVICE_UNAVAILABLE, "The page cannot be made; the server's log says why.")
         if "gzip" in request.headers.get("accept-encoding", ""):
-            return Answer(rendered.packed, {**headers, "Content-Encoding": "gzip"})
-        return Answer(rendered.html, headers)
+            return HttpAnswer(rendered.packed, {**headers, "Content-Encoding": "gzip"})
+        return HttpAnswer(rendered.html, headers)
 
     return answer
 

@@ -39,7 +39,7 @@ class CurvePicture:
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
+class TrainingRow:
     """A row of the table.
 
     Attributes:
@@ -69,7 +69,7 @@ class Training:
     curve: CurvePicture | None
 
 
-def list_trainings(standing: Standing, known: Mapping[str, KnownTrainer]) -> tuple[list[Training], int]:
+def list_trainings(standing: Standing, known: Mapping[str, KnownTrainer]) -> tuple[list[TrainingRow], int]:
     """Those that the last look showed, and how many more there are.
 
     The largest come first, then those that get none for a reason of their own, then those that wait.
@@ -90,11 +90,11 @@ def _rank(one: TrainerStatus) -> tuple[int, int, bool, str]:
     return -len(expand_nodes(one.lent)), -len(expand_nodes(one.asked)), not (one.note or one.fault), one.id
 
 
-def _training(one: TrainerStatus, known: KnownTrainer | None, standing: Standing) -> Training:
+def _training(one: TrainerStatus, known: KnownTrainer | None, standing: Standing) -> TrainingRow:
     tag = parse_tag(known.tag) if known else None
     good = tag if isinstance(tag, Tag) else None
     nodes, asked = len(expand_nodes(one.lent)), len(expand_nodes(one.asked))
-    return Training(
+    return TrainingRow(
         id=one.id,
         name=good.name if good else "",
         owner=one.owner,

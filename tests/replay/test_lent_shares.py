@@ -18,8 +18,8 @@ from freetrain.core.problem import Counts, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal, NullJournal
 from freetrain.policies import find_policy
-from freetrain.replay.foresight import Foresight, Knows
-from freetrain.replay.logs import SiteLog, TaskAsked
+from freetrain.replay.foresight import Foresight, Knowledge
+from freetrain.replay.logs import SiteLog, TaskRequest
 from freetrain.replay.nodes import watts_of
 from freetrain.replay.share_outcome import lent_of, share_outcome, share_rows
 from freetrain.replay.study import Costs, Study, study
@@ -70,7 +70,9 @@ class LastNodes:
 BRIEF = tuple(replace(one, id=f"{one.id}/{again}", target_samples=2e4) for one in SOME for again in range(9))
 
 
-def play(log: SiteLog, trainers: Sequence[Trainer], knows: Knows = Knows.NONE, max_running: int = 20) -> Study:
+def play(
+    log: SiteLog, trainers: Sequence[Trainer], knows: Knowledge = Knowledge.NONE, max_running: int = 20
+) -> Study:
     assert log.places is not None
     goal = Goal.of(find_policy("greedy"), "throughput", LastNodes())
     foresight = Foresight(120.0, knows)
@@ -80,10 +82,10 @@ def play(log: SiteLog, trainers: Sequence[Trainer], knows: Knows = Knows.NONE, m
 
 
 def played(
-    write: Write, seed: int, trainers: Sequence[Trainer], knows: Knows = Knows.NONE, max_running: int = 20
+    write: Write, seed: int, trainers: Sequence[Trainer], knows: Knowledge = Knowledge.NONE, max_running: int = 20
 ) -> Played:
     text = make_gpu_log(seed, tries=250)
-    log = read(write(text), until_s=hour(HOURS), task=TaskAsked(GPU_TASK))
+    log = read(write(text), until_s=hour(HOURS), task=TaskRequest(GPU_TASK))
     done = play(log, trainers, knows, max_running)
     return Played(log, done, fitting_by_second(text, int(hour(0)), int(hour(HOURS)), TASK))
 
@@ -97,9 +99,9 @@ def test_who_takes_all_that_there_is_has_what_is_counted_second_by_second(write:
     assert done.done.outcome.evictions == shrinks > 50
 
 
-@pytest.mark.parametrize("knows", [Knows.NONE, Knows.LEARNED, Knows.PERFECT])
+@pytest.mark.parametrize("knows", [Knowledge.NONE, Knowledge.LEARNED, Knowledge.PERFECT])
 @pytest.mark.parametrize("seed", range(1, 6))
-def test_no_node_ever_holds_more_than_it_has(write: Write, seed: int, knows: Knows) -> None:
+def test_no_node_ever_holds_more_than_it_has(write: Write, seed: int, knows: Knowledge) -> None:
     done = played(write, seed, SOME, knows)
     lent = {node: done.lent(node) for node in done.fits}
     assert all((lent[node] <= fits).all() for node, fits in done.fits.items())
@@ -147,7 +149,7 @@ LOG = with_tres(
 
 def test_a_small_log_is_lent_as_reckoned_by_hand(write: Write, tmp_path: Path) -> None:
     """On c1 fit four tasks, from 01 one, from 02 none, from 03 three, from 04 four again."""
-    log = read(write(LOG), machine=machine(tmp_path), task=TaskAsked(Amount(4)), until_s=hour(6))
+    log = read(write(LOG), machine=machine(tmp_path), task=TaskRequest(Amount(4)), until_s=hour(6))
     free = Trainer("a", ((1, 1.0), (2, 2.0)), scale_up_s=0.0, scale_down_s=0.0, forced_loss_s=600.0)
     done = play(log, [free])
     all_nodes = share_outcome(log, lent_of(done, log))
@@ -162,7 +164,7 @@ def test_a_small_log_is_lent_as_reckoned_by_hand(write: Write, tmp_path: Path) -
 
 
 def test_a_place_takes_its_part_of_what_the_node_takes(write: Write, tmp_path: Path) -> None:
-    log = read(write(LOG), machine=machine(tmp_path), task=TaskAsked(Amount(4)), until_s=hour(6))
+    log = read(write(LOG), machine=machine(tmp_path), task=TaskRequest(Amount(4)), until_s=hour(6))
     assert log.places is not None
     assert watts_of(log.places.holes, PowerDraw(400.0)) == {f"c1#+{number}": 100.0 for number in (1, 2, 3, 4)}
     assert set(watts_of(log.holes, PowerDraw(400.0)).values()) == {400.0}

@@ -17,7 +17,7 @@ from freetrain.errors import InputError
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.course import ReplayRecord
-from freetrain.replay.logs import SiteLog, TaskAsked
+from freetrain.replay.logs import SiteLog, TaskRequest
 from freetrain.replay.share_outcome import lent_of
 from freetrain.replay.study import Costs, Study, study_shapes
 from freetrain.replay.trainers import TaskShapes, read_task, read_trainers, with_own_tasks
@@ -46,7 +46,7 @@ def play(log: SiteLog, *trainers: Trainer) -> Study:
 
 
 def gpu_log(write: Write, text: str) -> SiteLog:
-    return read(write(text), until_s=hour(HOURS), task=TaskAsked(GPU_TASK))
+    return read(write(text), until_s=hour(HOURS), task=TaskRequest(GPU_TASK))
 
 
 def lent_by_second(record: ReplayRecord, node: str, trainer: str) -> np.ndarray:
@@ -106,7 +106,7 @@ def test_as_the_daemon_they_never_have_more_than_there_is(write: Write) -> None:
 def test_all_is_counted_in_tasks_of_the_usual_shape(write: Write, tmp_path: Path) -> None:
     """Of 16 CPUs 8 are free beside a job: one task of eight CPUs, which counts as two of four."""
     text = with_tres(row("1", start="00", end="23", cores="8", list="c1", tres="cpu=8"))
-    log = read(write(text), machine=machine(tmp_path), task=TaskAsked(Amount(4)), until_s=hour(2))
+    log = read(write(text), machine=machine(tmp_path), task=TaskRequest(Amount(4)), until_s=hour(2))
     done = play(log, replace(ALL_OF_IT, task="cpu=8"))
     assert len(done.record.lent_times) == 1 + 2, "one beside the job, two on the node without any"
     lent = lent_of(done, log)

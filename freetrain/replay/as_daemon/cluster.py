@@ -19,9 +19,9 @@ from freetrain.lending.limits import whole_minutes_s
 from freetrain.lending.rules import Rules
 from freetrain.lending.sharing.past_use import PastUse
 from freetrain.replay.as_daemon.lent import LentNodes
-from freetrain.replay.as_daemon.site import Happened, LoggedSite, SharedNodes, Start
+from freetrain.replay.as_daemon.site import JobStart, LoggedSite, SharedNodes, SiteEvents
 from freetrain.replay.as_daemon.timing import BackfillCycles, Timing
-from freetrain.replay.course import Felt
+from freetrain.replay.course import SiteImpact
 from freetrain.replay.trainer_run import TrainerRun
 
 
@@ -119,9 +119,9 @@ class SimulatedCluster:
         return min(self.lent.next_s, self._cycles.next_s) if is_awaited else self.lent.next_s
 
     @property
-    def felt(self) -> Felt:
+    def felt(self) -> SiteImpact:
         """What the site has felt so far."""
-        return Felt(self._started, tuple(self._delays_s), self.lent.node_s)
+        return SiteImpact(self._started, tuple(self._delays_s), self.lent.node_s)
 
     @property
     def idle_nodes(self) -> int:
@@ -160,7 +160,7 @@ class SimulatedCluster:
             self.lent.start(self._has_room, wanted_s, self.now_s, by_backfill=somebody_waits)
             self._cycles.note_change(self.now_s)
 
-    def advance_site(self) -> Happened:
+    def advance_site(self) -> SiteEvents:
         """Take in what happens on the site's side now."""
         happened = self._site.advance(self.now_s)
         if happened:
@@ -199,7 +199,7 @@ class SimulatedCluster:
     def _idle(self) -> Set[str]:
         return self._shared.idle if self._shared is not None else self._site.idle
 
-    def _take(self, starts: Sequence[Start]) -> list[float]:
+    def _take(self, starts: Sequence[JobStart]) -> list[float]:
         """Jobs of the site's start; how many seconds each waits for fragments."""
         if self._shared is None:
             if not self._site.tells_of_jobs:  # else the judge sees the job and does so

@@ -19,7 +19,7 @@ from freetrain.replay.as_daemon.site import LoggedSite, SharedNodes
 from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.course import Course, ReplayRecord
 from freetrain.replay.logs import LoggedJobs
-from freetrain.replay.logs.model import Places
+from freetrain.replay.logs.model import TaskPlaces
 from freetrain.replay.nodes import watts_of
 
 _BETWEEN_LOOKS_S = 0.5
@@ -58,7 +58,7 @@ class DaemonReplay:
         journal: Journal,
         stopwatch_s: Callable[[], float],
         topology: Topology = FLAT,
-        places: Places | None = None,
+        places: TaskPlaces | None = None,
         as_ideal: bool = False,
         as_published: bool = False,
     ) -> None:

@@ -14,7 +14,7 @@ from freetrain.core.amounts import Amount
 from freetrain.core.fragment import End, Fragment, FragmentState, node_of
 from freetrain.core.quick_enum import quick
 from freetrain.replay.as_daemon.timing import Timing
-from freetrain.replay.trainer_run import LentTime, TrainerRun
+from freetrain.replay.trainer_run import PlaceLease, TrainerRun
 
 
 @quick
@@ -64,7 +64,7 @@ class LentNodes:
         self._numbers = count(1)
         self.queued: set[int] = set()
         self.node_s = 0.0
-        self.times: list[LentTime] = []
+        self.times: list[PlaceLease] = []
         self.ended: list[Fragment] = []
 
     @property
@@ -286,7 +286,7 @@ class LentNodes:
             counts_as = self._runs[fragment.trainer].counts_as
             self.node_s += counts_as * max(0.0, until_s - fragment.started_s)
             if self._each is not None and until_s > fragment.started_s:
-                self.times.append(LentTime(place, fragment.trainer, fragment.started_s, until_s))
+                self.times.append(PlaceLease(place, fragment.trainer, fragment.started_s, until_s))
         self.ended.append(_later_on(fragment, FragmentState.ENDED, end=end, ended_s=at_s))
 
     def _later(self, at_s: float, step: _Step, number: int) -> None:

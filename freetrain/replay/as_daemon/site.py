@@ -17,7 +17,7 @@ from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
 from freetrain.core.node import Node, NodeState, Partition
 from freetrain.core.trainer import Trainer
-from freetrain.replay.logs.model import LoggedJobs, Places
+from freetrain.replay.logs.model import LoggedJobs, TaskPlaces
 from freetrain.replay.nodes import NodeChange, node_changes, nodes_by_partition
 from freetrain.replay.trainers import TaskShapes
 
@@ -40,7 +40,7 @@ class SharedNodes:
         shapes: how much of one a task of each trainer takes.
     """
 
-    def __init__(self, node_names: tuple[str, ...], logged: LoggedJobs, places: Places) -> None:
+    def __init__(self, node_names: tuple[str, ...], logged: LoggedJobs, places: TaskPlaces) -> None:
         self._logged = logged
         self._position = {name: number for number, name in enumerate(node_names)}
         self._sizes = places.sizes
@@ -131,7 +131,7 @@ def _amount(cpus: float, memory_bytes: float, gpus: float) -> Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class JobStart:
     """One of the site's jobs starts.
 
     Attributes:
@@ -144,7 +144,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class SiteEvents:
     """What happens on the site's side at one instant.
 
     Attributes:
@@ -157,7 +157,7 @@ class Happened:
 
     submitted: bool = False
     ended: bool = False
-    starts: tuple[Start, ...] = ()
+    starts: tuple[JobStart, ...] = ()
     failed: tuple[str, ...] = ()
     changes_idle: bool = False
 
@@ -226,9 +226,9 @@ class LoggedSite:
         change_s = min(self._change.at_s if self._change else inf, self._shared.next_s if self._shared else inf)
         return min(change_s, self._job_event[0] if self._job_event else inf)
 
-    def advance(self, now_s: float) -> Happened:
+    def advance(self, now_s: float) -> SiteEvents:
         """Take in all that happens until now."""
-        started: list[Start] = []
+        started: list[JobStart] = []
         kinds: set[int] = set()
         while self._job_event is not None and self._job_event[0] <= now_s:
             _, kind, row = self._job_event
@@ -248,11 +248,11 @@ class LoggedSite:
             self._change = next(self._changes, None)
         # Where jobs are known, a node that none of them takes is down, drained or reserved.
         failed = tuple(taken.pop("", ())) if self.tells_of_jobs else ()
-        starts = tuple(Start(job, tuple(names)) for job, names in taken.items())
+        starts = tuple(JobStart(job, tuple(names)) for job, names in taken.items())
         if self._shared is not None:
             self._shared.advance(now_s)
             starts = tuple(started) if now_s >= self._from_s else ()
-        return Happened(_SUBMITTED in kinds, _ENDED in kinds, starts, failed, changes_idle)
+        return SiteEvents(_SUBMITTED in kinds, _ENDED in kinds, starts, failed, changes_idle)
 
     def delay(self, job: str, delay_s: float) -> None:
         """A job really starts so much later; when it ends the log says all the same."""
@@ -276,7 +276,7 @@ class LoggedSite:
         known = jobs if self._shows_waiting else (job for job in jobs if job.state is not JobState.PENDING)
         return Snapshot(now_s, tuple(shown), tuple(known), partitions=partitions)
 
-    def _take_in(self, kind: int, row: int, started: list[Start]) -> None:
+    def _take_in(self, kind: int, row: int, started: list[JobStart]) -> None:
         logged = self._logged
         assert logged is not None
         id_ = f"{logged.ids[row]}@{row}"  # a requeued job has several rows
@@ -287,7 +287,7 @@ class LoggedSite:
         elif kind == _STARTED:
             if self._shared is not None:
                 self._shared.begin(row, names, self._jobs[id_].asks)
-            started.append(Start(id_, tuple(names)))
+            started.append(JobStart(id_, tuple(names)))
             start_s, limit_s = float(logged.start_s[row]), float(logged.limit_s[row])
             self._jobs[id_] = replace(
                 self._jobs.pop(id_), state=JobState.RUNNING, nodes=frozenset(names), start_s=start_s,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from freetrain.replay.logs.model import LoggedJobs, ReadOptions, RejectedRow, RowCount, SiteLog, TaskAsked
+from freetrain.replay.logs.model import LoggedJobs, ReadOptions, RejectedRow, RowCount, SiteLog, TaskRequest
 from freetrain.replay.logs.reader import read_site_log
 from freetrain.replay.logs.times import parse_log_time
 
@@ -12,7 +12,7 @@ __all__ = [
     "RejectedRow",
     "RowCount",
     "SiteLog",
-    "TaskAsked",
+    "TaskRequest",
     "parse_log_time",
     "read_site_log",
 ]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.core.node_rows import taken
 from freetrain.errors import InputError
-from freetrain.replay.logs.machine import Machine, NodeSizes, node_sizes, read_machine, uniform_machine
-from freetrain.replay.logs.model import LoggedJobs, NodeGroup, ReadOptions
+from freetrain.replay.logs.machine import LoggedMachine, NodeSizes, node_sizes, read_machine, uniform_machine
+from freetrain.replay.logs.model import LoggedJobs, NodeKind, ReadOptions
 from freetrain.replay.logs.nodelists import MOST_NODES, NodeLists, gathered
 from freetrain.replay.logs.parsed import (
     MachineSize,
@@ -23,10 +23,10 @@ from freetrain.replay.logs.parsed import (
     texts_and_numbers,
     without_repeats,
 )
-from freetrain.replay.logs.placing import Placed, peak_in_use, place_by_lists, place_by_packing
+from freetrain.replay.logs.placing import PlacedJobs, peak_in_use, place_by_lists, place_by_packing
 from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.times import iso
-from freetrain.replay.logs.window import Proof, Window, prove
+from freetrain.replay.logs.window import CoveredTime, LogWindow, covered_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +42,24 @@ class JobsOnNodes:
         sizes: what its nodes have, as far as it is known; None: jobs were packed on nodes that they do not share.
     """
 
-    placed: Placed
+    placed: PlacedJobs
     packed: bool
     notes: tuple[str, ...]
     name: str = ""
-    kinds: tuple[NodeGroup, ...] = ()
+    kinds: tuple[NodeKind, ...] = ()
     sizes: NodeSizes | None = None
 
 
-def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowTally) -> tuple[JobsOnNodes, Proof]:
+def jobs_on_nodes(
+    files: Sequence[ParsedFile], options: ReadOptions, tally: RowTally
+) -> tuple[JobsOnNodes, CoveredTime]:
     """Put the jobs of all files on the machine's nodes; their runs are taken out of them.
 
     Raises:
         InputError: if no job ran, or the machine is not known.
     """
     runs = take_runs(files)
-    proof = prove(pl.concat([seen(runs), *(file.unused for file in files)]))
+    proof = covered_time(pl.concat([seen(runs), *(file.unused for file in files)]))
     count = len(runs)
     runs = without_repeats(runs)
     tally.ignore("repeated row", count - len(runs))
@@ -92,7 +94,7 @@ def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowT
     return JobsOnNodes(placed, packed, (*notes, *placed.notes), name, kinds, sizes), proof
 
 
-def settle_window(jobs: JobsOnNodes, window: Window, tally: RowTally) -> tuple[list[str], list[str]]:
+def settle_window(jobs: JobsOnNodes, window: LogWindow, tally: RowTally) -> tuple[list[str], list[str]]:
     """Count runs outside the window as ignored; notes on what else it does to the jobs, and warnings."""
     start_s, end_s = jobs.placed.busy.start_s, jobs.placed.busy.end_s
     inside = (end_s > window.from_s) & (start_s < window.until_s)
@@ -114,7 +116,7 @@ def settle_window(jobs: JobsOnNodes, window: Window, tally: RowTally) -> tuple[l
 
 
 def _unlike_the_machine(
-    placed: Placed, packed: bool, inside: NDArray[np.bool_], within_s: NDArray[np.float64], short_h: float
+    placed: PlacedJobs, packed: bool, inside: NDArray[np.bool_], within_s: NDArray[np.float64], short_h: float
 ) -> list[str]:
     """Warnings where the jobs within the window and the machine do not belong together.
 
@@ -148,7 +150,7 @@ _USUAL_PEAK = 0.7
 """Whole machines are in use to this part at least, at some time of a window."""
 
 
-def _assumed_machine(runs: pl.DataFrame, nodes: int | None, size: MachineSize | None) -> Machine:
+def _assumed_machine(runs: pl.DataFrame, nodes: int | None, size: MachineSize | None) -> LoggedMachine:
     """The machine of a log without node lists, from --nodes or the log's header."""
     if nodes is not None:
         cores = -(-size.nodes * size.cores_per_node // nodes) if size is not None else 1
@@ -164,7 +166,7 @@ def _assumed_machine(runs: pl.DataFrame, nodes: int | None, size: MachineSize | 
     )
 
 
-def _packing_note(machine: Machine) -> str:
+def _packing_note(machine: LoggedMachine) -> str:
     how = {True: "shared by the core", False: "taken whole"}
     pools = ", ".join(
         f"pool {pool.name}: {pool.end - pool.begin:,} nodes {how[pool.shared]}" for pool in machine.pools
@@ -175,8 +177,8 @@ def _packing_note(machine: Machine) -> str:
     )
 
 
-def _kinds(machine: Machine) -> tuple[NodeGroup, ...]:
-    return tuple(NodeGroup(pool.name, machine.node_names[pool.begin : pool.end]) for pool in machine.pools)
+def _kinds(machine: LoggedMachine) -> tuple[NodeKind, ...]:
+    return tuple(NodeKind(pool.name, machine.node_names[pool.begin : pool.end]) for pool in machine.pools)
 
 
 def _only_cluster(files: Sequence[ParsedFile]) -> str:
@@ -241,7 +243,7 @@ def cut_by_requeues(runs: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     return runs.with_columns(pl.when(over).then(again_s).otherwise(pl.col("end_s")).alias("end_s")), [note]
 
 
-def cut_by_successors(placed: Placed) -> tuple[Placed, list[str]]:
+def cut_by_successors(placed: PlacedJobs) -> tuple[PlacedJobs, list[str]]:
     """End jobs without an end or a limit where others began, and ended, on nodes that they had for themselves.
 
     That they still run is believed for a week. On nodes that jobs share, nothing follows from others there: such
@@ -314,7 +316,7 @@ def _on_shared_nodes(rows: _Rows, has_no_end: NDArray[np.bool_]) -> NDArray[np.b
     return np.bincount(run, weights=shared[node], minlength=len(has_no_end)) > 0
 
 
-def _rows_beside(placed: Placed, suspect: NDArray[np.bool_]) -> _Rows:
+def _rows_beside(placed: PlacedJobs, suspect: NDArray[np.bool_]) -> _Rows:
     """All rows of the nodes that suspects have: of large logs these are few."""
     busy = placed.busy
     has_suspects = np.zeros(len(busy.node_names), bool)
@@ -325,7 +327,7 @@ def _rows_beside(placed: Placed, suspect: NDArray[np.bool_]) -> _Rows:
     return _Rows(busy.node[rows], busy.start_s[run], busy.end_s[run], run, len(busy.node_names))
 
 
-def _jobs(placed: Placed, which: NDArray[np.bool_]) -> pl.DataFrame:
+def _jobs(placed: PlacedJobs, which: NDArray[np.bool_]) -> pl.DataFrame:
     """The names and starts of some runs."""
     return pl.DataFrame(
         {"job": placed.runs["job"].filter(pl.Series(which)), "start_s": placed.busy.start_s[which]}
@@ -338,7 +340,7 @@ def _named(gone: pl.DataFrame, what: str) -> str:
     return f"Jobs without an end in the log {what}: {len(gone):,} ({which}). {_HINT}"
 
 
-def logged_jobs(placed: Placed, holes: Holes, with_held: bool = False) -> LoggedJobs:
+def logged_jobs(placed: PlacedJobs, holes: Holes, with_held: bool = False) -> LoggedJobs:
     """Those that ran within the window, on the nodes that are looked at.
 
     Args:
@@ -368,7 +370,7 @@ def logged_jobs(placed: Placed, holes: Holes, with_held: bool = False) -> Logged
     )
 
 
-def _held(placed: Placed) -> NDArray[np.float64]:
+def _held(placed: PlacedJobs) -> NDArray[np.float64]:
     """CPUs, bytes of memory and GPUs that each run had of each of its nodes; where they differ, the most."""
     cores = placed.cores
     if placed.cores_by_row:
@@ -391,7 +393,7 @@ def _partitions(partition: pl.Series, rows: NDArray[np.intp]) -> tuple[tuple[str
     return tuple(names), np.array([place.get(name, -1) for name in known], np.int32)[number]
 
 
-def _on_nodes_looked_at(placed: Placed, holes: Holes) -> NodeLists:
+def _on_nodes_looked_at(placed: PlacedJobs, holes: Holes) -> NodeLists:
     """Each run's nodes by their position among the holes' nodes; others are left out."""
     ends = np.append(0, np.cumsum(placed.count))
     if holes.node_names == placed.busy.node_names:

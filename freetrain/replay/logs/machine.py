@@ -51,7 +51,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class LoggedMachine:
     """The nodes of a machine.
 
     Attributes:
@@ -125,9 +125,9 @@ class _MachineEntry(BaseModel):
     pools: Annotated[tuple[_PoolEntry, ...], Field(min_length=1)]
 
 
-def uniform_machine(name: str, nodes: int, cores: int = 1) -> Machine:
+def uniform_machine(name: str, nodes: int, cores: int = 1) -> LoggedMachine:
     """A machine of one pool of made-up nodes that jobs have for themselves."""
-    return Machine(name, tuple(made_up("node", nodes)), (Pool("all", 0, nodes, cores),))
+    return LoggedMachine(name, tuple(made_up("node", nodes)), (Pool("all", 0, nodes, cores),))
 
 
 def made_up(prefix: str, count: int) -> list[str]:
@@ -136,7 +136,7 @@ def made_up(prefix: str, count: int) -> list[str]:
     return [f"{prefix}{number:0{width}d}" for number in range(1, count + 1)]
 
 
-def read_machine(path: Path) -> Machine:
+def read_machine(path: Path) -> LoggedMachine:
     """Read a machine file.
 
     Raises:
@@ -155,7 +155,7 @@ def read_machine(path: Path) -> Machine:
     return _machine(entry, path)
 
 
-def _machine(entry: _MachineEntry, path: Path) -> Machine:
+def _machine(entry: _MachineEntry, path: Path) -> LoggedMachine:
     names: list[str] = []
     pools: list[Pool] = []
     for number, pool in enumerate(entry.pools):
@@ -182,7 +182,9 @@ def _machine(entry: _MachineEntry, path: Path) -> Machine:
         )
     _refuse_twins(names, path)
     named = all(isinstance(pool.nodes, str) for pool in entry.pools)
-    return Machine(entry.name, tuple(names), tuple(pools), named, entry.links.node_gbit, entry.links.uplink_gbit)
+    return LoggedMachine(
+        entry.name, tuple(names), tuple(pools), named, entry.links.node_gbit, entry.links.uplink_gbit
+    )
 
 
 def _refuse_twins(names: list[str], path: Path) -> None:
@@ -222,7 +224,7 @@ class NodeSizes:
     gpus: NDArray[np.float64]
 
 
-def node_sizes(machine: Machine | None, node_names: tuple[str, ...]) -> NodeSizes:
+def node_sizes(machine: LoggedMachine | None, node_names: tuple[str, ...]) -> NodeSizes:
     """The sizes of a log's nodes, by their names; of a machine of one pool all are alike, whatever their names.
 
     A pool with one core or without GPUs is one of which these were left out: the file cannot tell the two apart.

@@ -69,7 +69,7 @@ class ReadOptions:
     timezone: str = "UTC"
     strict: bool = False
     rejects: Path | None = None
-    task: TaskAsked | None = None
+    task: TaskRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class LoggedJobs:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeGroup:
+class NodeKind:
     """Nodes that have something in common, and its name."""
 
     name: str
@@ -209,14 +209,14 @@ class SiteLog:
     warnings: tuple[str, ...] = ()
     empty: EmptyHours | None = None
     machine: str = ""
-    kinds: tuple[NodeGroup, ...] = ()
+    kinds: tuple[NodeKind, ...] = ()
     timezone: str = "UTC"
     shares: IdleShares | None = None
-    places: Places | None = None
+    places: TaskPlaces | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class TaskAsked:
+class TaskRequest:
     """A task of which one wants to know how many would have fit beside the jobs of partly used nodes.
 
     Attributes:
@@ -274,7 +274,7 @@ class TaskRoom:
         ignored: what the task asks for and the log says of no job; that is not asked for.
     """
 
-    task: TaskAsked
+    task: TaskRequest
     on_empty: NDArray[np.int64]
     node: NDArray[np.int32]
     start_s: NDArray[np.float64]
@@ -293,7 +293,7 @@ class TaskRoom:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class TaskPlaces:
     """Room for one task each: a node on which three tasks fit at most has three places.
 
     The second of them is there as long as two tasks fit or more, whatever fits beside them; none is there for less
@@ -308,7 +308,7 @@ class Places:
         sizes: CPUs, bytes of memory and GPUs of each node, 0 where they are not counted, shape (nodes, 3).
     """
 
-    task: TaskAsked
+    task: TaskRequest
     holes: Holes
     node: NDArray[np.int32]
     beside_jobs_s: NDArray[np.float64]

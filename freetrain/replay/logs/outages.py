@@ -20,7 +20,7 @@ from freetrain.replay.logs.nodelists import NodeIndex, NodeListError
 from freetrain.replay.logs.sacct_text import column_names
 from freetrain.replay.logs.source import display_name, read_source
 from freetrain.replay.logs.times import iso, parse_times
-from freetrain.replay.logs.window import Window
+from freetrain.replay.logs.window import LogWindow
 from freetrain.slurm.states import facts_of_state
 
 _ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -50,7 +50,7 @@ class _Outages:
         self.end.append(row["end"])
 
 
-def take_out(busy: BusyTimes, window: Window, options: ReadOptions) -> tuple[BusyTimes, list[str]]:
+def take_out(busy: BusyTimes, window: LogWindow, options: ReadOptions) -> tuple[BusyTimes, list[str]]:
     """Count nodes as not idle while they were out of service, as far as files say when that was.
 
     Raises:
@@ -174,14 +174,14 @@ def _refuse_if_mostly_bad(bad: int, rows: int, path: Path) -> None:
         )
 
 
-def _idle_node_hours(busy: BusyTimes, window: Window) -> float:
+def _idle_node_hours(busy: BusyTimes, window: LogWindow) -> float:
     return busy.holes(window.from_s, window.until_s).idle_node_hours
 
 
 _SEED = 2023
 
 
-def with_failures(busy: BusyTimes, window: Window, failures: Failures) -> tuple[BusyTimes, str]:
+def with_failures(busy: BusyTimes, window: LogWindow, failures: Failures) -> tuple[BusyTimes, str]:
     """Let nodes fail, at the same instants each time, and say what that takes.
 
     Only idle time counts: what became of jobs the log says, and a node that failed with one is not idle.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from freetrain.errors import InputError
 from freetrain.replay.logs.busy import BusyTimes
-from freetrain.replay.logs.machine import Machine, made_up
+from freetrain.replay.logs.machine import LoggedMachine, made_up
 from freetrain.replay.logs.nodelists import (
     MOST_LISTED,
     NodeIndex,
@@ -30,7 +30,7 @@ _Taken = tuple[_Nodes, NDArray[np.int32]]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class PackingGroup:
     """Nodes that some jobs may run on.
 
     Attributes:
@@ -50,7 +50,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedJobs:
     """Where jobs were put.
 
     Attributes:
@@ -71,9 +71,9 @@ def pack(
     end_s: NDArray[np.float64],
     need: NDArray[np.int64],
     group: NDArray[np.int64],
-    groups: Sequence[Group],
+    groups: Sequence[PackingGroup],
     cores: NDArray[np.int32],
-) -> Packed:
+) -> PackedJobs:
     """Put jobs on nodes first-fit, in the order of their starts, on the lowest free nodes.
 
     A job that ends when another starts makes room for it. Where the machine is full, a job gets what is left.
@@ -104,7 +104,7 @@ def pack(
         heapq.heappush(running, (float(end_s[job]), job))
         missing[job] = _missing_nodes(where, int(need[job]), got)
     count = np.array([len(node) for node in nodes], np.int64)
-    return Packed(_joined(nodes), count, _joined(held), missing)
+    return PackedJobs(_joined(nodes), count, _joined(held), missing)
 
 
 def _joined(several: list[_Nodes]) -> _Nodes:
@@ -119,12 +119,12 @@ def peak_in_use(start_s: NDArray[np.float64], end_s: NDArray[np.float64], need: 
     return int(np.cumsum(change[np.argsort(time_s, kind="stable")]).max(initial=0))
 
 
-def _take_nodes(free: NDArray[np.int32], group: Group, need: int) -> _Taken:
+def _take_nodes(free: NDArray[np.int32], group: PackingGroup, need: int) -> _Taken:
     idle = np.flatnonzero(free[group.position] == group.cores)[:need]
     return group.position[idle], group.cores[idle]
 
 
-def _take_cores(free: NDArray[np.int32], group: Group, need: int) -> _Taken:
+def _take_cores(free: NDArray[np.int32], group: PackingGroup, need: int) -> _Taken:
     """Whole idle nodes as far as the job fills them, and the lowest node with room for the rest."""
     room = free[group.position]
     idle = np.flatnonzero(room == group.cores)
@@ -141,7 +141,7 @@ def _take_cores(free: NDArray[np.int32], group: Group, need: int) -> _Taken:
     return group.position[np.append(whole, fitting)], got
 
 
-def _scatter(free: NDArray[np.int32], group: Group, need: int) -> _Taken:
+def _scatter(free: NDArray[np.int32], group: PackingGroup, need: int) -> _Taken:
     """Free cores wherever they are, lowest nodes first: all that is left on a nearly full machine."""
     room = free[group.position]
     open_nodes = np.flatnonzero(room)
@@ -154,7 +154,7 @@ def _scatter(free: NDArray[np.int32], group: Group, need: int) -> _Taken:
     return group.position[used], got
 
 
-def _missing_nodes(group: Group, need: int, got: NDArray[np.int32]) -> float:
+def _missing_nodes(group: PackingGroup, need: int, got: NDArray[np.int32]) -> float:
     if group.shared:
         return float(need - got.sum()) / float(group.cores[0])
     return float(need - len(got))
@@ -169,7 +169,7 @@ _ROUNDED = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedJobs:
     """Jobs on nodes.
 
     Attributes:
@@ -194,11 +194,11 @@ class Placed:
 
 def place_by_lists(
     runs: pl.DataFrame,
-    machine: Machine | None,
+    machine: LoggedMachine | None,
     nodes: int | None,
     tally: RowTally,
     other_lists: tuple[str, ...] = (),
-) -> Placed:
+) -> PlacedJobs:
     """Put each run on the nodes that its list names.
 
     Args:
@@ -227,10 +227,10 @@ def place_by_lists(
     node, count = gathered(lists, code)
     cores = spread_evenly(runs["cores"], count)
     busy = _busy(names, node, count, runs)
-    return Placed(busy, runs.drop(_IN_ARRAYS), count, np.zeros(len(runs)), cores, notes)
+    return PlacedJobs(busy, runs.drop(_IN_ARRAYS), count, np.zeros(len(runs)), cores, notes)
 
 
-def place_by_packing(runs: pl.DataFrame, machine: Machine, tally: RowTally) -> Placed:
+def place_by_packing(runs: pl.DataFrame, machine: LoggedMachine, tally: RowTally) -> PlacedJobs:
     """Put runs on nodes first-fit.
 
     Args:
@@ -249,10 +249,10 @@ def place_by_packing(runs: pl.DataFrame, machine: Machine, tally: RowTally) -> P
     _reject(runs, ~sound, [reason for reason in why if reason], tally)
     runs, need, group = runs.drop(_OF_ROWS).filter(pl.Series(sound)), need[sound], group[sound]
     node_cores = np.concatenate([np.full(pool.end - pool.begin, pool.cores, np.int32) for pool in machine.pools])
-    real = [found or Group(np.empty(0, np.int32), np.empty(0, np.int32), False) for found in groups]
+    real = [found or PackingGroup(np.empty(0, np.int32), np.empty(0, np.int32), False) for found in groups]
     packed = pack(runs["start_s"].to_numpy(), runs["end_s"].to_numpy(), need, group, real, node_cores)
     busy = _busy(machine.node_names, packed.node, packed.count, runs)
-    return Placed(
+    return PlacedJobs(
         busy,
         runs.drop(_IN_ARRAYS),
         packed.count,
@@ -273,7 +273,9 @@ def spread_evenly(amount: pl.Series, count: NDArray[np.int64]) -> NDArray[np.flo
     return each
 
 
-def _need(group: Group | None, partition: str, nodes: int | None, cores: int | None) -> tuple[int, str | None]:
+def _need(
+    group: PackingGroup | None, partition: str, nodes: int | None, cores: int | None
+) -> tuple[int, str | None]:
     """What a run needs of its group, and why it cannot have it."""
     if group is None:
         return 0, f"partition {partition!r} is in no pool of the machine"
@@ -290,13 +292,13 @@ def _need(group: Group | None, partition: str, nodes: int | None, cores: int | N
     return need, None
 
 
-def _group(machine: Machine, partition: str) -> Group | None:
+def _group(machine: LoggedMachine, partition: str) -> PackingGroup | None:
     pools = machine.pools_of(partition)
     if not pools:
         return None
     position = np.concatenate([np.arange(pool.begin, pool.end, dtype=np.int32) for pool in pools])
     cores = np.concatenate([np.full(pool.end - pool.begin, pool.cores, np.int32) for pool in pools])
-    return Group(position, cores, pools[0].shared)
+    return PackingGroup(position, cores, pools[0].shared)
 
 
 def _most_listed(nodes: pl.Series, code: NDArray[np.uint32], lists: int) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from freetrain.errors import InputError
 from freetrain.replay.logs.busy import BusyTimes, add_always_busy, select_nodes
 from freetrain.replay.logs.jobs import JobsOnNodes, jobs_on_nodes, logged_jobs, settle_window
 from freetrain.replay.logs.machine import read_machine
-from freetrain.replay.logs.model import EmptyHours, IdleShares, ReadOptions, SiteLog, TaskAsked
+from freetrain.replay.logs.model import EmptyHours, IdleShares, ReadOptions, SiteLog, TaskRequest
 from freetrain.replay.logs.node_events import busy_times, read_node_events
 from freetrain.replay.logs.nodelists import MOST_NODES
 from freetrain.replay.logs.outages import (
@@ -36,7 +36,7 @@ from freetrain.replay.logs.source import LogFormat, detect_format, display_name,
 from freetrain.replay.logs.swf import read_swf
 from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.times import find_zone
-from freetrain.replay.logs.window import Proof, Window, choose_window, prove_by_events
+from freetrain.replay.logs.window import CoveredTime, LogWindow, choose_window, time_covered_by_events
 
 Progress = Callable[[str], None]
 
@@ -56,7 +56,7 @@ class _Machine:
     """When the machine's nodes are busy, however the log tells it."""
 
     busy: BusyTimes
-    proof: Proof
+    proof: CoveredTime
     notes: tuple[str, ...]
     jobs: JobsOnNodes | None = None
 
@@ -134,7 +134,7 @@ def _site_log(
 
 
 def _idle_shares(
-    machine: _Machine, busy: BusyTimes, holes: Holes, empty: EmptyHours | None, task: TaskAsked | None
+    machine: _Machine, busy: BusyTimes, holes: Holes, empty: EmptyHours | None, task: TaskRequest | None
 ) -> IdleShares | None:
     """What lay idle on partly used nodes of those that are looked at, in the hours that are not left out."""
     if machine.jobs is None or machine.jobs.sizes is None:
@@ -147,7 +147,7 @@ def _idle_shares(
 
 
 def _busy_times(
-    machine: _Machine, window: Window, options: ReadOptions, tally: RowTally
+    machine: _Machine, window: LogWindow, options: ReadOptions, tally: RowTally
 ) -> tuple[BusyTimes, list[str], list[str]]:
     """When nodes had jobs or were out of service, notes, and warnings."""
     if machine.jobs is None:
@@ -250,7 +250,7 @@ def _read_events(sources: list[_Source], options: ReadOptions, tally: RowTally, 
     if options.machine is not None:
         total = len(read_machine(options.machine).node_names)
     busy, notes = add_always_busy(busy, total)
-    return _Machine(busy, prove_by_events(events), notes)
+    return _Machine(busy, time_covered_by_events(events), notes)
 
 
 def _write_rejects(path: Path, sources: Sequence[_Source], tally: RowTally) -> None:

@@ -153,7 +153,7 @@ Fits = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RowLayout:
     """How a row of the file should look.
 
     Attributes:
@@ -181,7 +181,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class MendedRows:
     """What became of the lines with a wrong number of separators.
 
     Attributes:
@@ -195,9 +195,9 @@ class Mended:
     lost: list[tuple[int, str]] = field(default_factory=list)
 
 
-def mend(lines: Lines, broken: NDArray[np.int64], layout: Layout) -> Mended:
+def mend(lines: Lines, broken: NDArray[np.int64], layout: RowLayout) -> MendedRows:
     """Mend what can be mended of the broken lines (ascending), by their separators or by their fields."""
-    mended = Mended()
+    mended = MendedRows()
     runs = _Runs(lines, broken, layout.separators)
     at = 0
     while at < len(broken):
@@ -249,7 +249,7 @@ class _Runs:
             texts.append(following)
 
 
-def _mend_at(runs: _Runs, at: int, layout: Layout) -> tuple[list[str], int] | None:
+def _mend_at(runs: _Runs, at: int, layout: RowLayout) -> tuple[list[str], int] | None:
     for texts in runs.joined(at, layout.begins):
         separator = runs.lines.separator
         fields = _fit("\n".join(texts).split(separator), layout, separator)
@@ -258,7 +258,7 @@ def _mend_at(runs: _Runs, at: int, layout: Layout) -> tuple[list[str], int] | No
     return None
 
 
-def _fit(fields: list[str], layout: Layout, separator: str) -> list[str] | None:
+def _fit(fields: list[str], layout: RowLayout, separator: str) -> list[str] | None:
     """The fields with the surplus given to free-text columns; None if no way makes sense."""
     surplus = len(fields) - 1 - layout.separators
     anywhere = tuple(sorted((*layout.free, *layout.unread)))
@@ -308,6 +308,6 @@ def _give(fields: list[str], free: tuple[int, ...], shares: tuple[int, ...], sep
     return fields
 
 
-def _wrong_count(separators: int, layout: Layout) -> str:
+def _wrong_count(separators: int, layout: RowLayout) -> str:
     found = separators + 1 - int(layout.trailing)
     return f"has {found} fields where the header has {layout.width}"

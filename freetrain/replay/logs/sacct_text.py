@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from freetrain.errors import InputError
 from freetrain.replay.logs.rows import (
     Fits,
-    Layout,
     Lines,
+    RowLayout,
     mend,
     one_byte_separated,
     read_fields,
@@ -195,7 +195,7 @@ class Form:
 
     header: Header
     positions: Mapping[str, int]
-    layout: Layout
+    layout: RowLayout
 
 
 def form_of(header: Header, name: str) -> Form:
@@ -244,7 +244,7 @@ def _require(positions: Mapping[str, int], file: str) -> None:
         )
 
 
-def _layout(names: tuple[str, ...], positions: Mapping[str, int], trailing: bool, separator: str) -> Layout:
+def _layout(names: tuple[str, ...], positions: Mapping[str, int], trailing: bool, separator: str) -> RowLayout:
     # Node lists and TRES hold commas: where these separate columns, the surplus may be theirs.
     free_text = (*_FREE_TEXT, *_WITH_COMMAS) if separator == "," else _FREE_TEXT
     checks = tuple((at, _test(name)) for at, name in enumerate(names) if name in _SHAPES and name not in free_text)
@@ -253,7 +253,7 @@ def _layout(names: tuple[str, ...], positions: Mapping[str, int], trailing: bool
     free = _one_per_gap(known, fixed)
     others = [at for at in range(len(names)) if at not in known and at not in fixed]
     gaps = {bisect(fixed, at) for at in free}
-    return Layout(
+    return RowLayout(
         width=len(names),
         trailing=trailing,
         free=free,

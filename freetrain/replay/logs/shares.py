@@ -16,15 +16,15 @@ from freetrain.core.holes import SECONDS_PER_HOUR, Holes, seconds_within, sorted
 from freetrain.core.node_rows import order_by_node, some_nodes_at_a_time, taken
 from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.machine import NodeSizes
-from freetrain.replay.logs.model import IdlePart, IdleShares, Places, TaskAsked, TaskRoom
-from freetrain.replay.logs.placing import Placed, spread_evenly
+from freetrain.replay.logs.model import IdlePart, IdleShares, TaskPlaces, TaskRequest, TaskRoom
+from freetrain.replay.logs.placing import PlacedJobs, spread_evenly
 
 Numbers = NDArray[np.float64]
 _Kind = TypeVar("_Kind", np.float64, np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldAmount:
     """What jobs hold of one resource.
 
     Attributes:
@@ -98,7 +98,7 @@ class Stretches:
 
 
 @dataclass(frozen=True, slots=True)
-class Free:
+class FreeAmount:
     """What is free: the nodes' sizes, whether one of them is a lower bound, and what no job holds, by stretch.
 
     ``amount`` is nan where a job is there of which the log does not say what it holds.
@@ -140,7 +140,7 @@ def stretches_of(
     )
 
 
-def free_of(stretches: Stretches, held: Held, alone: NDArray[np.bool_], nodes: slice) -> Free:
+def free_of(stretches: Stretches, held: HeldAmount, alone: NDArray[np.bool_], nodes: slice) -> FreeAmount:
     """What is free of one resource; ``alone`` is meant by stretch."""
     known = held.known[nodes]
     amount = stretches.of_jobs(held.amount, held.by_row)
@@ -153,7 +153,7 @@ def free_of(stretches: Stretches, held: Held, alone: NDArray[np.bool_], nodes: s
     free = (size[stretches.node] - stretches.held(amount)).clip(min=0.0)
     if unknown.any():
         free[stretches.held(unknown.astype(np.float64)) > 0.5] = np.nan
-    return Free(size, bool((np.isnan(known) & (at_least > 0)).any()), free)
+    return FreeAmount(size, bool((np.isnan(known) & (at_least > 0)).any()), free)
 
 
 _ONE_CPU = 1 - 1e-6
@@ -162,12 +162,12 @@ _MIB = 2.0**20
 
 
 def find_idle_shares(
-    placed: Placed,
+    placed: PlacedJobs,
     sizes: NodeSizes,
     busy: BusyTimes,
     from_s: float,
     until_s: float,
-    task: TaskAsked | None = None,
+    task: TaskRequest | None = None,
 ) -> IdleShares | None:
     """What lies idle on the nodes while they have jobs; None where the log does not say what any job holds.
 
@@ -188,7 +188,7 @@ def find_idle_shares(
     runs = lasting[: len(placed.count)] & (placed.count > 0)
     if np.isnan(placed.cores[within[: len(placed.cores)] if placed.cores_by_row else runs]).all():
         return None
-    held = {"cpus": Held(placed.cores, sizes.cpus, 1.0, placed.cores_by_row)}
+    held = {"cpus": HeldAmount(placed.cores, sizes.cpus, 1.0, placed.cores_by_row)}
     said = {"cpus"}
     for what, known in (("memory_bytes", sizes.memory_bytes), ("gpus", sizes.gpus)):
         if task is None and not (placed.runs[what] > 0).any():
@@ -197,7 +197,7 @@ def find_idle_shares(
         if (amount[runs] > 0).any():
             said.add(what)
         if task is not None or what in said:
-            held[what] = Held(amount, known, 0.0)
+            held[what] = HeldAmount(amount, known, 0.0)
     alone = placed.count == 1
     nodes = len(busy.node_names)
     found = [
@@ -218,7 +218,7 @@ def find_idle_shares(
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
+class _SharesOfNodes:
     """What is found out of some nodes.
 
     Attributes:
@@ -234,12 +234,12 @@ class _Parts:
 
 def _parts_of(
     stretches: Stretches,
-    held: Mapping[str, Held],
+    held: Mapping[str, HeldAmount],
     alone: NDArray[np.bool_],
     nodes: slice,
-    task: TaskAsked | None,
+    task: TaskRequest | None,
     said: Collection[str],
-) -> _Parts:
+) -> _SharesOfNodes:
     """What is found out of some nodes.
 
     Args:
@@ -258,7 +258,7 @@ def _parts_of(
         for what in said
     }
     room = None if task is None else _task_room(stretches, free, partly, nodes, task, said)
-    return _Parts(stretches.by_node(np.where(partly, stretches.lasts_s, 0.0)), idle, room)
+    return _SharesOfNodes(stretches.by_node(np.where(partly, stretches.lasts_s, 0.0)), idle, room)
 
 
 def _joined(parts: Sequence[IdlePart]) -> IdlePart:
@@ -273,10 +273,10 @@ def _joined(parts: Sequence[IdlePart]) -> IdlePart:
 
 def _task_room(
     stretches: Stretches,
-    free: Mapping[str, Free],
+    free: Mapping[str, FreeAmount],
     partly: NDArray[np.bool_],
     nodes: slice,
-    task: TaskAsked,
+    task: TaskRequest,
     said: Collection[str],
 ) -> TaskRoom:
     """For how many tasks there was room; what no job is known to hold of memory is asked for of nobody."""
@@ -314,7 +314,7 @@ def _joined_room(parts: Sequence[TaskRoom]) -> TaskRoom | None:
 
 
 def _idle_part(
-    stretches: Stretches, free: Free, counted: NDArray[np.bool_], expected: NDArray[np.bool_]
+    stretches: Stretches, free: FreeAmount, counted: NDArray[np.bool_], expected: NDArray[np.bool_]
 ) -> IdlePart:
     unknown = np.isnan(free.amount)
     return IdlePart(
@@ -325,7 +325,7 @@ def _idle_part(
     )
 
 
-def _gpu_types(placed: Placed, nodes: int) -> tuple[str, ...]:
+def _gpu_types(placed: PlacedJobs, nodes: int) -> tuple[str, ...]:
     """The types of the GPUs that jobs held on each node, joined by +."""
     seen: defaultdict[int, set[str]] = defaultdict(set)
     types = placed.runs["gpu_types"]
@@ -338,7 +338,7 @@ def _gpu_types(placed: Placed, nodes: int) -> tuple[str, ...]:
     return tuple("+".join(sorted(seen[node])) if node in seen else "" for node in range(nodes))
 
 
-def _spread(placed: Placed, alone: NDArray[np.bool_], from_s: float, until_s: float) -> float:
+def _spread(placed: PlacedJobs, alone: NDArray[np.bool_], from_s: float, until_s: float) -> float:
     """The part of the held CPU time that jobs on several nodes held."""
     lasts_s = placed.busy.end_s.clip(from_s, until_s) - placed.busy.start_s.clip(from_s, until_s)
     cores = np.nan_to_num(placed.cores)
@@ -369,7 +369,7 @@ def times_that_fit(parts: Iterable[tuple[_Numbers, float, float]], shape: int) -
     return np.where(np.isfinite(fits), fits, 0.0).clip(min=0.0).astype(np.int64)
 
 
-def find_places(room: TaskRoom, holes: Holes) -> Places:
+def find_places(room: TaskRoom, holes: Holes) -> TaskPlaces:
     """When there was room for each task, beside jobs and on nodes without any.
 
     Args:
@@ -394,7 +394,7 @@ def find_places(room: TaskRoom, holes: Holes) -> Places:
     place = ((np.cumsum(most) - most)[node] + number - 1).astype(np.int32)
     its_holes = sorted_holes(names, place, start_s, end_s, holes.from_s, holes.until_s)
     idle_s = seconds_within(holes, node, start_s, end_s)
-    return Places(
+    return TaskPlaces(
         room.task,
         replace(its_holes, kind_of=kind_of, in_parts=True),
         np.repeat(np.arange(len(most), dtype=np.int32), most),

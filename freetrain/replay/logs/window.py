@@ -17,7 +17,7 @@ _MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class CoveredTime:
     """What the rows prove about the time that the log covers.
 
     Attributes:
@@ -35,7 +35,7 @@ class Proof:
     notes: tuple[str, ...] = ()
 
 
-def prove(seen: pl.DataFrame) -> Proof | None:
+def covered_time(seen: pl.DataFrame) -> CoveredTime | None:
     """The time that the rows cover; None if no job started.
 
     Args:
@@ -53,7 +53,7 @@ def prove(seen: pl.DataFrame) -> Proof | None:
     if not len(submit_s):
         submit_s, submits = start_s, "start_s"
     latest_submit_s = _last_s(submit_s)
-    return Proof(
+    return CoveredTime(
         earliest_start_s=earliest_start_s,
         latest_end_s=max(latest_start_s, latest_end_s),
         earliest_end_s=earliest_end_s,
@@ -65,7 +65,7 @@ def prove(seen: pl.DataFrame) -> Proof | None:
     )
 
 
-def prove_by_events(events: pl.DataFrame) -> Proof:
+def time_covered_by_events(events: pl.DataFrame) -> CoveredTime:
     """The time that node events cover; columns ``file``, ``line``, ``t_s``, ``node``."""
     at_s = np.sort(events["t_s"].to_numpy())
     first_s, last_s = _first_s(at_s), _last_s(at_s)
@@ -74,7 +74,7 @@ def prove_by_events(events: pl.DataFrame) -> Proof:
         *_named(seen, "t_s", pl.col("t_s") < first_s, "changed", "Node"),
         *_named(seen, "t_s", pl.col("t_s") > last_s, "changed", "Node"),
     )
-    return Proof(first_s, last_s, first_s, last_s, notes)
+    return CoveredTime(first_s, last_s, first_s, last_s, notes)
 
 
 def _ascending(times: pl.Series) -> NDArray[np.float64]:
@@ -122,7 +122,7 @@ def _named(seen: pl.DataFrame, column: str, is_odd: pl.Expr, did: str, what: str
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class LogWindow:
     """From when to when holes are looked for, with notes on how that was chosen."""
 
     from_s: float
@@ -130,7 +130,7 @@ class Window:
     notes: tuple[str, ...] = ()
 
 
-def choose_window(proof: Proof, from_s: float | None, until_s: float | None) -> Window:
+def choose_window(proof: CoveredTime, from_s: float | None, until_s: float | None) -> LogWindow:
     """The window asked for, or the tightest that the log itself proves.
 
     A dump of the time from X to Y holds every job that overlaps it. So each row ends after X and was submitted
@@ -141,7 +141,7 @@ def choose_window(proof: Proof, from_s: float | None, until_s: float | None) -> 
         InputError: if the window is empty or has nothing to do with the log.
     """
     proven, notes = _proven(proof)
-    chosen = Window(proven.from_s if from_s is None else from_s, proven.until_s if until_s is None else until_s)
+    chosen = LogWindow(proven.from_s if from_s is None else from_s, proven.until_s if until_s is None else until_s)
     if chosen.until_s <= chosen.from_s:
         raise InputError(
             f"The window from {iso(chosen.from_s)} to {iso(chosen.until_s)} is empty.",
@@ -155,20 +155,20 @@ def choose_window(proof: Proof, from_s: float | None, until_s: float | None) -> 
             "Choose --from and --until within the log, or leave them out.",
         )
     if from_s is None and until_s is None:
-        return Window(chosen.from_s, chosen.until_s, (*notes, *proof.notes))
+        return LogWindow(chosen.from_s, chosen.until_s, (*notes, *proof.notes))
     odd = proof.notes if from_s is None or until_s is None else ()
-    return Window(chosen.from_s, chosen.until_s, (*_beyond(chosen, proven), *odd))
+    return LogWindow(chosen.from_s, chosen.until_s, (*_beyond(chosen, proven), *odd))
 
 
-def _proven(proof: Proof) -> tuple[Window, tuple[str, ...]]:
+def _proven(proof: CoveredTime) -> tuple[LogWindow, tuple[str, ...]]:
     if proof.earliest_end_s < proof.latest_submit_s:
-        window = Window(proof.earliest_end_s, proof.latest_submit_s)
+        window = LogWindow(proof.earliest_end_s, proof.latest_submit_s)
         note = (
             f"The window is {_span(window)}: from the first end of a job to the last submission, "
             "the time that the log is sure to cover."
         )
         return window, (note,)
-    window = Window(proof.earliest_start_s, proof.latest_end_s)
+    window = LogWindow(proof.earliest_start_s, proof.latest_end_s)
     note = (
         f"The window is {_span(window)}, from the first start of a job to the last end: no job was submitted "
         "after another ended, so the log does not show what time it covers, and nodes at its edges may only "
@@ -177,7 +177,7 @@ def _proven(proof: Proof) -> tuple[Window, tuple[str, ...]]:
     return window, (note,)
 
 
-def _beyond(chosen: Window, proven: Window) -> tuple[str, ...]:
+def _beyond(chosen: LogWindow, proven: LogWindow) -> tuple[str, ...]:
     if chosen.from_s >= proven.from_s and chosen.until_s <= proven.until_s:
         return ()
     return (
@@ -186,5 +186,5 @@ def _beyond(chosen: Window, proven: Window) -> tuple[str, ...]:
     )
 
 
-def _span(window: Window) -> str:
+def _span(window: LogWindow) -> str:
     return f"{iso(window.from_s)} to {iso(window.until_s)}"

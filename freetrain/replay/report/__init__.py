@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from freetrain.replay.report.page import ReportInput, Setting, write_report
+from freetrain.replay.report.page import ReplaySetting, ReportInput, write_report
 from freetrain.replay.report.pictures import require_matplotlib
 
-__all__ = ["ReportInput", "Setting", "require_matplotlib", "write_report"]
+__all__ = ["ReplaySetting", "ReportInput", "require_matplotlib", "write_report"]

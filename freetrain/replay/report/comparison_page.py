@@ -8,13 +8,13 @@ from itertools import groupby
 from pathlib import Path
 
 from freetrain import __version__
-from freetrain.replay.comparison import ComparedRun, Comparison
+from freetrain.replay.comparison import ComparedRun, RunComparison
 from freetrain.replay.report.page import fill, write_page
 from freetrain.showing.words import NOTHING, amount, share
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class RunBar:
     """A run in the picture.
 
     Attributes:
@@ -43,14 +43,14 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Bars:
+class RunBarGroup:
     """Runs that have the first of what is varied in common, mostly a log."""
 
     name: str
-    bars: tuple[Bar, ...]
+    bars: tuple[RunBar, ...]
 
 
-def write_comparison(path: Path, comparison: Comparison) -> None:
+def write_comparison(path: Path, comparison: RunComparison) -> None:
     """Write a comparison as one HTML file that needs no network and no script.
 
     Raises:
@@ -59,7 +59,7 @@ def write_comparison(path: Path, comparison: Comparison) -> None:
     write_page(path, render_comparison(comparison))
 
 
-def render_comparison(comparison: Comparison) -> str:
+def render_comparison(comparison: RunComparison) -> str:
     """The comparison as HTML."""
     return fill(
         "comparison.html.j2",
@@ -72,17 +72,17 @@ def render_comparison(comparison: Comparison) -> str:
     )
 
 
-def _groups(comparison: Comparison) -> Iterator[Bars]:
+def _groups(comparison: RunComparison) -> Iterator[RunBarGroup]:
     works = [way.work for run in comparison.runs for way in (run.allowed, run.daemon) if way and way.work]
     top = max([1.0, *works])
     first = comparison.axes[0] if comparison.axes else ""
     for name, runs in groupby(comparison.runs, key=lambda run: run.labels.get(first, "")):
-        yield Bars(name, tuple(_bar(run, comparison.axes[1:], top) for run in runs))
+        yield RunBarGroup(name, tuple(_bar(run, comparison.axes[1:], top) for run in runs))
 
 
-def _bar(run: ComparedRun, axes: tuple[str, ...], top: float) -> Bar:
+def _bar(run: ComparedRun, axes: tuple[str, ...], top: float) -> RunBar:
     shown, allowed = run.shown, run.allowed
-    return Bar(
+    return RunBar(
         tuple(run.labels.get(axis, NOTHING) for axis in axes),
         share(shown.lent),
         share(shown.work),

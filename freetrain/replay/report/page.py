@@ -16,7 +16,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.errors import StateError
 from freetrain.replay.logs.model import SiteLog
 from freetrain.replay.logs.times import find_zone
-from freetrain.replay.outcome import Outcome, definitions
+from freetrain.replay.outcome import ReplayOutcome, definitions
 from freetrain.replay.report import pictures, sentences
 from freetrain.replay.report.pictures import NARROW, WIDE, Format
 from freetrain.replay.report.sentences import about_plateau, find_plateau
@@ -40,14 +40,14 @@ from freetrain.replay.report.tables import (
     trainer_kinds,
     with_and_without,
 )
-from freetrain.replay.study import AsDaemon, DaemonStudy, Study
+from freetrain.replay.study import DaemonSetup, DaemonStudy, Study
 from freetrain.replay.worth import WorthRow, worth_of, worth_rows
 from freetrain.showing import pages, palette
 from freetrain.showing.words import brief_duration, count, number
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ReplaySetting:
     """How the log was replayed, as far as the figures of the replay do not tell it.
 
     Attributes:
@@ -87,7 +87,9 @@ class Assumption:
     meaning: str = ""
 
 
-def assumptions(setting: Setting, trainers: Sequence[Trainer], daemon: AsDaemon | None) -> tuple[Assumption, ...]:
+def assumptions(
+    setting: ReplaySetting, trainers: Sequence[Trainer], daemon: DaemonSetup | None
+) -> tuple[Assumption, ...]:
     """All of them, in the order to be shown.
 
     Args:
@@ -98,7 +100,7 @@ def assumptions(setting: Setting, trainers: Sequence[Trainer], daemon: AsDaemon 
     return (*_deciding(setting, trainers), *_costs(setting, trainers, daemon), *_pace(setting, trainers, daemon))
 
 
-def _deciding(setting: Setting, trainers: Sequence[Trainer]) -> Iterator[Assumption]:
+def _deciding(setting: ReplaySetting, trainers: Sequence[Trainer]) -> Iterator[Assumption]:
     yield Assumption("who decides", setting.policy, "the policy")
     yield Assumption("what is maximised", setting.objective, "the objective, in whose unit work is counted")
     ahead = _seconds([setting.horizon_s]) if setting.horizon_s else "learned"
@@ -115,7 +117,9 @@ def _deciding(setting: Setting, trainers: Sequence[Trainer]) -> Iterator[Assumpt
     yield Assumption("at once", f"at most {count(setting.max_running, 'trainer')}", each)
 
 
-def _costs(setting: Setting, trainers: Sequence[Trainer], daemon: AsDaemon | None) -> Iterator[Assumption]:
+def _costs(
+    setting: ReplaySetting, trainers: Sequence[Trainer], daemon: DaemonSetup | None
+) -> Iterator[Assumption]:
     if not trainers:
         return
     of_all = "training lost each time, by the trainer that changes"
@@ -130,7 +134,7 @@ def _costs(setting: Setting, trainers: Sequence[Trainer], daemon: AsDaemon | Non
     yield Assumption("starting costs", _seconds(starting_s), booting)
 
 
-def _pace(setting: Setting, trainers: Sequence[Trainer], daemon: AsDaemon | None) -> Iterator[Assumption]:
+def _pace(setting: ReplaySetting, trainers: Sequence[Trainer], daemon: DaemonSetup | None) -> Iterator[Assumption]:
     boots_s = [one.boot_s for one in trainers]
     seen = f"by looks {_seconds([setting.poll_s])} apart" if setting.poll_s else "at once"
     trains = f"train {_seconds(boots_s)} later" if any(boots_s) else "" if setting.poll_s else "train at once"
@@ -150,7 +154,7 @@ def _pace(setting: Setting, trainers: Sequence[Trainer], daemon: AsDaemon | None
     yield from _limits(daemon)
 
 
-def _limits(daemon: AsDaemon) -> Iterator[Assumption]:
+def _limits(daemon: DaemonSetup) -> Iterator[Assumption]:
     nodes, fragments = daemon.rules.nodes, daemon.rules.fragments
     yield Assumption("margin", _seconds([nodes.margin_s]), "nodes are given back so long before they are wanted")
     yield Assumption("shortest hole", _seconds([nodes.shortest_hole_s]), "holes expected to be shorter are left")
@@ -187,7 +191,7 @@ class ReportInput:
     title: str
     log: SiteLog
     study: Study
-    setting: Setting
+    setting: ReplaySetting
     version: str
     command: str
     prices: Prices | None = None
@@ -297,7 +301,7 @@ def _assumptions(report: ReportInput) -> Any:
 
 def _figures(study: Study) -> list[tuple[str, list[str], str]]:
     """Every figure's name, its value in each of the replays, and its definition."""
-    outcomes: list[Outcome] = [study.outcome, *([study.as_daemon.outcome] if study.as_daemon else [])]
+    outcomes: list[ReplayOutcome] = [study.outcome, *([study.as_daemon.outcome] if study.as_daemon else [])]
     return [
         (name, [sentences.shown_figure(name, getattr(outcome, name)) for outcome in outcomes], meaning)
         for name, meaning in definitions().items()

@@ -11,7 +11,7 @@ import numpy as np
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs.model import RowCount
-from freetrain.replay.outcome import Outcome, SiteOutcome
+from freetrain.replay.outcome import ReplayOutcome, SiteOutcome
 from freetrain.replay.study import Study
 from freetrain.replay.trainer_run import TrainerRun
 from freetrain.showing.words import NOTHING, amount, count, duration, large, milliseconds, moment, number, share
@@ -20,7 +20,7 @@ _DAY_S = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class IdleHoursPart:
     """A part of the idle node-hours; ``kind`` decides its colour."""
 
     kind: str
@@ -97,7 +97,7 @@ def tiles(study: Study, objective: str) -> tuple[Tile, ...]:
     )
 
 
-def _compared(study: Study, shown: Outcome, objective: str) -> str:
+def _compared(study: Study, shown: ReplayOutcome, objective: str) -> str:
     alone = f"of the same trainers on {count(shown.dedicated_nodes, 'node')} of their own"
     said = [f"{alone}: {work_done(objective, shown.work)}"]
     if study.as_daemon is not None and study.outcome.u_work is not None:
@@ -114,7 +114,7 @@ def _felt(site: SiteOutcome) -> Tile:
     return Tile(share(site.site_delayed / site.site_starts), "of the site’s jobs met fragments", met)
 
 
-def _lost(shown: Outcome, duration_s: float) -> str:
+def _lost(shown: ReplayOutcome, duration_s: float) -> str:
     a_day = f" ({number(shown.evictions / duration_s * _DAY_S)} nodes a day)" if duration_s >= 2 * _DAY_S else ""
     return (
         f"to {count(shown.forced_rescales, 'eviction')} of {count(shown.evictions, 'node')}{a_day}, "
@@ -122,7 +122,7 @@ def _lost(shown: Outcome, duration_s: float) -> str:
     )
 
 
-def parts_of_idle_time(shown: Outcome, record: ReplayRecord) -> tuple[Part, ...]:
+def parts_of_idle_time(shown: ReplayOutcome, record: ReplayRecord) -> tuple[IdleHoursPart, ...]:
     """Where the idle node-hours went; nothing where there were none."""
     idle = shown.idle_node_hours
     if idle <= 0:
@@ -135,7 +135,7 @@ def parts_of_idle_time(shown: Outcome, record: ReplayRecord) -> tuple[Part, ...]
         ("unlent", "not lent", idle - shown.lent_node_hours),
     )
     return tuple(
-        Part(
+        IdleHoursPart(
             kind,
             name,
             _node_hours(amount(max(hours, 0.0), idle)),

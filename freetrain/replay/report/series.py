@@ -88,7 +88,7 @@ class HoleLengths:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainerRow:
+class TrainerFigures:
     """One line of the table of trainers.
 
     Attributes:
@@ -181,15 +181,15 @@ def _between(low: str, high: str) -> str:
     return f"{amount if high.split()[1].startswith(unit) else low} – {high}"
 
 
-def trainer_rows(runs: Sequence[TrainerRun], most: int = MOST_TRAINERS) -> tuple[TrainerRow, ...]:
+def trainer_rows(runs: Sequence[TrainerRun], most: int = MOST_TRAINERS) -> tuple[TrainerFigures, ...]:
     """The trainers that trained most samples, most first; equal ones by admission."""
     ranked = sorted(enumerate(runs), key=lambda item: (-item[1].samples, item[0]))
     return tuple(_trainer_row(rank, run) for rank, run in ranked[:most])
 
 
-def _trainer_row(rank: int, run: TrainerRun) -> TrainerRow:
+def _trainer_row(rank: int, run: TrainerRun) -> TrainerFigures:
     target = run.trainer.target_samples
-    return TrainerRow(
+    return TrainerFigures(
         id=run.trainer.id,
         rank=rank,
         samples=run.samples,

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.course import ReplayRecord
-from freetrain.replay.forecast_score import AHEAD_S, FARTHEST_S, Calibration, Error, ForecastScore
-from freetrain.replay.logs.model import EmptyHours, SiteLog, TaskAsked
+from freetrain.replay.forecast_score import AHEAD_S, FARTHEST_S, Calibration, ForecastError, ForecastScore
+from freetrain.replay.logs.model import EmptyHours, SiteLog, TaskRequest
 from freetrain.replay.nodes import nodes_by_kind, nodes_by_partition
-from freetrain.replay.outcome import Outcome, SiteOutcome, without_empty_hours
+from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, without_empty_hours
 from freetrain.replay.share_outcome import ShareOutcome, ShareRow, lent_of, share_outcome, share_rows
 from freetrain.replay.study import Study
 from freetrain.replay.trainer_run import Loss, TrainerRun
@@ -23,7 +23,7 @@ from freetrain.showing.words import NOTHING, amount, brief_duration, count, larg
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedFigure:
     """One figure, as the holes allow it and as the daemon would have got it."""
 
     name: str
@@ -47,22 +47,24 @@ def price(site: SiteOutcome) -> str:
     )
 
 
-def compared(ideal: Outcome, daemon: Outcome) -> tuple[Compared, ...]:
+def compared(ideal: ReplayOutcome, daemon: ReplayOutcome) -> tuple[ComparedFigure, ...]:
     """The figures side by side."""
     idle = ideal.idle_node_hours
     return (
-        Compared("of a dedicated machine’s work", share(ideal.u_work), share(daemon.u_work)),
-        Compared("of its samples (U of the paper)", share(ideal.u_dedicated), share(daemon.u_dedicated)),
-        Compared("of the best division’s work", share(ideal.u_oracle), share(daemon.u_oracle)),
-        Compared("node-hours lent", amount(ideal.lent_node_hours, idle), amount(daemon.lent_node_hours, idle)),
-        Compared(
+        ComparedFigure("of a dedicated machine’s work", share(ideal.u_work), share(daemon.u_work)),
+        ComparedFigure("of its samples (U of the paper)", share(ideal.u_dedicated), share(daemon.u_dedicated)),
+        ComparedFigure("of the best division’s work", share(ideal.u_oracle), share(daemon.u_oracle)),
+        ComparedFigure(
+            "node-hours lent", amount(ideal.lent_node_hours, idle), amount(daemon.lent_node_hours, idle)
+        ),
+        ComparedFigure(
             "node-hours trained", amount(ideal.useful_node_hours, idle), amount(daemon.useful_node_hours, idle)
         ),
-        Compared("samples", large(ideal.samples), large(daemon.samples)),
-        Compared("nodes taken back", number(ideal.evictions), number(daemon.evictions)),
-        Compared("in so many evictions", number(ideal.forced_rescales), number(daemon.forced_rescales)),
-        Compared("rescales", number(ideal.rescales), number(daemon.rescales)),
-        Compared("starts", number(ideal.starts), number(daemon.starts)),
+        ComparedFigure("samples", large(ideal.samples), large(daemon.samples)),
+        ComparedFigure("nodes taken back", number(ideal.evictions), number(daemon.evictions)),
+        ComparedFigure("in so many evictions", number(ideal.forced_rescales), number(daemon.forced_rescales)),
+        ComparedFigure("rescales", number(ideal.rescales), number(daemon.rescales)),
+        ComparedFigure("starts", number(ideal.starts), number(daemon.starts)),
     )
 
 
@@ -156,7 +158,7 @@ MOST_TRAINERS = 25
 
 
 @dataclass(frozen=True, slots=True)
-class KindRow:
+class TrainerKindRow:
     """Trainers with the same curve, limits, costs and target.
 
     Attributes:
@@ -180,7 +182,7 @@ class KindRow:
     lost_h: float
 
 
-def trainer_kinds(runs: Sequence[TrainerRun]) -> tuple[KindRow, ...]:
+def trainer_kinds(runs: Sequence[TrainerRun]) -> tuple[TrainerKindRow, ...]:
     """The kinds, most node-hours first; nothing where there are too many of them, or few trainers."""
     if len(runs) <= MOST_TRAINERS:
         return ()
@@ -195,8 +197,8 @@ def trainer_kinds(runs: Sequence[TrainerRun]) -> tuple[KindRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.node_hours, row.name)))
 
 
-def _row(runs: Sequence[TrainerRun]) -> KindRow:
-    return KindRow(
+def _row(runs: Sequence[TrainerRun]) -> TrainerKindRow:
+    return TrainerKindRow(
         _common_name([run.trainer.id for run in runs]),
         len(runs),
         sum(run.completed_s is not None for run in runs),
@@ -288,7 +290,7 @@ def _came(calibration: Sequence[Calibration], band: int) -> tuple[str, ...]:
     return tuple(found.get(ahead_s, NOTHING) for ahead_s in AHEAD_S)
 
 
-def _errors(kind: str, errors: Sequence[Error]) -> tuple[ErrorRow, ...]:
+def _errors(kind: str, errors: Sequence[ForecastError]) -> tuple[ErrorRow, ...]:
     return tuple(
         ErrorRow(
             kind,
@@ -302,7 +304,7 @@ def _errors(kind: str, errors: Sequence[Error]) -> tuple[ErrorRow, ...]:
     )
 
 
-def _length(errors: Error) -> str:
+def _length(errors: ForecastError) -> str:
     """Between which bounds these forecasts were."""
     if errors.up_to_s is None:
         return f"over {brief_duration(FARTHEST_S[-2])}"
@@ -347,7 +349,7 @@ def shown_shares(log: SiteLog, played: Study | None = None) -> ShownShares | Non
     )
 
 
-def _about_tasks(task: TaskAsked, parts: ShareOutcome, played: Study | None) -> str:
+def _about_tasks(task: TaskRequest, parts: ShareOutcome, played: Study | None) -> str:
     beside, empty = parts.partly_fitting_task_hours or 0.0, parts.idle_nodes_fitting_task_hours or 0.0
     gpus = f", {count(beside * task.each.gpus, 'GPU-hour')}," if task.each.gpus else ""
     fitted = (

@@ -24,9 +24,9 @@ from freetrain.replay.as_daemon.lent import LentNodes
 from freetrain.replay.as_daemon.site import LoggedSite, SharedNodes
 from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.course import ReplayRecord
-from freetrain.replay.logs import SiteLog, TaskAsked
-from freetrain.replay.logs.model import NodeGroup
-from freetrain.replay.study import AsDaemon, Costs, replay_as_daemon
+from freetrain.replay.logs import SiteLog, TaskRequest
+from freetrain.replay.logs.model import NodeKind
+from freetrain.replay.study import Costs, DaemonSetup, replay_as_daemon
 from freetrain.replay.trainer_run import TrainerRun
 from tests.replay.as_daemon.test_driver import rules
 from tests.replay.logs.build import Write, hour, read, row
@@ -49,7 +49,7 @@ def play(
     log: SiteLog, trainers: Sequence[Trainer], timing: Timing = WOKEN, its_rules: Rules | None = None
 ) -> ReplayRecord:
     goal = Goal.of(find_policy("greedy"), "throughput")
-    how = AsDaemon(its_rules or in_parts(), goal, timing)
+    how = DaemonSetup(its_rules or in_parts(), goal, timing)
     return replay_as_daemon(log, trainers, Costs(), how, time.perf_counter).record
 
 
@@ -70,7 +70,7 @@ CPUS = with_tres(
 
 
 def cpu_log(write: Write, tmp_path: Path, text: str = CPUS, until: float = 6) -> SiteLog:
-    return read(write(text), machine=machine(tmp_path), task=TaskAsked(Amount(4)), until_s=hour(until))
+    return read(write(text), machine=machine(tmp_path), task=TaskRequest(Amount(4)), until_s=hour(until))
 
 
 def test_parts_beside_jobs_are_lent_as_there_is_room(write: Write, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_job_that_is_known_to_start_finds_its_part_free(write: Write, tmp_path
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_no_node_ever_holds_more_than_it_has(write: Write, seed: int, timing: Timing) -> None:
     text = make_gpu_log(seed, tries=250)
-    log = read(write(text), until_s=hour(HOURS), task=TaskAsked(GPU_TASK))
+    log = read(write(text), until_s=hour(HOURS), task=TaskRequest(GPU_TASK))
     record = play(log, SOME, timing)
     fits = fitting_by_second(text, int(hour(0)), int(hour(HOURS)), TASK)
     lent = {node: np.zeros(HOURS * 3600, int) for node in fits}
@@ -125,7 +125,7 @@ def test_trainers_get_places_on_nodes_of_their_kinds(write: Write, tmp_path: Pat
     log = cpu_log(
         write, tmp_path, with_tres(row("3", start="00", end="23", cores="8", list="c2", tres="cpu=8")), 2
     )
-    kinds = (NodeGroup("new", ("c1",)), NodeGroup("old", ("c2",)))
+    kinds = (NodeKind("new", ("c1",)), NodeKind("old", ("c2",)))
     log = replace(log, holes=replace(log.holes, kind_of={"c1": "new", "c2": "old"}), kinds=kinds)
     trainers = [replace(TRAINER, id=kind, choices=(KindChoice((kind,), 0.5),)) for kind in ("new", "old")]
     record = play(log, trainers)

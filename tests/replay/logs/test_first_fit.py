@@ -4,19 +4,19 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.replay.logs.placing import Group, Packed, pack, peak_in_use
+from freetrain.replay.logs.placing import PackedJobs, PackingGroup, pack, peak_in_use
 
 Job = tuple[int, int, int]
 
 
-def packed(jobs: list[Job], nodes: int, cores: int = 1, shared: bool = False) -> Packed:
+def packed(jobs: list[Job], nodes: int, cores: int = 1, shared: bool = False) -> PackedJobs:
     start, end, need = (np.array(column) for column in zip(*jobs, strict=True))
     each = np.full(nodes, cores, np.int32)
-    group = Group(np.arange(nodes, dtype=np.int32), each, shared)
+    group = PackingGroup(np.arange(nodes, dtype=np.int32), each, shared)
     return pack(start.astype(float), end.astype(float), need, np.zeros(len(jobs), np.int64), [group], each)
 
 
-def nodes_of(result: Packed) -> list[list[int]]:
+def nodes_of(result: PackedJobs) -> list[list[int]]:
     return [piece.tolist() for piece in np.split(result.node, np.cumsum(result.count)[:-1])]
 
 

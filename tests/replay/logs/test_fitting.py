@@ -10,8 +10,8 @@ import pytest
 
 from freetrain.core.amounts import Amount
 from freetrain.core.holes import Holes, sorted_holes
-from freetrain.replay.logs import SiteLog, TaskAsked
-from freetrain.replay.logs.model import Places, TaskRoom
+from freetrain.replay.logs import SiteLog, TaskRequest
+from freetrain.replay.logs.model import TaskPlaces, TaskRoom
 from freetrain.replay.logs.shares import find_places, times_that_fit
 from freetrain.replay.share_outcome import ShareOutcome, share_outcome, share_rows
 from tests.replay.logs.build import Write, hour, read, row
@@ -35,7 +35,7 @@ def test_the_scarcest_decides_after_what_is_kept_back() -> None:
 
 def room(rows: list[tuple[int, float, float, int]], on_empty: list[int], shortest_s: float = 0.0) -> TaskRoom:
     node, start_s, end_s, tasks = (np.array([row[column] for row in rows], int) for column in range(4))
-    task = TaskAsked(Amount(1), shortest_s=shortest_s)
+    task = TaskRequest(Amount(1), shortest_s=shortest_s)
     columns = (node.astype(np.int32), start_s.astype(float), end_s.astype(float), tasks)
     return TaskRoom(task, np.array(on_empty), *columns, np.ones((len(on_empty), 3)))
 
@@ -45,7 +45,7 @@ def holes(*rows: tuple[int, float, float]) -> Holes:
     return sorted_holes(("a", "b"), node.astype(np.int32), start_s, end_s, 0.0, 100.0)
 
 
-def times_of(places: Places) -> dict[str, list[tuple[float, float]]]:
+def times_of(places: TaskPlaces) -> dict[str, list[tuple[float, float]]]:
     its = places.holes
     return {
         name: [
@@ -94,7 +94,7 @@ LOG = with_tres(
 
 
 def test_what_fits_beside_jobs_is_counted_by_node_partition_and_type_of_gpu(write: Write, tmp_path: Path) -> None:
-    log = read(write(LOG), machine=machine(tmp_path), task=TaskAsked(GPU_TASK, shortest_s=3600.0))
+    log = read(write(LOG), machine=machine(tmp_path), task=TaskRequest(GPU_TASK, shortest_s=3600.0))
     # c1: 3, then 2 as memory is left for 40 GiB; c2: 1 for two hours, with 6 CPUs and 24 GiB beside two GPUs.
     assert parts(log).partly_fitting_task_hours == 3 + 2 + 2 * 1
     assert parts(log).idle_nodes_fitting_task_hours == (24 - 2) * 4 + (24 - 2) * 4
@@ -108,14 +108,14 @@ def test_what_fits_beside_jobs_is_counted_by_node_partition_and_type_of_gpu(writ
 def test_what_is_kept_back_and_too_short_does_not_fit(
     write: Write, tmp_path: Path, keep: Amount, shortest_s: float, hours: float
 ) -> None:
-    log = read(write(LOG), machine=machine(tmp_path), task=TaskAsked(GPU_TASK, keep, shortest_s))
+    log = read(write(LOG), machine=machine(tmp_path), task=TaskRequest(GPU_TASK, keep, shortest_s))
     assert parts(log).partly_fitting_task_hours == hours
 
 
 @pytest.mark.parametrize("shortest_s", [0, 600])
 def test_what_fits_is_what_is_counted_second_by_second(write: Write, shortest_s: int) -> None:
     text = make_gpu_log(3)
-    log = read(write(text), until_s=hour(6), task=TaskAsked(GPU_TASK, shortest_s=shortest_s))
+    log = read(write(text), until_s=hour(6), task=TaskRequest(GPU_TASK, shortest_s=shortest_s))
     task = {"cpu": 4, "memory": 16 * 2.0**30, "gpu": 1}
     counted = count_fitting(text, int(hour(0)), int(hour(6)), task, shortest_s)
     assert log.places is not None
@@ -128,7 +128,7 @@ def test_what_fits_is_what_is_counted_second_by_second(write: Write, shortest_s:
 
 def test_memory_of_which_the_log_says_nothing_is_not_asked_for(write: Write, tmp_path: Path) -> None:
     text = with_tres(row("1", start="01", end="03", cores="8", list="c1", tres="cpu=8"))
-    log = read(write(text), machine=machine(tmp_path), task=TaskAsked(Amount(4, 16 * 1024)))
+    log = read(write(text), machine=machine(tmp_path), task=TaskRequest(Amount(4, 16 * 1024)))
     assert parts(log).partly_fitting_task_hours == 2 * 2
     assert any("says of no job how much memory it held" in note for note in log.notes)
 
@@ -137,7 +137,7 @@ def test_gpus_of_which_the_log_says_nothing_are_not_taken_for_free(write: Write,
     silent = with_tres(row("1", start="01", end="03", cores="8", list="c1", tres=""))
     none = with_tres(row("1", start="01", end="03", cores="8", list="c1", tres="cpu=8"))
     for text, hours in ((silent, 0), (none, 2 * 4)):
-        log = read(write(text), machine=machine(tmp_path), task=TaskAsked(Amount(1, 0, (("gpu", 1),))))
+        log = read(write(text), machine=machine(tmp_path), task=TaskRequest(Amount(1, 0, (("gpu", 1),))))
         assert parts(log).partly_fitting_task_hours == hours
         assert parts(log).partly_idle_gpu_hours is None
 

@@ -8,9 +8,9 @@ from freetrain.daemon.rules import rules_of
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.timing import Timing, Wakes
-from freetrain.replay.foresight import Knows
+from freetrain.replay.foresight import Knowledge
 from freetrain.replay.report.page import assumptions
-from freetrain.replay.study import AsDaemon
+from freetrain.replay.study import DaemonSetup
 from tests.replay.report.conftest import SETTING, SLURM
 
 TRAINERS = (
@@ -40,13 +40,13 @@ def test_how_the_published_method_charges_is_said() -> None:
     assert said["losing nodes to the site costs"] == "12 s each time"
     assert said["looks ahead"] == "120 s"
     assert not any("foresight" in name for name in said)
-    for knows in set(Knows) - {Knows.NONE}:
+    for knows in set(Knowledge) - {Knowledge.NONE}:
         assert "foresight" in values(replace(SETTING, foresight=knows), TRAINERS, None)
 
 
 def test_the_daemons_pace_and_limits_are_said() -> None:
     goal = Goal.of(find_policy("freetrain"), "throughput")
-    how = AsDaemon(rules_of(Config(), SLURM), goal, Timing(poll_s=7, launch_s=1.3, boot_s=20, wakes=Wakes()))
+    how = DaemonSetup(rules_of(Config(), SLURM), goal, Timing(poll_s=7, launch_s=1.3, boot_s=20, wakes=Wakes()))
     said = values(SETTING, TRAINERS, how)
     assert said["as daemon: it looks"] == "every 7 s, and when a job comes or ends"
     assert said["its node trains"] == "20 s later the boot"

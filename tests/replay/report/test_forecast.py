@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from freetrain.replay.forecast_score import FARTHEST_S, Calibration, Error, ForecastScore
+from freetrain.replay.forecast_score import FARTHEST_S, Calibration, ForecastError, ForecastScore
 from freetrain.replay.report import ReportInput
 from freetrain.replay.report.page import render
 from freetrain.replay.report.tables import forecast_tables
@@ -15,8 +15,8 @@ SCORE = ForecastScore(
         Calibration(3600.0, 29, 0.95, 0.0),
         Calibration(3600.0, 14, 0.55, 0.0),
     ),
-    learned=(Error(3600.0, 9, 1800.0, 1500.0, 600.0),),
-    planned=(Error(None, 1, 20_000.0, 100.0, 19_900.0),),
+    learned=(ForecastError(3600.0, 9, 1800.0, 1500.0, 600.0),),
+    planned=(ForecastError(None, 1, 20_000.0, 100.0, 19_900.0),),
 )
 
 
@@ -32,8 +32,8 @@ def test_what_was_said_alike_stands_in_one_line_and_what_was_hardly_said_is_left
 
 
 def test_forecasts_of_one_kind_are_told_apart_by_how_long_they_were() -> None:
-    learned = tuple(Error(up_to_s, 9, 200.0, 150.0, 60.0) for up_to_s in FARTHEST_S[:-1])
-    longest = Error(None, 1, 20_000.0, 100.0, 19_900.0)
+    learned = tuple(ForecastError(up_to_s, 9, 200.0, 150.0, 60.0) for up_to_s in FARTHEST_S[:-1])
+    longest = ForecastError(None, 1, 20_000.0, 100.0, 19_900.0)
     tables = forecast_tables(replace(SCORE, learned=(*learned, longest), planned=learned[:1]))
     assert tables is not None
     assert [(row.kind, row.length.replace("\N{NO-BREAK SPACE}", " ")) for row in tables.errors] == [

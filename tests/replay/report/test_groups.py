@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from freetrain.replay.logs.model import LoggedJobs, NodeGroup, SiteLog
+from freetrain.replay.logs.model import LoggedJobs, NodeKind, SiteLog
 from freetrain.replay.report import ReportInput
 from freetrain.replay.report.page import render
 from freetrain.replay.report.tables import by_kind, by_partition
@@ -33,7 +33,7 @@ def log(report: ReportInput) -> SiteLog:
 
 
 def test_idle_time_is_told_by_kind_of_node(log: SiteLog) -> None:
-    rows = by_kind(replace(log, kinds=(NodeGroup("thin", ("n001", "n002", "n003")), NodeGroup("gpu", ("n000",)))))
+    rows = by_kind(replace(log, kinds=(NodeKind("thin", ("n001", "n002", "n003")), NodeKind("gpu", ("n000",)))))
     assert [(row.name, row.nodes, row.idle_node_hours, row.median_s) for row in rows] == [
         ("gpu", 1, 1.0, 3600.0),
         ("thin", 3, 1.0, 1800.0),
@@ -47,13 +47,13 @@ def test_idle_time_is_told_by_partition_which_may_share_nodes(log: SiteLog) -> N
 
 
 def test_one_group_is_no_table(log: SiteLog) -> None:
-    assert by_kind(replace(log, kinds=(NodeGroup("all", log.holes.node_names),))) == ()
+    assert by_kind(replace(log, kinds=(NodeKind("all", log.holes.node_names),))) == ()
     assert by_partition(replace(log, logged=logged(("batch", [0])))) == ()
     assert by_partition(replace(log, logged=None)) == ()
 
 
 def test_nodes_that_are_not_looked_at_do_not_count(log: SiteLog) -> None:
-    kinds = (NodeGroup("thin", ("n000", "elsewhere")), NodeGroup("gpu", ("n001",)), NodeGroup("old", ("gone",)))
+    kinds = (NodeKind("thin", ("n000", "elsewhere")), NodeKind("gpu", ("n001",)), NodeKind("old", ("gone",)))
     assert [(row.name, row.nodes) for row in by_kind(replace(log, kinds=kinds))] == [("thin", 1), ("gpu", 1)]
 
 

@@ -9,14 +9,14 @@ from freetrain.core.fragment import new_place
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.timing import Timing
-from freetrain.replay.course import Felt
-from freetrain.replay.logs.model import IdlePart, IdleShares, Places, TaskAsked
+from freetrain.replay.course import SiteImpact
+from freetrain.replay.logs.model import IdlePart, IdleShares, TaskPlaces, TaskRequest
 from freetrain.replay.outcome import site_outcome_of
 from freetrain.replay.report import ReportInput
 from freetrain.replay.report.page import render
 from freetrain.replay.report.tables import shown_shares
-from freetrain.replay.study import AsDaemon, DaemonStudy, Study
-from freetrain.replay.trainer_run import LentTime
+from freetrain.replay.study import DaemonSetup, DaemonStudy, Study
+from freetrain.replay.trainer_run import PlaceLease
 from tests.replay.as_daemon.test_driver import rules
 
 
@@ -41,19 +41,19 @@ def test_the_page_tells_what_lay_idle_on_used_nodes(report: ReportInput) -> None
 
 
 def daemon_study(ideal: Study) -> DaemonStudy:
-    how = AsDaemon(rules(), Goal.of(find_policy("greedy"), "throughput"), Timing())
-    return DaemonStudy(how, ideal.record, ideal.outcome, site_outcome_of(Felt(4, (8.0,), 3600.0)), 1.0)
+    how = DaemonSetup(rules(), Goal.of(find_policy("greedy"), "throughput"), Timing())
+    return DaemonStudy(how, ideal.record, ideal.outcome, site_outcome_of(SiteImpact(4, (8.0,), 3600.0)), 1.0)
 
 
 def test_the_page_tells_what_would_have_fit_and_was_lent_where_it_was_asked(report: ReportInput) -> None:
     shared = with_shares(report, 2.0)
     log, nodes = shared.log, len(shared.log.holes.node_names)
-    task = TaskAsked(Amount(4, 16 * 1024, (("gpu", 1),)), shortest_s=120.0)
+    task = TaskRequest(Amount(4, 16 * 1024, (("gpu", 1),)), shortest_s=120.0)
     beside = np.full(nodes, 2 * 3600.0)
     names = tuple(new_place(name, 1) for name in log.holes.node_names)
     holes = replace(log.holes, node_names=names, in_parts=True)
-    places = Places(task, holes, np.arange(nodes, dtype=np.int32), beside, beside * 3, np.ones((nodes, 3)))
-    lent = (LentTime(names[0], report.study.record.runs[0].trainer.id, 0.0, 3600.0),)
+    places = TaskPlaces(task, holes, np.arange(nodes, dtype=np.int32), beside, beside * 3, np.ones((nodes, 3)))
+    lent = (PlaceLease(names[0], report.study.record.runs[0].trainer.id, 0.0, 3600.0),)
     on_shares = replace(report.study, record=replace(report.study.record, lent_times=lent), as_daemon=None)
     played = replace(shared, log=replace(log, places=places), study=replace(report.study, on_shares=on_shares))
     page = render(played).replace("\N{NO-BREAK SPACE}", " ")
