@@ -144,8 +144,8 @@ def replay(log: SiteLog, wish: Wish) -> Figures:
 
 
 def _figures(record: ReplayRecord) -> Figures:
-    runs, felt = record.runs, record.felt
-    assert felt is not None
+    runs, impact = record.runs, record.site_impact
+    assert impact is not None
     work_s = {run.trainer.id: run.samples / run.trainer.rate(1) for run in runs}
     node_s = sum(run.node_s for run in runs)
     due = [run for run in runs if run.trainer.deadline_s is not None]
@@ -160,7 +160,7 @@ def _figures(record: ReplayRecord) -> Figures:
         len(due),
         sum(run.joules for run in runs) / 3.6e6,
         sum(run.evicted_nodes for run in runs),
-        sum(felt.delays_s) / max(felt.starts, 1),
+        sum(impact.delays_s) / max(impact.starts, 1),
     )
 
 

@@ -60,9 +60,10 @@ from freetrain.errors import FreetrainError
 from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.policies import find_placer, find_policy
 from freetrain.replay.course import ReplayRecord
+from freetrain.replay.estimate import study_estimated
 from freetrain.replay.logs import LoggedJobs, SiteLog, read_site_log
 from freetrain.replay.outcome import outcome_to_dict
-from freetrain.replay.study import Study, study, study_as_daemon, study_estimated, study_shapes
+from freetrain.replay.study import Study, study, study_as_daemon, study_shapes
 from freetrain.replay.trainer_run import Loss, TrainerRun
 from freetrain.replay.trainers import find_trainers, with_own_tasks
 

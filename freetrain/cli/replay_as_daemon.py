@@ -120,7 +120,7 @@ class ParallelReplay:
 
 def _work(news: Connection, options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> None:
     """What the other process does: it sends what comes of it, and the log's time before where somebody listens."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever presses Ctrl-C means the command, which ends this
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the command, which ends this process
     told_s = time.monotonic()
 
     def tell(at_s: float) -> None:
@@ -133,7 +133,7 @@ def _work(news: Connection, options: ReplayOptions, log: SiteLog, in_parts: bool
         answer: DaemonReplayed | Exception = _replay(options, log, in_parts, tell)
     except Exception as error:
         answer = error
-    with suppress(BrokenPipeError):  # the command was killed: nobody is left to be told
+    with suppress(BrokenPipeError):  # the command was killed: nobody listens any more
         news.send(answer)
 
 

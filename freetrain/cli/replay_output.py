@@ -1,4 +1,4 @@
-"""What ``freetrain replay --json`` prints."""
+"""What ``freetrain replay`` prints: the outcome in a few lines, or as JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RESULT_FORMAT = "freetrain-replay/1"
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """A replay with all that is to be said about it."""
+    """A replay with everything that is printed about it."""
 
     logs: tuple[Path, ...]
     log: SiteLog

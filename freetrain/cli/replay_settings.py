@@ -90,7 +90,7 @@ def warn_of_unheeded(options: ReplayOptions) -> None:
 
 
 def site_prices(options: ReplayOptions) -> Prices | None:
-    """What the site's nodes have and cost; None: nobody said.
+    """What the site's nodes have and cost; None: that is not known.
 
     Raises:
         ConfigError: the file cannot be read, or says something that cannot be.

@@ -104,12 +104,12 @@ def _do(sweep: Sweep, missing: Sequence[Cell], store: Store, given: dict[str, An
         counting(len(sweep.cells), there, given["quiet"]) as tell,
         closing(_executor(sweep, missing, given)) as finished,
     ):
-        for one in finished:
-            if one.document is None:
-                failed.append(one)
+        for done in finished:
+            if done.document is None:
+                failed.append(done)
             else:
-                record(store, sweep, one, time.time())
-            tell(one.cell.name if one.document else f"{one.cell.name}: {one.why}")
+                record(store, sweep, done, time.time())
+            tell(done.cell.name if done.document else f"{done.cell.name}: {done.why}")
     return failed
 
 

@@ -1,4 +1,4 @@
-"""Which nodes of a replayed machine are idle, and who has them."""
+"""The replayed cluster: a machine whose idle nodes come and go as a log shows, with simulated trainers on them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class IdleNodes:
         return tuple(Offer(name, self._end_s.get(name), holder) for name, holder in self.holder.items())
 
     def of(self, holder: str) -> tuple[str, ...]:
-        """What somebody has, in the order in which he got it: that of a set would be another one each time."""
+        """Nodes of a trainer, in the order in which it got them; that of a set would differ from run to run."""
         return tuple(self._names.get(holder, ()))
 
     def join(self, name: str, end_s: float | None) -> None:
@@ -128,7 +128,7 @@ class Idle:
         horizon_s: how far ahead value is counted.
         orders: nodes on which jobs would start now, and those of who does not compete any more.
         runs: the same trainers and others, as they run.
-        serving: trainer → those of its nodes that it was told to have servers on.
+        serving: trainer → those of its nodes that it is to have servers on.
         changes: how often growing and shrinking are charged.
     """
 
@@ -143,7 +143,7 @@ class Idle:
 
     def among(self, trainers: tuple[Trainer, ...]) -> Idle:
         """The same, for these trainers only; what others have is to be given back first."""
-        competing = {None, *(one.id for one in trainers)}
+        competing = {None, *(trainer.id for trainer in trainers)}
         if holders_of(self.nodes) <= competing:
             return replace(self, trainers=trainers)
         given_up: defaultdict[str | None, list[str]] = defaultdict(list)
@@ -194,7 +194,7 @@ class ReplayedCluster:
         retired_samples: samples of the trainers that have reached their target.
         stays: how long nodes stay idle, as the log so far has shown.
         size_changes: how often trainers change sizes, as the replay so far has shown; learned where it is used.
-        lent_times: who had which place when; None: nodes are lent whole, and nobody keeps it.
+        leases: who had which place when; None: nodes are lent whole, and nobody keeps it.
         planned_s: node → when a job is planned to start there, as of the last look.
     """
 
@@ -209,7 +209,7 @@ class ReplayedCluster:
         watts_of: Mapping[str, float] = MappingProxyType({}),
         in_parts: bool = False,
     ) -> None:
-        self.lent_times = PlaceLeases() if in_parts else None
+        self.leases = PlaceLeases() if in_parts else None
         self._idle_on: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._kind_of = kind_of
         self._watts_of = watts_of
@@ -297,8 +297,8 @@ class ReplayedCluster:
             self._note_holder(name, None)
 
     def leave(self, nodes: Sequence[str]) -> None:
-        """These nodes are taken back; whoever has some of them is hurt once, less where it was known."""
-        if self.lent_times is not None:
+        """These nodes are taken back; each trainer that has some of them is hurt once, less where it was known."""
+        if self.leases is not None:
             self._let_idle_places_leave(nodes)
         evicted: defaultdict[str, set[str]] = defaultdict(set)
         for name in nodes:
@@ -370,14 +370,14 @@ class ReplayedCluster:
 
     def _hold(self, nodes: Collection[str], holder: str | None) -> None:
         self._idle.hold(nodes, holder)
-        if self.lent_times is not None:
+        if self.leases is not None:
             for name in nodes:
                 self._note_holder(name, holder)
 
     def _note_holder(self, place: str, holder: str | None) -> None:
-        if self.lent_times is None:
+        if self.leases is None:
             return
-        self.lent_times.note(place, holder, self.now_s)
+        self.leases.note(place, holder, self.now_s)
         if holder is None:
             self._idle_on[node_of(place)][place] = None
         else:
@@ -398,5 +398,5 @@ class ReplayedCluster:
                 self.running[holder].rename(name, other)
                 self._hold((other,), holder)
                 self._idle.hold((name,), None)
-            if self.lent_times is not None:
-                self.lent_times.note(name, None, self.now_s)
+            if self.leases is not None:
+                self.leases.note(name, None, self.now_s)

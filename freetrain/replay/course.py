@@ -1,4 +1,8 @@
-"""What a replay remembers of its course, for the outcome and the report."""
+"""The course of a replay: what every replay keeps of how it goes, whoever decides, and what comes of it.
+
+The timeline (nodes, rates, who had which pictured node when), links between leaf switches, the best division at
+every instant, and the forecasts: noted after each event, for the outcome and for the report.
+"""
 
 from __future__ import annotations
 
@@ -172,7 +176,7 @@ class LeafLinks:
 
 @dataclass(frozen=True, slots=True)
 class SiteImpact:
-    """What the site feels of a replay as the daemon would have gone.
+    """What a replay as the daemon would have gone costs the site.
 
     Attributes:
         starts: jobs of the site's that started on idle nodes.
@@ -196,10 +200,10 @@ class ReplayRecord:
         oracle_work: work of the best division at every instant, changes costing nothing.
         events: instants at which something happened.
         forecast: how good the forecasts of the ends of holes were, whether they were used or not.
-        felt: what the site feels; None: it was not asked.
+        site_impact: what the replay costs the site; None: that was not asked.
         leaf_links: links between leaves in a training's ring, mean over time; None: no switches are known.
         leaf_bytes: that went from leaf to leaf; None: no switches are known, or nobody's gradients.
-        lent_times: who had which place when, where places on shared nodes were lent.
+        leases: who had which place when, where places on shared nodes were lent.
     """
 
     holes: Holes
@@ -208,10 +212,10 @@ class ReplayRecord:
     oracle_work: float
     events: int
     forecast: ForecastScore
-    felt: SiteImpact | None = None
+    site_impact: SiteImpact | None = None
     leaf_links: float | None = None
     leaf_bytes: float | None = None
-    lent_times: tuple[PlaceLease, ...] = ()
+    leases: tuple[PlaceLease, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -222,7 +226,7 @@ class _Population:
         ids: who.
         trainers: they themselves.
         requests: the same as the daemon's rules see them.
-        least: fewest nodes of each.
+        least: minimum nodes of each.
     """
 
     ids: tuple[str, ...] = ()
@@ -234,8 +238,8 @@ class _Population:
         """The trainers of some of the requests."""
         if requests is self.requests:
             return self.trainers
-        ids = {one.id for one in requests}
-        return tuple(one for one in self.trainers if one.id in ids)
+        ids = {request.id for request in requests}
+        return tuple(trainer for trainer in self.trainers if trainer.id in ids)
 
 
 class Replayed(PicturedCluster, Protocol):
@@ -311,10 +315,10 @@ class Course:
         self._cluster.now_s = at_s
 
     def admit(self) -> bool:
-        """Let trainers come in for whom there is a place; whether any did."""
+        """Let trainers come in while there is a place for them; whether any did."""
         cluster = self._cluster
         coming = self._admission.let_in(self._here.least, cluster.idle_nodes, cluster.now_s)
-        self._runs += [cluster.admit(one) for one in coming]
+        self._runs += [cluster.admit(trainer) for trainer in coming]
         return bool(coming)
 
     def competing(self) -> tuple[Trainer, ...]:
@@ -350,7 +354,7 @@ class Course:
         for run in self._cluster.running.values():
             run.settle(self._holes.until_s)
 
-    def outcome(self, felt: SiteImpact | None = None) -> ReplayRecord:
+    def outcome(self, site_impact: SiteImpact | None = None) -> ReplayRecord:
         """What came of it."""
         runs, forecast = tuple(self._runs), self.forecasts.score()
         return ReplayRecord(
@@ -360,7 +364,7 @@ class Course:
             self._oracle_work,
             self.events,
             forecast,
-            felt,
+            site_impact,
             self._links.mean,
             self._links.bytes,
         )
@@ -376,6 +380,6 @@ class Course:
         if tuple(running) != self._were_here.ids:
             trainers = tuple(run.trainer for run in running.values())
             requests = tuple(run.request for run in running.values())
-            least = tuple(one.min_nodes for one in trainers)
+            least = tuple(trainer.min_nodes for trainer in trainers)
             self._were_here = _Population(tuple(running), trainers, requests, least)
         return self._were_here

@@ -73,7 +73,7 @@ class Replay:
         self._next_change = next(self._changes, None)
 
     def run(self, progress: Callable[[float], None] = lambda at_s: None) -> ReplayRecord:
-        """Replay the whole window; ``progress`` is told the log's time as it goes."""
+        """Replay the whole window; ``progress`` is called with the log's time as it goes."""
         course = self._course
         while not course.is_over and (at_s := self._next_event_s()) < self._until_s:
             course.advance(at_s)
@@ -84,9 +84,9 @@ class Replay:
             if self._cluster.finish_boots():
                 course.note()
         course.finish()
-        if (lent := self._cluster.lent_times) is not None:
+        if (lent := self._cluster.leases) is not None:
             lent.finish(self._until_s)
-            return replace(course.outcome(), lent_times=tuple(lent.all))
+            return replace(course.outcome(), leases=tuple(lent.all))
         return course.outcome()
 
     def _next_event_s(self) -> float:

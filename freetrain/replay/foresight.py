@@ -1,4 +1,4 @@
-"""Foresight: what a replay lets the policy know of the time to come."""
+"""What a replay lets the policy know of the time to come: ends of holes, and plans of the site's waiting jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log's holes as a sequence of instants at which nodes become idle or are taken back."""
+"""The nodes of a log: when each becomes idle or is taken back, which belong together, and what they take."""
 
 from __future__ import annotations
 

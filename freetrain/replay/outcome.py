@@ -88,7 +88,7 @@ def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> ReplayOutcom
     samples, work = sum(run.samples for run in runs), sum(run.work for run in runs)
     held_node_s = sum(run.node_s for run in runs)
     joules = sum(run.joules for run in runs)
-    lent_node_s = record.felt.lent_node_s if record.felt else held_node_s
+    lent_node_s = record.site_impact.lent_node_s if record.site_impact else held_node_s
     lost_node_s = sum(run.booting_node_s + run.lost_node_s for run in runs)
     solve_s = record.timeline.solve_s or [0.0]
     return ReplayOutcome(
@@ -142,15 +142,15 @@ class SiteOutcome:
     site_delay_max_s: Annotated[float, "the longest"]
 
 
-def site_outcome_of(felt: SiteImpact) -> SiteOutcome:
-    """Add up what the site feels."""
-    total_s = sum(felt.delays_s)
+def site_outcome_of(impact: SiteImpact) -> SiteOutcome:
+    """Add up what the replay costs the site."""
+    total_s = sum(impact.delays_s)
     return SiteOutcome(
-        site_starts=felt.starts,
-        site_delayed=len(felt.delays_s),
+        site_starts=impact.starts,
+        site_delayed=len(impact.delays_s),
         site_delay_s=total_s,
-        site_delay_mean_s=total_s / felt.starts if felt.starts else 0.0,
-        site_delay_max_s=max(felt.delays_s, default=0.0),
+        site_delay_mean_s=total_s / impact.starts if impact.starts else 0.0,
+        site_delay_max_s=max(impact.delays_s, default=0.0),
     )
 
 

@@ -1,4 +1,4 @@
-"""What was lent and trained of the idle parts of nodes, node by node."""
+"""The idle parts of nodes that jobs used: how much lay idle and was lent, node by node, and in figures."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ def lent_of(played: Study | DaemonStudy | None, log: SiteLog) -> LentShares | No
 
 def _lent_by_node(record: ReplayRecord, holes: Holes, shapes: TaskShapes) -> LentShares:
     position = {name: number for number, name in enumerate(holes.node_names)}
-    rows = record.lent_times
-    node = np.array([position[node_of(one.place)] for one in rows], np.int32)
-    from_s = np.array([one.from_s for one in rows], np.float64)
-    until_s = np.array([one.until_s for one in rows], np.float64)
+    rows = record.leases
+    node = np.array([position[node_of(lease.place)] for lease in rows], np.int32)
+    from_s = np.array([lease.from_s for lease in rows], np.float64)
+    until_s = np.array([lease.until_s for lease in rows], np.float64)
     useful = _useful_parts(record)
-    part = np.array([useful.get(one.trainer, 0.0) for one in rows], np.float64)
+    part = np.array([useful.get(lease.trainer, 0.0) for lease in rows], np.float64)
     own = {run.trainer.id: (run.counts_as, shapes.of(run.trainer)) for run in record.runs}
-    each = np.array([own[one.trainer][0] for one in rows], np.float64)
-    cpus = np.array([own[one.trainer][1].cpus for one in rows], np.float64)
-    gpus = np.array([own[one.trainer][1].gpus for one in rows], np.float64)
+    each = np.array([own[lease.trainer][0] for lease in rows], np.float64)
+    cpus = np.array([own[lease.trainer][1].cpus for lease in rows], np.float64)
+    gpus = np.array([own[lease.trainer][1].gpus for lease in rows], np.float64)
     idle_s = seconds_within(holes, node, from_s, until_s)
     beside_s = until_s - from_s - idle_s
     count = len(holes.node_names)
@@ -80,8 +80,8 @@ def _lent_by_node(record: ReplayRecord, holes: Holes, shapes: TaskShapes) -> Len
 def _useful_parts(record: ReplayRecord) -> dict[str, float]:
     """Trainer → which part of the time for which it had places was of use."""
     lent_s: defaultdict[str, float] = defaultdict(float)
-    for one in record.lent_times:
-        lent_s[one.trainer] += one.until_s - one.from_s
+    for lease in record.leases:
+        lent_s[lease.trainer] += lease.until_s - lease.from_s
     return {
         run.trainer.id: (run.node_s - run.booting_node_s - run.lost_node_s)
         / (run.counts_as * lent_s[run.trainer.id])

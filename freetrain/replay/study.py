@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from freetrain.core.holes import Holes, cut, seen_by_polls
+from freetrain.core.holes import Holes, seen_by_polls
 from freetrain.core.power import NO_DRAW, PowerDraw
 from freetrain.core.topology import FLAT, Topology
 from freetrain.core.trainer import Trainer
@@ -15,7 +15,7 @@ from freetrain.replay.as_daemon.driver import DaemonReplay
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.driver import Replay
-from freetrain.replay.estimate import Allowed, Amounts, BlockPair, DaemonEstimate, estimate_daemon
+from freetrain.replay.estimate import DaemonEstimate
 from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs import LoggedJobs, SiteLog
 from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, outcome_of, site_outcome_of
@@ -193,7 +193,7 @@ def study_shapes(
         rules: how parts are shared among them.
         goal: what is wanted.
         stopwatch_s: running seconds.
-        progress: is told the log's time.
+        progress: is called with the log's time.
         topology: the switches.
     """
     assert log.places is not None
@@ -250,51 +250,9 @@ def replay_as_daemon(
     return DaemonReplayed(replay.run(progress), stopwatch_s() - start_s)
 
 
-def study_estimated(
-    log: SiteLog,
-    allowed: ReplayOutcome,
-    allow: Callable[[Holes], ReplayRecord],
-    go_as_daemon: Callable[[SiteLog], ReplayRecord],
-    budget_s: float,
-    stopwatch_s: Callable[[], float],
-    progress: Callable[[float], None] = lambda part: None,
-) -> DaemonEstimate | None:
-    """What the daemon would have got of a long log, from some hours of it; None: all of it is replayed as soon.
-
-    Args:
-        log: what is replayed.
-        allowed: what its holes allow.
-        allow: replays some hours of it as the holes allow.
-        go_as_daemon: replays them as the daemon would have gone.
-        budget_s: how long that may take.
-        stopwatch_s: running seconds.
-        progress: is told which part of that time is over.
-    """
-
-    def replay_block(from_s: float, until_s: float) -> BlockPair:
-        holes = cut(log.holes, from_s, until_s)
-        if not len(holes):
-            return BlockPair(_NOTHING, _NOTHING)
-        return BlockPair(_amounts(allow(holes)), _amounts(go_as_daemon(replace(log, holes=holes))))
-
-    known = Allowed(allowed.u_work, allowed.lent_node_hours, allowed.useful_node_hours)
-    window = log.holes.from_s, log.holes.until_s
-    return estimate_daemon(window, known, replay_block, budget_s, stopwatch_s, progress)
-
-
-_NOTHING = Amounts(0.0, 0.0, 0.0)
-
-
-def _amounts(record: ReplayRecord) -> Amounts:
-    held_node_s = sum(run.node_s for run in record.runs)
-    lost_node_s = sum(run.booting_node_s + run.lost_node_s for run in record.runs)
-    lent_node_s = record.felt.lent_node_s if record.felt else held_node_s
-    return Amounts(sum(run.work for run in record.runs), lent_node_s, held_node_s - lost_node_s)
-
-
 def study_as_daemon(how: DaemonSetup, replayed: DaemonReplayed, dedicated: DedicatedRecord) -> DaemonStudy:
     """The figures of a replay as the daemon would have gone."""
     record = replayed.record
-    assert record.felt is not None
-    outcome, site = outcome_of(record, dedicated), site_outcome_of(record.felt)
+    assert record.site_impact is not None
+    outcome, site = outcome_of(record, dedicated), site_outcome_of(record.site_impact)
     return DaemonStudy(how, record, outcome, site, replayed.wall_s)

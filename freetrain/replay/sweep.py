@@ -1,4 +1,14 @@
-"""A sweep as its file tells it: which replays there are."""
+"""Sweeps: many replays that differ in what one file varies, done side by side, recorded, and resumable.
+
+1. ``read_sweep`` makes cells of the file, one for each replay; the key of a cell is a digest of all that its
+   outcome depends on.
+2. ``known`` finds those that the store has already.
+3. ``do_here`` does the missing ones in processes of this machine; ``do_on_slurm`` as tasks of Slurm arrays,
+   through a folder that all nodes see. It holds a script for each replay (``KEY.sh``), its output (``KEY.json``,
+   there only when it is whole), its errors (``KEY.err``), and for each array the keys of its tasks
+   (``array-JOB.keys``): the same command, started again, finds what is done and waits for what Slurm still has.
+4. ``record`` keeps each as a run without decisions. The store has one writer, this process.
+"""
 
 from __future__ import annotations
 
@@ -176,10 +186,10 @@ def _cell(number: int, common: _Options, choices: tuple[_Choice, ...], files: _F
     logs = [files.find(name) for choice in choices for name in choice.files]
     arguments, contents = [str(log) for log in logs], [files.digest(log) for log in logs]
     for name, value in options.items():
-        for each in value if isinstance(value, list) else [value]:
-            text = _text(each)
+        for item in value if isinstance(value, list) else [value]:
+            text = _text(item)
             file = files.find(named) if (named := _file_in(name, text)) else None
-            arguments += _argument(name, each, text if file is None else f"{text.removesuffix(named)}{file}")
+            arguments += _argument(name, item, text if file is None else f"{text.removesuffix(named)}{file}")
             contents += [name, text if file is None else files.digest(file)]
     what = json.dumps([__version__, labels, contents]).encode()
     return Cell(number, labels, tuple(arguments), hashlib.sha256(what).hexdigest()[:16])
@@ -256,7 +266,7 @@ class FinishedReplay:
     Attributes:
         cell: which one.
         document: what ``freetrain replay --json`` printed; None: it failed.
-        why: what it said where it failed.
+        why: its last words on standard error where it failed.
     """
 
     cell: Cell
@@ -270,17 +280,17 @@ def command_of(cell: Cell) -> list[str]:
     return [sys.executable, "-m", "freetrain", "replay", *cell.arguments, *quietly]
 
 
-def finished(cell: Cell, printed: str, said: str) -> FinishedReplay:
-    """What a replay came to, from what it printed to standard output and said on standard error."""
+def finished(cell: Cell, printed: str, errors: str) -> FinishedReplay:
+    """What a replay came to, from what it printed to standard output and errors on standard error."""
     try:
         return FinishedReplay(cell, json.loads(printed))
     except ValueError:
-        last = said.strip().splitlines()[-3:]
+        last = errors.strip().splitlines()[-3:]
         return FinishedReplay(cell, None, " ".join(line.strip() for line in last) or "It ended without a word.")
 
 
 def do_here(cells: Sequence[Cell], workers: int) -> Generator[FinishedReplay, None, None]:
-    """Do the replays on this machine, so many at once; each is told when it is over.
+    """Do the replays on this machine, so many at once; each is yielded when it is over.
 
     Whoever stops asking ends those that run.
     """
@@ -315,10 +325,10 @@ class _Running:
                 text=True,
             )
             self._processes.add(process)
-        printed, said = process.communicate()
+        printed, errors = process.communicate()
         with self._lock:
             self._processes.discard(process)
-        return finished(cell, printed if process.returncode == 0 else "", said)
+        return finished(cell, printed if process.returncode == 0 else "", errors)
 
     def end(self) -> None:
         """End all that is at work, and begin nothing more."""
@@ -335,7 +345,7 @@ key=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" {keys})
 exec sh {folder}/"$key".sh
 """
 _REPLAY = """#!/bin/sh
-{command} > {result}.part 2> {said} && mv {result}.part {result}
+{command} > {result}.part 2> {errors} && mv {result}.part {result}
 """
 _RESUME_HINT = "The sweep can be resumed with the same command."
 
@@ -363,7 +373,7 @@ def do_on_slurm(
     run: Run = run_command,
     pause: Callable[[float], None] = time.sleep,
 ) -> Generator[FinishedReplay, None, None]:
-    """Do the replays on Slurm; each is told when it is over. They go on if nobody asks any more.
+    """Do the replays on Slurm; each is yielded when it is over. They go on if nobody asks any more.
 
     Args:
         cells: the replays.
@@ -408,8 +418,8 @@ def _submit(cells: Sequence[Cell], folder: Path, options: Sequence[str], run: Ru
 def _submit_array(cells: Sequence[Cell], folder: Path, options: Sequence[str], run: Run) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     for cell in cells:
-        result, said = (shlex.quote(str(folder / f"{cell.key}.{end}")) for end in ("json", "err"))
-        text = _REPLAY.format(command=shlex.join(command_of(cell)), result=result, said=said)
+        result, errors = (shlex.quote(str(folder / f"{cell.key}.{end}")) for end in ("json", "err"))
+        text = _REPLAY.format(command=shlex.join(command_of(cell)), result=result, errors=errors)
         (folder / f"{cell.key}.sh").write_text(text)
     new_keys = folder / f"new-{cells[0].key}.keys"
     script = folder / f"new-{cells[0].key}.sh"
@@ -441,5 +451,7 @@ def _result(folder: Path, key: str) -> Path:
 
 
 def _read(folder: Path, cell: Cell) -> FinishedReplay:
-    result, said = _result(folder, cell.key), folder / f"{cell.key}.err"
-    return finished(cell, result.read_text() if result.exists() else "", said.read_text() if said.exists() else "")
+    result, errors = _result(folder, cell.key), folder / f"{cell.key}.err"
+    return finished(
+        cell, result.read_text() if result.exists() else "", errors.read_text() if errors.exists() else ""
+    )

@@ -1,4 +1,4 @@
-"""When places on shared nodes were lent, and to whom."""
+"""A trainer as it runs in a replay: its progress, what every change of size costs it, and the places it had."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Built-in trainers: endless queues made of the seven networks measured on Summit for the FreeTrain paper."""
+"""The trainers of a replay: where they come from, what their tasks ask of a node, and which of them are let in.
+
+They come from a file or from a preset: an endless queue made of the seven networks that were measured on Summit
+for the FreeTrain paper. They are let in by order of submission, and compete by the daemon's own rule.
+"""
 
 from __future__ import annotations
 
@@ -107,14 +111,14 @@ def read_task(text: str) -> Amount:
 
 def with_own_tasks(trainers: Iterable[Trainer]) -> tuple[Trainer, ...]:
     """Those of a file that say what their tasks ask for; an endless queue has none."""
-    return tuple(one for one in trainers if one.task) if isinstance(trainers, tuple) else ()
+    return tuple(trainer for trainer in trainers if trainer.task) if isinstance(trainers, tuple) else ()
 
 
 class TaskShapes:
     """How much of a node a task of each trainer takes.
 
     Args:
-        usual: a task of whoever does not say it; by it all others are counted.
+        usual: a task of trainers that do not say it; by it all others are counted.
         says_memory: whether the log tells of memory; where it does not, nobody asks for any.
     """
 
@@ -223,8 +227,8 @@ def _read(path: Path) -> bytes:
         return gzip.decompress(content) if path.suffix == ".gz" else content
     except (OSError, EOFError, zlib.error) as error:
         hint = f"Trainers come from a file or a preset: {', '.join(PRESET_PREFIX + name for name in PRESETS)}."
-        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(f"The trainers in {path} cannot be read: {said}.", hint) from error
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"The trainers in {path} cannot be read: {why}.", hint) from error
 
 
 def _parse(path: Path, content: bytes) -> Any:
@@ -237,7 +241,7 @@ def _parse(path: Path, content: bytes) -> Any:
 
 
 _MOST_UNABLE = 1000
-"""So many trainers that need more nodes than there are may be here; whoever comes behind them waits outside."""
+"""So many trainers that need more nodes than there are may be here; those behind them wait outside."""
 
 
 class TrainerQueue:
@@ -265,7 +269,7 @@ class TrainerQueue:
         """When the next trainer comes in if nothing else happens before; inf: not then.
 
         Args:
-            least: fewest nodes of each that has come in and is not complete.
+            least: minimum nodes of each that has come in and is not complete.
             nodes: how many there are for them.
             now_s: UTC epoch seconds.
         """
@@ -285,13 +289,13 @@ class TrainerQueue:
 
     def competing(self, here: tuple[Request, ...], nodes: int) -> tuple[Request, ...]:
         """Which of those that are here may have some of so many nodes; all of them: the same sequence."""
-        if len(here) <= self._sharing.max_running and all(one.trainer.min_nodes <= nodes for one in here):
+        if len(here) <= self._sharing.max_running and all(request.trainer.min_nodes <= nodes for request in here):
             return here
-        reach = dict.fromkeys((one.id for one in here), nodes)
+        reach = dict.fromkeys((request.id for request in here), nodes)
         return select(here, reach, nodes, self._sharing, {}).competing
 
     def _has_place(self, least: Sequence[int], nodes: int) -> bool:
         # Where there is no node at all nobody can run, and who could run on one keeps the place.
         nodes = max(nodes, 1)
-        able = len(least) if max(least, default=0) <= nodes else sum(fewest <= nodes for fewest in least)
+        able = len(least) if max(least, default=0) <= nodes else sum(min_nodes <= nodes for min_nodes in least)
         return able < self._sharing.max_running and len(least) - able < _MOST_UNABLE

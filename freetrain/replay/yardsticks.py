@@ -1,9 +1,13 @@
-"""The best division of nodes among trainers when changing it costs nothing: what a replay is measured by.
+"""What a replay is measured by: the best division at every instant, and the same trainers on a dedicated machine.
 
-Along the concave hulls of their values the best division gives the next nodes to whoever gains most by each. So
-one list of such steps, sorted once for the trainers that are there, answers wherever the nodes end with a whole
-step. In between the hulls are only a bound. Where some division is known to come close to it the bound is taken,
-which flatters nobody who is measured by it; otherwise the sizes are solved for.
+The best division changes at every instant at no cost. Along the concave hulls of trainers' values it gives the
+next nodes to the trainer that gains most by each. So one list of such steps, sorted once for the trainers that
+are there, answers wherever the nodes end with a whole step. In between the hulls are only a bound. Where some
+division is known to come close to it the bound is taken, which flatters nobody who is measured by it; otherwise
+the sizes are solved for.
+
+The dedicated machine has as many node-hours as lay idle, in equal shares that never change: the paper's headline
+figure compares with it.
 """
 
 from __future__ import annotations
@@ -217,7 +221,7 @@ def train_dedicated(
     now_s = from_s
     while now_s < until_s and (running or not admission.is_empty):
         coming = admission.let_in(_least(running), ceil(nodes), now_s)
-        running += [_Training(one, objective) for one in coming]
+        running += [_Training(trainer, objective) for trainer in coming]
         _share(running, nodes)
         step_s = min(
             min((training.left_s for training in running), default=inf),
@@ -236,7 +240,7 @@ def train_dedicated(
 
 
 def _least(running: Iterable[_Training]) -> list[int]:
-    """The fewest nodes of each."""
+    """The minimum nodes of each."""
     return [training.trainer.min_nodes for training in running]
 
 
@@ -252,7 +256,7 @@ def _share(running: Sequence[_Training], nodes: float) -> None:
 
 @lru_cache(maxsize=2)
 def _equal_sizes(limits: tuple[tuple[int, int], ...], nodes: int) -> list[int]:
-    """Of trainers with these fewest and most nodes: who completes is often followed by one with the same."""
-    fewest, most = np.array(limits, dtype=np.int64).reshape(-1, 2).T
-    sizes: list[int] = equal_sizes(Asked(fewest, most, np.zeros_like(fewest), 0.0), nodes).tolist()
+    """Equal sizes of trainers with these limits; those that complete are often followed by some with the same."""
+    min_nodes, max_nodes = np.array(limits, dtype=np.int64).reshape(-1, 2).T
+    sizes: list[int] = equal_sizes(Asked(min_nodes, max_nodes, np.zeros_like(min_nodes), 0.0), nodes).tolist()
     return sizes

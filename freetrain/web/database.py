@@ -83,7 +83,7 @@ class DaemonHistory:
         stays: what was lent.
         trainers: by id.
         decisions: the last, newest first.
-        deeds: what was done last, newest first.
+        commands: groups of commands that were given last, newest first.
         harms: the site's delays, oldest first.
         why_not: why nothing of this is known; empty: it is.
     """
@@ -91,7 +91,7 @@ class DaemonHistory:
     stays: tuple[NodeLease, ...] = ()
     trainers: Mapping[str, KnownTrainer] = field(default_factory=dict)
     decisions: tuple[DecisionChanges, ...] = ()
-    deeds: tuple[CommandGroup, ...] = ()
+    commands: tuple[CommandGroup, ...] = ()
     harms: tuple[Harm, ...] = ()
     why_not: str = ""
 
@@ -119,7 +119,7 @@ def _read(store: Store, since_s: float, trainers: Collection[str]) -> DaemonHist
         stays=tuple(map(NodeLease._make, ledger.lent_nodes(since_s, _MOST_FRAGMENTS))),
         trainers=ledger.trainers(trainers),
         decisions=_decisions(store),
-        deeds=_deeds(ledger.newest_commands(_MOST_COMMANDS)),
+        commands=_command_groups(ledger.newest_commands(_MOST_COMMANDS)),
         harms=tuple(ledger.harms(since_s)),
     )
 
@@ -129,7 +129,7 @@ def _decisions(store: Store) -> tuple[DecisionChanges, ...]:
     if run is None:
         return ()
     newest = store.newest_decisions(run, _MOST_DECISIONS)
-    return tuple(_decided(store.path, run, one) for one in newest)
+    return tuple(_decided(store.path, run, summary) for summary in newest)
 
 
 @lru_cache(maxsize=4 * _MOST_DECISIONS)
@@ -140,13 +140,13 @@ def _decided(path: Path, run: int, summary: DecisionSummary) -> DecisionChanges:
         TrainerResize(one.id, int(before), len(decision.placement.get(one.id, ())))
         for one, before in zip(problem.trainers, problem.held_nodes, strict=True)
     ]
-    changed = tuple(one for one in resizes if one.before != one.after)
+    changed = tuple(resize for resize in resizes if resize.before != resize.after)
     return DecisionChanges(f"{run}:{summary.number}", summary, len(problem.trainers), changed)
 
 
-def _deeds(newest: list[CommandRow]) -> tuple[CommandGroup, ...]:
+def _command_groups(newest: list[CommandRow]) -> tuple[CommandGroup, ...]:
     """Commands that followed each other by the same decision, or for the same reason, together."""
-    deeds = []
+    groups = []
     for (actor, _, result), group in groupby(
         newest, key=lambda row: (row.actor, row.decision or row.why, row.result)
     ):
@@ -154,5 +154,5 @@ def _deeds(newest: list[CommandRow]) -> tuple[CommandGroup, ...]:
         reasons = list(dict.fromkeys(row.why for row in reversed(rows)))
         more = f"; and {len(reasons) - _MOST_REASONS} more" if len(reasons) > _MOST_REASONS else ""
         why = "; ".join(reasons[:_MOST_REASONS]) + more
-        deeds.append(CommandGroup(rows[0].time_s, actor, why, rows[0].decision, result, len(rows)))
-    return tuple(deeds[:MAX_COMMAND_GROUPS])
+        groups.append(CommandGroup(rows[0].time_s, actor, why, rows[0].decision, result, len(rows)))
+    return tuple(groups[:MAX_COMMAND_GROUPS])

@@ -1,4 +1,4 @@
-"""The order in which people expect nodes. Pure."""
+"""The nodes: a map with a cell for each, and why each is lent or not, nodes with like reasons together. Pure."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ _Cell = tuple[int, int, str, NodeGroup]
 
 def _named(cells: Iterable[_Cell], pitch: int, cell: int) -> Iterator[MapShape]:
     for row, column, name, group in cells:
-        yield MapShape(group.state, _box(row, column, 1, pitch, cell), f"{name}: {_said(group)}")
+        yield MapShape(group.state, _box(row, column, 1, pitch, cell), f"{name}: {_state_text(group)}")
 
 
 def _merged(cells: Iterable[_Cell], pitch: int, cell: int) -> Iterator[MapShape]:
@@ -111,11 +111,11 @@ def _box(row: int, column: int, columns: int, pitch: int, cell: int) -> str:
     return f"M{column * pitch} {row * pitch}h{width}v{cell}h-{width}z"
 
 
-def _said(group: NodeGroup) -> str:
+def _state_text(group: NodeGroup) -> str:
     """What becomes of a node, as ``freetrain nodes`` says it."""
     words = {"lent": "lent to", "asked for": "asked for", "due back": "due back from"}
-    said = f"{words.get(group.state, group.state)} {group.trainer}" if group.trainer else str(group.state)
-    return f"{said}, {group.why}" if group.why else said
+    text = f"{words.get(group.state, group.state)} {group.trainer}" if group.trainer else str(group.state)
+    return f"{text}, {group.why}" if group.why else text
 
 
 MOST_ROWS = 40
@@ -126,7 +126,7 @@ _LIKE = ((re.compile(r"\bjob \d\S*"), "a job"), (re.compile(r"\b\d+ s\b"), "some
 
 @dataclass(frozen=True, slots=True)
 class NodeReason:
-    """Nodes of which like things are to be said.
+    """Nodes with like reasons.
 
     Attributes:
         state: what is done with them.

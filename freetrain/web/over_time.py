@@ -1,4 +1,4 @@
-"""The time that the pictures show, and its axis. Pure."""
+"""Pictures over time: a window with its axis, node × time, and idle and lent nodes over the last day. Pure."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class NodeLease(NamedTuple):
 
 
 def trainer_colours(trainers: Iterable[str]) -> Mapping[str, int]:
-    """Trainer → place of its colour in the palette; none where there are too many to be told apart."""
+    """Trainer → place of its colour in the palette; none where there are too many to distinguish."""
     distinct = sorted(set(trainers))
     return {name: rank for rank, name in enumerate(distinct)} if len(distinct) <= len(palette.TRAINERS) else {}
 
@@ -120,7 +120,7 @@ def draw_node_times(
         names: of the nodes, from top to bottom.
         stays: what was lent; what is lent still is drawn as far as is known.
         groups: what is known of the time ahead; none: nothing.
-        colours: of trainers; of others there is one for all.
+        colours: of trainers; all others share one.
         window: what is shown.
     """
     row = {name: number for number, name in enumerate(names)}
@@ -211,22 +211,24 @@ class OverTime:
 
 def draw_over_time(recent: Iterable[RecentNodes], window: PageWindow) -> OverTime:
     """The periods that lie in the window."""
-    shown = [one for one in recent if window.from_s < one.from_s + PERIOD_S and one.from_s < window.now_s]
-    top = _round_up(max((one.idle_nodes for one in shown), default=1.0))
+    shown = [
+        period for period in recent if window.from_s < period.from_s + PERIOD_S and period.from_s < window.now_s
+    ]
+    top = _round_up(max((period.idle_nodes for period in shown), default=1.0))
 
     def area(nodes: Callable[[RecentNodes], float]) -> str:
         return "".join(_boxes(shown, nodes, window, top))
 
-    return OverTime(area(lambda one: one.idle_nodes), area(lambda one: one.lent_nodes), top)
+    return OverTime(area(lambda period: period.idle_nodes), area(lambda period: period.lent_nodes), top)
 
 
 def _boxes(
     shown: Iterable[RecentNodes], nodes: Callable[[RecentNodes], float], window: PageWindow, top: int
 ) -> Iterator[str]:
-    for one in shown:
-        left = WIDTH * window.share(one.from_s)
-        right = WIDTH * window.share(min(one.from_s + PERIOD_S, window.now_s))
-        height = HEIGHT * nodes(one) / top
+    for period in shown:
+        left = WIDTH * window.share(period.from_s)
+        right = WIDTH * window.share(min(period.from_s + PERIOD_S, window.now_s))
+        height = HEIGHT * nodes(period) / top
         if height > 0:
             yield f"M{left:.2f} {HEIGHT}V{HEIGHT - height:.2f}H{right:.2f}V{HEIGHT}z"
 

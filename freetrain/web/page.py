@@ -1,4 +1,4 @@
-"""The first that the page says: how the daemon stands, in a word and in sentences. Pure."""
+"""The page: its headline, what may be shown of it, and all of it as one HTML document. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Headline:
         word: for the line that is always in view.
         sentence: the page's heading.
         tone: how bad that is.
-        lines: what else is to be said, as every listing of freetrain's begins.
+        lines: sentences below it, with which every listing of freetrain's begins.
     """
 
     word: str
@@ -88,7 +88,7 @@ def nameless_standing(standing: Standing) -> Standing:
 
 
 def nameless_past(past: DaemonHistory) -> DaemonHistory:
-    """What was lent and what delays there were; decisions and deeds would name trainings."""
+    """What was lent and what delays there were; decisions and commands would name trainings."""
     return DaemonHistory(
         stays=tuple(stay._replace(trainer="") for stay in past.stays),
         harms=tuple(replace(harm, job="", fragments=()) for harm in past.harms),
@@ -101,7 +101,10 @@ def _nameless_look(look: LookStatus) -> LookStatus:
         look,
         rejected_examples=(_HIDDEN,) * bool(look.rejected_examples),
         nodes=tuple(_nameless_group(group) for group in look.nodes),
-        trainers=tuple(TrainerStatus("", "", one.state, lent=one.lent, asked=one.asked) for one in look.trainers),
+        trainers=tuple(
+            TrainerStatus("", "", trainer.state, lent=trainer.lent, asked=trainer.asked)
+            for trainer in look.trainers
+        ),
     )
 
 
@@ -122,7 +125,7 @@ class PageFacts:
         standing: how the daemon stands.
         past: what its database tells.
         is_hidden: whether the daemon published something that may not be read here.
-        is_private: whether the site hides the jobs of others from its users: then nobody is named.
+        is_private: whether the site hides jobs from users who do not own them: then nobody is named.
     """
 
     standing: Standing

@@ -1,4 +1,4 @@
-"""The page as it is now: made anew once a look, and once a second at most, however many look at it."""
+"""The page as it is sent: made after each look, once a second at most, and answered to all who ask."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class LivePage:
         return self._rendered
 
     def renew(self) -> None:
-        """Make it anew, if it is time to."""
+        """Make it again, if it is time to."""
         now_s = self._clock_s()
         waited_s = now_s - self._made_s
         if waited_s < max(_LEAST_S, _REST * self._took_s):
@@ -99,7 +99,7 @@ class LivePage:
 
     @contextmanager
     def kept_fresh(self) -> Iterator[None]:
-        """Meanwhile it is made again and again; what goes wrong is said, and tried again."""
+        """Meanwhile it is made again and again; what goes wrong is logged, and tried again."""
         stop = threading.Event()
         thread = threading.Thread(target=self._keep_fresh, args=(stop,), name="page", daemon=True)
         thread.start()
@@ -144,11 +144,11 @@ class LivePage:
         return PageFacts(standing, past, is_hidden=standing.status is None, is_private=not may_read)
 
     def _past_at(self, standing: Standing) -> DaemonHistory:
-        """What the database tells, read anew after each look, and now and then without one."""
+        """What the database tells, read again after each look, and now and then without one."""
         look = standing.status.look if standing.status else None
         of = (look.time_s if look else None, int(standing.now_s / _PAST_FRESH_S))
         if of != self._past_of:
-            trainers = [one.id for one in look.trainers] if look else []
+            trainers = [trainer.id for trainer in look.trainers] if look else []
             self._past = read_history(self._directory / DAEMONS_STORE, standing.now_s - PAST_S, trainers)
             self._past_of = of
         return self._past

@@ -53,7 +53,7 @@ class Played:
     def lent(self, node: str) -> np.ndarray:
         """How many tasks trainers had on a node in each second; all times are whole seconds."""
         count = np.zeros(HOURS * 3600, int)
-        for one in self.done.record.lent_times:
+        for one in self.done.record.leases:
             if node_of(one.place) == node:
                 begin, end = (round(at_s - hour(0)) for at_s in (one.from_s, one.until_s))
                 count[begin:end] += 1

@@ -26,7 +26,7 @@ def test_of_a_decision_what_it_changed_is_told_and_of_commands_what_they_were_fo
     past = read_history(site.path, time.time() - 3600, ["101", "unknown"])
     (decided,) = past.decisions
     assert (decided.name, decided.trainers, decided.resizes) == ("1:1", 1, (TrainerResize("101", 1, 3),))
-    assert [(deed.why, deed.commands) for deed in past.deeds] == [
+    assert [(group.why, group.commands) for group in past.commands] == [
         ("lend n0 to 101; lend n1 to 101; lend n2 to 101; and 2 more", 5),
         ("lend n2 to 101; lend n3 to 101", 2),
     ]

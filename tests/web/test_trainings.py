@@ -61,6 +61,6 @@ def test_why_it_waits_is_the_first_that_applies(site: Site) -> None:
         one = replace(waiting, **{change: said}) if change else waiting
         site.publishes(replace(LOOK, trainers=(one,)))
         (row,), _ = list_trainings(find_standing(site.config), {})
-        assert row.said == said
+        assert row.state_text == said
     site.publishes(replace(LOOK, time_s=time.time(), trainers=(replace(waiting, state="complete"),)))
-    assert list_trainings(find_standing(site.config), {})[0][0].said == "complete"
+    assert list_trainings(find_standing(site.config), {})[0][0].state_text == "complete"

@@ -103,7 +103,7 @@ class SimulatedCluster:
         elif isinstance(action, Serve):
             self._serving[action.trainer] = action.nodes
 
-    def hear(self, judgement: Judgement) -> None:
+    def on_judgement(self, judgement: Judgement) -> None:
         """Take it that Slurm plans the site's jobs as a look expects."""
         self._free_until_s = judgement.free_until_s
 
@@ -119,7 +119,7 @@ class SimulatedCluster:
         return min(self.lent.next_s, self._cycles.next_s) if is_awaited else self.lent.next_s
 
     @property
-    def felt(self) -> SiteImpact:
+    def site_impact(self) -> SiteImpact:
         """What the site has felt so far."""
         return SiteImpact(self._started, tuple(self._delays_s), self.lent.node_s)
 
@@ -137,8 +137,8 @@ class SimulatedCluster:
     def has_freed_nodes(self) -> bool:
         """Whether fragments that ended since the last look left idle nodes that nobody has, or parts of nodes."""
         if self._shared is not None:
-            return any(one.end is not End.PREEMPTED for one in self.lent.ended)
-        return any(self.holder_of(one.node) == "" for one in self.lent.ended)
+            return any(fragment.end is not End.PREEMPTED for fragment in self.lent.ended)
+        return any(self.holder_of(fragment.node) == "" for fragment in self.lent.ended)
 
     def holder_of(self, node: str) -> str | None:
         """Who has this node: a trainer's id, "" where it is idle, None where it is busy."""
@@ -217,13 +217,13 @@ class SimulatedCluster:
     def _parts_lent(self) -> Mapping[str, Amount]:
         """Node → what fragments have of it; of those that were asked for Slurm does not know yet."""
         found: dict[str, Amount] = {}
-        for one in self.lent.open:
-            if one.state is not FragmentState.ASKED:
-                found[one.node] = found.get(one.node, Amount()) + self._each[one.trainer]
+        for fragment in self.lent.open:
+            if fragment.state is not FragmentState.ASKED:
+                found[fragment.node] = found.get(fragment.node, Amount()) + self._each[fragment.trainer]
         return found
 
     def _nodes_of_users(self) -> Counter[str]:
-        """User → how many nodes run fragments of his trainings."""
+        """User → how many nodes run fragments of their trainings."""
         used: Counter[str] = Counter()
         for trainer, run in self.running.items():
             used[run.request.owner] += self.lent.running_of[trainer]
@@ -233,6 +233,6 @@ class SimulatedCluster:
         """Node → when Slurm has planned somebody there, as the last look expected it; it rounds its plans down."""
         step_s, margin_s = self._rules.nodes.backfill.resolution_s, self._rules.nodes.margin_s
         ends = self._free_until_s.items()
-        if self._shared is not None:  # what is lent anew of a node; what is lent may stay beside whoever starts
+        if self._shared is not None:  # new places alone; what is lent already may stay beside the job that starts
             ends = {node_of(name): end_s for name, end_s in ends if is_new(name)}.items()
         return {name: (end_s + margin_s) // step_s * step_s for name, end_s in ends if end_s < inf}

@@ -86,7 +86,7 @@ class DaemonReplay:
             journal,
             topology,
         )
-        self._loop = LendingLoop(self._cluster, rules, self._course, stopwatch_s, self._cluster.hear)
+        self._loop = LendingLoop(self._cluster, rules, self._course, stopwatch_s, self._cluster.on_judgement)
         self._at_latest_s = _KNOWING_NO_JOBS_S if logged is None else _AT_LATEST_S
         self._looks_now = 0
         self._looked_s, self._look_s = -inf, holes.from_s
@@ -94,7 +94,7 @@ class DaemonReplay:
         self._has_news = True
 
     def run(self, progress: Callable[[float], None] = lambda at_s: None) -> ReplayRecord:
-        """Replay the whole window; ``progress`` is told the log's time as it goes."""
+        """Replay the whole window; ``progress`` is called with the log's time as it goes."""
         course = self._course
         while not course.is_over and (at_s := min(self._event_s, self._look_s)) < self._until_s:
             course.advance(at_s)
@@ -110,7 +110,7 @@ class DaemonReplay:
         course.finish()
         for trainer in self._cluster.running:
             self._cluster.lent.complete(trainer, self._until_s)
-        return replace(course.outcome(self._cluster.felt), lent_times=tuple(self._cluster.lent.times))
+        return replace(course.outcome(self._cluster.site_impact), leases=tuple(self._cluster.lent.times))
 
     def _goes_on_now(self) -> bool:
         """Whether more happens at this instant before what the holes allow is looked at: one look answers all."""

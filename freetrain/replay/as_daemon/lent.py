@@ -37,10 +37,10 @@ class LentNodes:
         each: trainer → what one of its fragments has of a node; None: all of it.
 
     Attributes:
-        queued: numbers of those that Slurm has been told to start, and has not.
+        queued: numbers of those that Slurm has been asked to start, and has not.
         running_of: trainer → how many of its fragments Slurm has started that are not gone.
         node_s: seconds of nodes that had running fragments, until these were gone or a job of the site's started.
-        times: when each of these was lent to whom.
+        times: when each of these was lent, and to which trainer.
         ended: fragments that ended since somebody took them from here.
     """
 
@@ -141,8 +141,8 @@ class LentNodes:
             run = self._runs[owner]
             if training := set(map(self._place_of, fragments)) & run.nodes:
                 run.shrink(training, now_s)
-            for one in fragments:
-                self._leave(one, End.RELEASED, now_s + self._timing.leave_s)
+            for fragment in fragments:
+                self._leave(fragment, End.RELEASED, now_s + self._timing.leave_s)
 
     def take(self, starts: Sequence[Iterable[str]], now_s: float) -> list[float]:
         """Jobs of the site's start on these nodes, job by job; how many seconds each waits for fragments."""
@@ -214,12 +214,12 @@ class LentNodes:
             run = self._runs[owner]
             if training := set(map(self._place_of, fragments)) & run.nodes:
                 run.evict(training, now_s)
-            for one in fragments:
-                self._leave(one, end, gone_s)
+            for fragment in fragments:
+                self._leave(fragment, end, gone_s)
 
     def complete(self, trainer: str, now_s: float) -> None:
         """A training is over, and its fragments end by themselves."""
-        for fragment in [one for one in self._fragments.values() if one.trainer == trainer]:
+        for fragment in [fragment for fragment in self._fragments.values() if fragment.trainer == trainer]:
             self._end(fragment, End.COMPLETED, now_s)
 
     def advance(self, now_s: float) -> bool:

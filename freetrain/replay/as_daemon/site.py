@@ -1,4 +1,4 @@
-"""Nodes that jobs share, as a log tells them: what the site's jobs have of each, and what is left beside them."""
+"""The site's own side of a log: which nodes are idle, in whole or in part, and which jobs wait and run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SharedNodes:
         places: when there was room for how many tasks.
 
     Attributes:
-        idle: places that were there by the log, whoever has them.
+        idle: places that were there by the log, lent or not.
         total: node → how much there is of it.
         shapes: how much of one a task of each trainer takes.
     """
@@ -120,7 +120,7 @@ class SharedNodes:
     def _add_up(self, name: str) -> None:
         parts = self._jobs[name].values()
         total = self.total[name]
-        used = total if any(part is None for part in parts) else sum((one for one in parts if one), Amount())
+        used = total if any(part is None for part in parts) else sum(filter(None, parts), Amount())
         self._used[name] = total.without(total.without(used))  # no more than there is
         self._shown.pop(name, None)
 
@@ -202,8 +202,11 @@ class LoggedSite:
         self.kind_of = holes.kind_of
         features = {name: frozenset({kind}) for name, kind in holes.kind_of.items()}
         self._idle, self._busy = (
-            {name: Node(name, state, said, features=features.get(name, frozenset())) for name in holes.node_names}
-            for state, said in ((NodeState.IDLE, "IDLE"), (NodeState.BUSY, "ALLOCATED"))
+            {
+                name: Node(name, state, state_text, features=features.get(name, frozenset()))
+                for name in holes.node_names
+            }
+            for state, state_text in ((NodeState.IDLE, "IDLE"), (NodeState.BUSY, "ALLOCATED"))
         )
         # Where no job is known a busy node tells the judge nothing.
         self._nodes = dict(self._busy) if logged is not None else {}
@@ -235,7 +238,7 @@ class LoggedSite:
             self._take_in(kind, row, started)
             kinds.add(kind)
             self._job_event = next(self._job_events, None)
-        starting = {name: one.job for one in started for name in one.nodes}
+        starting = {name: start.job for start in started for name in start.nodes}
         taken: defaultdict[str, list[str]] = defaultdict(list)
         changes_idle = self._shared is not None and bool(kinds - {_SUBMITTED})
         while self._change is not None and self._change.at_s <= now_s:
@@ -271,7 +274,9 @@ class LoggedSite:
         if self._logged is None:
             partitions = {name: replace(one, nodes=frozenset(self._nodes)) for name, one in partitions.items()}
         nodes = self._nodes.values()
-        shown = (self._shared.shown(one, lent.get(one.name, _NOTHING)) for one in nodes) if self._shared else nodes
+        shown = (
+            (self._shared.shown(node, lent.get(node.name, _NOTHING)) for node in nodes) if self._shared else nodes
+        )
         jobs = self._jobs.values()
         known = jobs if self._shows_waiting else (job for job in jobs if job.state is not JobState.PENDING)
         return Snapshot(now_s, tuple(shown), tuple(known), partitions=partitions)

@@ -1,4 +1,4 @@
-"""How long things take: what the daemon's own pace, Slurm, and the start of a training cost."""
+"""How long things take: the daemon's own pace, Slurm and its backfill cycles, and the start of a training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When nodes are busy, whatever kind of log tells it."""
+"""When nodes are busy, whatever kind of log shows it; some of the machine's nodes, or more than the log names."""
 
 from __future__ import annotations
 

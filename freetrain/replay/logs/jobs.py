@@ -1,4 +1,8 @@
-"""The jobs of all files together: on which nodes they ran, and what that leaves to say about them."""
+"""The jobs of all files together: on which nodes they ran, and which of them never ended.
+
+A runaway job still runs by the log, but it ended long ago, and Slurm's database was never informed. Such jobs end
+at their limits, where the same job begins again, or where others ran on their nodes.
+"""
 
 from __future__ import annotations
 
@@ -388,7 +392,7 @@ def _partitions(partition: pl.Series, rows: NDArray[np.intp]) -> tuple[tuple[str
     """The partitions of some rows, and which of these each row's is."""
     texts, number = texts_and_numbers(partition)
     known, number = [name or "main" for name in texts], number[rows]
-    names = sorted({known[one] for one in np.unique(number).tolist()})
+    names = sorted({known[at] for at in np.unique(number).tolist()})
     place = {name: at for at, name in enumerate(names)}
     return tuple(names), np.array([place.get(name, -1) for name in known], np.int32)[number]
 

@@ -196,13 +196,13 @@ def _refuse_twins(names: list[str], path: Path) -> None:
 
 
 def _wrong_fields(error: ValidationError) -> Iterator[str]:
-    told: set[str] = set()
+    named: set[str] = set()
     for problem in error.errors():
         # pydantic names the branch of a union last (nodes.int, nodes.str); the field is what the user wrote.
         path = [part for part in problem["loc"] if not (isinstance(part, str) and ("[" in part or part == "str"))]
         field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
-        if field not in told:
-            told.add(field)
+        if field not in named:
+            named.add(field)
             yield f"{field}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
 
 
@@ -211,7 +211,7 @@ _UNKNOWN = Pool("", 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class NodeSizes:
-    """What each node has, shape (nodes,); nan: nobody said.
+    """What each node has, shape (nodes,); nan: unknown.
 
     Attributes:
         cpus: CPUs.

@@ -1,4 +1,4 @@
-"""What a log reader is asked for and what it gives back."""
+"""What a log reader is asked for and what it gives back: options, holes, jobs, and idle parts of used nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""When nodes were down, drained or reserved: what no job log shows, from two other commands of Slurm's."""
+"""Nodes out of service, which no job log shows.
+
+When that was comes from two other commands of Slurm's, or at random with ``--mtbf``, or it is seen by hours in
+which nearly the whole machine was idle: the site's jobs were probably not let on it.
+"""
 
 from __future__ import annotations
 
@@ -140,8 +144,10 @@ def _with_outages(busy: BusyTimes, outages: _Outages, path: Path, timezone: str)
         if named[text] is not None and start_s[number] <= until_s[number]
     ]
     _refuse_if_mostly_bad(len(outages.nodes) - len(sound), len(outages.nodes), path)
-    known = {text: [one for one in found or () if one < machine_nodes] for text, found in named.items()}
-    node = [one for number in sound for one in known[outages.nodes[number]]]
+    known = {
+        text: [position for position in found or () if position < machine_nodes] for text, found in named.items()
+    }
+    node = [position for number in sound for position in known[outages.nodes[number]]]
     row = [number for number in sound for _ in known[outages.nodes[number]]]
     longer = busy.and_also(np.array(node, np.int32), start_s[row], until_s[row])
     strangers = list(index.position)[machine_nodes:]

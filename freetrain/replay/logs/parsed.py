@@ -1,4 +1,4 @@
-"""What columns of text mean, worked out once for each text that differs: states, limits and node lists repeat."""
+"""Runs of jobs as every job-log reader hands them on, and how columns of text are read once a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""First-fit packing: which nodes jobs may have had, where the log says only how many."""
+"""From jobs to busy nodes: by the log's own node lists, or packed first-fit where it says only how many nodes."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ class PlacedJobs:
     Attributes:
         busy: when nodes are busy; its intervals are those of the runs.
         runs: the runs that were placed; others were rejected. Columns as of a parsed file, without those that
-            tell of nodes and of the row, and what is told here besides.
+            tell of nodes and of the row, and what stands here besides.
         count: for each run, how many nodes it has; ``busy`` has so many rows of it, run after run.
         missing_nodes: for each run, nodes that packing found no room for.
         cores: for each run, how many cores of each of its nodes it has; nan: the log does not say. The log tells
@@ -309,12 +309,12 @@ def _most_listed(nodes: pl.Series, code: NDArray[np.uint32], lists: int) -> NDAr
         code: the number of its list.
         lists: how many lists there are.
     """
-    said = nodes.fill_null(0).to_numpy()
+    logged = nodes.fill_null(0).to_numpy()
     most = np.zeros(lists, np.int64)
-    np.maximum.at(most, code, said)
+    np.maximum.at(most, code, logged)
     most = most.clip(max=MOST_LISTED)
     most += np.where(most >= _SHORTENED_FROM, most // _ROUNDED + 1, 0)
-    most[code[said == 0]] = MOST_LISTED
+    most[code[logged == 0]] = MOST_LISTED
     return most
 
 
@@ -323,13 +323,13 @@ def _find_bad(
 ) -> NDArray[np.bool_]:
     """Count runs whose list cannot be read, or does not name as many nodes as the log says; which they are."""
     listed = np.diff(lists.begin)[code]
-    said = runs["nodes"].fill_null(0).to_numpy()
+    logged = runs["nodes"].fill_null(0).to_numpy()
     unread = np.isin(code, list(lists.bad)) if lists.bad else np.zeros(len(code), bool)
-    differ = np.flatnonzero((said > 0) & (said != listed))
-    slack = np.where(said[differ] >= _SHORTENED_FROM, said[differ] // _ROUNDED + 1, 0)
+    differ = np.flatnonzero((logged > 0) & (logged != listed))
+    slack = np.where(logged[differ] >= _SHORTENED_FROM, logged[differ] // _ROUNDED + 1, 0)
     bad = unread
-    bad[differ[np.abs(said[differ] - listed[differ]) > slack]] = True
-    rows = zip(code[bad].tolist(), said[bad].tolist(), listed[bad].tolist(), strict=True)
+    bad[differ[np.abs(logged[differ] - listed[differ]) > slack]] = True
+    rows = zip(code[bad].tolist(), logged[bad].tolist(), listed[bad].tolist(), strict=True)
     reasons = [
         lists.bad.get(number) or f"had {had:,} nodes, but its list names {names:,}" for number, had, names in rows
     ]

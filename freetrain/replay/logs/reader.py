@@ -67,7 +67,7 @@ def read_site_log(paths: Sequence[Path], options: ReadOptions, progress: Progres
     Args:
         paths: the log's files; ``-`` is standard input.
         options: how to read them.
-        progress: is told each stage as it begins.
+        progress: is called with each stage as it begins.
 
     Raises:
         InputError: if there is no log in the files, or it does not say enough to find holes.
@@ -179,12 +179,12 @@ def _open(path: Path, options: ReadOptions) -> _Source:
     kind = LogFormat.SACCT if was_json else detect_format(head, name, bool(options.columns), options.delimiter)
     pieces: Iterator[bytes] = chain([head], begun)
     if not is_stdin(path):
-        # It is opened anew when its turn comes: of thousands of files not all can be open at a time.
+        # It is opened again when its turn comes: of thousands of files not all can be open at a time.
         begun.close()
         pieces = read_pieces(path)
     if was_json:
         pieces = rows_of_json(pieces, name)
-    # Whoever wants to see the text of bad rows has all of it kept.
+    # All of the text is kept where the text of bad rows is wanted.
     return _Source(name, pieces if options.rejects is None else list(pieces), kind, was_json)
 
 

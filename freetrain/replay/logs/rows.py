@@ -1,4 +1,10 @@
-"""Delimited text as rows: where lines lie, how many separators each has, the wanted fields of the good ones."""
+"""Delimited text as rows: where lines lie, the fields of sound ones, and what can be mended of the others.
+
+sacct escapes nothing. A newline in a job's name or comment cuts its row in two; a pipe adds a field. Such lines
+have the wrong number of separators: too few, and the row goes on in the lines below; too many, and some free-
+text column owns the surplus. Where both come together the number may be right by chance; the fields are not
+then.
+"""
 
 from __future__ import annotations
 

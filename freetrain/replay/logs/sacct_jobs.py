@@ -1,4 +1,4 @@
-"""Memory and GPUs that jobs hold, from sacct's lists of resources, as ``cpu=64,mem=1000G,gres/gpu=4``."""
+"""The jobs of `sacct -P`: what the fields of its rows mean, from resources and times to runs."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def add_held(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _held(lists: pl.DataFrame) -> pl.DataFrame:
-    said = pl.col("tres").str.strip_chars() != ""
+    has_list = pl.col("tres").str.strip_chars() != ""
     number, unit = (pl.col("tres").str.extract(_MEMORY, group) for group in (1, 2))
     held = lists.select(
         (number.cast(pl.Float64, strict=False) * unit.replace_strict(_UNITS, default=_MIB)).alias("memory_bytes"),
-        pl.when(said).then(pl.col("tres").str.contains(_SHARD_NAME, literal=True)).alias("shards"),
-        pl.when(said).then(pl.col("tres").str.extract(_MPS_COUNT).cast(pl.Int64, strict=False)).alias("mps"),
-        pl.when(said).then(pl.col("tres").str.extract_all(_GPUS).list.join(",")).alias("gpu_text"),
+        pl.when(has_list).then(pl.col("tres").str.contains(_SHARD_NAME, literal=True)).alias("shards"),
+        pl.when(has_list).then(pl.col("tres").str.extract(_MPS_COUNT).cast(pl.Int64, strict=False)).alias("mps"),
+        pl.when(has_list).then(pl.col("tres").str.extract_all(_GPUS).list.join(",")).alias("gpu_text"),
     )
     known = {text: _gpus(text) for text in held["gpu_text"].drop_nulls().unique().to_list()}
     counts = {text: count for text, (count, _) in known.items() if count <= MOST_COUNTED}
@@ -117,7 +117,7 @@ def add_times(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
 
 
 class TimeNotes:
-    """What is odd about the times of a file's sound rows, whichever it is told of first.
+    """What is odd about the times of a file's sound rows, whatever their order.
 
     Args:
         name: the file's name in messages.
@@ -142,8 +142,8 @@ class TimeNotes:
         self._says_more |= bool(runs["says_end"].any() or runs["says_suspended"].any())
         self._any_ended |= bool(ended.any())
 
-    def said(self) -> Iterator[str]:
-        """It in sentences."""
+    def sentences(self) -> Iterator[str]:
+        """The oddities in sentences."""
         if self._count["by_an_hour"]:
             yield (
                 f"In {self._name}, {self._count['by_an_hour']:,} jobs ran for an hour more or less than their "
@@ -214,7 +214,7 @@ _TEXT_COLUMNS = (
     "job", "submit", "start", "end", "elapsed", "suspended", "limit", "state", "partition", "account", "cluster",
     "nodes", "asked_nodes", "cores", "tres", "node_list",
 )  # fmt: skip
-_SAID_BESIDE = ("cluster", "shards", "mps", "lasted_s", "says_end", "says_suspended")
+_READ_AND_DROPPED = ("cluster", "shards", "mps", "lasted_s", "says_end", "says_suspended")
 """What is looked at of a run and not kept."""
 _JOB_ID = r"^\s*(\d|[A-Za-z][\w-]*\d[\w-]*\s*$)"
 """As Slurm has it; other systems begin with letters."""
@@ -250,7 +250,12 @@ def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptio
     return ParsedFile(
         runs,
         pl.concat(unused),
-        notes=(*notes.said(), *named.never(), *([_SHARDS] if has_shards else []), *([_MPS] if has_mps else [])),
+        notes=(
+            *notes.sentences(),
+            *named.unused_names(),
+            *([_SHARDS] if has_shards else []),
+            *([_MPS] if has_mps else []),
+        ),
         clusters=tuple(sorted(clusters - {""})),
         other_lists=tuple(sorted(others - {""})),
     )
@@ -319,7 +324,7 @@ class _Named:
             else "It has no column Cluster: make it with -o Cluster,JobID,…, or leave --cluster out.",
         )
 
-    def never(self) -> list[str]:
+    def unused_names(self) -> list[str]:
         """Says so where there is nothing to ignore: a name may be misspelt."""
         return [
             f"No job names the {column} {name!r} (--ignore-{column})."
@@ -385,7 +390,7 @@ def _checked(rows: pl.DataFrame, options: ReadOptions) -> pl.DataFrame:
     )
     checked = checked.drop("nodes", "cores").rename({"node_count": "nodes", "core_count": "cores"})
     # Nobody looks at the other texts any more: rows are chosen sooner without them.
-    return checked.select(*RUN_SCHEMA, *_SAID_BESIDE, "ignored", "bad")
+    return checked.select(*RUN_SCHEMA, *_READ_AND_DROPPED, "ignored", "bad")
 
 
 def _no_time(name: str) -> pl.Expr:

@@ -1,4 +1,7 @@
-"""``sacct --json``: the same rows as of ``sacct -P``, whatever the release makes of a job's fields."""
+"""``sacct --json``: the same rows as of ``sacct -P``, whatever the release makes of a job's fields.
+
+Jobs are read one by one, so that a large document need not be there as a whole.
+"""
 
 from __future__ import annotations
 
@@ -222,7 +225,7 @@ class _Text:
             yield self.value()
 
     def members(self) -> Iterator[str]:
-        """Read an object key by key; whoever asks reads each key's value."""
+        """Read an object key by key; the caller reads each key's value."""
         self._read("{")
         if self.next_mark() == "}":
             self._read("}")

@@ -1,4 +1,4 @@
-"""Header lines of sacct's output: telling them from rows, and what separates their columns."""
+"""The text of `sacct -P`: header lines, what rows below them look like, and the rows as fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Stretches of time in which nothing changes on a node, and what is free then of what it has."""
+"""Idle parts of nodes that have jobs: CPUs, memory and GPUs that no job holds, and room for tasks there.
+
+1. The rows of busy times become stretches, in which nothing changes on a node.
+2. In each stretch, what jobs hold of a resource is subtracted from what the node has: what is free.
+3. Where a CPU is free, idle parts are added up by node, and tasks are counted that would have fit.
+4. Room for tasks becomes places, holes for one task each, on nodes with jobs and without.
+"""
 
 from __future__ import annotations
 
@@ -189,31 +195,33 @@ def find_idle_shares(
     if np.isnan(placed.cores[within[: len(placed.cores)] if placed.cores_by_row else runs]).all():
         return None
     held = {"cpus": HeldAmount(placed.cores, sizes.cpus, 1.0, placed.cores_by_row)}
-    said = {"cpus"}
+    known_kinds = {"cpus"}
     for what, known in (("memory_bytes", sizes.memory_bytes), ("gpus", sizes.gpus)):
         if task is None and not (placed.runs[what] > 0).any():
             continue
         amount = spread_evenly(placed.runs[what], placed.count)
         if (amount[runs] > 0).any():
-            said.add(what)
-        if task is not None or what in said:
+            known_kinds.add(what)
+        if task is not None or what in known_kinds:
             held[what] = HeldAmount(amount, known, 0.0)
     alone = placed.count == 1
     nodes = len(busy.node_names)
     found = [
-        _parts_of(stretches_of(busy, of, rows, len(placed.count), from_s, until_s), held, alone, of, task, said)
+        _parts_of(
+            stretches_of(busy, of, rows, len(placed.count), from_s, until_s), held, alone, of, task, known_kinds
+        )
         for of, rows in some_nodes_at_a_time(busy.node, within, nodes)
     ]
-    parts = {what: _joined([one.idle[what] for one in found]) for what in said}
+    parts = {what: _joined([found_part.idle[what] for found_part in found]) for what in known_kinds}
     return IdleShares(
         node_names=busy.node_names,
-        partly_used_s=np.concatenate([one.partly_used_s for one in found]),
+        partly_used_s=np.concatenate([found_part.partly_used_s for found_part in found]),
         cpus=parts["cpus"],
         memory_bytes=parts.get("memory_bytes"),
         gpus=parts.get("gpus"),
         gpu_types=_gpu_types(placed, nodes),
         spread=_spread(placed, alone, from_s, until_s),
-        room=_joined_room([one.room for one in found if one.room is not None]),
+        room=_joined_room([found_part.room for found_part in found if found_part.room is not None]),
     )
 
 
@@ -238,7 +246,7 @@ def _parts_of(
     alone: NDArray[np.bool_],
     nodes: slice,
     task: TaskRequest | None,
-    said: Collection[str],
+    known_kinds: Collection[str],
 ) -> _SharesOfNodes:
     """What is found out of some nodes.
 
@@ -248,26 +256,26 @@ def _parts_of(
         alone: whether each job has one node alone, so that the amount is exact.
         nodes: which nodes they are.
         task: find out for how many such tasks there was room; None: that is not asked.
-        said: the resources of which the log says what jobs held.
+        known_kinds: the resources of which the log says what jobs held.
     """
     of_one = stretches.of_jobs(alone)
     free = {what: free_of(stretches, one, of_one, nodes) for what, one in held.items()}
     partly = stretches.has_jobs & (free["cpus"].amount >= _ONE_CPU)
     idle = {
         what: _idle_part(stretches, free[what], partly, stretches.has_jobs if what == "cpus" else partly)
-        for what in said
+        for what in known_kinds
     }
-    room = None if task is None else _task_room(stretches, free, partly, nodes, task, said)
+    room = None if task is None else _task_room(stretches, free, partly, nodes, task, known_kinds)
     return _SharesOfNodes(stretches.by_node(np.where(partly, stretches.lasts_s, 0.0)), idle, room)
 
 
 def _joined(parts: Sequence[IdlePart]) -> IdlePart:
     """The same of all nodes together."""
     return IdlePart(
-        np.concatenate([one.size for one in parts]),
-        np.concatenate([one.idle_s for one in parts]),
-        np.concatenate([one.unknown_s for one in parts]),
-        any(one.is_least for one in parts),
+        np.concatenate([part.size for part in parts]),
+        np.concatenate([part.idle_s for part in parts]),
+        np.concatenate([part.unknown_s for part in parts]),
+        any(part.is_least for part in parts),
     )
 
 
@@ -277,7 +285,7 @@ def _task_room(
     partly: NDArray[np.bool_],
     nodes: slice,
     task: TaskRequest,
-    said: Collection[str],
+    known_kinds: Collection[str],
 ) -> TaskRoom:
     """For how many tasks there was room; what no job is known to hold of memory is asked for of nobody."""
     asked = {
@@ -285,7 +293,7 @@ def _task_room(
         "memory_bytes": (task.keep.memory_mb * _MIB, task.each.memory_mb * _MIB),
         "gpus": (float(task.keep.gpus), float(task.each.gpus)),
     }
-    unsaid = {"memory_bytes"} - set(said)
+    unsaid = {"memory_bytes"} - set(known_kinds)
     ignored = ("memory",) if task.each.memory_mb and unsaid else ()
     counted = [name for name, (_, each) in asked.items() if each and name not in unsaid]
     fits = times_that_fit(((free[name].amount, *asked[name]) for name in counted), len(stretches.node))
@@ -303,12 +311,12 @@ def _joined_room(parts: Sequence[TaskRoom]) -> TaskRoom | None:
         return None
     return TaskRoom(
         parts[0].task,
-        np.concatenate([one.on_empty for one in parts]),
-        np.concatenate([one.node for one in parts]),
-        np.concatenate([one.start_s for one in parts]),
-        np.concatenate([one.end_s for one in parts]),
-        np.concatenate([one.tasks for one in parts]),
-        np.concatenate([one.sizes for one in parts]),
+        np.concatenate([part.on_empty for part in parts]),
+        np.concatenate([part.node for part in parts]),
+        np.concatenate([part.start_s for part in parts]),
+        np.concatenate([part.end_s for part in parts]),
+        np.concatenate([part.tasks for part in parts]),
+        np.concatenate([part.sizes for part in parts]),
         parts[0].ignored,
     )
 

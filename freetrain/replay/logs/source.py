@@ -1,4 +1,4 @@
-"""Getting at a log's bytes: plain or gzipped files and standard input."""
+"""A log's file: its bytes, unpacked, and what kind of log they are, or that they are none."""
 
 from __future__ import annotations
 

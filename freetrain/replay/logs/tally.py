@@ -1,4 +1,4 @@
-"""Counting what becomes of every row."""
+"""Counting what becomes of every row: used, ignored for a reason, or rejected as bad."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ class RowTally:
 
     @property
     def rejected_share(self) -> float:
-        """Bad rows among those that should have told of busy nodes."""
-        told = self.read - sum(self.ignored.values())
-        return len(self.bad) / told if told > 0 else 0.0
+        """Bad rows as a share of those that should have shown busy nodes."""
+        counted = self.read - sum(self.ignored.values())
+        return len(self.bad) / counted if counted > 0 else 0.0
 
     def stop_if_mostly_bad(self) -> None:
         """Raise an InputError if more than half of the rows that matter are bad: what is left is no log."""
@@ -137,9 +137,9 @@ def check_rows(rows: pl.DataFrame, ignored: Reasons, bad: Reasons) -> pl.DataFra
     is_bad = pl.any_horizontal(when.fill_null(False) for when, _ in bad)
     suspects = rows.select(pl.col("ignored").is_null() & is_bad).to_series().arg_true()
     # Sentences are made for the few rows that need them: for all of them they would cost more than all else.
-    said = rows[suspects].select(_first_reason(bad)).to_series()
+    sentences = rows[suspects].select(_first_reason(bad)).to_series()
     none = pl.Series("bad", [None], pl.String).new_from_index(0, len(rows))
-    return rows.with_columns(none.scatter(suspects, said) if len(suspects) else none)
+    return rows.with_columns(none.scatter(suspects, sentences) if len(suspects) else none)
 
 
 def sound_rows(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
@@ -151,5 +151,7 @@ def sound_rows(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
 
 
 def _first_reason(reasons: Reasons) -> pl.Expr:
-    said = [(when, pl.lit(why) if isinstance(why, str) else why) for when, why in reasons]
-    return pl.coalesce(*(pl.when(when.fill_null(False)).then(why) for when, why in said), pl.lit(None, pl.String))
+    sentences = [(when, pl.lit(why) if isinstance(why, str) else why) for when, why in reasons]
+    return pl.coalesce(
+        *(pl.when(when.fill_null(False)).then(why) for when, why in sentences), pl.lit(None, pl.String)
+    )

@@ -1,4 +1,4 @@
-"""What the rows of a log prove about the time that it covers, and which of their times cannot be right."""
+"""The window that a log is read for: the time that its rows are sure to cover."""
 
 from __future__ import annotations
 

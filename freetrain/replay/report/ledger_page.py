@@ -1,4 +1,4 @@
-"""The ledger of a month as a page: node-hours by user and account, what they are worth, and whom they delayed."""
+"""The ledger of a month as a page: node-hours by user and account, their worth, and the jobs that they delayed."""
 
 from __future__ import annotations
 

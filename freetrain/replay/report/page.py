@@ -1,4 +1,4 @@
-"""What the figures rest on: who decides, what changes cost, how long things take, and what limits there are."""
+"""The page: what a report is made of, what its figures rest on, and all of it put into one HTML file."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _deciding(setting: ReplaySetting, trainers: Sequence[Trainer]) -> Iterator[A
             _FORESIGHT[setting.foresight],
         )
     yield Assumption("trainers", setting.trainers)
-    sizes = [one.min_nodes for one in trainers], [one.most_nodes for one in trainers]
+    sizes = [trainer.min_nodes for trainer in trainers], [trainer.most_nodes for trainer in trainers]
     each = f"of {number(min(sizes[0]))} to {count(max(sizes[1]), 'node')} each" if trainers else ""
     yield Assumption("at once", f"at most {count(setting.max_running, 'trainer')}", each)
 
@@ -123,19 +123,21 @@ def _costs(
     if not trainers:
         return
     of_all = "training lost each time, by the trainer that changes"
-    yield Assumption("growing costs", _seconds(one.scale_up_s for one in trainers), of_all)
-    yield Assumption("shrinking costs", _seconds(one.scale_down_s for one in trainers))
+    yield Assumption("growing costs", _seconds(trainer.scale_up_s for trainer in trainers), of_all)
+    yield Assumption("shrinking costs", _seconds(trainer.scale_down_s for trainer in trainers))
     at_most = "" if setting.published_losses else ", but no more than was trained since its last change"
     yield Assumption(
-        "losing nodes to the site costs", _seconds(one.eviction_s for one in trainers), f"each time{at_most}"
+        "losing nodes to the site costs",
+        _seconds(trainer.eviction_s for trainer in trainers),
+        f"each time{at_most}",
     )
-    starting_s = [one.start_s for one in trainers]
+    starting_s = [trainer.start_s for trainer in trainers]
     booting = "beside the boot, see below" if daemon is not None else "" if any(starting_s) else "--start sets it"
     yield Assumption("starting costs", _seconds(starting_s), booting)
 
 
 def _pace(setting: ReplaySetting, trainers: Sequence[Trainer], daemon: DaemonSetup | None) -> Iterator[Assumption]:
-    boots_s = [one.boot_s for one in trainers]
+    boots_s = [trainer.boot_s for trainer in trainers]
     seen = f"by looks {_seconds([setting.poll_s])} apart" if setting.poll_s else "at once"
     trains = f"train {_seconds(boots_s)} later" if any(boots_s) else "" if setting.poll_s else "train at once"
     yield Assumption("as the holes allow: idle nodes are seen", ", and ".join(filter(None, (seen, trains))))
@@ -147,7 +149,7 @@ def _pace(setting: ReplaySetting, trainers: Sequence[Trainer], daemon: DaemonSet
     yield Assumption("a fragment starts", f"{_seconds([timing.launch_s])} after the order", "where no job waits")
     cycle = f"{_seconds([nodes.backfill.interval_s])} apart"
     yield Assumption("while one waits", "with Slurm’s next backfill cycle", f"cycles are {cycle}")
-    booting = _seconds([each or timing.boot_s for each in boots_s] or [timing.boot_s])
+    booting = _seconds([boot_s or timing.boot_s for boot_s in boots_s] or [timing.boot_s])
     yield Assumption("its node trains", f"{booting} later", "the boot")
     yield Assumption("it has left", f"{_seconds([timing.leave_s])} after the order", "")
     yield Assumption("or", f"{_seconds([timing.evict_s])} after Slurm took the node", "for a job of the site’s")
@@ -272,8 +274,8 @@ def _remarks(report: ReportInput) -> list[str]:
     """What makes the figures doubtful or smaller than they could be, above them."""
     record = report.shown.record
     plateau = find_plateau(record.holes, record.runs, report.setting.max_running)
-    said = [*report.log.warnings, sentences.ran_out(record), about_plateau(plateau) if plateau else ""]
-    return [each for each in said if each]
+    remarks = [*report.log.warnings, sentences.ran_out(record), about_plateau(plateau) if plateau else ""]
+    return [remark for remark in remarks if remark]
 
 
 def _daemon(study: Study) -> dict[str, Any] | None:
@@ -309,7 +311,7 @@ def _figures(study: Study) -> list[tuple[str, list[str], str]]:
 
 
 def _colours(report: ReportInput) -> list[str]:
-    """The colours of the trainers in the picture of nodes; one for all where they could not be told apart."""
+    """The colours of the trainers in the picture of nodes; one for all where there are too many to distinguish."""
     few = len(report.shown.record.runs) <= len(palette.TRAINERS)
     return list(palette.TRAINERS) if few else [palette.LENT]
 

@@ -1,4 +1,4 @@
-"""From matplotlib to SVG that can stand in an HTML page."""
+"""The report's pictures, one function each: series in, an ``<svg>`` element that can stand in an HTML page out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the report says in words: headline, key figures, captions, notes."""
+"""What the report says in words: headline, key figures, captions, remarks."""
 
 from __future__ import annotations
 
@@ -99,12 +99,12 @@ def tiles(study: Study, objective: str) -> tuple[Tile, ...]:
 
 def _compared(study: Study, shown: ReplayOutcome, objective: str) -> str:
     alone = f"of the same trainers on {count(shown.dedicated_nodes, 'node')} of their own"
-    said = [f"{alone}: {work_done(objective, shown.work)}"]
+    parts = [f"{alone}: {work_done(objective, shown.work)}"]
     if study.as_daemon is not None and study.outcome.u_work is not None:
-        said.append(f"the holes allow {share(study.outcome.u_work)}")
+        parts.append(f"the holes allow {share(study.outcome.u_work)}")
     if study.outcome.u_oracle is not None and study.as_daemon is None:
-        said.append(f"{share(study.outcome.u_oracle)} of the best division at every instant")
-    return "; ".join(said)
+        parts.append(f"{share(study.outcome.u_oracle)} of the best division at every instant")
+    return "; ".join(parts)
 
 
 def _felt(site: SiteOutcome) -> Tile:
@@ -130,7 +130,7 @@ def parts_of_idle_time(shown: ReplayOutcome, record: ReplayRecord) -> tuple[Idle
     trained = sum(run.node_s for run in record.runs) / SECONDS_PER_HOUR
     parts = (
         ("useful", "trained", shown.useful_node_hours),
-        ("starting", "starting and leaving", shown.lent_node_hours - trained if record.felt else 0.0),
+        ("starting", "starting and leaving", shown.lent_node_hours - trained if record.site_impact else 0.0),
         ("lost", "lost to evictions, rescales and starts", trained - shown.useful_node_hours),
         ("unlent", "not lent", idle - shown.lent_node_hours),
     )
@@ -143,7 +143,7 @@ def parts_of_idle_time(shown: ReplayOutcome, record: ReplayRecord) -> tuple[Idle
             round(min(max(100 * hours / idle, 0), 100), 3),
         )
         for kind, name, hours in parts
-        if kind != "starting" or record.felt
+        if kind != "starting" or record.site_impact
     )
 
 
@@ -154,13 +154,13 @@ def about_trainers(record: ReplayRecord, shown: int, kinds: int) -> str:
     if admitted == 1:
         return f"One trainer was admitted; it {'reached' if done else 'did not reach'} its target."
     reached = "none" if not done else "all" if done == admitted else number(done)
-    said = f"{count(admitted, 'trainer')} were admitted and {reached} of them reached their target."
+    admitted_words = f"{count(admitted, 'trainer')} were admitted and {reached} of them reached their target."
     if kinds:
-        return f"{said} Those that are alike (curve, limits, costs and target) share a line."
+        return f"{admitted_words} Those that are alike (curve, limits, costs and target) share a line."
     which = (
         f"the {number(shown)} with the most samples" if shown < admitted else "those with the most samples first"
     )
-    return f"{said} The table shows {which}; where they are equal, those admitted first."
+    return f"{admitted_words} The table shows {which}; where they are equal, those admitted first."
 
 
 def about_grid(record: ReplayRecord, packed: bool) -> str:

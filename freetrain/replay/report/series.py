@@ -1,4 +1,4 @@
-"""What the report's pictures show, as plain series ready to draw."""
+"""What the report's pictures show, as plain series: nodes and samples over time, the grid, the week."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What the daemon would have got beside what the holes allow, and what the site's own jobs would have felt."""
+"""The report's tables: rows of text, ready to show.
+
+The daemon beside what the holes allow; with and without empty hours; groups of nodes; trainers; forecasts; the
+idle parts of nodes.
+"""
 
 from __future__ import annotations
 
@@ -220,15 +224,15 @@ def _common_name(names: Sequence[str]) -> str:
     return common or f"{names[0]} …"
 
 
-LEAST_FORECASTS = 30
+MIN_FORECASTS = 30
 """A share of fewer says nothing: a dozen nodes that leave together make 0 % of what was thought certain."""
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationRow:
-    """Forecasts that said about the same, and what came; one cell for each time ahead, if there were enough."""
+    """Forecasts of about the same probability, and what came: a cell for each time ahead with enough forecasts."""
 
-    said: str
+    forecast: str
     came: tuple[str, ...]
 
 
@@ -239,7 +243,7 @@ class ErrorRow:
     Attributes:
         kind: what they came from.
         length: between which bounds they were.
-        said: their mean.
+        forecast: their mean.
         came: how long these nodes really stayed, on average.
         off: by how much each was wrong, on average.
         forecasts: how many there were.
@@ -247,7 +251,7 @@ class ErrorRow:
 
     kind: str
     length: str
-    said: str
+    forecast: str
     came: str
     off: str
     forecasts: str
@@ -259,7 +263,7 @@ class ForecastTables:
 
     Attributes:
         ahead: how far ahead the cells of the calibration look.
-        calibration: what was said that a node would be idle still, and the share of nodes that was.
+        calibration: forecast probabilities that a node would be idle still, and the share of nodes that was.
         errors: by how much the expected time was wrong.
         least: of fewer forecasts no share is shown.
     """
@@ -267,26 +271,26 @@ class ForecastTables:
     ahead: tuple[str, ...]
     calibration: tuple[CalibrationRow, ...]
     errors: tuple[ErrorRow, ...]
-    least: int = LEAST_FORECASTS
+    least: int = MIN_FORECASTS
 
 
 def forecast_tables(score: ForecastScore) -> ForecastTables | None:
     """The tables; None where next to nothing was forecast."""
-    enough = [one for one in score.calibration if one.forecasts >= LEAST_FORECASTS]
+    enough = [row for row in score.calibration if row.forecasts >= MIN_FORECASTS]
     if not enough:
         return None
-    bands = sorted({_band(one) for one in enough}, reverse=True)
+    bands = sorted({_band(row) for row in enough}, reverse=True)
     rows = tuple(CalibrationRow(f"{10 * band} to {10 * band + 10} %", _came(enough, band)) for band in bands)
     errors = (*_errors("learned", score.learned), *_errors("planned", score.planned))
     return ForecastTables(tuple(map(brief_duration, AHEAD_S)), rows, errors)
 
 
-def _band(one: Calibration) -> int:
-    return min(int(10 * one.said), 9)
+def _band(row: Calibration) -> int:
+    return min(int(10 * row.said), 9)
 
 
 def _came(calibration: Sequence[Calibration], band: int) -> tuple[str, ...]:
-    found = {one.ahead_s: share(one.came) for one in calibration if _band(one) == band}
+    found = {row.ahead_s: share(row.came) for row in calibration if _band(row) == band}
     return tuple(found.get(ahead_s, NOTHING) for ahead_s in AHEAD_S)
 
 
@@ -294,13 +298,13 @@ def _errors(kind: str, errors: Sequence[ForecastError]) -> tuple[ErrorRow, ...]:
     return tuple(
         ErrorRow(
             kind,
-            _length(one),
-            brief_duration(one.said_s),
-            brief_duration(one.came_s),
-            brief_duration(one.off_s),
-            number(one.forecasts),
+            _length(error),
+            brief_duration(error.said_s),
+            brief_duration(error.came_s),
+            brief_duration(error.off_s),
+            number(error.forecasts),
         )
-        for one in errors
+        for error in errors
     )
 
 
@@ -364,15 +368,15 @@ def _about_lent(parts: ShareOutcome, played: Study) -> str:
     daemon, allowed = played.as_daemon, played.outcome
     who = "the daemon would have lent" if daemon else "the holes allow"
     own = "one of its own tasks, counted as so many of these"
-    said = (
+    lent = (
         f"Of these {who} {count(beside, 'task-hour')} beside jobs and {count(empty, 'task-hour')} on nodes "
         f"without, to trainers each of whose nodes is {own if played.has_own_tasks else 'such a task here'}"
     )
     if daemon is None:
-        return f"{said}: places are lent at the instant at which there is room."
+        return f"{lent}: places are lent at the instant at which there is room."
     site = daemon.site
     return (
-        f"{said}; the holes allow {count(allowed.lent_node_hours, 'task-hour')} of both. {site.site_delayed:,} of "
+        f"{lent}; the holes allow {count(allowed.lent_node_hours, 'task-hour')} of both. {site.site_delayed:,} of "
         f"{count(site.site_starts, 'job')} that started waited for what was lent, on average over all of them "
         f"{site.site_delay_mean_s:.1f} s."
     )

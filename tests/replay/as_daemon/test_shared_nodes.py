@@ -56,7 +56,7 @@ def play(
 def lent_at(record: ReplayRecord, at_s: float) -> dict[str, int]:
     """Node → how many places were lent then."""
     found: dict[str, int] = {}
-    for one in record.lent_times:
+    for one in record.leases:
         if one.from_s <= at_s < one.until_s:
             found[node_of(one.place)] = found.get(node_of(one.place), 0) + 1
     return found
@@ -78,11 +78,13 @@ def test_parts_beside_jobs_are_lent_as_there_is_room(write: Write, tmp_path: Pat
     record = play(cpu_log(write, tmp_path), [TRAINER])
     lent = [lent_at(record, hour(number) + 60) for number in range(6)]
     assert lent == [{"c1": 4}, {"c1": 1}, {}, {"c1": 1}, {"c1": 1}, {"c1": 4}]
-    assert record.felt is not None
-    assert record.felt.starts == 3
-    assert record.felt.delays_s == (1.0, 1.0), "they came unannounced, and Slurm took back what was in their way"
+    assert record.site_impact is not None
+    assert record.site_impact.starts == 3
+    assert record.site_impact.delays_s == (1.0, 1.0), (
+        "they came unannounced, and Slurm took back what was in their way"
+    )
     assert record.runs[0].evicted_nodes == 3 + 1
-    assert record.felt.lent_node_s == pytest.approx(sum(one.until_s - one.from_s for one in record.lent_times))
+    assert record.site_impact.lent_node_s == pytest.approx(sum(one.until_s - one.from_s for one in record.leases))
 
 
 def test_what_the_site_keeps_back_of_each_node_is_not_lent(write: Write, tmp_path: Path) -> None:
@@ -100,8 +102,8 @@ def test_a_job_that_is_known_to_start_finds_its_part_free(write: Write, tmp_path
         row("3", start="00", end="23", cores="10", list="c2", tres="cpu=10") + "|23:00:00",
     )
     record = play(cpu_log(write, tmp_path, "\n".join((header, *rows)) + "\n"), [TRAINER])
-    assert record.felt is not None
-    assert record.felt.delays_s == ()
+    assert record.site_impact is not None
+    assert record.site_impact.delays_s == ()
     assert lent_at(record, hour(0.5)) == {"c2": 1}
     assert lent_at(record, hour(2)) == {"c1": 2, "c2": 1}
 
@@ -114,7 +116,7 @@ def test_no_node_ever_holds_more_than_it_has(write: Write, seed: int, timing: Ti
     record = play(log, SOME, timing)
     fits = fitting_by_second(text, int(hour(0)), int(hour(HOURS)), TASK)
     lent = {node: np.zeros(HOURS * 3600, int) for node in fits}
-    for one in record.lent_times:
+    for one in record.leases:
         begin, end = (round(at_s - hour(0)) for at_s in (one.from_s, one.until_s))
         lent[node_of(one.place)][begin + 1 : end] += 1
     assert all((lent[node] <= fits[node]).all() for node in fits)
@@ -129,8 +131,8 @@ def test_trainers_get_places_on_nodes_of_their_kinds(write: Write, tmp_path: Pat
     log = replace(log, holes=replace(log.holes, kind_of={"c1": "new", "c2": "old"}), kinds=kinds)
     trainers = [replace(TRAINER, id=kind, choices=(KindChoice((kind,), 0.5),)) for kind in ("new", "old")]
     record = play(log, trainers)
-    on = {one.trainer: {node_of(each.place) for each in record.lent_times if each.trainer == one.trainer}
-          for one in record.lent_times}  # fmt: skip
+    on = {one.trainer: {node_of(each.place) for each in record.leases if each.trainer == one.trainer}
+          for one in record.leases}  # fmt: skip
     assert on == {"new": {"c1"}, "old": {"c2"}}
     assert {run.trainer.id: run.rate for run in record.runs} == {"new": 0.5 * 40, "old": 0.5 * 20}
 

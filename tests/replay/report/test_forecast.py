@@ -23,7 +23,7 @@ SCORE = ForecastScore(
 def test_what_was_said_alike_stands_in_one_line_and_what_was_hardly_said_is_left_open() -> None:
     tables = forecast_tables(SCORE)
     assert tables is not None
-    assert [row.said for row in tables.calibration] == ["90 to 100 %", "10 to 20 %"]
+    assert [row.forecast for row in tables.calibration] == ["90 to 100 %", "10 to 20 %"]
     assert [[cell.replace("\N{NO-BREAK SPACE}", " ") for cell in row.came] for row in tables.calibration] == [
         ["100 %", "50.0 %", "–"],
         ["–", "–", "0 %"],

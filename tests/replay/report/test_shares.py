@@ -54,7 +54,7 @@ def test_the_page_tells_what_would_have_fit_and_was_lent_where_it_was_asked(repo
     holes = replace(log.holes, node_names=names, in_parts=True)
     places = TaskPlaces(task, holes, np.arange(nodes, dtype=np.int32), beside, beside * 3, np.ones((nodes, 3)))
     lent = (PlaceLease(names[0], report.study.record.runs[0].trainer.id, 0.0, 3600.0),)
-    on_shares = replace(report.study, record=replace(report.study.record, lent_times=lent), as_daemon=None)
+    on_shares = replace(report.study, record=replace(report.study.record, leases=lent), as_daemon=None)
     played = replace(shared, log=replace(log, places=places), study=replace(report.study, on_shares=on_shares))
     page = render(played).replace("\N{NO-BREAK SPACE}", " ")
     assert "Tasks of 1 GPU, 4 CPUs, 16 GiB would have fit beside the jobs for 28 task-hours, 28 GPU-hours" in page
