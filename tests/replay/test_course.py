@@ -1,14 +1,23 @@
-"""Links between leaves, on average over the time that trainers have nodes."""
-
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from freetrain.core.holes import sorted_holes
 from freetrain.core.topology import FLAT, Topology
 from freetrain.core.trainer import Trainer
-from freetrain.replay.course import LeafLinks
+from freetrain.replay.course import LeafLinks, Timeline
 from freetrain.replay.trainer_run import TrainerRun
+
+
+def test_pictured_nodes_stand_in_the_order_in_which_people_count() -> None:
+    names = ("0", "1", "10", "11", "2", "20", "9")
+    everywhere = np.arange(len(names), dtype=np.int32)
+    holes = sorted_holes(names, everywhere, np.zeros(len(names)), np.full(len(names), 60.0), 0.0, 60.0)
+    timeline = Timeline(holes)
+    assert timeline.pictured == ("0", "1", "2", "9", "10", "11", "20")
+    assert timeline.ever_idle_nodes == 7
+
 
 LEAVES = Topology({"a1": "a", "a2": "a", "b1": "b", "b2": "b", "c1": "c"})
 

@@ -34,7 +34,7 @@ from tests.replay.logs.conftest import write as write
 from tests.replay.logs.gpu_log import make_gpu_log
 from tests.replay.logs.second_by_second import fitting_by_second
 from tests.replay.logs.test_shares import machine, with_tres
-from tests.replay.test_lent_shares import GPU_TASK, HOURS, SOME, TASK
+from tests.replay.test_share_outcome import GPU_TASK, HOURS, SOME, TASK
 
 WOKEN = Timing(poll_s=10.0, wakes=Wakes())
 TRAINER = Trainer("a", ((1, 10.0), (100, 1000.0)), scale_up_s=0.0, scale_down_s=0.0, boot_s=8.0)
