@@ -25,6 +25,9 @@ from freetrain.replay.foresight import Foresight, Knowledge, Planned, SitePlans
 from freetrain.replay.trainer_run import PlaceLeases, TrainerRun
 from freetrain.replay.trainers import with_other_kinds
 
+_KNOWN_WITHIN_S = 60.0
+"""Slurm plans in steps of a minute: who is to leave by then is given back in good order."""
+
 
 class IdleNodes:
     """The idle nodes, lent ones included.
@@ -109,10 +112,6 @@ class IdleNodes:
         self._unchanged.pop(holder, None)
         if not self._names[holder]:
             del self._names[holder]
-
-
-_KNOWN_WITHIN_S = 60.0
-"""Slurm plans in steps of a minute: who is to leave by then is given back in good order."""
 
 
 @dataclass(frozen=True, slots=True)

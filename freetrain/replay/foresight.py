@@ -16,6 +16,8 @@ from freetrain.lending.sightings import Sightings
 from freetrain.replay.as_daemon.site import LoggedSite
 from freetrain.replay.logs import LoggedJobs
 
+_RULES = NodeRules(FragmentQueue("freetrain"))
+
 
 class Knowledge(StrEnum):
     """What is known of the ends of holes."""
@@ -42,9 +44,6 @@ class Foresight:
 
     horizon_s: float = 0.0
     knows: Knowledge = Knowledge.NONE
-
-
-_RULES = NodeRules(FragmentQueue("freetrain"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from freetrain.replay.study import DaemonStudy, Study
 from freetrain.replay.trainers import TaskShapes
 
 _Seconds = NDArray[np.float64]
+_GIB = 2.0**30
+_Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +90,6 @@ def _useful_parts(record: ReplayRecord) -> dict[str, float]:
         for run in record.runs
         if lent_s[run.trainer.id] and run.counts_as
     }
-
-
-_GIB = 2.0**30
-_Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

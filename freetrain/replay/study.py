@@ -21,6 +21,9 @@ from freetrain.replay.logs import LoggedJobs, SiteLog
 from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, outcome_of, site_outcome_of
 from freetrain.replay.yardsticks import DedicatedRecord, train_dedicated
 
+AT_ONCE = Timing(poll_s=3600.0, wakes=None, launch_s=0.0, boot_s=0.0, leave_s=0.0, evict_s=0.0)
+_AS_LONG_AS_THERE_S = 1e9
+
 
 @dataclass(frozen=True, slots=True)
 class Costs:
@@ -164,10 +167,6 @@ def study(
         trainers, holes.mean_idle_nodes, holes.from_s, holes.until_s, max_running, goal.objective
     )
     return Study(record, dedicated, outcome_of(record, dedicated), wall_s)
-
-
-AT_ONCE = Timing(poll_s=3600.0, wakes=None, launch_s=0.0, boot_s=0.0, leave_s=0.0, evict_s=0.0)
-_AS_LONG_AS_THERE_S = 1e9
 
 
 def study_shapes(

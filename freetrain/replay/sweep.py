@@ -41,6 +41,17 @@ _HINT = "docs/sweeps.md shows a whole one."
 
 FILES = frozenset({"machine", "node-states", "reservations", "prices"})
 """Options that name a file."""
+_EVERY_S = 2.0
+_ARRAY = """#!/bin/sh
+# One task of a sweep: the replay whose key stands in line SLURM_ARRAY_TASK_ID + 1.
+key=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" {keys})
+exec sh {folder}/"$key".sh
+"""
+_REPLAY = """#!/bin/sh
+{command} > {result}.part 2> {errors} && mv {result}.part {result}
+"""
+_RESUME_HINT = "The sweep can be resumed with the same command."
+Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,20 +347,6 @@ class _Running:
             self._is_over = True
             for process in self._processes:
                 process.kill()
-
-
-_EVERY_S = 2.0
-_ARRAY = """#!/bin/sh
-# One task of a sweep: the replay whose key stands in line SLURM_ARRAY_TASK_ID + 1.
-key=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" {keys})
-exec sh {folder}/"$key".sh
-"""
-_REPLAY = """#!/bin/sh
-{command} > {result}.part 2> {errors} && mv {result}.part {result}
-"""
-_RESUME_HINT = "The sweep can be resumed with the same command."
-
-Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 
 
 def run_command(command: Sequence[str]) -> subprocess.CompletedProcess[str]:

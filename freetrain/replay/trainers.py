@@ -31,6 +31,26 @@ from freetrain.lending.sharing.selection import select
 from freetrain.slurm.parsing import parse_amount
 
 _NODES = (1, 2, 4, 8, 16, 32, 64)
+PARAMETERS = {
+    "AlexNet": 61_100_840,
+    "VGG-16": 138_357_544,
+    "ResNet18": 11_689_512,
+    "DenseNet": 7_978_856,
+    "MnasNet": 4_383_312,
+    "ShuffleNet": 2_278_604,
+    "MobileNet": 3_504_872,
+}
+"""Of the networks as torchvision has them (DenseNet-121, MnasNet 1.0, ShuffleNet v2 1.0, MobileNet v2)."""
+NODE_BATCH = 6 * 32
+"""Samples of a node in a step: Summit's nodes have six GPUs. 32 on each is assumed; the data do not say."""
+_PARAMETER_BYTES = 4
+HUNDRED_EPOCHS_SAMPLES = 1.3e8
+"""A hundred times ImageNet's 1.3 million images."""
+PRESET_PREFIX = "preset:"
+UNNAMED = ""
+"""In a trainer's choices the kind of all nodes whose kinds it does not name."""
+_MOST_UNABLE = 1000
+"""So many trainers that need more nodes than there are may be here; those behind them wait outside."""
 
 
 def _curve(*samples_per_s: float) -> Curve:
@@ -47,25 +67,6 @@ CURVES: dict[str, Curve] = {
     "MobileNet": _curve(3039.9, 5893.0, 11386.0, 22024.8, 42488.4, 82268.3, 155213.8),
 }
 """Samples/s of whole jobs on 1 … 64 Summit nodes, ImageNet."""
-
-PARAMETERS = {
-    "AlexNet": 61_100_840,
-    "VGG-16": 138_357_544,
-    "ResNet18": 11_689_512,
-    "DenseNet": 7_978_856,
-    "MnasNet": 4_383_312,
-    "ShuffleNet": 2_278_604,
-    "MobileNet": 3_504_872,
-}
-"""Of the networks as torchvision has them (DenseNet-121, MnasNet 1.0, ShuffleNet v2 1.0, MobileNet v2)."""
-
-NODE_BATCH = 6 * 32
-"""Samples of a node in a step: Summit's nodes have six GPUs. 32 on each is assumed; the data do not say."""
-
-_PARAMETER_BYTES = 4
-
-HUNDRED_EPOCHS_SAMPLES = 1.3e8
-"""A hundred times ImageNet's 1.3 million images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +138,6 @@ class TaskShapes:
 
     def _shape(self, each: Amount) -> Amount:
         return Amount(max(each.cpus, 1), each.memory_mb if self._says_memory else 0, each.gres)
-
-
-PRESET_PREFIX = "preset:"
-
-UNNAMED = ""
-"""In a trainer's choices the kind of all nodes whose kinds it does not name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,10 +233,6 @@ def _parse(path: Path, content: bytes) -> Any:
         return json.loads(content)
     except ValueError as error:
         raise InputError(f"{path} does not describe trainers: {error}.") from error
-
-
-_MOST_UNABLE = 1000
-"""So many trainers that need more nodes than there are may be here; those behind them wait outside."""
 
 
 class TrainerQueue:

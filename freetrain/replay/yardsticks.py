@@ -36,6 +36,7 @@ Kinds = tuple[int, ...]
 _ROUNDING = 1e-12
 _CLOSE = 5e-4
 """So much more than the best division, as a share of it, may be taken for its worth."""
+_NEGLIGIBLE_S = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +165,6 @@ def _lies_below(values: Table, left: int, size: int, right: int, rounding: float
     """Whether the value of a size lies below the line between those of two others."""
     line = values[left] + (values[right] - values[left]) * (size - left) / (right - left)
     return bool(values[size] < line - rounding)
-
-
-_NEGLIGIBLE_S = 1e-6
 
 
 @dataclass(slots=True)

@@ -16,6 +16,17 @@ from freetrain.daemon.reports.status import NodeGroup, NodeStanding
 from freetrain.slurm.parsing import expand_nodes, fold_nodes
 
 _DIGITS = re.compile(r"(\d+)")
+STATES: tuple[NodeStanding, ...] = ("lent", "asked for", "due back", "free", "not lent")
+_WIDTH = 1000
+_SIZES = ((64, 18, 3), (256, 12, 2), (1024, 8, 1), (6000, 4, 0), (16_000, 3, 0))
+"""So many nodes at most → width of a cell, and what is left clear between two."""
+_MOST_NAMED = 256
+"""Of so many nodes each cell says what it is; of more, one colour is one shape."""
+_Cell = tuple[int, int, str, NodeGroup]
+MOST_ROWS = 40
+_MOST_FOLDED, _LONGEST = 300, 140
+_LIKE = ((re.compile(r"\bjob \d\S*"), "a job"), (re.compile(r"\b\d+ s\b"), "some seconds"))
+"""What tells reasons apart that are alike."""
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -29,14 +40,7 @@ def _key(name: str) -> tuple[tuple[str, int], ...]:
     return tuple((text, int(digits or 0)) for text, digits in zip(parts[::2], [*parts[1::2], ""], strict=True))
 
 
-STATES: tuple[NodeStanding, ...] = ("lent", "asked for", "due back", "free", "not lent")
 assert set(STATES) == set(get_args(NodeStanding))
-
-_WIDTH = 1000
-_SIZES = ((64, 18, 3), (256, 12, 2), (1024, 8, 1), (6000, 4, 0), (16_000, 3, 0))
-"""So many nodes at most → width of a cell, and what is left clear between two."""
-_MOST_NAMED = 256
-"""Of so many nodes each cell says what it is; of more, one colour is one shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +93,6 @@ def draw_map(groups: Iterable[NodeGroup]) -> NodeMap:
     return NodeMap(columns * pitch, rows * pitch, tuple(shapes), ordered)
 
 
-_Cell = tuple[int, int, str, NodeGroup]
-
-
 def _named(cells: Iterable[_Cell], pitch: int, cell: int) -> Iterator[MapShape]:
     for row, column, name, group in cells:
         yield MapShape(group.state, _box(row, column, 1, pitch, cell), f"{name}: {_state_text(group)}")
@@ -116,12 +117,6 @@ def _state_text(group: NodeGroup) -> str:
     words = {"lent": "lent to", "asked for": "asked for", "due back": "due back from"}
     text = f"{words.get(group.state, group.state)} {group.trainer}" if group.trainer else str(group.state)
     return f"{text}, {group.why}" if group.why else text
-
-
-MOST_ROWS = 40
-_MOST_FOLDED, _LONGEST = 300, 140
-_LIKE = ((re.compile(r"\bjob \d\S*"), "a job"), (re.compile(r"\b\d+ s\b"), "some seconds"))
-"""What tells reasons apart that are alike."""
 
 
 @dataclass(frozen=True, slots=True)

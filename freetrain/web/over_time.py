@@ -20,6 +20,11 @@ from freetrain.slurm.parsing import expand_nodes
 
 PAST_S, AHEAD_S = KEPT_S, 6 * 3600.0
 _MARKS = 10
+COLUMNS = 600
+_CLEAR, _FREE_AHEAD, _LENT_AHEAD, _WANTED, _FIRST = range(5)
+_AHEAD = ("free", "lent", "asked for")
+WIDTH, HEIGHT = 1000, 100
+"""Of the shapes; they are stretched to the width of the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +83,6 @@ class PageWindow:
             # What stands at the very ends would be cut off.
             if 2 < self.percent(at_s) < 98:
                 yield AxisMark(self.percent(at_s), label, number % 2 == 1)
-
-
-COLUMNS = 600
-_CLEAR, _FREE_AHEAD, _LENT_AHEAD, _WANTED, _FIRST = range(5)
-_AHEAD = ("free", "lent", "asked for")
 
 
 class NodeLease(NamedTuple):
@@ -188,10 +188,6 @@ def _png(cells: NDArray[np.uint8], colours: Sequence[tuple[str, int]]) -> bytes:
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-WIDTH, HEIGHT = 1000, 100
-"""Of the shapes; they are stretched to the width of the page."""
 
 
 @dataclass(frozen=True, slots=True)

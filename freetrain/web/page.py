@@ -25,6 +25,10 @@ from freetrain.web.over_time import NodeLease, PageWindow, draw_node_times, draw
 from freetrain.web.trainings import CURVE_HEIGHT, CURVE_WIDTH, list_trainings
 
 Tone = Literal["good", "warning", "bad"]
+_HIDDEN = "(hidden)"
+REFRESH_S = 10
+_MOST_HARMS, _MOST_RESIZES = 20, 8
+_ROW_HEIGHT, _LEAST_HEIGHT, _MOST_HEIGHT, _LABEL_EVERY = 14, 28, 420, 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +80,6 @@ def _in_a_word(standing: Standing) -> tuple[str, str, Tone]:
     return "lends", f"{look.lent_nodes:,} of {count(look.idle_nodes, 'idle node')} are lent", "good"
 
 
-_HIDDEN = "(hidden)"
-
-
 def nameless_standing(standing: Standing) -> Standing:
     """The same without a name or an id of a training, a user or a job."""
     status = standing.status
@@ -110,11 +111,6 @@ def _nameless_look(look: LookStatus) -> LookStatus:
 
 def _nameless_group(group: NodeGroup) -> NodeGroup:
     return replace(group, trainer="", why=without_ids(group.why))
-
-
-REFRESH_S = 10
-_MOST_HARMS, _MOST_RESIZES = 20, 8
-_ROW_HEIGHT, _LEAST_HEIGHT, _MOST_HEIGHT, _LABEL_EVERY = 14, 28, 420, 14
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ _TOO_OLD_S = 300.0
 _PAST_FRESH_S = 30.0
 _TICK_S = 0.25
 _OTHERS_MAY_READ = 0o004
+_LOCAL_NAMES = frozenset(("localhost", "127.0.0.1", "[::1]"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +158,6 @@ class LivePage:
 def _packed(page: str) -> Rendered:
     html = page.encode()
     return Rendered(html, gzip.compress(html, 5, mtime=0))
-
-
-_LOCAL_NAMES = frozenset(("localhost", "127.0.0.1", "[::1]"))
 
 
 def page_server(host: str, port: int, live_page: LivePage) -> ReadyTextServer:

@@ -24,6 +24,8 @@ from freetrain.replay.trainers import TaskShapes
 _MIB = 2.0**20
 _NEARLY = 1e-6
 """Sums of jobs spread over several nodes are not exact."""
+_SUBMITTED, _STARTED, _ENDED = range(3)
+_NOTHING = Amount()
 
 
 class SharedNodes:
@@ -313,10 +315,6 @@ class LoggedSite:
         for name in change.joined:
             self.idle.add(name)
             self._nodes[name] = self._idle[name]
-
-
-_SUBMITTED, _STARTED, _ENDED = range(3)
-_NOTHING = Amount()
 
 
 def _job_events(logged: LoggedJobs, holes: Holes) -> list[tuple[float, int, int]]:

@@ -14,6 +14,8 @@ from freetrain.errors import InputError
 from freetrain.replay.logs.machine import made_up
 from freetrain.replay.logs.nodelists import NodeListError, expand
 
+_NUMBERS = re.compile(r"[\d,\-]+")
+
 
 @dataclass(frozen=True, slots=True)
 class BusyTimes:
@@ -58,9 +60,6 @@ def busy_one_by_one(
 ) -> BusyTimes:
     """Busy times of which each row has an interval of its own."""
     return BusyTimes(node_names, node, np.arange(len(node), dtype=np.int32), start_s, end_s)
-
-
-_NUMBERS = re.compile(r"[\d,\-]+")
 
 
 def select_nodes(busy: BusyTimes, wanted: str) -> tuple[BusyTimes, tuple[str, ...]]:

@@ -32,6 +32,18 @@ from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.times import iso
 from freetrain.replay.logs.window import CoveredTime, LogWindow, covered_time
 
+_MUCH = 0.01
+"""Of the jobs' node-hours so much may find no room: one that is larger than the machine, by mistake."""
+_USUAL_PEAK = 0.7
+"""Whole machines are in use to this part at least, at some time of a window."""
+_GRACE_S = 86_400.0
+"""A job may outlast its limit: suspended meanwhile, or as Slurm's OverTimeLimit allows."""
+_Times = NDArray[np.float64]
+_WEEK_S = 7 * 86_400.0
+_MOMENT_S = 60.0
+"""Jobs that overlap for less have the node one after the other."""
+_HINT = "`sacctmgr show runawayjobs` finds such jobs and mends them."
+
 
 @dataclass(frozen=True, slots=True)
 class JobsOnNodes:
@@ -148,12 +160,6 @@ def _unlike_the_machine(
     return []
 
 
-_MUCH = 0.01
-"""Of the jobs' node-hours so much may find no room: one that is larger than the machine, by mistake."""
-_USUAL_PEAK = 0.7
-"""Whole machines are in use to this part at least, at some time of a window."""
-
-
 def _assumed_machine(runs: pl.DataFrame, nodes: int | None, size: MachineSize | None) -> LoggedMachine:
     """The machine of a log without node lists, from --nodes or the log's header."""
     if nodes is not None:
@@ -206,15 +212,6 @@ def _no_job_ran(tally: RowTally) -> InputError:
 def _jobs_are(which: NDArray[np.bool_]) -> str:
     count = int(which.sum())
     return "1 job is" if count == 1 else f"{count:,} jobs are"
-
-
-_GRACE_S = 86_400.0
-"""A job may outlast its limit: suspended meanwhile, or as Slurm's OverTimeLimit allows."""
-_Times = NDArray[np.float64]
-_WEEK_S = 7 * 86_400.0
-_MOMENT_S = 60.0
-"""Jobs that overlap for less have the node one after the other."""
-_HINT = "`sacctmgr show runawayjobs` finds such jobs and mends them."
 
 
 def cut_by_limits(runs: pl.DataFrame, last_s: float) -> tuple[pl.DataFrame, list[str]]:

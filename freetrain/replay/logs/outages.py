@@ -38,6 +38,10 @@ _SHOWN = re.compile(
     r"ReservationName=\S+.*?\bStartTime=(?P<start>\S+)\s+EndTime=(?P<end>\S+).*?\bNodes=(?P<nodes>\S*)", re.DOTALL
 )
 _MAINTENANCE = "MAINT"
+_SEED = 2023
+_NEARLY_ALL = 0.95
+_MOST_NAMED = 3
+_MUCH = 0.05
 
 
 @dataclass(slots=True)
@@ -184,9 +188,6 @@ def _idle_node_hours(busy: BusyTimes, window: LogWindow) -> float:
     return busy.holes(window.from_s, window.until_s).idle_node_hours
 
 
-_SEED = 2023
-
-
 def with_failures(busy: BusyTimes, window: LogWindow, failures: Failures) -> tuple[BusyTimes, str]:
     """Let nodes fail, at the same instants each time, and say what that takes.
 
@@ -207,11 +208,6 @@ def with_failures(busy: BusyTimes, window: LogWindow, failures: Failures) -> tup
         f"Idle nodes failed at random {times}, each once in {every} of idle time and for {repair} (--mtbf, "
         f"--repair): {gone:,.1f} node-hours are not idle for that."
     )
-
-
-_NEARLY_ALL = 0.95
-_MOST_NAMED = 3
-_MUCH = 0.05
 
 
 def find_empty_hours(machine: Holes, holes: Holes) -> EmptyHours | None:

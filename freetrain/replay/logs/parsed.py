@@ -10,6 +10,29 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+RUN_SCHEMA: Mapping[str, type[pl.DataType]] = {
+    "file": pl.Int32,
+    "line": pl.UInt32,
+    "job": pl.String,
+    "submit_s": pl.Float64,
+    "start_s": pl.Float64,
+    "end_s": pl.Float64,
+    "limit_s": pl.Float64,
+    "nodes": pl.Int32,
+    "cores": pl.Int32,
+    "memory_bytes": pl.Float64,
+    "gpus": pl.Int32,
+    "gpu_types": pl.String,
+    "partition": pl.String,
+    "node_list": pl.String,
+}
+_OF_FEW = ("partition", "gpu_types")
+"""Columns of text of which few differ."""
+_ROWS_AT_ONCE = 1 << 17
+TIMES = ("submit_s", "start_s", "end_s")
+MOST_COUNTED = 1_000_000_000
+"""A job has no more nodes or cores: a greater number slipped into the wrong column."""
+
 
 def of_distinct(text: pl.Series, *meanings: pl.Expr) -> list[pl.Series]:
     """Columns that follow from one column of text without gaps.
@@ -43,30 +66,6 @@ def numbered(text: pl.Series) -> pl.Series:
 def texts_and_numbers(column: pl.Series) -> tuple[list[str], NDArray[np.unsignedinteger[Any]]]:
     """The texts of a numbered column, and the number of each row's."""
     return cast(pl.Enum, column.dtype).categories.to_list(), column.to_physical().to_numpy()
-
-
-RUN_SCHEMA: Mapping[str, type[pl.DataType]] = {
-    "file": pl.Int32,
-    "line": pl.UInt32,
-    "job": pl.String,
-    "submit_s": pl.Float64,
-    "start_s": pl.Float64,
-    "end_s": pl.Float64,
-    "limit_s": pl.Float64,
-    "nodes": pl.Int32,
-    "cores": pl.Int32,
-    "memory_bytes": pl.Float64,
-    "gpus": pl.Int32,
-    "gpu_types": pl.String,
-    "partition": pl.String,
-    "node_list": pl.String,
-}
-_OF_FEW = ("partition", "gpu_types")
-"""Columns of text of which few differ."""
-_ROWS_AT_ONCE = 1 << 17
-TIMES = ("submit_s", "start_s", "end_s")
-MOST_COUNTED = 1_000_000_000
-"""A job has no more nodes or cores: a greater number slipped into the wrong column."""
 
 
 @dataclass(frozen=True, slots=True)

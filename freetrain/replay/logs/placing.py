@@ -27,6 +27,12 @@ from freetrain.replay.logs.tally import RowTally
 
 _Nodes = NDArray[np.int32]
 _Taken = tuple[_Nodes, NDArray[np.int32]]
+_OF_ROWS = ("file", "line", "nodes", "node_list")
+_IN_ARRAYS = ("start_s", "end_s", "cores")
+"""Columns that nobody needs once runs are placed: what is kept of each row decides how large a log can be read."""
+_SHORTENED_FROM = 1024
+_ROUNDED = 200
+"""Slurm shortens counts from 1,024 on (1.46K for 1,500): they may be off by one in so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +164,6 @@ def _missing_nodes(group: PackingGroup, need: int, got: NDArray[np.int32]) -> fl
     if group.shared:
         return float(need - got.sum()) / float(group.cores[0])
     return float(need - len(got))
-
-
-_OF_ROWS = ("file", "line", "nodes", "node_list")
-_IN_ARRAYS = ("start_s", "end_s", "cores")
-"""Columns that nobody needs once runs are placed: what is kept of each row decides how large a log can be read."""
-_SHORTENED_FROM = 1024
-_ROUNDED = 200
-"""Slurm shortens counts from 1,024 on (1.46K for 1,500): they may be off by one in so many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,10 @@ _BYTES_AT_ONCE = 1 << 20
 _UNIT_SEPARATOR = "\x1f"
 _HEAD_BYTES, _MOST_LINES_LOOKED_AT = 1 << 16, 20
 _OF_SPREADSHEETS = (",", ";", "\t")
+_MOST_LINES_PER_ROW = 2000
+_MOST_ENDS_TRIED = 5
+_MOST_SURPLUS_SHARED = 40
+Fits = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +153,6 @@ def _joined(lines: Lines, good: NDArray[np.int64]) -> bytes:
     view = memoryview(lines.data)
     runs = zip(lines.start[first].tolist(), lines.end[last].tolist(), strict=True)
     return b"\n".join(view[start:end] for start, end in runs)
-
-
-_MOST_LINES_PER_ROW = 2000
-_MOST_ENDS_TRIED = 5
-_MOST_SURPLUS_SHARED = 40
-
-Fits = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)

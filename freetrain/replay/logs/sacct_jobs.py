@@ -33,6 +33,22 @@ _MPS_COUNT = r"gres/mps(?::[^=,\s]+)?=(\d+)"
 _MPS_OF_A_GPU = 100
 """As Slurm counts it unless gres.conf says otherwise."""
 _ONE_KIND = re.compile(r"gres/gpu(?::([^=]+))?=(\d+)")
+_STILL_ON_NODES = ("RUNNING", "SUSPENDED", "STOPPED")
+_CLOCK = r"^(?:(\d+)(?:-| days? ))?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?$"
+_TOLERANCE_S = 60.0
+"""Start, End and Elapsed are taken at slightly different instants."""
+_HOUR_S = 3600.0
+_TEXT_COLUMNS = (
+    "job", "submit", "start", "end", "elapsed", "suspended", "limit", "state", "partition", "account", "cluster",
+    "nodes", "asked_nodes", "cores", "tres", "node_list",
+)  # fmt: skip
+_READ_AND_DROPPED = ("cluster", "shards", "mps", "lasted_s", "says_end", "says_suspended")
+"""What is looked at of a run and not kept."""
+_JOB_ID = r"^\s*(\d|[A-Za-z][\w-]*\d[\w-]*\s*$)"
+"""As Slurm has it; other systems begin with letters."""
+_SHARDS = "Jobs held shards of GPUs (gres/shard), which are not counted: GPUs shared so look idle."
+_MPS = "Jobs held parts of GPUs (gres/mps): each hundred of them, or less, counts as a GPU that nobody else has."
+_NOT_THE_SITE_S = "of an ignored partition or account"
 
 
 def add_held(rows: pl.DataFrame) -> pl.DataFrame:
@@ -80,13 +96,6 @@ def _gpus(text: str) -> tuple[int, str]:
     kinds = {name: int(count) for name, count in _ONE_KIND.findall(text)}
     untyped = kinds.pop("", 0)
     return max(untyped, sum(kinds.values())), ",".join(sorted(name for name, count in kinds.items() if count))
-
-
-_STILL_ON_NODES = ("RUNNING", "SUSPENDED", "STOPPED")
-_CLOCK = r"^(?:(\d+)(?:-| days? ))?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?$"
-_TOLERANCE_S = 60.0
-"""Start, End and Elapsed are taken at slightly different instants."""
-_HOUR_S = 3600.0
 
 
 def add_times(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
@@ -208,19 +217,6 @@ def _duration_s(column: str) -> pl.Expr:
     clock = days.fill_null(0) * 86400 + hours.fill_null(0) * 3600 + minutes * 60 + seconds
     duration_s = pl.coalesce(text.cast(pl.Float64, strict=False), clock)
     return pl.when(duration_s.is_between(0, LATEST_S)).then(duration_s)
-
-
-_TEXT_COLUMNS = (
-    "job", "submit", "start", "end", "elapsed", "suspended", "limit", "state", "partition", "account", "cluster",
-    "nodes", "asked_nodes", "cores", "tres", "node_list",
-)  # fmt: skip
-_READ_AND_DROPPED = ("cluster", "shards", "mps", "lasted_s", "says_end", "says_suspended")
-"""What is looked at of a run and not kept."""
-_JOB_ID = r"^\s*(\d|[A-Za-z][\w-]*\d[\w-]*\s*$)"
-"""As Slurm has it; other systems begin with letters."""
-_SHARDS = "Jobs held shards of GPUs (gres/shard), which are not counted: GPUs shared so look idle."
-_MPS = "Jobs held parts of GPUs (gres/mps): each hundred of them, or less, counts as a GPU that nobody else has."
-_NOT_THE_SITE_S = "of an ignored partition or account"
 
 
 def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptions, tally: RowTally) -> ParsedFile:

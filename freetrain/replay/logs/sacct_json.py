@@ -23,6 +23,12 @@ _HEAD_BYTES = 1 << 16
 _BEGINS_AS_JSON = re.compile(rb"^[ \t]*[\[{]", re.MULTILINE)
 _JOBS_AT_ONCE = 1 << 14
 _NOT_IN_A_FIELD = re.compile(r"[|\n\r]")
+_BEGINNING = re.compile(r"^[ \t]*(?=[\[{])", re.MULTILINE)
+_BLANKS = re.compile(r"[ \t\n\r]*")
+_BETWEEN = re.compile(r"[\s,\x1e]*")
+"""What may stand between documents."""
+_LONGEST_MARK = 16
+"""No word, number or escape that was cut off is reported farther from the end of the text than that."""
 
 
 def is_json(data: bytes) -> bool:
@@ -122,14 +128,6 @@ def _plain(value: Any) -> str:
         return str(value)
     except ValueError:  # an integer of thousands of digits
         return "a number of thousands of digits"
-
-
-_BEGINNING = re.compile(r"^[ \t]*(?=[\[{])", re.MULTILINE)
-_BLANKS = re.compile(r"[ \t\n\r]*")
-_BETWEEN = re.compile(r"[\s,\x1e]*")
-"""What may stand between documents."""
-_LONGEST_MARK = 16
-"""No word, number or escape that was cut off is reported farther from the end of the text than that."""
 
 
 def jobs_of_json(pieces: Iterable[bytes], name: str) -> Iterator[Any]:

@@ -45,6 +45,50 @@ _FIRST_TWO = re.compile(r",?\s*[A-Za-z]\w*(?:%-?\d+)?[ ]*([^\w\s%]+|\t)\s*[A-Za-
 _MARKS = "\ufeff# "
 """What may stand before a header: a file's byte-order mark, also where files were joined, and a comment's sign."""
 _JOB_COLUMN = re.compile(r"job_?id", re.IGNORECASE)
+_ALIASES: Mapping[str, tuple[str, ...]] = {
+    "job": ("jobid", "jobidraw", "job_id"),
+    "submit": ("submit", "submit_time"),
+    "start": ("start", "start_time"),
+    "end": ("end", "end_time"),
+    "elapsed": ("elapsedraw", "elapsed", "duration"),
+    "limit": ("timelimitraw", "timelimit"),
+    "state": ("state",),
+    "partition": ("partition",),
+    "nodes": ("nnodes", "allocnodes", "node_num"),
+    "asked_nodes": ("reqnodes",),
+    "cores": ("ncpus", "alloccpus", "reqcpus", "cpu_num"),
+    "tres": ("alloctres", "reqtres"),
+    "node_list": ("nodelist",),
+    "suspended": ("suspended",),
+    "cluster": ("cluster",),
+    "account": ("account",),
+}
+# fmt: off
+_FREE_TEXT = (
+    "jobname", "comment", "admincomment", "systemcomment", "submitline", "workdir", "reason", "constraints",
+    "extra", "wckey", "container", "stdout", "stderr", "stdin", "licenses", "reservation",
+)
+_WITH_COMMAS = ("nodelist", "alloctres", "reqtres")
+# fmt: on
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,6}|\d{9,11}|0")
+# What the content of a column looks like, in rows that were split rightly.
+_SHAPES: Mapping[str, re.Pattern[str]] = {
+    **dict.fromkeys(("jobid", "jobidraw"), re.compile(r"\d+([_+.].*)?|[A-Za-z][\w-]*\d[\w-]*")),
+    **dict.fromkeys(("submit", "eligible", "start", "end"), _TIME),
+    **dict.fromkeys(
+        ("nnodes", "allocnodes", "reqnodes", "ncpus", "alloccpus", "reqcpus"), re.compile(r"\d*(\.\d*)?[KM]?")
+    ),
+    **dict.fromkeys(
+        ("elapsed", "elapsedraw", "suspended", "cputime", "cputimeraw", "uid", "gid"), re.compile(r"[\d:.-]*")
+    ),
+    **dict.fromkeys(("exitcode", "derivedexitcode"), re.compile(r"(\d+:\d+)?")),
+    "state": re.compile(r"[A-Z][A-Z_]+( by \S*)?\+?|"),
+    **dict.fromkeys(("partition", "account", "cluster"), re.compile(r"\S*")),
+    **dict.fromkeys(("alloctres", "reqtres"), re.compile(r"([^\s=]+=\S+)?")),
+    "nodelist": re.compile(r"(?=.*[A-Za-z])\S*|None assigned|"),
+}
+_MOST_OPEN_BYTES = 1 << 25
+"""No row is as long: what is broken for longer than that is no row that goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,51 +180,6 @@ def _header_at(data: bytes, begin: int, expected: str | None) -> Header | None:
 def _end_of_line(data: bytes, at: int) -> int:
     end = data.find(b"\n", at)
     return len(data) if end < 0 else end
-
-
-_ALIASES: Mapping[str, tuple[str, ...]] = {
-    "job": ("jobid", "jobidraw", "job_id"),
-    "submit": ("submit", "submit_time"),
-    "start": ("start", "start_time"),
-    "end": ("end", "end_time"),
-    "elapsed": ("elapsedraw", "elapsed", "duration"),
-    "limit": ("timelimitraw", "timelimit"),
-    "state": ("state",),
-    "partition": ("partition",),
-    "nodes": ("nnodes", "allocnodes", "node_num"),
-    "asked_nodes": ("reqnodes",),
-    "cores": ("ncpus", "alloccpus", "reqcpus", "cpu_num"),
-    "tres": ("alloctres", "reqtres"),
-    "node_list": ("nodelist",),
-    "suspended": ("suspended",),
-    "cluster": ("cluster",),
-    "account": ("account",),
-}
-# fmt: off
-_FREE_TEXT = (
-    "jobname", "comment", "admincomment", "systemcomment", "submitline", "workdir", "reason", "constraints",
-    "extra", "wckey", "container", "stdout", "stderr", "stdin", "licenses", "reservation",
-)
-_WITH_COMMAS = ("nodelist", "alloctres", "reqtres")
-# fmt: on
-
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,6}|\d{9,11}|0")
-# What the content of a column looks like, in rows that were split rightly.
-_SHAPES: Mapping[str, re.Pattern[str]] = {
-    **dict.fromkeys(("jobid", "jobidraw"), re.compile(r"\d+([_+.].*)?|[A-Za-z][\w-]*\d[\w-]*")),
-    **dict.fromkeys(("submit", "eligible", "start", "end"), _TIME),
-    **dict.fromkeys(
-        ("nnodes", "allocnodes", "reqnodes", "ncpus", "alloccpus", "reqcpus"), re.compile(r"\d*(\.\d*)?[KM]?")
-    ),
-    **dict.fromkeys(
-        ("elapsed", "elapsedraw", "suspended", "cputime", "cputimeraw", "uid", "gid"), re.compile(r"[\d:.-]*")
-    ),
-    **dict.fromkeys(("exitcode", "derivedexitcode"), re.compile(r"(\d+:\d+)?")),
-    "state": re.compile(r"[A-Z][A-Z_]+( by \S*)?\+?|"),
-    **dict.fromkeys(("partition", "account", "cluster"), re.compile(r"\S*")),
-    **dict.fromkeys(("alloctres", "reqtres"), re.compile(r"([^\s=]+=\S+)?")),
-    "nodelist": re.compile(r"(?=.*[A-Za-z])\S*|None assigned|"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,10 +288,6 @@ def _beginning(checks: list[tuple[int, Fits]]) -> Callable[[list[str]], bool | N
         return all(fits(fields[at]) for at, fits in whole)
 
     return begins
-
-
-_MOST_OPEN_BYTES = 1 << 25
-"""No row is as long: what is broken for longer than that is no row that goes on."""
 
 
 @dataclass(frozen=True, slots=True)

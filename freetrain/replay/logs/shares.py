@@ -27,6 +27,13 @@ from freetrain.replay.logs.placing import PlacedJobs, spread_evenly
 
 Numbers = NDArray[np.float64]
 _Kind = TypeVar("_Kind", np.float64, np.bool_)
+_ONE_CPU = 1 - 1e-6
+"""Sums of jobs spread over several nodes are not exact."""
+_MIB = 2.0**20
+_Numbers = NDArray[np.float64]
+_WHOLE = 1e-6
+"""Sums of jobs spread over several nodes are not exact."""
+_WORTH_SAYING = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +167,6 @@ def free_of(stretches: Stretches, held: HeldAmount, alone: NDArray[np.bool_], no
     if unknown.any():
         free[stretches.held(unknown.astype(np.float64)) > 0.5] = np.nan
     return FreeAmount(size, bool((np.isnan(known) & (at_least > 0)).any()), free)
-
-
-_ONE_CPU = 1 - 1e-6
-"""Sums of jobs spread over several nodes are not exact."""
-_MIB = 2.0**20
 
 
 def find_idle_shares(
@@ -358,11 +360,6 @@ def _spread(placed: PlacedJobs, alone: NDArray[np.bool_], from_s: float, until_s
     return float(held_s[~alone].sum()) / together_s if together_s > 0 else 0.0
 
 
-_Numbers = NDArray[np.float64]
-_WHOLE = 1e-6
-"""Sums of jobs spread over several nodes are not exact."""
-
-
 def times_that_fit(parts: Iterable[tuple[_Numbers, float, float]], shape: int) -> NDArray[np.int64]:
     """How many tasks fit at once, the scarcest of what they ask for deciding, shape (shape,).
 
@@ -447,9 +444,6 @@ def _stretches(room: TaskRoom, holes: Holes) -> _Stretches:
     order = np.lexsort((start_s, node))
     order = order[tasks[order] > 0]
     return _Stretches(node[order].astype(np.int32), start_s[order], end_s[order], tasks[order])
-
-
-_WORTH_SAYING = 0.005
 
 
 def about_shares(shares: IdleShares) -> list[str]:

@@ -29,6 +29,15 @@ _OTHER_PACKERS = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"PK\x03\x04": "zip",
 }
+_HEAD_BYTES = 1 << 16
+_SWF_FIELDS = 18
+_EXPECTED = (
+    "Give the output of `sacct -P` or `sacct --json`, an SWF log, or node events (CSV with the header "
+    "t,node,idle)."
+)
+_TABLE_ROW = re.compile(r"\d+([_+.]\S*)?( +\S+){3,}")
+_ONE_MOMENT = re.compile(r"JOBID +PARTITION|PARTITION +AVAIL|NODELIST +NODES|(JobId|NodeName|PartitionName)=")
+"""How what squeue, sinfo and scontrol print begins."""
 
 
 def display_name(path: Path) -> str:
@@ -169,17 +178,6 @@ def _broken(name: str, lines: int, how: str, hint: str) -> InputError:
     return InputError(
         f"{name} is a gzip file that is {how} after {lines:,} lines; nothing was read from it.", hint
     )
-
-
-_HEAD_BYTES = 1 << 16
-_SWF_FIELDS = 18
-_EXPECTED = (
-    "Give the output of `sacct -P` or `sacct --json`, an SWF log, or node events (CSV with the header "
-    "t,node,idle)."
-)
-_TABLE_ROW = re.compile(r"\d+([_+.]\S*)?( +\S+){3,}")
-_ONE_MOMENT = re.compile(r"JOBID +PARTITION|PARTITION +AVAIL|NODELIST +NODES|(JobId|NodeName|PartitionName)=")
-"""How what squeue, sinfo and scontrol print begins."""
 
 
 class LogFormat(StrEnum):

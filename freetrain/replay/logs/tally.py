@@ -19,6 +19,7 @@ _MANY = 0.05
 _TOO_MANY = 0.5
 _NO_TIME = re.compile(r"(?:Submit|Start|End) '(.*)' is not a time")
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+Reasons = Sequence[tuple[pl.Expr, str | pl.Expr]]
 
 
 @dataclass(slots=True)
@@ -123,9 +124,6 @@ class RowTally:
 
 def _rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count:,} rows"
-
-
-Reasons = Sequence[tuple[pl.Expr, str | pl.Expr]]
 
 
 def check_rows(rows: pl.DataFrame, ignored: Reasons, bad: Reasons) -> pl.DataFrame:

@@ -45,6 +45,12 @@ from freetrain.replay.worth import WorthRow, worth_of, worth_rows
 from freetrain.showing import pages, palette
 from freetrain.showing.words import brief_duration, count, number
 
+_FORESIGHT = {
+    "learned": "nodes are expected to stay as those of their ages did before",
+    "plan": "the same, and it is known when waiting jobs are planned to start there",
+    "perfect": "as the holes allow the ends of holes are known, as nobody can know them",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class ReplaySetting:
@@ -69,13 +75,6 @@ class ReplaySetting:
     max_running: int
     published_losses: bool = False
     foresight: str = "none"
-
-
-_FORESIGHT = {
-    "learned": "nodes are expected to stay as those of their ages did before",
-    "plan": "the same, and it is known when waiting jobs are planned to start there",
-    "perfect": "as the holes allow the ends of holes are known, as nobody can know them",
-}
 
 
 @dataclass(frozen=True, slots=True)

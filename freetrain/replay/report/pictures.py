@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 _POINTS_PER_INCH = 72
 _VARIABLES = {colour: f"var(--{name})" for name, colour in palette.LIGHT.items()}
 _FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+_Line = tuple[Numbers, str, str, Any]
+_BOTTOM = 46
+_ROWS = 17
+_DATE_WIDTH = 7.0
+"""Of a date with some space beside it, in sizes of the font."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,15 +162,6 @@ def _own_ids(svg: str, prefix: str) -> str:
     used = set(re.findall(r'(?:url\(|href=")#([^")]+)', svg))
     svg = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", svg)
     return re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{prefix}-", svg)
-
-
-_Line = tuple[Numbers, str, str, Any]
-
-
-_BOTTOM = 46
-_ROWS = 17
-_DATE_WIDTH = 7.0
-"""Of a date with some space beside it, in sizes of the font."""
 
 
 def idle_and_lent(series: NodesOverTime, size: Format) -> str:

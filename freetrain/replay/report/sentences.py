@@ -17,6 +17,9 @@ from freetrain.replay.trainer_run import TrainerRun
 from freetrain.showing.words import NOTHING, amount, count, duration, large, milliseconds, moment, number, share
 
 _DAY_S = 86_400
+_MATTERS = 0.01
+_ALL_BUT = 0.01
+_Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,10 +259,6 @@ def work_done(objective: str, work: float) -> str:
             return f"{large(work)} in the unit of {objective}"
 
 
-_MATTERS = 0.01
-_ALL_BUT = 0.01
-
-
 @dataclass(frozen=True, slots=True)
 class Plateau:
     """Idle nodes beyond all that the trainers that may run at once can use.
@@ -308,9 +307,6 @@ def about_plateau(plateau: Plateau) -> str:
     if plateau.there_are < plateau.max_running:
         return f"{limited}No more trainers came; about {number(plateau.suffices)} like them could use 99 % of all."
     return f"{limited}About {number(plateau.suffices)} (--max-running {plateau.suffices}) could use 99 % of all."
-
-
-_Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 def _time_at_level(holes: Holes) -> tuple[_Array, _Array]:

@@ -36,6 +36,10 @@ _LENGTHS_S: tuple[tuple[float, str], ...] = (
     (7 * _DAY_S, "7 days"),
     (28 * _DAY_S, "28 days"),
 )
+BUSY, IDLE, FIRST_COLOUR = 0, 1, 2
+_DAY_SECONDS = 86_400.0
+_WEEK_HOURS = 7 * 24
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,9 +207,6 @@ def _trainer_row(rank: int, run: TrainerRun) -> TrainerFigures:
     )
 
 
-BUSY, IDLE, FIRST_COLOUR = 0, 1, 2
-
-
 @dataclass(frozen=True, slots=True)
 class NodeGrid:
     """What each pictured node did in each column of time.
@@ -281,11 +282,6 @@ def _shares(
         np.add.at(steps, (row, column + 1), sign * fraction)
     covered: NDArray[np.float64] = np.cumsum(steps, axis=1)[:, : shape[1]]
     return covered
-
-
-_DAY_SECONDS = 86_400.0
-_WEEK_HOURS = 7 * 24
-WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,11 @@ from freetrain.replay.study import Study
 from freetrain.replay.trainer_run import Loss, TrainerRun
 from freetrain.showing.words import NOTHING, amount, brief_duration, count, large, number, share
 
+MOST_TRAINERS = 25
+"""So many have a line of their own."""
+MIN_FORECASTS = 30
+"""A share of fewer says nothing: a dozen nodes that leave together make 0 % of what was thought certain."""
+
 
 @dataclass(frozen=True, slots=True)
 class ComparedFigure:
@@ -157,10 +162,6 @@ def _rows(holes: Holes, groups: Iterable[tuple[str, NDArray[np.intp]]]) -> tuple
     return tuple(rows) if len(rows) > 1 else ()
 
 
-MOST_TRAINERS = 25
-"""So many have a line of their own."""
-
-
 @dataclass(frozen=True, slots=True)
 class TrainerKindRow:
     """Trainers with the same curve, limits, costs and target.
@@ -222,10 +223,6 @@ def _common_name(names: Sequence[str]) -> str:
     alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
     common = first[:alike].rstrip("0123456789").rstrip("-_ .:")
     return common or f"{names[0]} …"
-
-
-MIN_FORECASTS = 30
-"""A share of fewer says nothing: a dozen nodes that leave together make 0 % of what was thought certain."""
 
 
 @dataclass(frozen=True, slots=True)
