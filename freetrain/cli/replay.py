@@ -52,7 +52,7 @@ from freetrain.cli.replay_settings import (
     topology,
     warn_of_unheeded,
 )
-from freetrain.core.holes import SECONDS_PER_HOUR, Holes
+from freetrain.core.holes import Holes
 from freetrain.core.objectives import find_objective
 from freetrain.core.topology import Topology
 from freetrain.core.trainer import Trainer
@@ -64,7 +64,7 @@ from freetrain.replay.estimate import study_estimated
 from freetrain.replay.logs import LoggedJobs, SiteLog, read_site_log
 from freetrain.replay.outcome import outcome_to_dict
 from freetrain.replay.study import Study, study, study_as_daemon, study_shapes
-from freetrain.replay.trainer_run import Loss, TrainerRun
+from freetrain.replay.trainer_run import TrainerRun
 from freetrain.replay.trainers import find_trainers, with_own_tasks
 
 if TYPE_CHECKING:
@@ -336,9 +336,9 @@ def _trainer_record(run: TrainerRun) -> TrainerRecord:
         run.started_s,
         run.completed_s,
         run.samples,
-        run.node_s / SECONDS_PER_HOUR,
+        run.node_hours,
         run.evicted_nodes,
-        run.losses[Loss.SCALE_UP] + run.losses[Loss.SCALE_DOWN],
+        run.rescales,
     )
 
 

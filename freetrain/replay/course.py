@@ -38,8 +38,8 @@ class NodeStay:
     holder: str
 
 
-class PicturedCluster(Protocol):
-    """A cluster of which a timeline is kept."""
+class CourseCluster(Protocol):
+    """A cluster that is replayed."""
 
     now_s: float
     running: dict[str, TrainerRun]
@@ -49,8 +49,15 @@ class PicturedCluster(Protocol):
     def lent_nodes(self) -> int:
         """How many idle nodes a trainer has."""
 
+    @property
+    def idle_nodes(self) -> int:
+        """How many nodes are idle, lent ones included."""
+
     def holder_of(self, node: str) -> str | None:
         """Who has this node: a trainer's id, "" where it is idle, None where it is busy."""
+
+    def admit(self, trainer: Trainer) -> TrainerRun:
+        """Let a trainer compete for nodes from now on."""
 
 
 class Timeline:
@@ -86,7 +93,7 @@ class Timeline:
         self.solve_s.append(decision.solve_s)
         self.statuses[f"{decision.status} ({decision.solver})"] += 1
 
-    def note(self, cluster: PicturedCluster) -> None:
+    def note(self, cluster: CourseCluster) -> None:
         """Note the state after an event."""
         now_s, samples, samples_per_s = cluster.now_s, cluster.retired_samples, 0.0
         for run in cluster.running.values():
@@ -217,6 +224,31 @@ class ReplayRecord:
     leaf_bytes: float | None = None
     leases: tuple[PlaceLease, ...] = ()
 
+    @property
+    def samples(self) -> float:
+        """Samples that all trainers trained, losses subtracted."""
+        return sum(run.samples for run in self.runs)
+
+    @property
+    def work(self) -> float:
+        """The same in the objective's unit."""
+        return sum(run.work for run in self.runs)
+
+    @property
+    def held_node_s(self) -> float:
+        """Node-seconds in which trainers had nodes."""
+        return sum(run.node_s for run in self.runs)
+
+    @property
+    def lent_node_s(self) -> float:
+        """Node-seconds in which nodes were lent: before a training began on them and while it left, too."""
+        return self.held_node_s if self.site_impact is None else self.site_impact.lent_node_s
+
+    @property
+    def useful_node_s(self) -> float:
+        """Node-seconds that were trained in, losses subtracted."""
+        return self.held_node_s - sum(run.booting_node_s + run.lost_node_s for run in self.runs)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Population:
@@ -242,17 +274,6 @@ class _Population:
         return tuple(trainer for trainer in self.trainers if trainer.id in ids)
 
 
-class Replayed(PicturedCluster, Protocol):
-    """A cluster that is replayed."""
-
-    @property
-    def idle_nodes(self) -> int:
-        """How many nodes are idle, lent ones included."""
-
-    def admit(self, trainer: Trainer) -> TrainerRun:
-        """Let a trainer compete for nodes from now on."""
-
-
 class Course:
     """How a replay goes.
 
@@ -272,7 +293,7 @@ class Course:
 
     def __init__(
         self,
-        cluster: Replayed,
+        cluster: CourseCluster,
         holes: Holes,
         trainers: Iterable[Trainer],
         objective: str,

@@ -242,7 +242,4 @@ _NOTHING = Amounts(0.0, 0.0, 0.0)
 
 
 def _amounts(record: ReplayRecord) -> Amounts:
-    held_node_s = sum(run.node_s for run in record.runs)
-    lost_node_s = sum(run.booting_node_s + run.lost_node_s for run in record.runs)
-    lent_node_s = record.site_impact.lent_node_s if record.site_impact else held_node_s
-    return Amounts(sum(run.work for run in record.runs), lent_node_s, held_node_s - lost_node_s)
+    return Amounts(record.work, record.lent_node_s, record.useful_node_s)

@@ -84,22 +84,18 @@ class ReplayOutcome:
 
 def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> ReplayOutcome:
     """Add up a replay."""
-    runs = record.runs
-    samples, work = sum(run.samples for run in runs), sum(run.work for run in runs)
-    held_node_s = sum(run.node_s for run in runs)
+    runs, samples, work = record.runs, record.samples, record.work
     joules = sum(run.joules for run in runs)
-    lent_node_s = record.site_impact.lent_node_s if record.site_impact else held_node_s
-    lost_node_s = sum(run.booting_node_s + run.lost_node_s for run in runs)
     solve_s = record.timeline.solve_s or [0.0]
     return ReplayOutcome(
         idle_node_hours=record.holes.idle_node_hours,
-        lent_node_hours=lent_node_s / SECONDS_PER_HOUR,
-        useful_node_hours=(held_node_s - lost_node_s) / SECONDS_PER_HOUR,
+        lent_node_hours=record.lent_node_s / SECONDS_PER_HOUR,
+        useful_node_hours=record.useful_node_s / SECONDS_PER_HOUR,
         work=work,
-        u_work=_ratio(work, dedicated.work),
+        u_work=ratio(work, dedicated.work),
         samples=samples,
-        u_dedicated=_ratio(samples, dedicated.samples),
-        u_oracle=_ratio(work, record.oracle_work),
+        u_dedicated=ratio(samples, dedicated.samples),
+        u_oracle=ratio(work, record.oracle_work),
         dedicated_nodes=dedicated.nodes,
         dedicated_work=dedicated.work,
         dedicated_samples=dedicated.samples,
@@ -110,12 +106,12 @@ def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> ReplayOutcom
         deadlines=len(due := _due(record)),
         deadlines_met=sum(run.completed_s is not None and run.completed_s <= end_s for run, end_s in due),
         node_hours_of=_node_hours_of(runs),
-        lent_watts=joules / held_node_s if joules else None,
+        lent_watts=joules / record.held_node_s if joules else None,
         leaf_links=record.leaf_links,
         leaf_bytes=record.leaf_bytes,
         evictions=sum(run.evicted_nodes for run in runs),
         forced_rescales=_times(runs, Loss.EVICTION),
-        rescales=_times(runs, Loss.SCALE_UP) + _times(runs, Loss.SCALE_DOWN),
+        rescales=sum(run.rescales for run in runs),
         starts=_times(runs, Loss.START),
         eviction_lost_s=_lost_s(runs, Loss.EVICTION),
         eviction_pause_s=_lost_s(runs, Loss.EVICTION_PAUSE),
@@ -175,9 +171,7 @@ def _node_hours_of(runs: Iterable[TrainerRun]) -> dict[str, float]:
     hours: defaultdict[str, float] = defaultdict(float)
     for run in runs:
         if run.trainer.owner:
-            hours["/".join(filter(None, (run.trainer.account, run.trainer.owner)))] += (
-                run.node_s / SECONDS_PER_HOUR
-            )
+            hours["/".join(filter(None, (run.trainer.account, run.trainer.owner)))] += run.node_hours
     return dict(sorted(hours.items()))
 
 
@@ -186,7 +180,8 @@ def _completion_mean_s(runs: Iterable[TrainerRun]) -> float | None:
     return sum(took_s) / len(took_s) if took_s else None
 
 
-def _ratio(part: float, whole: float) -> float | None:
+def ratio(part: float, whole: float) -> float | None:
+    """A part of a whole; None where there is nothing of it."""
     return part / whole if whole > 0 else None
 
 

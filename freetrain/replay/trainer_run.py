@@ -10,6 +10,7 @@ from math import inf
 from types import MappingProxyType
 
 from freetrain.core.fragment import node_of
+from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.core.needs import Needs
 from freetrain.core.terms import Table
 from freetrain.core.trainer import Trainer
@@ -251,6 +252,27 @@ class TrainerRun:
         self.completed_s = now_s
         self.booting_s.clear()
         self._resize(set())
+
+    @property
+    def node_hours(self) -> float:
+        """Node-hours lent to it."""
+        return self.node_s / SECONDS_PER_HOUR
+
+    @property
+    def lost_hours(self) -> float:
+        """Hours of training that it lost to evictions, rescales and starts."""
+        return sum(self.lost_s.values()) / SECONDS_PER_HOUR
+
+    @property
+    def rescales(self) -> int:
+        """Times it paid for a change of size that freetrain decided."""
+        return self.losses[Loss.SCALE_UP] + self.losses[Loss.SCALE_DOWN]
+
+    @property
+    def done(self) -> float | None:
+        """Its samples as a share of its target; None: it has none."""
+        target = self.trainer.target_samples
+        return None if target is None else self.samples / target
 
     @property
     def _unsaved_s(self) -> float:

@@ -11,7 +11,6 @@ from markupsafe import Markup
 
 from freetrain.config import Prices
 from freetrain.core.aim import read_aim
-from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.core.trainer import Trainer
 from freetrain.errors import StateError
 from freetrain.replay.logs.model import SiteLog
@@ -28,16 +27,16 @@ from freetrain.replay.report.series import (
     node_grid,
     nodes_over_time,
     samples_over_time,
-    trainer_rows,
 )
 from freetrain.replay.report.tables import (
+    about_site,
     by_kind,
     by_partition,
-    compared,
+    daemon_beside_holes,
     forecast_tables,
-    price,
     shown_shares,
     trainer_kinds,
+    trainer_rows,
     with_and_without,
 )
 from freetrain.replay.study import DaemonSetup, DaemonStudy, Study
@@ -243,7 +242,7 @@ def render(report: ReportInput) -> str:
         kinds=kinds,
         rows=rows,
         coloured=_colours(report) != [palette.LENT],
-        total_lost_h=sum(sum(run.lost_s.values()) for run in record.runs) / SECONDS_PER_HOUR,
+        total_lost_h=sum(run.lost_hours for run in record.runs),
         headline=sentences.headline(report.study),
         remarks=_remarks(report),
         tiles=sentences.tiles(report.study, read_aim(report.setting.objective).objective),
@@ -281,8 +280,8 @@ def _daemon(study: Study) -> dict[str, Any] | None:
     if study.as_daemon is None:
         return None
     return {
-        "price": price(study.as_daemon.site),
-        "compared": compared(study.outcome, study.as_daemon.outcome),
+        "about_site": about_site(study.as_daemon.site),
+        "figures": daemon_beside_holes(study.as_daemon.outcome, study.outcome),
     }
 
 

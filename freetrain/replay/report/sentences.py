@@ -11,7 +11,7 @@ import numpy as np
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs.model import RowCount
-from freetrain.replay.outcome import ReplayOutcome, SiteOutcome
+from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, ratio
 from freetrain.replay.study import Study
 from freetrain.replay.trainer_run import TrainerRun
 from freetrain.showing.words import NOTHING, amount, count, duration, large, milliseconds, moment, number, share
@@ -49,7 +49,7 @@ def headline(study: Study) -> str:
     part = f"{share(shown.u_work)} of the work that the same trainers do on {nodes} of their own"
     if study.estimate is not None and study.estimate.work is not None:
         work, lent_hours = study.estimate.work, study.estimate.lent_node_hours
-        lent = f"{share(_part(lent_hours.value, out.idle_node_hours))} of that"
+        lent = f"{share(ratio(lent_hours.value, out.idle_node_hours))} of that"
         reached = f"{share(work.value)} (± {share(work.within)}) of the work"
         return (
             f"{idle} By {count(study.estimate.blocks, 'block')} of some hours, the daemon would have lent {lent} "
@@ -58,7 +58,7 @@ def headline(study: Study) -> str:
         )
     if study.as_daemon is None:
         return f"{idle} They allow {part}." if shown.u_work else idle
-    lent = f"The daemon would have lent {share(_part(shown.lent_node_hours, shown.idle_node_hours))} of that"
+    lent = f"The daemon would have lent {share(ratio(shown.lent_node_hours, shown.idle_node_hours))} of that"
     return f"{idle} {lent} and reached {part}." if shown.u_work else f"{idle} {lent}."
 
 
@@ -85,17 +85,17 @@ def tiles(study: Study, objective: str) -> tuple[Tile, ...]:
         Tile(
             amount(shown.idle_node_hours),
             "idle node-hours",
-            f"{share(_part(shown.idle_node_hours, machine_hours))} of the machine’s {amount(machine_hours)}",
+            f"{share(ratio(shown.idle_node_hours, machine_hours))} of the machine’s {amount(machine_hours)}",
         ),
         Tile(
-            share(_part(lent, shown.idle_node_hours)),
+            share(ratio(lent, shown.idle_node_hours)),
             "of them lent",
             f"{amount(lent, shown.idle_node_hours)} node-hours, to {count(shown.trainers_admitted, 'trainer')}",
         ),
         Tile(share(shown.u_work), "of a dedicated machine’s work", _compared(study, shown, objective)),
         *((_felt(daemon.site),) if daemon else ()),
         Tile(
-            share(_part(lent - shown.useful_node_hours, lent)), "of lent time lost", _lost(shown, holes.duration_s)
+            share(ratio(lent - shown.useful_node_hours, lent)), "of lent time lost", _lost(shown, holes.duration_s)
         ),
     )
 
@@ -130,7 +130,7 @@ def parts_of_idle_time(shown: ReplayOutcome, record: ReplayRecord) -> tuple[Idle
     idle = shown.idle_node_hours
     if idle <= 0:
         return ()
-    trained = sum(run.node_s for run in record.runs) / SECONDS_PER_HOUR
+    trained = record.held_node_s / SECONDS_PER_HOUR
     parts = (
         ("useful", "trained", shown.useful_node_hours),
         ("starting", "starting and leaving", shown.lent_node_hours - trained if record.site_impact else 0.0),
@@ -230,10 +230,6 @@ def shown_figure(name: str, value: object) -> str:
 
 def _node_hours(shown: str) -> str:
     return f"{shown} node-hour{'' if shown.removeprefix('under ') == '1' else 's'}"
-
-
-def _part(part: float, whole: float) -> float | None:
-    return part / whole if whole > 0 else None
 
 
 def _was(times: int) -> str:

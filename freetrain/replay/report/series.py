@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from itertools import pairwise
@@ -12,9 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.course import ReplayRecord, Timeline
-from freetrain.replay.report.tables import MOST_TRAINERS
 from freetrain.replay.study import Study
-from freetrain.replay.trainer_run import Loss, TrainerRun
 from freetrain.showing.words import amount, count, share
 
 MOST_BINS = 600
@@ -91,35 +88,6 @@ class HoleLengths:
     node_hours: Numbers
 
 
-@dataclass(frozen=True, slots=True)
-class TrainerFigures:
-    """One line of the table of trainers.
-
-    Attributes:
-        id: the trainer's name.
-        rank: its place in the order of admission, from 0; decides its colour.
-        samples: samples it trained.
-        node_hours: node-hours lent to it.
-        started_s: when it first trained.
-        completed_s: when it reached its target.
-        done: its samples / its target; None without a target.
-        evictions: nodes taken from it unasked.
-        rescales: times it paid for a change of size that freetrain decided.
-        lost_h: hours of training it lost to all of these and to starting.
-    """
-
-    id: str
-    rank: int
-    samples: float
-    node_hours: float
-    started_s: float | None
-    completed_s: float | None
-    done: float | None
-    evictions: int
-    rescales: int
-    lost_h: float
-
-
 def bin_means(at_s: ArrayLike, value: ArrayLike, edges_s: Numbers) -> Numbers:
     """Means over bins of a step function that is 0 at first and ``value[i]`` from ``at_s[i]`` on.
 
@@ -183,28 +151,6 @@ def hole_lengths(holes: Holes) -> HoleLengths:
 def _between(low: str, high: str) -> str:
     amount, unit = low.split()
     return f"{amount if high.split()[1].startswith(unit) else low} – {high}"
-
-
-def trainer_rows(runs: Sequence[TrainerRun], most: int = MOST_TRAINERS) -> tuple[TrainerFigures, ...]:
-    """The trainers that trained most samples, most first; equal ones by admission."""
-    ranked = sorted(enumerate(runs), key=lambda item: (-item[1].samples, item[0]))
-    return tuple(_trainer_row(rank, run) for rank, run in ranked[:most])
-
-
-def _trainer_row(rank: int, run: TrainerRun) -> TrainerFigures:
-    target = run.trainer.target_samples
-    return TrainerFigures(
-        id=run.trainer.id,
-        rank=rank,
-        samples=run.samples,
-        node_hours=run.node_s / SECONDS_PER_HOUR,
-        started_s=run.started_s,
-        completed_s=run.completed_s,
-        done=None if target is None else run.samples / target,
-        evictions=run.evicted_nodes,
-        rescales=run.losses[Loss.SCALE_UP] + run.losses[Loss.SCALE_DOWN],
-        lost_h=sum(run.lost_s.values()) / SECONDS_PER_HOUR,
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ idle parts of nodes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -19,10 +19,10 @@ from freetrain.replay.course import ReplayRecord
 from freetrain.replay.forecast_score import AHEAD_S, FARTHEST_S, Calibration, ForecastError, ForecastScore
 from freetrain.replay.logs.model import EmptyHours, SiteLog, TaskRequest
 from freetrain.replay.nodes import nodes_by_kind, nodes_by_partition
-from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, without_empty_hours
+from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, ratio, without_empty_hours
 from freetrain.replay.share_outcome import ShareOutcome, ShareRow, lent_of, share_outcome, share_rows
 from freetrain.replay.study import Study
-from freetrain.replay.trainer_run import Loss, TrainerRun
+from freetrain.replay.trainer_run import TrainerRun
 from freetrain.showing.words import NOTHING, amount, brief_duration, count, large, number, share
 
 MOST_TRAINERS = 25
@@ -32,16 +32,16 @@ MIN_FORECASTS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedFigure:
-    """One figure, as the holes allow it and as the daemon would have got it."""
+class FigurePair:
+    """One figure of two cases: the daemon and what the holes allow, or all hours and those without empty ones."""
 
     name: str
-    ideal: str
-    daemon: str
+    first: str
+    second: str
 
 
-def price(site: SiteOutcome) -> str:
-    """What the site's jobs would have felt, in a sentence or two."""
+def about_site(site: SiteOutcome) -> str:
+    """What the site's jobs would have found, in a sentence or two."""
     if not site.site_starts:
         return "None of the site’s jobs started on a node that had been idle."
     met = (
@@ -56,58 +56,42 @@ def price(site: SiteOutcome) -> str:
     )
 
 
-def compared(ideal: ReplayOutcome, daemon: ReplayOutcome) -> tuple[ComparedFigure, ...]:
-    """The figures side by side."""
-    idle = ideal.idle_node_hours
+def daemon_beside_holes(daemon: ReplayOutcome, allowed: ReplayOutcome) -> tuple[FigurePair, ...]:
+    """What the daemon would have got, and what the holes allow."""
+
+    def pair(name: str, show: Callable[[ReplayOutcome], str]) -> FigurePair:
+        return FigurePair(name, show(daemon), show(allowed))
+
+    idle = allowed.idle_node_hours
     return (
-        ComparedFigure("of a dedicated machine’s work", share(ideal.u_work), share(daemon.u_work)),
-        ComparedFigure("of its samples (U of the paper)", share(ideal.u_dedicated), share(daemon.u_dedicated)),
-        ComparedFigure("of the best division’s work", share(ideal.u_oracle), share(daemon.u_oracle)),
-        ComparedFigure(
-            "node-hours lent", amount(ideal.lent_node_hours, idle), amount(daemon.lent_node_hours, idle)
-        ),
-        ComparedFigure(
-            "node-hours trained", amount(ideal.useful_node_hours, idle), amount(daemon.useful_node_hours, idle)
-        ),
-        ComparedFigure("samples", large(ideal.samples), large(daemon.samples)),
-        ComparedFigure("nodes taken back", number(ideal.evictions), number(daemon.evictions)),
-        ComparedFigure("in so many evictions", number(ideal.forced_rescales), number(daemon.forced_rescales)),
-        ComparedFigure("rescales", number(ideal.rescales), number(daemon.rescales)),
-        ComparedFigure("starts", number(ideal.starts), number(daemon.starts)),
+        pair("of a dedicated machine’s work", lambda out: share(out.u_work)),
+        pair("of its samples (U of the paper)", lambda out: share(out.u_dedicated)),
+        pair("of the best division’s work", lambda out: share(out.u_oracle)),
+        pair("node-hours lent", lambda out: amount(out.lent_node_hours, idle)),
+        pair("node-hours trained", lambda out: amount(out.useful_node_hours, idle)),
+        pair("samples", lambda out: large(out.samples)),
+        pair("nodes taken back", lambda out: number(out.evictions)),
+        pair("in so many evictions", lambda out: number(out.forced_rescales)),
+        pair("rescales", lambda out: number(out.rescales)),
+        pair("starts", lambda out: number(out.starts)),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class WithAndWithout:
-    """One figure, of all hours and of those that are left."""
-
-    name: str
-    all_hours: str
-    full_hours: str
-
-
-def with_and_without(record: ReplayRecord, empty: EmptyHours | None) -> tuple[WithAndWithout, ...]:
-    """The figures; nothing where there are no such hours, or they were left out of the replay."""
+def with_and_without(record: ReplayRecord, empty: EmptyHours | None) -> tuple[FigurePair, ...]:
+    """All hours, and those without empty ones; nothing where there are none, or they were left out."""
     if empty is None or empty.left_out:
         return ()
     rest = without_empty_hours(record.timeline, empty, record.holes.until_s)
-    idle_h = record.holes.idle_node_hours
-    trained_h = sum(run.node_s for run in record.runs) / SECONDS_PER_HOUR
+    idle_h, trained_h = record.holes.idle_node_hours, record.held_node_s / SECONDS_PER_HOUR
     hours = record.holes.duration_s / SECONDS_PER_HOUR
-    samples = sum(run.samples for run in record.runs)
+    shares = share(ratio(trained_h, idle_h)), share(ratio(rest.lent_node_hours, rest.idle_node_hours))
     return (
-        WithAndWithout("hours", amount(hours), amount(hours - empty.hours, hours)),
-        WithAndWithout("idle node-hours", amount(idle_h), amount(rest.idle_node_hours, idle_h)),
-        WithAndWithout("of them with trainings", amount(trained_h, idle_h), amount(rest.lent_node_hours, idle_h)),
-        WithAndWithout(
-            "their share", _share(trained_h, idle_h), _share(rest.lent_node_hours, rest.idle_node_hours)
-        ),
-        WithAndWithout("samples", large(samples), large(rest.samples)),
+        FigurePair("hours", amount(hours), amount(hours - empty.hours, hours)),
+        FigurePair("idle node-hours", amount(idle_h), amount(rest.idle_node_hours, idle_h)),
+        FigurePair("of them with trainings", amount(trained_h, idle_h), amount(rest.lent_node_hours, idle_h)),
+        FigurePair("their share", *shares),
+        FigurePair("samples", large(record.samples), large(rest.samples)),
     )
-
-
-def _share(part: float, whole: float) -> str:
-    return share(part / whole if whole > 0 else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +177,19 @@ def trainer_kinds(runs: Sequence[TrainerRun]) -> tuple[TrainerKindRow, ...]:
         return ()
     kinds: defaultdict[object, list[TrainerRun]] = defaultdict(list)
     for run in runs:
-        one = run.trainer
-        costs = one.scale_up_s, one.scale_down_s, one.forced_loss_s, one.start_s
-        kinds[one.throughput, one.min_nodes, one.max_nodes, one.weight, one.target_samples, costs].append(run)
+        own = run.trainer
+        costs = own.scale_up_s, own.scale_down_s, own.forced_loss_s, own.start_s
+        kinds[own.throughput, own.min_nodes, own.max_nodes, own.weight, own.target_samples, costs].append(run)
     if len(kinds) > MOST_TRAINERS:
         return ()
     rows = [_row(alike) for alike in kinds.values()]
     return tuple(sorted(rows, key=lambda row: (-row.node_hours, row.name)))
+
+
+def trainer_rows(runs: Sequence[TrainerRun]) -> tuple[tuple[int, TrainerRun], ...]:
+    """The trainers that trained most samples, most first, with their places in the order of admission, from 0."""
+    ranked = sorted(enumerate(runs), key=lambda item: (-item[1].samples, item[0]))
+    return tuple(ranked[:MOST_TRAINERS])
 
 
 def _row(runs: Sequence[TrainerRun]) -> TrainerKindRow:
@@ -208,10 +198,10 @@ def _row(runs: Sequence[TrainerRun]) -> TrainerKindRow:
         len(runs),
         sum(run.completed_s is not None for run in runs),
         sum(run.samples for run in runs),
-        sum(run.node_s for run in runs) / SECONDS_PER_HOUR,
+        sum(run.node_hours for run in runs),
         sum(run.evicted_nodes for run in runs),
-        sum(run.losses[Loss.SCALE_UP] + run.losses[Loss.SCALE_DOWN] for run in runs),
-        sum(sum(run.lost_s.values()) for run in runs) / SECONDS_PER_HOUR,
+        sum(run.rescales for run in runs),
+        sum(run.lost_hours for run in runs),
     )
 
 

@@ -22,7 +22,6 @@ from freetrain.replay.report.series import (
     node_grid,
     nodes_over_time,
     samples_over_time,
-    trainer_rows,
 )
 from freetrain.replay.trainers import CURVES
 from tests.replay.report.conftest import FROM_S, make_holes, make_record
@@ -97,24 +96,6 @@ def test_hole_lengths_at_the_ends_of_the_scale() -> None:
 
 def test_no_hole_has_no_length() -> None:
     assert hole_lengths(make_holes([], 2, 600)).labels == ()
-
-
-def test_trainer_rows_are_ranked_and_cut(record: ReplayRecord) -> None:
-    rows = trainer_rows(record.runs)
-    samples = [row.samples for row in rows]
-    assert samples == sorted(samples, reverse=True)
-    assert {row.id for row in rows} == {run.trainer.id for run in record.runs}
-    assert [record.runs[row.rank].trainer.id for row in rows] == [row.id for row in rows]
-    assert trainer_rows(record.runs, most=2) == rows[:2]
-
-
-def test_trainer_rows_tell_what_happened(record: ReplayRecord) -> None:
-    row = next(row for row in trainer_rows(record.runs) if row.id == "<b>x")
-    assert row.done == 1
-    assert row.started_s is not None
-    assert row.completed_s is not None
-    assert row.started_s < row.completed_s
-    assert sum(row.evictions for row in trainer_rows(record.runs)) == sum(run.evicted_nodes for run in record.runs)
 
 
 def test_replay_that_ends_early_lends_nothing_afterwards(holes: Holes) -> None:

@@ -13,7 +13,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.timing import Timing
-from freetrain.replay.course import SiteImpact
+from freetrain.replay.course import ReplayRecord, SiteImpact
 from freetrain.replay.forecast_score import FARTHEST_S, Calibration, ForecastError, ForecastScore
 from freetrain.replay.logs.model import (
     IdlePart,
@@ -28,13 +28,14 @@ from freetrain.replay.outcome import SiteOutcome, site_outcome_of
 from freetrain.replay.report import ReportInput
 from freetrain.replay.report.page import render
 from freetrain.replay.report.tables import (
+    about_site,
     by_kind,
     by_partition,
-    compared,
+    daemon_beside_holes,
     forecast_tables,
-    price,
     shown_shares,
     trainer_kinds,
+    trainer_rows,
 )
 from freetrain.replay.study import DaemonSetup, DaemonStudy, Study
 from freetrain.replay.trainer_run import PlaceLease
@@ -50,18 +51,18 @@ def test_the_page_shows_what_the_daemon_gets_beside_what_the_holes_allow(
     page = render(daemon_report)
     daemon = daemon_report.study.as_daemon
     assert daemon is not None
-    for row in compared(daemon_report.study.outcome, daemon.outcome):
-        assert f'<td class="n">{row.daemon}</td><td class="n">{row.ideal}</td>' in page
+    for row in daemon_beside_holes(daemon.outcome, daemon_report.study.outcome):
+        assert f'<td class="n">{row.first}</td><td class="n">{row.second}</td>' in page
 
 
-def test_the_price_is_how_many_jobs_of_the_site_meet_fragments() -> None:
-    assert price(SiteOutcome(0, 0, 0.0, 0.0, 0.0)) == (
+def test_the_sentence_about_the_site_tells_how_many_jobs_of_the_site_meet_fragments() -> None:
+    assert about_site(SiteOutcome(0, 0, 0.0, 0.0, 0.0)) == (
         "None of the site’s jobs started on a node that had been idle."
     )
     assert "4 jobs of the site that started on idle nodes, 0 would" in _plain(
-        price(SiteOutcome(4, 0, 0.0, 0.0, 0.0))
+        about_site(SiteOutcome(4, 0, 0.0, 0.0, 0.0))
     )
-    said = _plain(price(SiteOutcome(4, 2, 6.0, 1.5, 4.0)))
+    said = _plain(about_site(SiteOutcome(4, 2, 6.0, 1.5, 4.0)))
     assert "2 would have found a fragment on some of them. How much later these would start" in said
     assert "1.5" not in said, "the seconds that a replay takes for granted are no result"
 
@@ -259,3 +260,18 @@ def test_the_page_tells_what_would_have_fit_and_was_lent_where_it_was_asked(repo
 def test_where_no_node_was_partly_used_there_is_no_table(report: ReportInput) -> None:
     assert shown_shares(report.log) is None
     assert shown_shares(with_shares(report, 0.0).log) is None
+
+
+def test_trainers_are_ranked_by_their_samples_with_their_places_in_the_order_of_admission(
+    record: ReplayRecord,
+) -> None:
+    rows = trainer_rows(record.runs)
+    samples = [run.samples for _, run in rows]
+    assert samples == sorted(samples, reverse=True)
+    assert all(record.runs[rank] is run for rank, run in rows)
+    assert len(rows) == len(record.runs)
+    run = next(run for _, run in rows if run.trainer.id == "<b>x")
+    assert run.done == 1
+    assert run.started_s is not None
+    assert run.completed_s is not None
+    assert run.started_s < run.completed_s
