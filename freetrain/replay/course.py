@@ -20,10 +20,10 @@ from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request
 from freetrain.loop.cycle import Journal
 from freetrain.replay.forecast_score import ForecastLog, ForecastScore
-from freetrain.replay.logs.nodelists import natural_order
 from freetrain.replay.trainer_run import PlaceLease, TrainerRun
 from freetrain.replay.trainers import TrainerQueue
 from freetrain.replay.yardsticks import Divider
+from freetrain.showing.words import natural_order
 
 PICTURED_NODES = 64
 

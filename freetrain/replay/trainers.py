@@ -49,7 +49,7 @@ HUNDRED_EPOCHS_SAMPLES = 1.3e8
 PRESET_PREFIX = "preset:"
 UNNAMED = ""
 """In a trainer's choices the kind of all nodes whose kinds it does not name."""
-_MOST_UNABLE = 1000
+_MAX_UNABLE = 1000
 """So many trainers that need more nodes than there are may be here; those behind them wait outside."""
 
 
@@ -289,4 +289,4 @@ class TrainerQueue:
         # Where there is no node at all nobody can run, and who could run on one keeps the place.
         nodes = max(nodes, 1)
         able = len(least) if max(least, default=0) <= nodes else sum(min_nodes <= nodes for min_nodes in least)
-        return able < self._sharing.max_running and len(least) - able < _MOST_UNABLE
+        return able < self._sharing.max_running and len(least) - able < _MAX_UNABLE

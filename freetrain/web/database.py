@@ -18,8 +18,8 @@ from freetrain.store.store_errors import sensible
 from freetrain.store.tables import CommandRow
 from freetrain.web.over_time import NodeLease
 
-_MOST_FRAGMENTS, _MOST_DECISIONS, _MOST_COMMANDS = 100_000, 12, 200
-MAX_COMMAND_GROUPS, _MOST_REASONS = 20, 3
+_MAX_FRAGMENTS, _MAX_DECISIONS, _MAX_COMMANDS = 100_000, 12, 200
+MAX_COMMAND_GROUPS, _MAX_REASONS = 20, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +116,10 @@ def read_history(path: Path, since_s: float, trainers: Collection[str]) -> Daemo
 def _read(store: Store, since_s: float, trainers: Collection[str]) -> DaemonHistory:
     ledger = store.ledger()
     return DaemonHistory(
-        stays=tuple(map(NodeLease._make, ledger.lent_nodes(since_s, _MOST_FRAGMENTS))),
+        stays=tuple(map(NodeLease._make, ledger.lent_nodes(since_s, _MAX_FRAGMENTS))),
         trainers=ledger.trainers(trainers),
         decisions=_decisions(store),
-        commands=_command_groups(ledger.newest_commands(_MOST_COMMANDS)),
+        commands=_command_groups(ledger.newest_commands(_MAX_COMMANDS)),
         harms=tuple(ledger.harms(since_s)),
     )
 
@@ -128,11 +128,11 @@ def _decisions(store: Store) -> tuple[DecisionChanges, ...]:
     run = store.newest_run(DAEMON_COMMAND)
     if run is None:
         return ()
-    newest = store.newest_decisions(run, _MOST_DECISIONS)
+    newest = store.newest_decisions(run, _MAX_DECISIONS)
     return tuple(_decided(store.path, run, summary) for summary in newest)
 
 
-@lru_cache(maxsize=4 * _MOST_DECISIONS)
+@lru_cache(maxsize=4 * _MAX_DECISIONS)
 def _decided(path: Path, run: int, summary: DecisionSummary) -> DecisionChanges:
     """With what it changed; no decision is another one later, so each is unpacked once."""
     problem, decision = Store.open_read_only(path).decision(run, summary.number)
@@ -152,7 +152,7 @@ def _command_groups(newest: list[CommandRow]) -> tuple[CommandGroup, ...]:
     ):
         rows = list(group)
         reasons = list(dict.fromkeys(row.why for row in reversed(rows)))
-        more = f"; and {len(reasons) - _MOST_REASONS} more" if len(reasons) > _MOST_REASONS else ""
-        why = "; ".join(reasons[:_MOST_REASONS]) + more
+        more = f"; and {len(reasons) - _MAX_REASONS} more" if len(reasons) > _MAX_REASONS else ""
+        why = "; ".join(reasons[:_MAX_REASONS]) + more
         groups.append(CommandGroup(rows[0].time_s, actor, why, rows[0].decision, result, len(rows)))
     return tuple(groups[:MAX_COMMAND_GROUPS])

@@ -6,41 +6,25 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import groupby
 from math import ceil
-from typing import get_args
 
 from freetrain.daemon.reports.advice import advise
 from freetrain.daemon.reports.status import NodeGroup, NodeStanding
+from freetrain.showing.words import natural_order
 from freetrain.slurm.parsing import expand_nodes, fold_nodes
 
-_DIGITS = re.compile(r"(\d+)")
 STATES: tuple[NodeStanding, ...] = ("lent", "asked for", "due back", "free", "not lent")
 _WIDTH = 1000
 _SIZES = ((64, 18, 3), (256, 12, 2), (1024, 8, 1), (6000, 4, 0), (16_000, 3, 0))
 """So many nodes at most → width of a cell, and what is left clear between two."""
-_MOST_NAMED = 256
+_MAX_NAMED = 256
 """Of so many nodes each cell says what it is; of more, one colour is one shape."""
 _Cell = tuple[int, int, str, NodeGroup]
-MOST_ROWS = 40
-_MOST_FOLDED, _LONGEST = 300, 140
+MAX_ROWS = 40
+_MAX_FOLDED, _LONGEST = 300, 140
 _LIKE = ((re.compile(r"\bjob \d\S*"), "a job"), (re.compile(r"\b\d+ s\b"), "some seconds"))
 """What tells reasons apart that are alike."""
-
-
-def in_order(names: Iterable[str]) -> list[str]:
-    """``c9`` before ``c10``."""
-    return sorted(names, key=_key)
-
-
-@lru_cache(maxsize=1 << 16)
-def _key(name: str) -> tuple[tuple[str, int], ...]:
-    parts = _DIGITS.split(name)
-    return tuple((text, int(digits or 0)) for text, digits in zip(parts[::2], [*parts[1::2], ""], strict=True))
-
-
-assert set(STATES) == set(get_args(NodeStanding))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +70,9 @@ def draw_map(groups: Iterable[NodeGroup]) -> NodeMap:
     columns = ceil(count / rows) if rows else 0
     cells = [
         (number // columns, number % columns, name, group_of[name])
-        for number, name in enumerate(in_order(group_of))
+        for number, name in enumerate(natural_order(group_of))
     ]
-    shapes = _named(cells, pitch, cell) if count <= _MOST_NAMED else _merged(cells, pitch, cell)
+    shapes = _named(cells, pitch, cell) if count <= _MAX_NAMED else _merged(cells, pitch, cell)
     ordered = {state: counts[state] for state in STATES}
     return NodeMap(columns * pitch, rows * pitch, tuple(shapes), ordered)
 
@@ -141,13 +125,13 @@ class NodeReason:
 
 
 def gather_reasons(groups: Iterable[NodeGroup]) -> list[NodeReason]:
-    """The reasons in the order of the states, those of most nodes first; at most ``MOST_ROWS``."""
+    """The reasons in the order of the states, those of most nodes first; at most ``MAX_ROWS``."""
     alike: defaultdict[tuple[NodeStanding, str], list[NodeGroup]] = defaultdict(list)
     for group in groups:
         alike[group.state, without_ids(group.why)].append(group)
     rows = [_reason(state, why, members) for (state, why), members in alike.items()]
     rows.sort(key=lambda row: (STATES.index(row.state), -row.count, row.why))
-    return rows[:MOST_ROWS]
+    return rows[:MAX_ROWS]
 
 
 def without_ids(why: str) -> str:
@@ -158,9 +142,9 @@ def without_ids(why: str) -> str:
 
 
 def _reason(state: NodeStanding, why: str, members: list[NodeGroup]) -> NodeReason:
-    names = in_order(name for group in members for name in expand_nodes(group.nodes))
-    folded = fold_nodes(names[:_MOST_FOLDED])
-    is_cut = len(names) > _MOST_FOLDED or len(folded) > _LONGEST
+    names = natural_order(name for group in members for name in expand_nodes(group.nodes))
+    folded = fold_nodes(names[:_MAX_FOLDED])
+    is_cut = len(names) > _MAX_FOLDED or len(folded) > _LONGEST
     ends = [group.until_s for group in members if group.until_s is not None]
     return NodeReason(
         state=state,

@@ -16,19 +16,19 @@ from freetrain.core.harm import Harm
 from freetrain.daemon.reports.standing import Standing
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.showing import pages, palette
-from freetrain.showing.words import count, printable
+from freetrain.showing.words import count, natural_order, printable
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.web import over_time
 from freetrain.web.database import DaemonHistory
-from freetrain.web.nodes import NodeMap, draw_map, gather_reasons, in_order, without_ids
+from freetrain.web.nodes import NodeMap, draw_map, gather_reasons, without_ids
 from freetrain.web.over_time import NodeLease, PageWindow, draw_node_times, draw_over_time, trainer_colours
 from freetrain.web.trainings import CURVE_HEIGHT, CURVE_WIDTH, list_trainings
 
 Tone = Literal["good", "warning", "bad"]
 _HIDDEN = "(hidden)"
 REFRESH_S = 10
-_MOST_HARMS, _MOST_RESIZES = 20, 8
-_ROW_HEIGHT, _LEAST_HEIGHT, _MOST_HEIGHT, _LABEL_EVERY = 14, 28, 420, 14
+_MAX_HARMS, _MAX_RESIZES = 20, 8
+_ROW_HEIGHT, _MIN_HEIGHT, _MAX_HEIGHT, _LABEL_EVERY = 14, 28, 420, 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def render(facts: PageFacts) -> str:
         more_trainings=more,
         curve_size=(CURVE_WIDTH, CURVE_HEIGHT),
         reasons=gather_reasons(look.nodes) if look else (),
-        most_resizes=_MOST_RESIZES,
+        most_resizes=_MAX_RESIZES,
         harm=_harm(past.harms),
     )
 
@@ -196,20 +196,20 @@ def _node_rows(
     look = facts.standing.status.look if facts.standing.status else None
     groups = look.nodes if look else ()
     shown = {name for group in groups for name in expand_nodes(group.nodes)}
-    names = in_order(shown | {stay.node for stay in stays})
+    names = natural_order(shown | {stay.node for stay in stays})
     if not names:
         return None
     # What was foreseen at a look that is past is no forecast any more.
     ahead = groups if facts.standing.answers else ()
     image = draw_node_times(names, stays, ahead, colours, window)
-    height = min(_MOST_HEIGHT, max(_LEAST_HEIGHT, _ROW_HEIGHT * len(names)))
+    height = min(_MAX_HEIGHT, max(_MIN_HEIGHT, _ROW_HEIGHT * len(names)))
     step = max(1, round(_LABEL_EVERY * len(names) / height))
     labels = [(round((row + 0.5) * height / len(names), 1), names[row]) for row in range(0, len(names), step)]
     return {
         "image": b64encode(image).decode(),
         "height": height,
         "labels": labels,
-        "many": len(names) > _MOST_HEIGHT,
+        "many": len(names) > _MAX_HEIGHT,
         "count": len(names),
     }
 
@@ -220,5 +220,5 @@ def _harm(harms: Sequence[Harm]) -> dict[str, Any]:
         "count": len(delays),
         "total_s": sum(delays),
         "most_s": max(delays, default=0.0),
-        "last": sorted(harms, key=lambda harm: -harm.started_s)[:_MOST_HARMS],
+        "last": sorted(harms, key=lambda harm: -harm.started_s)[:_MAX_HARMS],
     }

@@ -27,7 +27,7 @@ from freetrain.web.page import PageFacts, render
 
 log = logging.getLogger(__name__)
 
-_LEAST_S, _REST = 1.0, 9.0
+_MIN_INTERVAL_S, _REST = 1.0, 9.0
 """It is not made more often than once in so many seconds, and takes a tenth of the time at most."""
 _ASKED_S, _SOON_S, _SELDOM_S = 600.0, 10.0, 60.0
 """For so long after somebody asked it is made soon even if the daemon has not looked; else seldom."""
@@ -91,7 +91,7 @@ class LivePage:
         """Make it again, if it is time to."""
         now_s = self._clock_s()
         waited_s = now_s - self._made_s
-        if waited_s < max(_LEAST_S, _REST * self._took_s):
+        if waited_s < max(_MIN_INTERVAL_S, _REST * self._took_s):
             return
         is_wanted = now_s - self._asked_s < _ASKED_S
         has_looked = is_wanted and self._published() != self._made_of

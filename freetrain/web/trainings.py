@@ -15,9 +15,9 @@ from freetrain.showing.words import number
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.slurm.tags import Tag, parse_tag
 
-MOST_ROWS = 200
+MAX_ROWS = 200
 """With 500 the first paint takes twice as long."""
-_MOST_POINTS = 12
+_MAX_POINTS = 12
 CURVE_WIDTH, CURVE_HEIGHT = 88, 26
 
 
@@ -82,7 +82,7 @@ def list_trainings(standing: Standing, known: Mapping[str, KnownTrainer]) -> tup
     if look is None:
         return [], 0
     ordered = sorted(look.trainers, key=_rank)
-    rows = [_training(trainer, known.get(trainer.id), standing) for trainer in ordered[:MOST_ROWS]]
+    rows = [_training(trainer, known.get(trainer.id), standing) for trainer in ordered[:MAX_ROWS]]
     return rows, look.trainers_left_out + len(ordered) - len(rows)
 
 
@@ -132,7 +132,7 @@ def _curve(known: KnownTrainer | None, given: Curve) -> CurvePicture | None:
     points = [(nodes, rate) for nodes, rate in seen or given if nodes > 0 and rate > 0]
     if not points:
         return None
-    step = max(1, -(-len(points) // _MOST_POINTS))
+    step = max(1, -(-len(points) // _MAX_POINTS))
     points = [*islice(points, 0, len(points) - 1, step), points[-1]]
     most_nodes, most_rate = points[-1][0], max(rate for _, rate in points)
     places = [

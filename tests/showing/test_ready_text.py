@@ -89,14 +89,14 @@ def test_two_hundred_slow_senders_lock_nobody_out_and_cost_no_thread(
         opened(head)
         assert ask(server) == (200, BODY)
     assert threading.active_count() == threads
-    assert len(server._open) <= ready_text.MOST_OF_A_PEER
-    assert server.dropped >= 200 - ready_text.MOST_OF_A_PEER
+    assert len(server._open) <= ready_text.MAX_OF_A_PEER
+    assert server.dropped >= 200 - ready_text.MAX_OF_A_PEER
 
 
 def test_all_peers_together_have_so_many_connections_at_most(
     server: ReadyTextServer, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ready_text, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(ready_text, "MAX_CONNECTIONS", 2)
     first = opened(b"G")
     for _ in range(5):
         assert ask(server) == (200, BODY)

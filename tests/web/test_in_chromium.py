@@ -50,7 +50,7 @@ def test_the_page_follows_the_daemon_keeps_its_place_and_says_when_nobody_answer
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(web_page, "REFRESH_S", 0.2)
-    monkeypatch.setattr(server, "_LEAST_S", 0.2)
+    monkeypatch.setattr(server, "_MIN_INTERVAL_S", 0.2)
     site.remembers()
     site.publishes()
     with chromium(tmp_path / "profile") as browser:

@@ -185,7 +185,7 @@ def test_what_goes_wrong_is_said_and_tried_again(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(web_server, "_SOON_S", 0.0)
-    monkeypatch.setattr(web_server, "_LEAST_S", 0.0)
+    monkeypatch.setattr(web_server, "_MIN_INTERVAL_S", 0.0)
     monkeypatch.setattr(web_server, "_REST", 0.0)
     monkeypatch.setattr(web_server, "_TICK_S", 0.001)
     page = LivePage(site.config)

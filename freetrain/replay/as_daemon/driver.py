@@ -23,7 +23,7 @@ from freetrain.replay.logs.model import TaskPlaces
 from freetrain.replay.nodes import watts_of
 
 _BETWEEN_LOOKS_S = 0.5
-_MOST_AT_ONCE = 10
+_MAX_AT_ONCE = 10
 _AT_LATEST_S, _KNOWING_NO_JOBS_S = 60.0, 600.0
 """While nothing happens a look finds what the last one found, but for what time alone changes, and for holes that
 near their ends; of these nothing is known where the log tells of nodes only."""
@@ -151,7 +151,7 @@ class DaemonReplay:
         """Look now; not without end where each look makes something happen at once."""
         now_s = self._cluster.now_s
         self._looks_now = self._looks_now + 1 if now_s == self._looked_s else 0
-        if self._looks_now < _MOST_AT_ONCE:
+        if self._looks_now < _MAX_AT_ONCE:
             self._look_s = now_s
 
     def _look(self) -> bool:

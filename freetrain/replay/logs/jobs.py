@@ -18,7 +18,7 @@ from freetrain.core.node_rows import taken
 from freetrain.errors import InputError
 from freetrain.replay.logs.machine import LoggedMachine, NodeSizes, node_sizes, read_machine, uniform_machine
 from freetrain.replay.logs.model import LoggedJobs, NodeKind, ReadOptions
-from freetrain.replay.logs.nodelists import MOST_NODES, NodeLists, gathered
+from freetrain.replay.logs.nodelists import MAX_NODES, NodeLists, gathered
 from freetrain.replay.logs.parsed import (
     MachineSize,
     ParsedFile,
@@ -164,7 +164,7 @@ def _assumed_machine(runs: pl.DataFrame, nodes: int | None, size: MachineSize | 
     """The machine of a log without node lists, from --nodes or the log's header."""
     if nodes is not None:
         cores = -(-size.nodes * size.cores_per_node // nodes) if size is not None else 1
-        return uniform_machine("--nodes", nodes, min(cores, MOST_NODES))
+        return uniform_machine("--nodes", nodes, min(cores, MAX_NODES))
     if size is not None:
         return uniform_machine("the log's header", size.nodes, size.cores_per_node)
     counted = runs["nodes"].fill_null(runs["cores"]).fill_null(0).to_numpy()

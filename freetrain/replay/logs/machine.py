@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, Strict
 
 from freetrain.core.topology import Topology
 from freetrain.errors import InputError
-from freetrain.replay.logs.nodelists import MOST_NODES, NodeListError, expand
+from freetrain.replay.logs.nodelists import MAX_NODES, NodeListError, expand
 
-_Count = Annotated[StrictInt, Field(ge=1, le=MOST_NODES)]
+_Count = Annotated[StrictInt, Field(ge=1, le=MAX_NODES)]
 _Names = Annotated[StrictStr, Field(min_length=1)]
 _Gbit = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _GIB = 2.0**30
@@ -165,8 +165,8 @@ def _machine(entry: _MachineEntry, path: Path) -> LoggedMachine:
             raise InputError(f"The machine file {path} is wrong: pools[{number}].nodes: {error}.", _SEE) from None
         begin = len(names)
         names += own
-        if len(names) > MOST_NODES:
-            raise InputError(f"The machine file {path} is wrong: it has more than {MOST_NODES:,} nodes.", _SEE)
+        if len(names) > MAX_NODES:
+            raise InputError(f"The machine file {path} is wrong: it has more than {MAX_NODES:,} nodes.", _SEE)
         pools.append(
             Pool(
                 pool.name,

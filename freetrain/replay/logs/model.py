@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from freetrain.core.amounts import Amount
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 
+_MUCH = 0.05
+"""Such a part of the idle time in empty hours is a warning, and not only a note."""
+
 
 @dataclass(frozen=True, slots=True)
 class Failures:
@@ -127,6 +130,11 @@ class EmptyHours:
     def share(self) -> float:
         """Their part of the idle time."""
         return self.idle_node_hours / self.all_idle_node_hours
+
+    @property
+    def matter(self) -> bool:
+        """Whether the figures would be others without them."""
+        return self.share >= _MUCH and not self.left_out
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ from freetrain.replay.logs.nodelists import NodeIndex, NodeListError
 from freetrain.replay.logs.sacct_text import column_names
 from freetrain.replay.logs.source import display_name, read_source
 from freetrain.replay.logs.times import iso, parse_times
-from freetrain.replay.logs.window import LogWindow
+from freetrain.replay.logs.window import LogWindow, clock_hours
 from freetrain.slurm.states import facts_of_state
 
 _ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -40,8 +40,7 @@ _SHOWN = re.compile(
 _MAINTENANCE = "MAINT"
 _SEED = 2023
 _NEARLY_ALL = 0.95
-_MOST_NAMED = 3
-_MUCH = 0.05
+_MAX_NAMED = 3
 
 
 @dataclass(slots=True)
@@ -217,7 +216,7 @@ def find_empty_hours(machine: Holes, holes: Holes) -> EmptyHours | None:
         machine: the holes of all nodes.
         holes: those of the nodes that are looked at, whose idle time is counted.
     """
-    edges_s = _clock_hours(machine.from_s, machine.until_s)
+    edges_s = clock_hours(machine.from_s, machine.until_s)
     empty = np.diff(_idle_until(machine, edges_s)) >= _NEARLY_ALL * len(machine.node_names) * np.diff(edges_s)
     begins = np.flatnonzero(empty & ~np.append(False, empty[:-1]))
     ends = np.flatnonzero(empty & ~np.append(empty[1:], False)) + 1
@@ -254,18 +253,13 @@ def closed_in_hours(busy: BusyTimes, hours: EmptyHours) -> BusyTimes:
     return busy.and_also(everywhere, np.repeat(hours.from_s, nodes), np.repeat(hours.until_s, nodes))
 
 
-def left_out(hours: EmptyHours) -> EmptyHours:
-    """The same, no longer among the holes."""
-    return replace(hours, left_out=True)
-
-
 def about_empty_hours(hours: EmptyHours) -> str:
     """What they mean, in a sentence or two."""
     spans = [
         f"{iso(begin)} to {iso(end)}"
-        for begin, end in zip(hours.from_s[:_MOST_NAMED], hours.until_s[:_MOST_NAMED], strict=True)
+        for begin, end in zip(hours.from_s[:_MAX_NAMED], hours.until_s[:_MAX_NAMED], strict=True)
     ]
-    more = f" and {len(hours.from_s) - _MOST_NAMED:,} times more" if len(hours.from_s) > _MOST_NAMED else ""
+    more = f" and {len(hours.from_s) - _MAX_NAMED:,} times more" if len(hours.from_s) > _MAX_NAMED else ""
     rest = hours.all_idle_node_hours - hours.idle_node_hours
     what = (
         f"At least 95 % of the machine was idle for {hours.hours:,.1f} hours ({'; '.join(spans)}{more}), as in "
@@ -274,18 +268,6 @@ def about_empty_hours(hours: EmptyHours) -> str:
     if hours.left_out:
         return f"{what} They are left out; with them, {hours.all_idle_node_hours:,.0f} node-hours are idle."
     return f"{what} Without them {rest:,.0f} are left; --skip-empty-hours leaves them out."
-
-
-def matter(hours: EmptyHours) -> bool:
-    """Whether the figures would be others without them."""
-    return hours.share >= _MUCH and not hours.left_out
-
-
-def _clock_hours(from_s: float, until_s: float) -> NDArray[np.float64]:
-    """The window's ends and all full hours in between."""
-    first = np.floor(from_s / SECONDS_PER_HOUR) + 1
-    last = np.ceil(until_s / SECONDS_PER_HOUR)
-    return np.concatenate([[from_s], np.arange(first, last) * SECONDS_PER_HOUR, [until_s]])
 
 
 def _idle_until(holes: Holes, at_s: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -30,7 +30,7 @@ _OF_FEW = ("partition", "gpu_types")
 """Columns of text of which few differ."""
 _ROWS_AT_ONCE = 1 << 17
 TIMES = ("submit_s", "start_s", "end_s")
-MOST_COUNTED = 1_000_000_000
+MAX_COUNTED = 1_000_000_000
 """A job has no more nodes or cores: a greater number slipped into the wrong column."""
 
 

@@ -14,16 +14,16 @@ from freetrain.errors import InputError
 from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.machine import LoggedMachine, made_up
 from freetrain.replay.logs.nodelists import (
-    MOST_LISTED,
+    MAX_LISTED,
     NodeIndex,
     NodeLists,
     gathered,
-    natural_order,
     read_node_lists,
     spelled_twice,
 )
 from freetrain.replay.logs.parsed import filtered, places_among, texts_and_numbers
 from freetrain.replay.logs.tally import RowTally
+from freetrain.showing.words import natural_order
 
 _Nodes = NDArray[np.int32]
 _Taken = tuple[_Nodes, NDArray[np.int32]]
@@ -310,9 +310,9 @@ def _most_listed(nodes: pl.Series, code: NDArray[np.uint32], lists: int) -> NDAr
     logged = nodes.fill_null(0).to_numpy()
     most = np.zeros(lists, np.int64)
     np.maximum.at(most, code, logged)
-    most = most.clip(max=MOST_LISTED)
+    most = most.clip(max=MAX_LISTED)
     most += np.where(most >= _SHORTENED_FROM, most // _ROUNDED + 1, 0)
-    most[code[logged == 0]] = MOST_LISTED
+    most[code[logged == 0]] = MAX_LISTED
     return most
 
 

@@ -17,13 +17,11 @@ from freetrain.replay.logs.jobs import JobsOnNodes, jobs_on_nodes, logged_jobs, 
 from freetrain.replay.logs.machine import read_machine
 from freetrain.replay.logs.model import EmptyHours, IdleShares, ReadOptions, SiteLog, TaskRequest
 from freetrain.replay.logs.node_events import busy_times, read_node_events
-from freetrain.replay.logs.nodelists import MOST_NODES
+from freetrain.replay.logs.nodelists import MAX_NODES
 from freetrain.replay.logs.outages import (
     about_empty_hours,
     closed_in_hours,
     find_empty_hours,
-    left_out,
-    matter,
     take_out,
     with_failures,
     without_hours,
@@ -106,9 +104,9 @@ def _site_log(
         notes += about_them
     empty = find_empty_hours(whole, holes)
     if empty is not None and options.skip_empty_hours:
-        holes, empty = without_hours(holes, empty), left_out(empty)
+        holes, empty = without_hours(holes, empty), replace(empty, left_out=True)
     if empty is not None:
-        (warnings if matter(empty) else notes).append(about_empty_hours(empty))
+        (warnings if empty.matter else notes).append(about_empty_hours(empty))
     shares = _idle_shares(machine, busy, holes, empty, options.task)
     if shares is not None:
         notes += about_shares(shares)
@@ -164,8 +162,8 @@ def _check(paths: Sequence[Path], options: ReadOptions) -> None:
         raise InputError("No log was given.", "Name a file, or - for standard input.")
     if options.nodes is not None and options.machine is not None:
         raise InputError("--nodes and --machine both say what the machine is.", "Give one of them.")
-    if options.nodes is not None and not 1 <= options.nodes <= MOST_NODES:
-        raise InputError(f"No machine has {options.nodes:,} nodes.", f"Give --nodes from 1 to {MOST_NODES:,}.")
+    if options.nodes is not None and not 1 <= options.nodes <= MAX_NODES:
+        raise InputError(f"No machine has {options.nodes:,} nodes.", f"Give --nodes from 1 to {MAX_NODES:,}.")
     if options.from_s is not None and options.until_s is not None and options.until_s <= options.from_s:
         raise InputError("The window is empty: --until is not after --from.", "Give a later --until.")
 

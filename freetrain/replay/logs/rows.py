@@ -22,11 +22,11 @@ _NEWLINE = 10
 _BYTES_AT_ONCE = 1 << 20
 """What stays in the processor's cache is looked through in half the time."""
 _UNIT_SEPARATOR = "\x1f"
-_HEAD_BYTES, _MOST_LINES_LOOKED_AT = 1 << 16, 20
+_HEAD_BYTES, _MAX_LINES_LOOKED_AT = 1 << 16, 20
 _OF_SPREADSHEETS = (",", ";", "\t")
-_MOST_LINES_PER_ROW = 2000
-_MOST_ENDS_TRIED = 5
-_MOST_SURPLUS_SHARED = 40
+_MAX_LINES_PER_ROW = 2000
+_MAX_ENDS_TRIED = 5
+_MAX_SURPLUS_SHARED = 40
 Fits = Callable[[str], bool]
 
 
@@ -73,7 +73,7 @@ def one_byte_separated(data: bytes, separator: str) -> tuple[bytes, str]:
 
 
 def _begins_each_line(data: bytes, mark: bytes) -> bool:
-    lines = data[:_HEAD_BYTES].split(b"\n", _MOST_LINES_LOOKED_AT)[:_MOST_LINES_LOOKED_AT]
+    lines = data[:_HEAD_BYTES].split(b"\n", _MAX_LINES_LOOKED_AT)[:_MAX_LINES_LOOKED_AT]
     return all(line.startswith(mark) for line in lines if line.strip())
 
 
@@ -239,7 +239,7 @@ class _Runs:
     def joined(self, at: int, begins: Callable[[list[str]], bool | None]) -> Iterator[list[str]]:
         """Lines that together have separators enough, from this one on, shortest first."""
         enough = int(np.searchsorted(self.total, self.total[at] + self.expected))
-        last = min(int(self.run_end[at]), enough + _MOST_ENDS_TRIED, at + _MOST_LINES_PER_ROW)
+        last = min(int(self.run_end[at]), enough + _MAX_ENDS_TRIED, at + _MAX_LINES_PER_ROW)
         texts = [self.lines.text(int(self.broken[at]))]
         if enough > last or (enough > at + 1 and begins(texts[0].split(self.lines.separator)) is False):
             return
@@ -294,7 +294,7 @@ def _share(
             return None
         left = surplus - shift
         last = number == len(free) - 1
-        for share in (left,) if last else range(min(left, _MOST_SURPLUS_SHARED) + 1):
+        for share in (left,) if last else range(min(left, _MAX_SURPLUS_SHARED) + 1):
             rest = place(number + 1, shift + share) if fits(number + 1, shift + share) else None
             if rest is not None:
                 return (share, *rest)

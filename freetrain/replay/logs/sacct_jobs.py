@@ -12,7 +12,7 @@ import polars as pl
 from freetrain.errors import InputError
 from freetrain.replay.logs.model import ReadOptions
 from freetrain.replay.logs.parsed import (
-    MOST_COUNTED,
+    MAX_COUNTED,
     RUN_SCHEMA,
     ParsedFile,
     as_runs,
@@ -72,7 +72,7 @@ def _held(lists: pl.DataFrame) -> pl.DataFrame:
         pl.when(has_list).then(pl.col("tres").str.extract_all(_GPUS).list.join(",")).alias("gpu_text"),
     )
     known = {text: _gpus(text) for text in held["gpu_text"].drop_nulls().unique().to_list()}
-    counts = {text: count for text, (count, _) in known.items() if count <= MOST_COUNTED}
+    counts = {text: count for text, (count, _) in known.items() if count <= MAX_COUNTED}
     types = {text: names for text, (_, names) in known.items()}
     return (
         held.with_columns(
@@ -411,7 +411,7 @@ def _number(text: pl.Expr) -> pl.Expr:
     parts = text.str.extract(r"^(\d+(?:\.\d+)?)[KM]?$").cast(pl.Float64, strict=False)
     factor = pl.when(text.str.ends_with("K")).then(1024).when(text.str.ends_with("M")).then(1024**2).otherwise(1)
     count = (parts * factor).round()
-    return pl.when(count <= MOST_COUNTED).then(count).cast(pl.Int64, strict=False)
+    return pl.when(count <= MAX_COUNTED).then(count).cast(pl.Int64, strict=False)
 
 
 def _of_tres(kind: str) -> pl.Expr:

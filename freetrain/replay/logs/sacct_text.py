@@ -87,7 +87,7 @@ _SHAPES: Mapping[str, re.Pattern[str]] = {
     **dict.fromkeys(("alloctres", "reqtres"), re.compile(r"([^\s=]+=\S+)?")),
     "nodelist": re.compile(r"(?=.*[A-Za-z])\S*|None assigned|"),
 }
-_MOST_OPEN_BYTES = 1 << 25
+_MAX_OPEN_BYTES = 1 << 25
 """No row is as long: what is broken for longer than that is no row that goes on."""
 
 
@@ -472,7 +472,7 @@ def _open_end(data: bytes, is_sound: NDArray[np.bool_]) -> bytes:
         return b""
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
     begin = int(ends[closed - 1]) + 1 if closed else 0
-    return data[begin:] if len(data) - begin <= _MOST_OPEN_BYTES else b""
+    return data[begin:] if len(data) - begin <= _MAX_OPEN_BYTES else b""
 
 
 def _slice(data: bytes, begin: int, end: int) -> bytes:

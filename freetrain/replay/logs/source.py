@@ -21,7 +21,7 @@ _CHUNK_BYTES = 1 << 20
 _PIECE_BYTES = 12 << 20
 """What is understood at a time: as columns of text it takes some ten times as much, and each time some
 15 ms, however little it is."""
-_MOST_LINE_BYTES = 1 << 25
+_MAX_LINE_BYTES = 1 << 25
 """No row is as long, but a whole JSON document may stand in one line."""
 _OTHER_PACKERS = {
     b"\xfd7zXZ": "xz",
@@ -78,7 +78,7 @@ def _in_whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
     for chunk in chunks:
         waiting.append(chunk)
         waiting_bytes += len(chunk)
-        end = chunk.rfind(b"\n") + 1 or (len(chunk) if waiting_bytes >= _MOST_LINE_BYTES else 0)
+        end = chunk.rfind(b"\n") + 1 or (len(chunk) if waiting_bytes >= _MAX_LINE_BYTES else 0)
         if end and waiting_bytes >= enough_bytes:
             waiting[-1] = chunk[:end]
             yield b"".join(waiting)

@@ -8,12 +8,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.errors import InputError
 from freetrain.replay.logs.times import iso
 
 _DAY_S = 86_400.0
-_FEWEST_OTHERS = 5
-_MOST_NAMED = 3
+_MIN_OTHERS = 5
+_MAX_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def _outliers_from(in_order_s: NDArray[np.float64]) -> int:
     """
     count = len(in_order_s)
     few = max(2, count // 50)
-    begin = max(count - few, _FEWEST_OTHERS)
+    begin = max(count - few, _MIN_OTHERS)
     if begin >= count:
         return count
     gaps_s = np.abs(np.diff(in_order_s[begin - 1 :]))
@@ -115,9 +116,9 @@ def _named(seen: pl.DataFrame, column: str, is_odd: pl.Expr, did: str, what: str
     odd = seen.filter(is_odd & pl.col(column).is_finite()).sort("file", "line")
     if odd.is_empty():
         return []
-    named = odd.head(_MOST_NAMED).select("job", column).iter_rows()
+    named = odd.head(_MAX_NAMED).select("job", column).iter_rows()
     shown = ", ".join(f"{what.lower()} {name} {did} {iso(at_s)}" for name, at_s in named)
-    more = f" (and {len(odd) - _MOST_NAMED:,} more)" if len(odd) > _MOST_NAMED else ""
+    more = f" (and {len(odd) - _MAX_NAMED:,} more)" if len(odd) > _MAX_NAMED else ""
     return [f"Far from all other times, so the window leaves it out: {shown}{more}."]
 
 
@@ -158,6 +159,12 @@ def choose_window(proof: CoveredTime, from_s: float | None, until_s: float | Non
         return LogWindow(chosen.from_s, chosen.until_s, (*notes, *proof.notes))
     odd = proof.notes if from_s is None or until_s is None else ()
     return LogWindow(chosen.from_s, chosen.until_s, (*_beyond(chosen, proven), *odd))
+
+
+def clock_hours(from_s: float, until_s: float) -> NDArray[np.float64]:
+    """A window's ends and all full hours in between."""
+    first, last = np.floor(from_s / SECONDS_PER_HOUR) + 1, np.ceil(until_s / SECONDS_PER_HOUR)
+    return np.concatenate([[from_s], np.arange(first, last) * SECONDS_PER_HOUR, [until_s]])
 
 
 def _proven(proof: CoveredTime) -> tuple[LogWindow, tuple[str, ...]]:

@@ -16,8 +16,8 @@ from freetrain.replay.report.sentences import Tile
 from freetrain.replay.worth import Worth, worth_of, worth_rows
 from freetrain.showing.words import count, duration, number, share
 
-_MOST_ROWS = 100
-_MOST_DELAYS = 20
+_MAX_ROWS = 100
+_MAX_DELAYS = 20
 
 Named = Sequence[tuple[tuple[str, ...], LentTime]]
 
@@ -131,8 +131,8 @@ def render_ledger(report: LedgerReport) -> str:
         columns=_columns(report.course),
         tables=_tables(report),
         worth=worth_rows(total.worth, report.prices),
-        delays=sorted(report.harms, key=lambda harm: -harm.delay_s)[:_MOST_DELAYS],
-        delays_left_out=max(0, len(report.harms) - _MOST_DELAYS),
+        delays=sorted(report.harms, key=lambda harm: -harm.delay_s)[:_MAX_DELAYS],
+        delays_left_out=max(0, len(report.harms) - _MAX_DELAYS),
         about_delays=_about_delays(report.harms),
     )
 
@@ -201,7 +201,7 @@ def _tables(report: LedgerReport) -> list[LedgerTable]:
 
 def _table(heads: tuple[str, ...], entries: Named, report: LedgerReport) -> LedgerTable:
     most_first = sorted(entries, key=lambda entry: (-entry[1].lent_s, entry[0]))
-    lines = tuple(_line(names, lent, report.prices) for names, lent in most_first[:_MOST_ROWS])
+    lines = tuple(_line(names, lent, report.prices) for names, lent in most_first[:_MAX_ROWS])
     return LedgerTable(heads, lines, len(entries) - len(lines), _line((), report.total, report.prices))
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from freetrain.errors import FreetrainError
 from freetrain.replay.report.series import (
-    MOST_BINS,
+    MAX_BINS,
     WEEKDAYS,
     HoleLengths,
     NodeGrid,
@@ -68,7 +68,7 @@ class Format:
         return self.width < 600
 
 
-WIDE = Format("wide", 1000, 13, 8, MOST_BINS)
+WIDE = Format("wide", 1000, 13, 8, MAX_BINS)
 NARROW = Format("narrow", 360, 12, 4, 240)
 
 

@@ -12,6 +12,7 @@ from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs.model import RowCount
 from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, ratio
+from freetrain.replay.report.series import Numbers, idle_steps
 from freetrain.replay.study import Study
 from freetrain.replay.trainer_run import TrainerRun
 from freetrain.showing.words import NOTHING, amount, count, duration, large, milliseconds, moment, number, share
@@ -19,7 +20,6 @@ from freetrain.showing.words import NOTHING, amount, count, duration, large, mil
 _DAY_S = 86_400
 _MATTERS = 0.01
 _ALL_BUT = 0.01
-_Array = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,8 @@ def find_plateau(holes: Holes, runs: Sequence[TrainerRun], max_running: int) -> 
     most_nodes = sorted((run.trainer.most_nodes for run in runs), reverse=True)
     if not most_nodes or not len(holes):
         return None
-    level, lasts_s = _time_at_level(holes)
+    at_s, level = idle_steps(holes)
+    level, lasts_s = level[:-1], np.diff(at_s)
     idle_s = float((level * lasts_s).sum())
     reach = sum(most_nodes[:max_running])
     beyond_s = _beyond_s(level, lasts_s, reach)
@@ -305,19 +306,11 @@ def about_plateau(plateau: Plateau) -> str:
     return f"{limited}About {number(plateau.suffices)} (--max-running {plateau.suffices}) could use 99 % of all."
 
 
-def _time_at_level(holes: Holes) -> tuple[_Array, _Array]:
-    """How many nodes are idle, and for how many seconds so many are, in stretches of time."""
-    at_s = np.concatenate([holes.start_s, holes.end_s])
-    change = np.concatenate([np.ones(len(holes)), -np.ones(len(holes))])
-    order = np.argsort(at_s, kind="stable")
-    return np.cumsum(change[order])[:-1], np.diff(at_s[order])
-
-
-def _beyond_s(level: _Array, lasts_s: _Array, reach: float) -> float:
+def _beyond_s(level: Numbers, lasts_s: Numbers, reach: float) -> float:
     return float((np.maximum(level - reach, 0.0) * lasts_s).sum())
 
 
-def _level_for_all_but(level: _Array, lasts_s: _Array, left_s: float) -> int:
+def _level_for_all_but(level: Numbers, lasts_s: Numbers, left_s: float) -> int:
     """The lowest number of nodes above which no more than so many node-seconds lie."""
     low, high = 0, int(level.max())
     while low < high:

@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.course import ReplayRecord, Timeline
+from freetrain.replay.logs.window import clock_hours
 from freetrain.replay.study import Study
 from freetrain.showing.words import amount, count, share
 
-MOST_BINS = 600
+MAX_BINS = 600
 Numbers = NDArray[np.float64]
 
 _DAY_S = 86_400.0
@@ -34,7 +35,6 @@ _LENGTHS_S: tuple[tuple[float, str], ...] = (
     (28 * _DAY_S, "28 days"),
 )
 BUSY, IDLE, FIRST_COLOUR = 0, 1, 2
-_DAY_SECONDS = 86_400.0
 _WEEK_HOURS = 7 * 24
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
@@ -103,7 +103,7 @@ def bin_means(at_s: ArrayLike, value: ArrayLike, edges_s: Numbers) -> Numbers:
     return means
 
 
-def nodes_over_time(holes: Holes, timeline: Timeline, bins: int = MOST_BINS) -> NodesOverTime:
+def nodes_over_time(holes: Holes, timeline: Timeline, bins: int = MAX_BINS) -> NodesOverTime:
     """Idle and lent nodes over the window."""
     edges_s = np.linspace(holes.from_s, holes.until_s, bins + 1)
     return NodesOverTime(edges_s, *node_means(holes, timeline, edges_s), holes.mean_idle_nodes)
@@ -111,14 +111,18 @@ def nodes_over_time(holes: Holes, timeline: Timeline, bins: int = MOST_BINS) -> 
 
 def node_means(holes: Holes, timeline: Timeline, edges_s: Numbers) -> tuple[Numbers, Numbers]:
     """Idle and lent nodes on average between these instants."""
+    return bin_means(*idle_steps(holes), edges_s), bin_means(timeline.at_s, timeline.lent_nodes, edges_s)
+
+
+def idle_steps(holes: Holes) -> tuple[Numbers, Numbers]:
+    """When the number of idle nodes changes, in order, and how many are idle from then on."""
     at_s = np.concatenate([holes.start_s, holes.end_s])
     change = np.concatenate([np.ones(len(holes)), -np.ones(len(holes))])
     order = np.argsort(at_s, kind="stable")
-    idle_nodes = bin_means(at_s[order], np.cumsum(change[order]), edges_s)
-    return idle_nodes, bin_means(timeline.at_s, timeline.lent_nodes, edges_s)
+    return at_s[order], np.cumsum(change[order])
 
 
-def samples_over_time(study: Study, points: int = MOST_BINS) -> SamplesOverTime:
+def samples_over_time(study: Study, points: int = MAX_BINS) -> SamplesOverTime:
     """Samples so far over the window, in the replays and on the dedicated machine."""
     holes, dedicated = study.record.holes, study.dedicated
     at_s = np.linspace(holes.from_s, holes.until_s, points + 1)
@@ -270,7 +274,7 @@ class _Hours:
 
 def find_rhythm(holes: Holes, timeline: Timeline, zone: tzinfo) -> Rhythm | None:
     """The rhythm; None where the window is shorter than a week."""
-    if holes.duration_s < 7 * _DAY_SECONDS or not len(holes):
+    if holes.duration_s < 7 * _DAY_S or not len(holes):
         return None
     hours = _hours(holes, timeline, zone)
     return Rhythm(
@@ -283,7 +287,7 @@ def find_rhythm(holes: Holes, timeline: Timeline, zone: tzinfo) -> Rhythm | None
 
 def find_weeks(holes: Holes, timeline: Timeline, zone: tzinfo) -> tuple[Week, ...]:
     """The weeks that lie in the window as a whole."""
-    if holes.duration_s < 7 * _DAY_SECONDS:
+    if holes.duration_s < 7 * _DAY_S:
         return ()
     hours = _hours(holes, timeline, zone)
     weeks = []
@@ -315,9 +319,7 @@ def about_weeks(weeks: tuple[Week, ...]) -> str:
 
 
 def _hours(holes: Holes, timeline: Timeline, zone: tzinfo) -> _Hours:
-    first = np.floor(holes.from_s / SECONDS_PER_HOUR) + 1
-    last = np.ceil(holes.until_s / SECONDS_PER_HOUR)
-    edges_s = np.concatenate([[holes.from_s], np.arange(first, last) * SECONDS_PER_HOUR, [holes.until_s]])
+    edges_s = clock_hours(holes.from_s, holes.until_s)
     idle, lent = node_means(holes, timeline, edges_s)
     middle = [datetime.fromtimestamp(at_s, zone) for at_s in ((edges_s[1:] + edges_s[:-1]) / 2).tolist()]
     return _Hours(

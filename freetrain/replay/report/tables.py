@@ -25,7 +25,7 @@ from freetrain.replay.study import Study
 from freetrain.replay.trainer_run import TrainerRun
 from freetrain.showing.words import NOTHING, amount, brief_duration, count, large, number, share
 
-MOST_TRAINERS = 25
+MAX_TRAINERS = 25
 """So many have a line of their own."""
 MIN_FORECASTS = 30
 """A share of fewer says nothing: a dozen nodes that leave together make 0 % of what was thought certain."""
@@ -173,14 +173,14 @@ class TrainerKindRow:
 
 def trainer_kinds(runs: Sequence[TrainerRun]) -> tuple[TrainerKindRow, ...]:
     """The kinds, most node-hours first; nothing where there are too many of them, or few trainers."""
-    if len(runs) <= MOST_TRAINERS:
+    if len(runs) <= MAX_TRAINERS:
         return ()
     kinds: defaultdict[object, list[TrainerRun]] = defaultdict(list)
     for run in runs:
         own = run.trainer
         costs = own.scale_up_s, own.scale_down_s, own.forced_loss_s, own.start_s
         kinds[own.throughput, own.min_nodes, own.max_nodes, own.weight, own.target_samples, costs].append(run)
-    if len(kinds) > MOST_TRAINERS:
+    if len(kinds) > MAX_TRAINERS:
         return ()
     rows = [_row(alike) for alike in kinds.values()]
     return tuple(sorted(rows, key=lambda row: (-row.node_hours, row.name)))
@@ -189,7 +189,7 @@ def trainer_kinds(runs: Sequence[TrainerRun]) -> tuple[TrainerKindRow, ...]:
 def trainer_rows(runs: Sequence[TrainerRun]) -> tuple[tuple[int, TrainerRun], ...]:
     """The trainers that trained most samples, most first, with their places in the order of admission, from 0."""
     ranked = sorted(enumerate(runs), key=lambda item: (-item[1].samples, item[0]))
-    return tuple(ranked[:MOST_TRAINERS])
+    return tuple(ranked[:MAX_TRAINERS])
 
 
 def _row(runs: Sequence[TrainerRun]) -> TrainerKindRow:

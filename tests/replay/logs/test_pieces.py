@@ -106,7 +106,7 @@ def test_a_file_is_not_kept_open_before_its_turn(write: Write, monkeypatch: pyte
 
 @pytest.mark.parametrize("kind", ["SWF", "JSON", "JSON in one line", "node events"])
 def test_the_text_of_a_large_log_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    for name, size in (("_CHUNK_BYTES", 1 << 16), ("_PIECE_BYTES", 1 << 16), ("_MOST_LINE_BYTES", 1 << 17)):
+    for name, size in (("_CHUNK_BYTES", 1 << 16), ("_PIECE_BYTES", 1 << 16), ("_MAX_LINE_BYTES", 1 << 17)):
         monkeypatch.setattr(source, name, size)
     monkeypatch.setattr(sacct_json, "_JOBS_AT_ONCE", 100)
     path = tmp_path / "log"
