@@ -1,15 +1,13 @@
-"""How runs are shown side by side: as a table, as JSON, as a page."""
+"""How runs are shown side by side: as a table and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from freetrain.cli.output import print_table
 from freetrain.replay.comparison import RunComparison, RunFigures
-from freetrain.replay.report.comparison_page import write_comparison
 from freetrain.showing.words import NOTHING
 
 COMPARE_FORMAT = "freetrain-comparison/1"
@@ -29,11 +27,6 @@ def print_comparison(comparison: RunComparison) -> None:
 def comparison_document(comparison: RunComparison) -> dict[str, Any]:
     """All of it, for programs."""
     return {"format": COMPARE_FORMAT, **asdict(comparison)}
-
-
-def draw_comparison(comparison: RunComparison, path: Path) -> None:
-    """Write it as a page."""
-    write_comparison(path, comparison)
 
 
 def _rows(comparison: RunComparison, parts: bool, energy: bool) -> Iterator[tuple[str, ...]]:

@@ -16,7 +16,7 @@ from freetrain.config import Prices
 from freetrain.core.amounts import Amount
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.replay.estimate import DaemonEstimate
-from freetrain.replay.logs import RowCount, SiteLog, TaskRequest
+from freetrain.replay.logs import SiteLog, TaskRequest
 from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, definitions, outcome_to_dict, without_empty_hours
 from freetrain.replay.share_outcome import LentShares, ShareOutcome, ShareRow, lent_of, share_outcome, share_rows
 from freetrain.replay.study import DaemonStudy, Study
@@ -24,6 +24,8 @@ from freetrain.replay.worth import Worth, worth_of, worth_rows
 from freetrain.showing.words import NOTHING, count, duration, milliseconds, show_time
 
 RESULT_FORMAT = "freetrain-replay/1"
+_Row = tuple[str, str, str]
+"""A figure: its name, its value, and what that is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,132 +136,20 @@ def _lent_document(log: SiteLog, lent: LentShares | None) -> dict[str, Any]:
     }
 
 
-def work_rows(out: ReplayOutcome) -> Iterator[tuple[str, str, str]]:
-    """What was trained."""
-    nodes = f"of the same trainers on {out.dedicated_nodes:,.1f} dedicated nodes"
-    yield "work", u_words(out.u_work), f"{nodes}, in the objective's unit"
-    yield "U oracle", u_words(out.u_oracle), "of the best division at every instant, changes costing nothing"
-    yield "samples", f"{out.samples:.4g}", ""
-    yield "U", u_words(out.u_dedicated), f"of the samples {nodes}, as the paper counts"
-
-
-def trouble_rows(out: ReplayOutcome) -> Iterator[tuple[str, str, str]]:
-    """What it cost the trainers."""
-    rescale_lost_s = out.scale_up_lost_s + out.scale_down_lost_s
-    lost, paused = (f"{lost_s / SECONDS_PER_HOUR:,.1f}" for lost_s in (out.eviction_lost_s, out.eviction_pause_s))
-    forced = f"nodes in {out.forced_rescales:,} forced rescales"
-    yield "evictions", f"{out.evictions:,}", f"{forced}, {lost} h of work and {paused} h of pauses lost"
-    yield "rescales", f"{out.rescales:,}", f"decided, {rescale_lost_s / SECONDS_PER_HOUR:,.1f} h lost"
-    yield "starts", f"{out.starts:,}", f"{out.start_lost_s / SECONDS_PER_HOUR:,.1f} h lost"
-
-
-def outcome_rows(out: ReplayOutcome) -> Iterator[tuple[str, str, str]]:
-    """Both."""
-    yield from work_rows(out)
-    yield from trouble_rows(out)
-
-
-def site_row(site: SiteOutcome) -> tuple[str, str, str]:
-    """What the site's jobs would have felt."""
-    met = f"of {site.site_starts:,} that started on idle nodes found fragments there"
-    return "site's jobs", f"{site.site_delayed:,}", f"{met} (how much later they start: docs/harm.md)"
-
-
-def part_of(part: float | None, whole: float | None) -> str:
-    """As a percentage."""
-    return NOTHING if part is None or not whole else f"{part / whole:.1%}"
-
-
-def u_words(value: float | None) -> str:
-    """A utilisation."""
-    return NOTHING if value is None else f"{value:.4f}"
-
-
-def print_shares(log: SiteLog, played: Study | None) -> None:
-    """What lay idle there and what was lent of it, by partition and type of GPU; nothing where nobody shared."""
-    all_nodes = share_outcome(log)
-    if log.shares is not None and all_nodes is not None and all_nodes.partly_used_node_hours:
-        print_heading("Idle beside it: parts of nodes that jobs used")
-        print_figures(_rows(all_nodes))
-    if log.places is None or played is None:
-        return
-    task, daemon = log.places.task, played.as_daemon
-    tasks = f"{'their own tasks, counted in ' if played.has_own_tasks else ''}tasks of {task.words}"
-    if daemon is not None:
-        print_heading(f"What the daemon would have got in parts of nodes, too: {tasks}")
-        print_figures([*_lent_rows(daemon.outcome, task), *outcome_rows(daemon.outcome), site_row(daemon.site)])
-        _print_groups(log, task, lent_of(daemon, log), "by the daemon")
-    print_heading(f"What the holes allow if parts of nodes are lent, too: {tasks}")
-    print_figures([*_lent_rows(played.outcome, task), *outcome_rows(played.outcome)])
-    _print_groups(log, task, lent_of(played, log), "as the holes allow")
-
-
-def _print_groups(log: SiteLog, task: TaskRequest, lent: LentShares | None, how: str) -> None:
-    all_nodes = share_outcome(log, lent)
-    assert all_nodes is not None
-    print_heading(f"Beside jobs, {how}, of the task-hours that would have fit")
-    columns = ("nodes", "task-hours", "lent", "useful", "GPU-hours", "of idle GPUs", "CPU-hours", "of idle CPUs")
-    of_all = ShareRow("", "all nodes", len(log.holes.node_names), all_nodes)
-    print_table(("", *columns), (_cells(row) for row in (of_all, *share_rows(log, lent))), right=columns)
-    if task.keep != Amount():
-        click.echo(f"Of each node {task.keep} are kept back (lend.keep).")
-
-
-def _rows(parts: ShareOutcome) -> Iterator[tuple[str, str, str]]:
-    yield (
-        "nodes",
-        f"{parts.partly_used_node_hours:,.0f}",
-        "node-hours with jobs and an idle CPU",
-    )
-    for name, idle, whole in (
-        ("CPUs", parts.partly_idle_cpu_hours, parts.idle_nodes_cpu_hours),
-        ("memory", parts.partly_idle_memory_gib_hours, parts.idle_nodes_memory_gib_hours),
-        ("GPUs", parts.partly_idle_gpu_hours, parts.idle_nodes_gpu_hours),
-    ):
-        unit = {"CPUs": "CPU-hours", "memory": "GiB-hours", "GPUs": "GPU-hours"}[name]
-        if idle is not None and whole is not None:
-            yield name, f"{idle:,.0f}", f"{unit} that no job held there; nodes without jobs had {whole:,.0f}"
-
-
-def _lent_rows(out: ReplayOutcome, task: TaskRequest) -> Iterator[tuple[str, str, str]]:
-    room, lent, useful = out.idle_node_hours, out.lent_node_hours, out.useful_node_hours
-    yield "room", f"{room:,.0f}", f"task-hours, for {task.shortest_s:.0f} s or longer, nodes without jobs included"
-    yield "lent", f"{lent:,.0f}", f"task-hours, {part_of(lent, room)} of them"
-    yield "useful", f"{useful:,.0f}", f"task-hours, {part_of(useful, room)} of them"
-
-
-def _cells(row: ShareRow) -> tuple[str, ...]:
-    out = row.outcome
-    fitting, lent = out.partly_fitting_task_hours or 0.0, out.partly_lent_task_hours or 0.0
-    gpus, cpus = out.partly_lent_gpu_hours or 0.0, out.partly_lent_cpu_hours or 0.0
-    return (
-        f"{row.what} {row.name}".strip(),
-        f"{row.nodes:,}",
-        f"{fitting:,.0f}",
-        part_of(lent, fitting),
-        part_of(out.partly_useful_task_hours, fitting),
-        f"{gpus:,.0f}",
-        part_of(gpus, out.partly_idle_gpu_hours),
-        f"{cpus:,.0f}",
-        part_of(cpus, out.partly_idle_cpu_hours),
-    )
-
-
 def print_definitions() -> None:
     """What each figure means."""
-    print_table(
-        ("figure", "definition"),
-        {**definitions(), **definitions(SiteOutcome), **definitions(ShareOutcome)}.items(),
-    )
+    found = {**definitions(), **definitions(SiteOutcome), **definitions(ShareOutcome)}
+    print_table(("figure", "definition"), found.items())
 
 
 def print_first(log: SiteLog, done: Study) -> None:
     """What is known first: what was read, and what the holes allow."""
     for warning in log.warnings:
         click.echo(f"Warning: {warning}")
-    _print_rows(log)
+    _print_log(log)
     print_heading("What the holes allow")
-    print_figures(_outcome_rows(log, done))
+    print_figures(_allowed_rows(log, done))
+    # Where the output goes into a pipe, it would wait there until the daemon's replay is over.
     sys.stdout.flush()
 
 
@@ -271,7 +161,7 @@ def print_summary(result: ReplayResult) -> None:
     if result.study.estimate is not None:
         print_heading("What the daemon would have got, estimated")
         print_figures(_estimate_rows(result.study.estimate, result.study.outcome))
-    print_shares(result.log, result.study.on_shares)
+    _print_shares(result.log, result.study.on_shares)
     if result.prices and result.worth:
         print_heading("What it is worth")
         rows = worth_rows(result.worth, result.prices)
@@ -284,65 +174,43 @@ def print_summary(result: ReplayResult) -> None:
         click.echo(f"Recorded as run {result.run_id}: freetrain runs show {result.run_id}")
 
 
-def _print_rows(log: SiteLog) -> None:
+def _print_log(log: SiteLog) -> None:
     rows, holes = log.rows, log.holes
-    click.echo(f"Read as {log.format}: {rows_sentence(rows)}")
+    ignored = ", ".join(f"{count:,} {reason}" for reason, count in rows.ignored.items())
+    click.echo(
+        f"Read as {log.format}: {rows.read:,} rows = {rows.used:,} used + {sum(rows.ignored.values()):,} ignored"
+        f"{f' ({ignored})' if ignored else ''} + {rows.rejected:,} rejected"
+    )
     for reject in rows.first_rejects:
         click.echo(f"  {reject.file}:{reject.line}: {reject.reason}", err=True)
-    if rows.rejected > len(rows.first_rejects):
-        click.echo(
-            f"  … and {rows.rejected - len(rows.first_rejects):,} more (--rejects FILE keeps all)", err=True
-        )
+    if (more := rows.rejected - len(rows.first_rejects)) > 0:
+        click.echo(f"  … and {more:,} more (--rejects FILE keeps all)", err=True)
     nodes, found = count(len(holes.node_names), "node"), count(len(holes), "hole")
     window = f"{show_time(holes.from_s)} to {show_time(holes.until_s)} ({duration(holes.duration_s)})"
     click.echo(_with_plain_spaces(f"Window: {window}, {nodes}, {found}"))
 
 
-def _with_plain_spaces(text: str) -> str:
-    """For terminals, where people search and programs split."""
-    return text.replace("\N{NO-BREAK SPACE}", " ")
-
-
-def rows_sentence(rows: RowCount) -> str:
-    """How the rows add up."""
-    ignored = ", ".join(f"{count:,} {reason}" for reason, count in rows.ignored.items())
-    return (
-        f"{rows.read:,} rows = {rows.used:,} used + {sum(rows.ignored.values()):,} ignored"
-        f"{f' ({ignored})' if ignored else ''} + {rows.rejected:,} rejected"
-    )
-
-
-def _outcome_rows(log: SiteLog, done: Study) -> Iterator[tuple[str, str, str]]:
+def _allowed_rows(log: SiteLog, done: Study) -> Iterator[_Row]:
     out = done.outcome
     capacity = len(log.holes.node_names) * log.holes.duration_s / SECONDS_PER_HOUR
     yield (
         "idle",
         f"{out.idle_node_hours:,.0f}",
-        f"node-hours, {part_of(out.idle_node_hours, capacity)} of the machine",
+        f"node-hours, {_percent(out.idle_node_hours, capacity)} of the machine",
     )
-    yield (
-        "lent",
-        f"{out.lent_node_hours:,.0f}",
-        f"node-hours, {part_of(out.lent_node_hours, out.idle_node_hours)} of idle",
-    )
-    yield (
-        "useful",
-        f"{out.useful_node_hours:,.0f}",
-        f"node-hours, {part_of(out.useful_node_hours, out.idle_node_hours)} of idle",
-    )
-    yield from work_rows(out)
+    yield from _lent_rows(out, "node-hours", "idle")
+    yield from _work_rows(out)
     yield from _full_hours_rows(log, done)
-    yield from trouble_rows(out)
+    yield from _cost_rows(out)
     yield "trainers", f"{out.trainers_completed:,}", f"completed of {out.trainers_admitted:,} admitted"
-    yield (
-        "decisions",
-        f"{out.decisions:,}",
-        f"for {out.events:,} events in {done.wall_s:,.1f} s ({done.events_per_s:,.0f} events/s)",
-    )
-    yield "solve", milliseconds(out.solve_p50_s), _solve_words(out)
+    pace = f"in {done.wall_s:,.1f} s ({done.events_per_s:,.0f} events/s)"
+    yield "decisions", f"{out.decisions:,}", f"for {out.events:,} events {pace}"
+    statuses = ", ".join(f"{count:,} {status}" for status, count in out.statuses.items())
+    slowest = f"p95 {milliseconds(out.solve_p95_s)}, max {milliseconds(out.solve_max_s)}"
+    yield "solve", milliseconds(out.solve_p50_s), f"median; {slowest}; {statuses or 'none'}"
 
 
-def _full_hours_rows(log: SiteLog, done: Study) -> Iterator[tuple[str, str, str]]:
+def _full_hours_rows(log: SiteLog, done: Study) -> Iterator[_Row]:
     if log.empty is None or log.empty.left_out:
         return
     rest = without_empty_hours(done.record.timeline, log.empty, log.holes.until_s)
@@ -354,39 +222,131 @@ def _full_hours_rows(log: SiteLog, done: Study) -> Iterator[tuple[str, str, str]
     )
 
 
-def _daemon_rows(done: DaemonStudy) -> Iterator[tuple[str, str, str]]:
-    out, site = done.outcome, done.site
-    lent, useful = (
-        part_of(out.lent_node_hours, out.idle_node_hours),
-        part_of(out.useful_node_hours, out.idle_node_hours),
-    )
-    yield "lent", f"{out.lent_node_hours:,.0f}", f"node-hours, {lent} of idle"
-    yield "useful", f"{out.useful_node_hours:,.0f}", f"node-hours, {useful} of idle"
-    yield from work_rows(out)
-    yield from trouble_rows(out)
-    yield site_row(site)
-    yield "decisions", f"{out.decisions:,}", f"in {done.wall_s:,.1f} s"
+def _daemon_rows(done: DaemonStudy) -> Iterator[_Row]:
+    yield from _lent_rows(done.outcome, "node-hours", "idle")
+    yield from _work_rows(done.outcome)
+    yield from _cost_rows(done.outcome)
+    yield _site_row(done.site)
+    yield "decisions", f"{done.outcome.decisions:,}", f"in {done.wall_s:,.1f} s"
 
 
-def _estimate_rows(found: DaemonEstimate, allowed: ReplayOutcome) -> Iterator[tuple[str, str, str]]:
+def _estimate_rows(found: DaemonEstimate, allowed: ReplayOutcome) -> Iterator[_Row]:
     idle = allowed.idle_node_hours
     for name, hours in (("lent", found.lent_node_hours), ("useful", found.useful_node_hours)):
-        part = f"{part_of(hours.value, idle)} ± {part_of(hours.within, idle)} of idle"
+        part = f"{_percent(hours.value, idle)} ± {_percent(hours.within, idle)} of idle"
         yield name, f"{hours.value:,.0f}", f"± {hours.within:,.0f} node-hours, {part}"
     if found.work is not None:
         nodes = f"of the same trainers on {allowed.dedicated_nodes:,.1f} dedicated nodes"
-        yield "work", u_words(found.work.value), f"± {u_words(found.work.within)} {nodes}"
-    yield "from", f"{found.blocks:,}", _with_plain_spaces(f"of {blocks_sentence(found)}")
+        yield "work", _utilisation(found.work.value), f"± {_utilisation(found.work.within)} {nodes}"
+    blocks = f"of {count(found.of_blocks, 'block')} of {duration(found.block_s)}, spread over the log"
+    yield "from", f"{found.blocks:,}", _with_plain_spaces(f"{blocks} (seed {found.seed}); ± is a 95 % interval")
     yield "--exact", "", _with_plain_spaces(f"replays all of them, in about {duration(found.whole_s)}")
 
 
-def blocks_sentence(found: DaemonEstimate) -> str:
-    """What an estimate was made from."""
-    blocks = count(found.of_blocks, "block")
-    return f"{blocks} of {duration(found.block_s)}, spread over the log (seed {found.seed}); ± is a 95 % interval"
+def _print_shares(log: SiteLog, played: Study | None) -> None:
+    """What lay idle on used nodes and was lent of it, by partition and GPU; nothing where none is shared."""
+    all_nodes = share_outcome(log)
+    if log.shares is not None and all_nodes is not None and all_nodes.partly_used_node_hours:
+        print_heading("Idle beside it: parts of nodes that jobs used")
+        print_figures(_idle_part_rows(all_nodes))
+    if log.places is None or played is None:
+        return
+    task, daemon = log.places.task, played.as_daemon
+    tasks = f"{'their own tasks, counted in ' if played.has_own_tasks else ''}tasks of {task.words}"
+    if daemon is not None:
+        print_heading(f"What the daemon would have got in parts of nodes, too: {tasks}")
+        print_figures([*_task_rows(daemon.outcome, task), _site_row(daemon.site)])
+        _print_groups(log, task, lent_of(daemon, log), "by the daemon")
+    print_heading(f"What the holes allow if parts of nodes are lent, too: {tasks}")
+    print_figures(_task_rows(played.outcome, task))
+    _print_groups(log, task, lent_of(played, log), "as the holes allow")
 
 
-def _solve_words(out: ReplayOutcome) -> str:
-    statuses = ", ".join(f"{count:,} {status}" for status, count in out.statuses.items())
-    p95, most = milliseconds(out.solve_p95_s), milliseconds(out.solve_max_s)
-    return f"median; p95 {p95}, max {most}; {statuses or 'none'}"
+def _idle_part_rows(parts: ShareOutcome) -> Iterator[_Row]:
+    yield "nodes", f"{parts.partly_used_node_hours:,.0f}", "node-hours with jobs and an idle CPU"
+    for name, unit, idle, whole in (
+        ("CPUs", "CPU-hours", parts.partly_idle_cpu_hours, parts.idle_nodes_cpu_hours),
+        ("memory", "GiB-hours", parts.partly_idle_memory_gib_hours, parts.idle_nodes_memory_gib_hours),
+        ("GPUs", "GPU-hours", parts.partly_idle_gpu_hours, parts.idle_nodes_gpu_hours),
+    ):
+        if idle is not None and whole is not None:
+            yield name, f"{idle:,.0f}", f"{unit} that no job held there; nodes without jobs had {whole:,.0f}"
+
+
+def _task_rows(out: ReplayOutcome, task: TaskRequest) -> Iterator[_Row]:
+    how_long = f"for {task.shortest_s:.0f} s or longer"
+    yield "room", f"{out.idle_node_hours:,.0f}", f"task-hours, {how_long}, nodes without jobs included"
+    yield from _lent_rows(out, "task-hours", "them")
+    yield from _work_rows(out)
+    yield from _cost_rows(out)
+
+
+def _print_groups(log: SiteLog, task: TaskRequest, lent: LentShares | None, how: str) -> None:
+    all_nodes = share_outcome(log, lent)
+    assert all_nodes is not None
+    print_heading(f"Beside jobs, {how}, of the task-hours that would have fit")
+    columns = ("nodes", "task-hours", "lent", "useful", "GPU-hours", "of idle GPUs", "CPU-hours", "of idle CPUs")
+    of_all = ShareRow("", "all nodes", len(log.holes.node_names), all_nodes)
+    print_table(("", *columns), (_group_cells(row) for row in (of_all, *share_rows(log, lent))), right=columns)
+    if task.keep != Amount():
+        click.echo(f"Of each node {task.keep} are kept back (lend.keep).")
+
+
+def _group_cells(row: ShareRow) -> tuple[str, ...]:
+    out = row.outcome
+    fitting, lent = out.partly_fitting_task_hours or 0.0, out.partly_lent_task_hours or 0.0
+    gpus, cpus = out.partly_lent_gpu_hours or 0.0, out.partly_lent_cpu_hours or 0.0
+    return (
+        f"{row.what} {row.name}".strip(),
+        f"{row.nodes:,}",
+        f"{fitting:,.0f}",
+        _percent(lent, fitting),
+        _percent(out.partly_useful_task_hours, fitting),
+        f"{gpus:,.0f}",
+        _percent(gpus, out.partly_idle_gpu_hours),
+        f"{cpus:,.0f}",
+        _percent(cpus, out.partly_idle_cpu_hours),
+    )
+
+
+def _lent_rows(out: ReplayOutcome, unit: str, of_what: str) -> Iterator[_Row]:
+    for name, hours in (("lent", out.lent_node_hours), ("useful", out.useful_node_hours)):
+        yield name, f"{hours:,.0f}", f"{unit}, {_percent(hours, out.idle_node_hours)} of {of_what}"
+
+
+def _work_rows(out: ReplayOutcome) -> Iterator[_Row]:
+    """What was trained."""
+    nodes = f"of the same trainers on {out.dedicated_nodes:,.1f} dedicated nodes"
+    yield "work", _utilisation(out.u_work), f"{nodes}, in the objective's unit"
+    yield "U oracle", _utilisation(out.u_oracle), "of the best division at every instant, changes costing nothing"
+    yield "samples", f"{out.samples:.4g}", ""
+    yield "U", _utilisation(out.u_dedicated), f"of the samples {nodes}, as the paper counts"
+
+
+def _cost_rows(out: ReplayOutcome) -> Iterator[_Row]:
+    """What changes of size cost the trainers."""
+    rescale_lost_s = out.scale_up_lost_s + out.scale_down_lost_s
+    lost, paused = (f"{lost_s / SECONDS_PER_HOUR:,.1f}" for lost_s in (out.eviction_lost_s, out.eviction_pause_s))
+    forced = f"nodes in {out.forced_rescales:,} forced rescales"
+    yield "evictions", f"{out.evictions:,}", f"{forced}, {lost} h of work and {paused} h of pauses lost"
+    yield "rescales", f"{out.rescales:,}", f"decided, {rescale_lost_s / SECONDS_PER_HOUR:,.1f} h lost"
+    yield "starts", f"{out.starts:,}", f"{out.start_lost_s / SECONDS_PER_HOUR:,.1f} h lost"
+
+
+def _site_row(site: SiteOutcome) -> _Row:
+    """What the site's jobs would have found."""
+    met = f"of {site.site_starts:,} that started on idle nodes found fragments there"
+    return "site's jobs", f"{site.site_delayed:,}", f"{met} (how much later they start: docs/harm.md)"
+
+
+def _percent(part: float | None, whole: float | None) -> str:
+    return NOTHING if part is None or not whole else f"{part / whole:.1%}"
+
+
+def _utilisation(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.4f}"
+
+
+def _with_plain_spaces(text: str) -> str:
+    """The text without no-break spaces: in terminals people search, and programs split."""
+    return text.replace("\N{NO-BREAK SPACE}", " ")

@@ -15,13 +15,14 @@ from typing import Any, NoReturn
 
 import click
 
-from freetrain.cli.comparing import comparison_document, draw_comparison, print_comparison
+from freetrain.cli.comparing import comparison_document, print_comparison
 from freetrain.cli.options import store_option
 from freetrain.cli.output import print_json, require_place
 from freetrain.cli.progress_bars import counting
 from freetrain.cli.replay import replay_command
 from freetrain.errors import FreetrainError, InputError
 from freetrain.replay.comparison import compare_sweep
+from freetrain.replay.report.comparison_page import write_comparison
 from freetrain.replay.sweep import Cell, FinishedReplay, Sweep, do_here, do_on_slurm, known, read_sweep, record
 from freetrain.store import Store, default_store_path
 
@@ -71,7 +72,7 @@ def sweep_command(spec: Path, **given: Any) -> None:
     failed = _do(sweep, missing, store, given)
     comparison = compare_sweep(store.runs(), sweep.name) if len(failed) < len(sweep.cells) else None
     if comparison is not None and given["picture"]:
-        draw_comparison(comparison, given["picture"])
+        write_comparison(given["picture"], comparison)
     if comparison is not None:
         (print_json(comparison_document(comparison)) if given["as_json"] else print_comparison(comparison))
     if failed:
