@@ -250,6 +250,7 @@ class ReplayedCluster:
         """Lend or release nodes; how fast a trainer is does not depend on its servers here."""
         if isinstance(action, Lend):
             run = self.running[action.trainer]
+            # Without a boot the nodes train at once, and the pause for growing is charged now.
             begin = run.boot if run.trainer.boot_s else run.grow
             begin(action.nodes, self.now_s)
             self._hold(action.nodes, action.trainer)
@@ -268,6 +269,7 @@ class ReplayedCluster:
 
     def note_sizes(self) -> None:
         """Learn from the sizes that trainers have now: before a decision and after it, so that none is missed."""
+        # Sizes are learned only where the horizon charges changes of size by how often they happen.
         if self._learns:
             rescaling = ((id_, run) for id_, run in self.running.items() if run.trainer.rescales)
             sizes = {id_: len(run.nodes) + len(run.booting_s) for id_, run in rescaling}

@@ -97,6 +97,7 @@ def compare_sweep(runs: Sequence[RunSummary], name: str | None) -> RunComparison
     newest: dict[int, RunSummary] = {}
     for run in of_sweeps:
         if run.settings["sweep"] == name:
+            # The runs come newest first, so the first of a number is its newest.
             newest.setdefault(int(run.settings["number"]), run)
     chosen = [newest[number] for number in sorted(newest)]
     axes = tuple(dict.fromkeys(axis for run in chosen for axis in run.settings["varied"]))

@@ -123,6 +123,7 @@ class Timeline:
 
 def _spread_evenly(holes: Holes) -> tuple[tuple[str, ...], int]:
     ever_idle = natural_order(holes.node_names[node] for node in set(holes.node.tolist()))
+    # Rounded up, so that there are never more rows than the picture has.
     step = max(1, -(-len(ever_idle) // PICTURED_NODES))
     return tuple(ever_idle[::step]), len(ever_idle)
 
@@ -355,6 +356,7 @@ class Course:
         """Note how things stand after an event."""
         self._timeline.note(self._cluster)
         self._links.note(self._cluster.running.values())
+        # The best division changes only with nodes or trainers, not with who has which node.
         if (there := self._there) != self._divided:
             self._divided = there
             self._oracle_work_per_s = self._divider.best_worth_per_s(self.competing(), self._cluster.idle_nodes)

@@ -96,6 +96,7 @@ class Replay:
 
     def _take_in_events(self) -> bool:
         """Bring the cluster up to date with all that happens now; whether anything did."""
+        # Completions come first: what these trainers had is free for those that arrive at the same instant.
         completed = self._complete()
         changed = self._change_nodes()
         planned_anew = self._plans is not None and self._plans.advance(self._cluster.now_s)
@@ -118,9 +119,13 @@ class Replay:
         return True
 
     def _cycle(self) -> None:
+        # Where there is nothing to decide no decision is recorded, but the ages of idle nodes are learned from
+        # all.
         if self._cluster.running and self._cluster.idle_nodes:
             run_cycle(self._cluster, self._judge, self._goal, self._course, self._stopwatch_s)
             cluster = self._cluster
+            # Sizes are noted again after the decision: a change that lasts until the next event must not be
+            # missed.
             cluster.note_sizes()
             self._course.forecasts.note(cluster.now_s, cluster.stays, cluster.planned_s.items())
         else:

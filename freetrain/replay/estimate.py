@@ -175,6 +175,7 @@ def estimate_daemon(
         pairs.append(replay_block(*block))
         whole_s = (stopwatch_s() - began_s) / number * len(blocks)
         progress(max((stopwatch_s() - began_s) / budget_s, 0.0))
+        # Where the whole log would take no longer than the estimate, exact figures are better.
         if number == _PROBES and whole_s <= budget_s:
             return None
 
@@ -201,6 +202,7 @@ def _until_over(
 ) -> Iterator[tuple[int, tuple[float, float]]]:
     """The blocks with their numbers, from 1, until the time is over."""
     for number, block in enumerate(blocks, 1):
+        # On a slow machine the time may be over before; an interval needs these blocks all the same.
         if number > MIN_BLOCKS and stopwatch_s() >= over_s:
             return
         yield number, block

@@ -172,6 +172,7 @@ class ForecastLog:
             self._note_group(now_s, now_s - since_s, stays, group_s)
         planned = dict(planned_s)
         for start_s, end_s in zip(planned.values(), self._ends.at(now_s, planned), strict=True):
+            # A hole that reaches the end of the window was cut there: how long it lasted is not known.
             if now_s < end_s < self._until_s:
                 self._planned.add(start_s - now_s, [end_s - now_s])
 

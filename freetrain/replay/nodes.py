@@ -32,6 +32,7 @@ class NodeChange:
 
 def node_changes(holes: Holes) -> Iterator[NodeChange]:
     """Every instant at which a node's state changes, in order; the window's end is none."""
+    # An end at the window's end is no event: nobody knows whether the hole ended there.
     ends = holes.end_s < holes.until_s
     joins = _by_instant(holes.start_s, holes.node, np.arange(len(holes)))
     leaves = _by_instant(holes.end_s, holes.node, np.flatnonzero(ends))

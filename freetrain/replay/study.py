@@ -22,6 +22,7 @@ from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, outcome_of, sit
 from freetrain.replay.yardsticks import DedicatedRecord, train_dedicated
 
 AT_ONCE = Timing(poll_s=3600.0, wakes=None, launch_s=0.0, boot_s=0.0, leave_s=0.0, evict_s=0.0)
+# A time limit that no window reaches: what the holes allow ends with the hole and never before.
 _AS_LONG_AS_THERE_S = 1e9
 
 

@@ -202,6 +202,7 @@ def _cell(number: int, common: _Options, choices: tuple[_Choice, ...], files: _F
             file = files.find(named) if (named := _file_in(name, text)) else None
             arguments += _argument(name, item, text if file is None else f"{text.removesuffix(named)}{file}")
             contents += [name, text if file is None else files.digest(file)]
+    # The version is part of the key: another freetrain may decide otherwise, and its figures do not mix.
     what = json.dumps([__version__, labels, contents]).encode()
     return Cell(number, labels, tuple(arguments), hashlib.sha256(what).hexdigest()[:16])
 

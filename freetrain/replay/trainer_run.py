@@ -210,6 +210,7 @@ class TrainerRun:
         self.settle(now_s)
         self._drop_booting(nodes)
         left = self.nodes.difference(nodes)
+        # Only nodes that still booted were given up: nothing trained on them, so nothing is lost.
         if left == self.nodes:
             return
         self._save(now_s)
@@ -222,6 +223,7 @@ class TrainerRun:
         self.settle(now_s)
         self.evicted_nodes += len(nodes)
         self._drop_booting(nodes)
+        # What boots has not trained yet, and costs nothing to lose.
         nodes = nodes & self.nodes
         if not nodes:
             return
@@ -283,6 +285,7 @@ class TrainerRun:
         """Give back the rest of a pause that has not passed yet: another one begins."""
         pause, self._last_pause = self._last_pause, None
         if pause is not None and pause.until_s > now_s:
+            # A pause is charged when it begins, so its rest would be paid for twice.
             rest_s = min(pause.until_s - now_s, pause.seconds)
             self.samples += rest_s * pause.rate
             self.work += rest_s * pause.worth_per_s

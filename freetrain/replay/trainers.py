@@ -201,6 +201,7 @@ def read_trainers(path: Path) -> tuple[Trainer, ...]:
     for trainer_id, times in Counter(trainer.id for trainer in file.trainers).items():
         if times > 1:
             raise InputError(f"{path} describes {times} trainers with the id {trainer_id!r}; ids must be unique.")
+    # sorted is stable: trainers of one instant keep the order of the file.
     return tuple(sorted(file.trainers, key=_submitted_s))
 
 

@@ -33,6 +33,7 @@ from freetrain.replay.trainers import TrainerQueue
 Kinds = tuple[int, ...]
 """The kinds of some trainers, in order."""
 
+# Relative to the largest value: sums of rates are off by some units in the last place.
 _ROUNDING = 1e-12
 _CLOSE = 5e-4
 """So much more than the best division, as a share of it, may be taken for its worth."""
@@ -59,6 +60,7 @@ class _Steps:
         """Worth of a division into whole steps, and with a part of one besides: the best lies in between."""
         at = int(np.searchsorted(self.nodes_before, nodes, side="right")) - 1
         before = float(self.worth_before[at])
+        # Behind the last step lies nothing: more nodes are of no use.
         if at == len(self.nodes):  # everybody has all that is of use
             return before, before
         left, its_nodes, worth = nodes - int(self.nodes_before[at]), int(self.nodes[at]), float(self.worth[at])
@@ -221,6 +223,7 @@ def train_dedicated(
         coming = admission.let_in(_least(running), ceil(nodes), now_s)
         running += [_Training(trainer, objective) for trainer in coming]
         _share(running, nodes)
+        # Rates are constant until the next arrival or completion, so each step is exact.
         step_s = min(
             min((training.left_s for training in running), default=inf),
             admission.next_arrival_s(_least(running), ceil(nodes), now_s) - now_s,
@@ -252,6 +255,7 @@ def _share(running: Sequence[_Training], nodes: float) -> None:
         training.worth_per_s = (1 - fraction) * training.worth[low] + fraction * training.worth[high]
 
 
+# Two entries: the whole numbers of nodes below and above the fraction, of the same trainers.
 @lru_cache(maxsize=2)
 def _equal_sizes(limits: tuple[tuple[int, int], ...], nodes: int) -> list[int]:
     """Equal sizes of trainers with these limits; those that complete are often followed by some with the same."""

@@ -142,6 +142,7 @@ def _draw_stays(
     """What was lent, a column wide at least; of those that overlap the later one is seen."""
     ends = [window.known_until_s if stay.until_s is None else stay.until_s for stay in stays]
     left = _columns(window, [stay.from_s for stay in stays])
+    # A stay of seconds would have no column at all otherwise.
     right = np.maximum(_columns(window, np.minimum(ends, window.now_s)), left + 1)
     shown = np.array(ends) > window.from_s
     others = len(palette.TRAINERS)

@@ -203,6 +203,7 @@ def _node_rows(
     ahead = groups if facts.standing.answers else ()
     image = draw_node_times(names, stays, ahead, colours, window)
     height = min(_MAX_HEIGHT, max(_MIN_HEIGHT, _ROW_HEIGHT * len(names)))
+    # Labels stand this many pixels apart at least, so that they do not overlap.
     step = max(1, round(_LABEL_EVERY * len(names) / height))
     labels = [(round((row + 0.5) * height / len(names), 1), names[row]) for row in range(0, len(names), step)]
     return {

@@ -76,6 +76,7 @@ class SimulatedCluster:
 
     def observe(self) -> Facts:
         """What Slurm would have shown."""
+        # Each end is handed to the judge once, as to the daemon.
         ended, self.lent.ended = tuple(self.lent.ended), []
         requests = tuple(run.request for run in self.running.values())
         snapshot = self._site.snapshot(self.now_s, self._parts_lent() if self._shared else {})

@@ -108,6 +108,7 @@ class DaemonReplay:
             if looked or is_event:
                 self._event_s = self._next_event_s()
         course.finish()
+        # Fragments that run when the window ends count as lent until then.
         for trainer in self._cluster.running:
             self._cluster.lent.complete(trainer, self._until_s)
         return replace(course.outcome(self._cluster.site_impact), leases=tuple(self._cluster.lent.times))
@@ -122,6 +123,7 @@ class DaemonReplay:
     def _take_in_events(self) -> bool:
         """Bring the cluster up to date with all that happens now; whether anything did."""
         cluster = self._cluster
+        # What ends now leaves room for what starts now, and jobs of the site start before fragments.
         completed = cluster.complete()
         moved = cluster.advance_fragments()
         site = cluster.advance_site()

@@ -119,6 +119,8 @@ class LentNodes:
             if not by_backfill and now_s < fragment.asked_s + self._timing.launch_s:
                 continue
             ends_in_time = fragment.node not in wanted_s or now_s + fragment.limit_s < wanted_s[fragment.node]
+            # Slurm starts a job by backfill only if its time limit ends before the start that it has planned
+            # there.
             if ends_in_time and has_room(fragment):
                 self._start(fragment, now_s)
 
@@ -202,6 +204,7 @@ class LentNodes:
         """Those of these fragments that run, and whose nodes count as lent no longer; the others go on waiting."""
         running = [number for number in numbers if self._fragments[number].started_s is not None]
         for number in running:
+            # The first job that takes the node counts: from then on the node is not idle, and so not lent.
             self._taken_s.setdefault(number, now_s)
         return running
 
@@ -275,6 +278,7 @@ class LentNodes:
     def _end(self, fragment: Fragment, end: End, at_s: float) -> None:
         del self._fragments[fragment.id]
         place = self._place_of(fragment)
+        # The place may have been lent again while this fragment left.
         if self._on.get(place) == fragment.id:
             del self._on[place]
         self.queued.discard(fragment.id)

@@ -280,6 +280,7 @@ class LoggedSite:
             (self._shared.shown(node, lent.get(node.name, _NOTHING)) for node in nodes) if self._shared else nodes
         )
         jobs = self._jobs.values()
+        # What the holes allow must not depend on plans: jobs that wait are hidden there.
         known = jobs if self._shows_waiting else (job for job in jobs if job.state is not JobState.PENDING)
         return Snapshot(now_s, tuple(shown), tuple(known), partitions=partitions)
 

@@ -233,6 +233,7 @@ def node_sizes(machine: LoggedMachine | None, node_names: tuple[str, ...]) -> No
     pool_of = {
         name: pool for pool in pools for name in (machine.node_names[pool.begin : pool.end] if machine else ())
     }
+    # Logs may name nodes differently from the file; with one pool that does not matter.
     otherwise = pools[0] if len(pools) == 1 else _UNKNOWN
     found = [pool_of.get(name, otherwise) for name in node_names]
     return NodeSizes(

@@ -139,6 +139,7 @@ def _with_outages(busy: BusyTimes, outages: _Outages, path: Path, timezone: str)
     # One without an end has not ended.
     until_s = end_s.fill_null(float("inf")).to_numpy()
     machine_nodes = len(busy.node_names)
+    # Not closed: names that the machine lacks get positions behind it, and are counted as strangers.
     index = NodeIndex(busy.node_names)
     named = {text: _positions(text, index) for text in set(outages.nodes)}
     sound = [
@@ -195,6 +196,7 @@ def with_failures(busy: BusyTimes, window: LogWindow, failures: Failures) -> tup
     holes = busy.holes(window.from_s, window.until_s)
     upto_s = np.cumsum(holes.length_s)
     idle_s = float(upto_s[-1]) if len(holes) else 0.0
+    # A fixed seed: in each replay of a log nodes fail at the same instants.
     chance = np.random.default_rng(_SEED)
     at_s = np.sort(chance.uniform(0.0, idle_s, chance.poisson(idle_s / failures.every_s)))
     hole = np.searchsorted(upto_s, at_s, side="right").clip(max=max(len(holes) - 1, 0))
@@ -218,6 +220,7 @@ def find_empty_hours(machine: Holes, holes: Holes) -> EmptyHours | None:
     """
     edges_s = clock_hours(machine.from_s, machine.until_s)
     empty = np.diff(_idle_until(machine, edges_s)) >= _NEARLY_ALL * len(machine.node_names) * np.diff(edges_s)
+    # Neighbouring empty hours are one stretch.
     begins = np.flatnonzero(empty & ~np.append(False, empty[:-1]))
     ends = np.flatnonzero(empty & ~np.append(empty[1:], False)) + 1
     # At the window's ends stand parts of hours, which say little.

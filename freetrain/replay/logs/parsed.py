@@ -149,5 +149,6 @@ def without_repeats(runs: pl.DataFrame) -> pl.DataFrame:
     hashes = np.sort(runs.select("job", "start_s").hash_rows().to_numpy())
     if (hashes[1:] != hashes[:-1]).all() or not runs.select("job", "start_s").is_duplicated().any():
         return runs
+    # Sorted by end, the first of equal rows is kept: a run that has ended since is not one without an end.
     key = ["job", "start_s", "nodes", "node_list"]
     return runs.sort("end_s", maintain_order=True).unique(key, keep="first", maintain_order=True)

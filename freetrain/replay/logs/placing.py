@@ -98,6 +98,7 @@ def pack(
     nodes: list[_Nodes] = [np.empty(0, np.int32)] * len(start_s)
     held = nodes.copy()
     missing = np.zeros(len(start_s))
+    # Stable: of jobs with one start the earlier row is placed first, so that equal logs give equal holes.
     for job in np.argsort(start_s, kind="stable").tolist():
         while running and running[0][0] <= start_s[job]:
             node, got = taken.pop(heapq.heappop(running)[1])
@@ -212,6 +213,7 @@ def place_by_lists(
     code = places_among(texts, runs["node_list"]).to_numpy()
     lists = read_node_lists(texts, index, _most_listed(runs["nodes"], code, len(texts)).tolist())
     bad = _find_bad(runs, code, lists, tally)
+    # A list of one frame hands it over: otherwise the caller's name would keep the old one in memory.
     alone = [runs.drop(_OF_ROWS)]
     del runs
     runs, code = filtered(alone, ~bad), code[~bad]

@@ -208,6 +208,7 @@ class _Text:
                 continue
             except (ValueError, RecursionError):
                 raise self._damaged(self._at) from None
+            # A number that ends with the piece may go on in the next one.
             if not self._may_go_on(end) or not self._more():
                 self._at = end
                 return value

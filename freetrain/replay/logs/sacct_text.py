@@ -433,6 +433,7 @@ def _text(data: bytes, section: _Section, lines_before: int, goes_on: bool) -> t
     lines = split_lines(text, separator)
     headers = [own.count(b"\n", 0, begin - section.begin) for begin in section.headers]
     is_sound = lines.separators == form.layout.separators
+    # Header lines are no rows, however many separators they have; they are taken out below.
     is_sound[headers] = True
     is_sound &= ~_is_sound_by_chance(lines, is_sound, headers, form, goes_on)
     open_end = _open_end(own, is_sound) if goes_on else b""

@@ -194,6 +194,7 @@ def find_idle_shares(
     lasting = busy.end_s.clip(from_s, until_s) > busy.start_s.clip(from_s, until_s)
     within = taken(lasting, busy.interval)
     runs = lasting[: len(placed.count)] & (placed.count > 0)
+    # CPUs decide: without them it is not known whether a node was used in part at all.
     if np.isnan(placed.cores[within[: len(placed.cores)] if placed.cores_by_row else runs]).all():
         return None
     held = {"cpus": HeldAmount(placed.cores, sizes.cpus, 1.0, placed.cores_by_row)}

@@ -122,7 +122,9 @@ def _matplotlib(size: Format) -> Iterator[None]:
 def _style(size: Format) -> dict[Any, Any]:
     return {
         "svg.fonttype": "none",
+        # Ids are hashes with a random salt otherwise, and equal replays would give different files.
         "svg.hashsalt": "freetrain",
+        # Names of nodes and trainers may hold dollar signs.
         "text.parse_math": False,
         "font.size": size.font,
         "text.color": palette.INK,

@@ -191,6 +191,7 @@ def _lent_shares(record: ReplayRecord, columns: int, colours: int) -> NDArray[np
     """Share of each column in which a trainer of each colour had the node, shape (nodes, colours, columns)."""
     row = {name: number for number, name in enumerate(record.timeline.pictured)}
     colour = {run.trainer.id: rank % colours for rank, run in enumerate(record.runs)}
+    # Stays without a holder are idle time, which is taken from the holes below.
     lent = [stay for stay in record.timeline.stays() if stay.holder]
     return _shares(
         np.array([row[stay.node] * colours + colour[stay.holder] for stay in lent], np.intp),
