@@ -174,7 +174,7 @@ as_options = options(
         "--exact",
         is_flag=True,
         help="As daemon: replay every hour. Of a log that would take more than a minute only some hours are "
-        "replayed as the daemon otherwise, and what it gets is told with an interval.",
+        "replayed as the daemon otherwise, and what it gets is given with an interval.",
     ),
     click.option(
         "--wake", is_flag=True, help="As daemon: submissions and ends wake it, besides its polls (docs/daemon.md)."

@@ -1,4 +1,4 @@
-"""The course of a replay: what every replay keeps of how it goes, whoever decides, and what comes of it.
+"""The course of a replay: what every replay keeps of how it goes, and what comes of it.
 
 The timeline (nodes, rates, who had which pictured node when), links between leaf switches, the best division at
 every instant, and the forecasts: noted after each event, for the outcome and for the report.

@@ -226,7 +226,10 @@ def test_who_came_first_competes_again_when_there_are_nodes_for_it() -> None:
     second = Trainer("second", ((1, 10.0),), scale_down_s=3.0)
     record, kept = replay(holes((0, 0, 1000), (1, 500, 1000)), [first, second], max_running=1)
     assert [(run.trainer.id, run.samples) for run in record.runs] == [("first", 10000.0), ("second", 4970.0)]
-    assert [[one.id for one in problem.trainers] for problem, _ in kept.decisions] == [["second"], ["first"]]
+    assert [[trainer.id for trainer in problem.trainers] for problem, _ in kept.decisions] == [
+        ["second"],
+        ["first"],
+    ]
 
 
 def test_on_a_dedicated_machine_who_cannot_run_takes_nobodys_place_either() -> None:

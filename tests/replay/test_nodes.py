@@ -25,7 +25,7 @@ def test_nodes_join_and_leave_at_their_instants_and_are_told_with_their_ends() -
 def test_a_node_may_leave_and_another_join_at_once() -> None:
     node, start_s, end_s = np.array([1, 0], np.int32), np.array([0.0, 40.0]), np.array([40.0, 90.0])
     changes = list(node_changes(sorted_holes(("a", "b"), node, start_s, end_s, 0.0, 100.0)))
-    assert [(each.at_s, each.joined, each.left) for each in changes[:2]] == [
+    assert [(change.at_s, change.joined, change.left) for change in changes[:2]] == [
         (0.0, {"b": 40.0}, []),
         (40.0, {"a": 90.0}, ["b"]),
     ]

@@ -53,9 +53,9 @@ class Played:
     def lent(self, node: str) -> np.ndarray:
         """How many tasks trainers had on a node in each second; all times are whole seconds."""
         count = np.zeros(HOURS * 3600, int)
-        for one in self.done.record.leases:
-            if node_of(one.place) == node:
-                begin, end = (round(at_s - hour(0)) for at_s in (one.from_s, one.until_s))
+        for lease in self.done.record.leases:
+            if node_of(lease.place) == node:
+                begin, end = (round(at_s - hour(0)) for at_s in (lease.from_s, lease.until_s))
                 count[begin:end] += 1
         return count
 
@@ -131,7 +131,7 @@ def test_what_is_lent_and_of_use_adds_up(write: Write) -> None:
         all_nodes.idle_nodes_useful_task_hours or 0
     ) == pytest.approx(out.useful_node_hours)
     assert out.useful_node_hours < out.lent_node_hours
-    by_type = [one.outcome for one in share_rows(done.log, lent) if one.what == "GPU"]
+    by_type = [share_row.outcome for share_row in share_rows(done.log, lent) if share_row.what == "GPU"]
     assert sum(one.partly_lent_task_hours or 0 for one in by_type) == pytest.approx(
         all_nodes.partly_lent_task_hours
     )

@@ -162,9 +162,9 @@ def gpu_log(write: Write, text: str) -> SiteLog:
 
 def lent_by_second(record: ReplayRecord, node: str, trainer: str) -> np.ndarray:
     count = np.zeros(HOURS * 3600, int)
-    for one in record.leases:
-        if node_of(one.place) == node and one.trainer == trainer:
-            begin, end = (round(at_s - hour(0)) for at_s in (one.from_s, one.until_s))
+    for lease in record.leases:
+        if node_of(lease.place) == node and lease.trainer == trainer:
+            begin, end = (round(at_s - hour(0)) for at_s in (lease.from_s, lease.until_s))
             count[begin:end] += 1
     return count
 
@@ -201,7 +201,7 @@ def test_tasks_of_several_shapes_leave_no_room_for_any_and_take_no_more_than_the
         for name, each in OF.items():
             fits = np.all([kinds[kind] >= amount for kind, amount in each.items()], axis=0)
             assert not fits.any(), f"{name} on {node}"
-    assert {one.trainer for one in done.record.leases} == set(OF), "each gets its share"
+    assert {lease.trainer for lease in done.record.leases} == set(OF), "each gets its share"
 
 
 def test_as_the_daemon_they_never_have_more_than_there_is(write: Write) -> None:
@@ -211,7 +211,7 @@ def test_as_the_daemon_they_never_have_more_than_there_is(write: Write) -> None:
     for node, kinds in left_by_second(text, record, list(OF)).items():
         for kind, left in kinds.items():
             assert (left >= 0).mean() > 0.999, f"{kind} on {node}: but for the second in which Slurm takes it back"
-    assert {one.trainer for one in record.leases} == set(OF)
+    assert {lease.trainer for lease in record.leases} == set(OF)
 
 
 def test_all_is_counted_in_tasks_of_the_usual_shape(write: Write, tmp_path: Path) -> None:

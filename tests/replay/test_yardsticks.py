@@ -20,8 +20,8 @@ POINTS = st.lists(st.floats(0.1, 50.0), min_size=1, max_size=5)
 def best(trainers: Sequence[Trainer], nodes: int) -> float:
     """By trying all."""
     tables = [
-        [(size, worth) for size, worth in enumerate(worth_per_s(one, "throughput")) if size == 0 or worth > 0]
-        for one in trainers
+        [(size, worth) for size, worth in enumerate(worth_per_s(trainer, "throughput")) if size == 0 or worth > 0]
+        for trainer in trainers
     ]
     fitting = (sizes for sizes in product(*tables) if sum(size for size, _ in sizes) <= nodes)
     return max(sum(float(worth) for _, worth in sizes) for sizes in fitting)

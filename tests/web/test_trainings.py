@@ -21,7 +21,7 @@ def test_who_has_most_nodes_comes_first_and_what_is_left_out_is_counted(site: Si
     paused = TrainerStatus("z", "u", "paused", note="paused after 5 failures")
     site.publishes(replace(LOOK, trainers=(*many, paused, large), trainers_left_out=7))
     rows, more = list_trainings(find_standing(site.config), {})
-    assert ([one.id for one in rows[:3]], len(rows), more) == (["large", "z", "0"], MAX_ROWS, 7 + 7)
+    assert ([row.id for row in rows[:3]], len(rows), more) == (["large", "z", "0"], MAX_ROWS, 7 + 7)
 
 
 def test_curves_are_what_was_seen_and_else_what_the_owner_says(site: Site) -> None:

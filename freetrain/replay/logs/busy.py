@@ -106,10 +106,7 @@ def add_always_busy(busy: BusyTimes, total: int | None) -> tuple[BusyTimes, tupl
     if total == seen:
         return busy, ()
     if total < seen:
-        raise InputError(
-            f"The log names {seen:,} nodes, but the machine is said to have {total:,}.",
-            f"Give at least --nodes {seen}, or choose nodes with --only-nodes.",
-        )
+        raise too_small(seen, total)
     more = total - seen
     unseen = np.arange(seen, total, dtype=np.int32)
     filled = replace(
@@ -128,3 +125,11 @@ def _wanted_names(wanted: str) -> list[str]:
         raise InputError(
             f"--only-nodes cannot be read: {error}.", "Write it as 0-255, c[01-16] or c[01-16],gpu3."
         ) from None
+
+
+def too_small(seen: int, total: int) -> InputError:
+    """The error for a machine with fewer nodes than its log names."""
+    return InputError(
+        f"The log names {seen:,} nodes, but the machine is said to have {total:,}.",
+        f"Give at least --nodes {seen}, or choose nodes with --only-nodes.",
+    )

@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from freetrain.errors import InputError
-from freetrain.replay.logs.busy import BusyTimes
+from freetrain.replay.logs.busy import BusyTimes, too_small
 from freetrain.replay.logs.machine import LoggedMachine, made_up
 from freetrain.replay.logs.nodelists import (
     MAX_LISTED,
@@ -363,10 +362,7 @@ def _padded(seen: list[str], total: int | None) -> tuple[tuple[str, ...], tuple[
         )
         return tuple(seen), (note,)
     if total < len(seen):
-        raise InputError(
-            f"The log names {len(seen):,} nodes, but the machine is said to have {total:,}.",
-            f"Give at least --nodes {len(seen)}, or choose nodes with --only-nodes.",
-        )
+        raise too_small(len(seen), total)
     if total == len(seen):
         return tuple(seen), ()
     unseen = made_up("unseen", total - len(seen))

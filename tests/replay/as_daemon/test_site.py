@@ -56,9 +56,9 @@ def play(
 def lent_at(record: ReplayRecord, at_s: float) -> dict[str, int]:
     """Node → how many places were lent then."""
     found: dict[str, int] = {}
-    for one in record.leases:
-        if one.from_s <= at_s < one.until_s:
-            found[node_of(one.place)] = found.get(node_of(one.place), 0) + 1
+    for lease in record.leases:
+        if lease.from_s <= at_s < lease.until_s:
+            found[node_of(lease.place)] = found.get(node_of(lease.place), 0) + 1
     return found
 
 
@@ -84,7 +84,9 @@ def test_parts_beside_jobs_are_lent_as_there_is_room(write: Write, tmp_path: Pat
         "they came unannounced, and Slurm took back what was in their way"
     )
     assert record.runs[0].evicted_nodes == 3 + 1
-    assert record.site_impact.lent_node_s == pytest.approx(sum(one.until_s - one.from_s for one in record.leases))
+    assert record.site_impact.lent_node_s == pytest.approx(
+        sum(lease.until_s - lease.from_s for lease in record.leases)
+    )
 
 
 def test_what_the_site_keeps_back_of_each_node_is_not_lent(write: Write, tmp_path: Path) -> None:
@@ -116,11 +118,11 @@ def test_no_node_ever_holds_more_than_it_has(write: Write, seed: int, timing: Ti
     record = play(log, SOME, timing)
     fits = fitting_by_second(text, int(hour(0)), int(hour(HOURS)), TASK)
     lent = {node: np.zeros(HOURS * 3600, int) for node in fits}
-    for one in record.leases:
-        begin, end = (round(at_s - hour(0)) for at_s in (one.from_s, one.until_s))
-        lent[node_of(one.place)][begin + 1 : end] += 1
+    for lease in record.leases:
+        begin, end = (round(at_s - hour(0)) for at_s in (lease.from_s, lease.until_s))
+        lent[node_of(lease.place)][begin + 1 : end] += 1
     assert all((lent[node] <= fits[node]).all() for node in fits)
-    assert sum(int(each.sum()) for each in lent.values()) > 0.8 * sum(float(each.sum()) for each in fits.values())
+    assert sum(int(each.sum()) for each in lent.values()) > 0.8 * sum(float(fit.sum()) for fit in fits.values())
 
 
 def test_trainers_get_places_on_nodes_of_their_kinds(write: Write, tmp_path: Path) -> None:
@@ -131,8 +133,8 @@ def test_trainers_get_places_on_nodes_of_their_kinds(write: Write, tmp_path: Pat
     log = replace(log, holes=replace(log.holes, kind_of={"c1": "new", "c2": "old"}), kinds=kinds)
     trainers = [replace(TRAINER, id=kind, choices=(KindChoice((kind,), 0.5),)) for kind in ("new", "old")]
     record = play(log, trainers)
-    on = {one.trainer: {node_of(each.place) for each in record.leases if each.trainer == one.trainer}
-          for one in record.leases}  # fmt: skip
+    on = {lease.trainer: {node_of(each.place) for each in record.leases if each.trainer == lease.trainer}
+          for lease in record.leases}  # fmt: skip
     assert on == {"new": {"c1"}, "old": {"c2"}}
     assert {run.trainer.id: run.rate for run in record.runs} == {"new": 0.5 * 40, "old": 0.5 * 20}
 
@@ -180,7 +182,7 @@ def test_slurm_starts_no_more_than_there_is_room_for(write: Write, tmp_path: Pat
     cluster.now_s += 5
     cluster.advance_fragments()
     cluster.start_fragments()
-    assert [one.started_s for one in cluster.lent.open] == [hour(1) + 5, None]
+    assert [fragment.started_s for fragment in cluster.lent.open] == [hour(1) + 5, None]
     assert cluster.observe().snapshot.node["c1"].used == Amount(12 + 4)
 
 

@@ -310,7 +310,10 @@ def test_what_fits_beside_jobs_is_counted_by_node_partition_and_type_of_gpu(writ
     # c1: 3, then 2 as memory is left for 40 GiB; c2: 1 for two hours, with 6 CPUs and 24 GiB beside two GPUs.
     assert parts(log).partly_fitting_task_hours == 3 + 2 + 2 * 1
     assert parts(log).idle_nodes_fitting_task_hours == (24 - 2) * 4 + (24 - 2) * 4
-    by_group = {f"{one.what} {one.name}": one.outcome.partly_fitting_task_hours for one in share_rows(log)}
+    by_group = {
+        f"{share_row.what} {share_row.name}": share_row.outcome.partly_fitting_task_hours
+        for share_row in share_rows(log)
+    }
     assert by_group == {"partition batch": 5, "partition long": 2, "GPU a100": 5, "GPU v100": 2}
 
 

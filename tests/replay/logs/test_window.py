@@ -85,7 +85,7 @@ def test_bad_rows_are_judged_within_the_window(write: Write) -> None:
     bad = [row(str(number), start="soon") for number in range(3)]
     good = [row(str(number), start="01", end="02") for number in range(5, 10)]
     log = read(write(sacct(*other_day, *bad, *good)))
-    assert any("3 rows could not be used, 38 % of those that count" in one for one in log.warnings)
+    assert any("3 rows could not be used, 38 % of those that count" in warning for warning in log.warnings)
 
 
 OWN_WINDOW = {"from_s": None, "until_s": None}
