@@ -164,10 +164,7 @@ def study(
     )
     record = replace(replay.run(progress), holes=holes)
     wall_s = stopwatch_s() - start_s
-    dedicated = train_dedicated(
-        trainers, holes.mean_idle_nodes, holes.from_s, holes.until_s, max_running, goal.objective
-    )
-    return Study(record, dedicated, outcome_of(record, dedicated), wall_s)
+    return _measured(record, trainers, max_running, goal, wall_s)
 
 
 def study_shapes(
@@ -214,9 +211,7 @@ def study_shapes(
         as_published=costs.as_published,
     )
     record = replay.run(progress)
-    holes, most = log.places.holes, rules.sharing.max_running
-    dedicated = train_dedicated(trainers, holes.mean_idle_nodes, holes.from_s, holes.until_s, most, goal.objective)
-    return Study(record, dedicated, outcome_of(record, dedicated), stopwatch_s() - start_s)
+    return _measured(record, trainers, rules.sharing.max_running, goal, stopwatch_s() - start_s)
 
 
 def replay_as_daemon(
@@ -248,6 +243,17 @@ def replay_as_daemon(
         as_published=costs.as_published,
     )
     return DaemonReplayed(replay.run(progress), stopwatch_s() - start_s)
+
+
+def _measured(
+    record: ReplayRecord, trainers: Iterable[Trainer], max_running: int, goal: Goal, wall_s: float
+) -> Study:
+    """A replay beside a dedicated machine of as many node-hours."""
+    holes = record.holes
+    dedicated = train_dedicated(
+        trainers, holes.mean_idle_nodes, holes.from_s, holes.until_s, max_running, goal.objective
+    )
+    return Study(record, dedicated, outcome_of(record, dedicated), wall_s)
 
 
 def study_as_daemon(how: DaemonSetup, replayed: DaemonReplayed, dedicated: DedicatedRecord) -> DaemonStudy:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.course import ReplayRecord
-from freetrain.replay.forecast_score import AHEAD_S, FARTHEST_S, Calibration, ForecastError, ForecastScore
+from freetrain.replay.forecast_score import AHEAD_S, FARTHEST_S, ForecastError, ForecastScore
 from freetrain.replay.logs.model import EmptyHours, SiteLog, TaskRequest
 from freetrain.replay.nodes import nodes_by_kind, nodes_by_partition
 from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, ratio, without_empty_hours
@@ -216,48 +216,21 @@ def _common_name(names: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class CalibrationRow:
-    """Forecasts of about the same probability, and what came: a cell for each time ahead with enough forecasts."""
-
-    forecast: str
-    came: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorRow:
-    """Forecasts of one kind that were about as long.
-
-    Attributes:
-        kind: what they came from.
-        length: between which bounds they were.
-        forecast: their mean.
-        came: how long these nodes really stayed, on average.
-        off: by how much each was wrong, on average.
-        forecasts: how many there were.
-    """
-
-    kind: str
-    length: str
-    forecast: str
-    came: str
-    off: str
-    forecasts: str
-
-
-@dataclass(frozen=True, slots=True)
 class ForecastTables:
-    """Both tables.
+    """Forecasts of idle time beside what came.
 
     Attributes:
         ahead: how far ahead the cells of the calibration look.
-        calibration: forecast probabilities that a node would be idle still, and the share of nodes that was.
-        errors: by how much the expected time was wrong.
+        calibration: cells of each line: a band of probabilities that a node would be idle still, and for each time
+            ahead the share of nodes that was, if there were enough forecasts.
+        errors: cells of each line: which forecasts of the time that is left, their mean, how long the nodes really
+            stayed, by how much each forecast was wrong, and how many there were.
         least: of fewer forecasts no share is shown.
     """
 
     ahead: tuple[str, ...]
-    calibration: tuple[CalibrationRow, ...]
-    errors: tuple[ErrorRow, ...]
+    calibration: tuple[tuple[str, ...], ...]
+    errors: tuple[tuple[str, ...], ...]
     least: int = MIN_FORECASTS
 
 
@@ -266,41 +239,30 @@ def forecast_tables(score: ForecastScore) -> ForecastTables | None:
     enough = [row for row in score.calibration if row.forecasts >= MIN_FORECASTS]
     if not enough:
         return None
-    bands = sorted({_band(row) for row in enough}, reverse=True)
-    rows = tuple(CalibrationRow(f"{10 * band} to {10 * band + 10} %", _came(enough, band)) for band in bands)
-    errors = (*_errors("learned", score.learned), *_errors("planned", score.planned))
-    return ForecastTables(tuple(map(brief_duration, AHEAD_S)), rows, errors)
+    came: defaultdict[int, dict[float, str]] = defaultdict(dict)
+    for row in enough:
+        came[min(int(10 * row.said), 9)][row.ahead_s] = share(row.came)
+    return ForecastTables(
+        tuple(map(brief_duration, AHEAD_S)),
+        tuple(
+            (f"{10 * band} to {10 * band + 10} %", *(came[band].get(ahead_s, NOTHING) for ahead_s in AHEAD_S))
+            for band in sorted(came, reverse=True)
+        ),
+        tuple(
+            (f"{kind}, {_length(error)}", *map(brief_duration, (error.said_s, error.came_s, error.off_s)),
+             number(error.forecasts))
+            for kind, errors in (("learned", score.learned), ("planned", score.planned))
+            for error in errors
+        ),
+    )  # fmt: skip
 
 
-def _band(row: Calibration) -> int:
-    return min(int(10 * row.said), 9)
-
-
-def _came(calibration: Sequence[Calibration], band: int) -> tuple[str, ...]:
-    found = {row.ahead_s: share(row.came) for row in calibration if _band(row) == band}
-    return tuple(found.get(ahead_s, NOTHING) for ahead_s in AHEAD_S)
-
-
-def _errors(kind: str, errors: Sequence[ForecastError]) -> tuple[ErrorRow, ...]:
-    return tuple(
-        ErrorRow(
-            kind,
-            _length(error),
-            brief_duration(error.said_s),
-            brief_duration(error.came_s),
-            brief_duration(error.off_s),
-            number(error.forecasts),
-        )
-        for error in errors
-    )
-
-
-def _length(errors: ForecastError) -> str:
+def _length(error: ForecastError) -> str:
     """Between which bounds these forecasts were."""
-    if errors.up_to_s is None:
+    if error.up_to_s is None:
         return f"over {brief_duration(FARTHEST_S[-2])}"
-    at = FARTHEST_S.index(errors.up_to_s)
-    up_to = brief_duration(errors.up_to_s)
+    at = FARTHEST_S.index(error.up_to_s)
+    up_to = brief_duration(error.up_to_s)
     return f"{brief_duration(FARTHEST_S[at - 1])} to {up_to}" if at else f"up to {up_to}"
 
 

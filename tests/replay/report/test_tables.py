@@ -172,26 +172,26 @@ SCORE = ForecastScore(
 def test_what_was_said_alike_stands_in_one_line_and_what_was_hardly_said_is_left_open() -> None:
     tables = forecast_tables(SCORE)
     assert tables is not None
-    assert [row.forecast for row in tables.calibration] == ["90 to 100 %", "10 to 20 %"]
-    assert [[cell.replace("\N{NO-BREAK SPACE}", " ") for cell in row.came] for row in tables.calibration] == [
+    assert [row[0] for row in tables.calibration] == ["90 to 100 %", "10 to 20 %"]
+    assert [[cell.replace("\N{NO-BREAK SPACE}", " ") for cell in row[1:]] for row in tables.calibration] == [
         ["100 %", "50.0 %", "–"],
         ["–", "–", "0 %"],
     ]
-    assert [(row.kind, row.forecasts) for row in tables.errors] == [("learned", "9"), ("planned", "1")]
+    assert [(row[0].split(",")[0], row[-1]) for row in tables.errors] == [("learned", "9"), ("planned", "1")]
 
 
-def test_forecasts_of_one_kind_are_told_apart_by_how_long_they_were() -> None:
+def test_forecasts_of_one_kind_have_a_line_for_each_length() -> None:
     learned = tuple(ForecastError(up_to_s, 9, 200.0, 150.0, 60.0) for up_to_s in FARTHEST_S[:-1])
     longest = ForecastError(None, 1, 20_000.0, 100.0, 19_900.0)
     tables = forecast_tables(replace(SCORE, learned=(*learned, longest), planned=learned[:1]))
     assert tables is not None
-    assert [(row.kind, row.length.replace("\N{NO-BREAK SPACE}", " ")) for row in tables.errors] == [
-        ("learned", "up to 5 min"),
-        ("learned", "5 min to 20 min"),
-        ("learned", "20 min to 60 min"),
-        ("learned", "60 min to 4 h"),
-        ("learned", "over 4 h"),
-        ("planned", "up to 5 min"),
+    assert [row[0].replace("\N{NO-BREAK SPACE}", " ") for row in tables.errors] == [
+        "learned, up to 5 min",
+        "learned, 5 min to 20 min",
+        "learned, 20 min to 60 min",
+        "learned, 60 min to 4 h",
+        "learned, over 4 h",
+        "planned, up to 5 min",
     ]
 
 
