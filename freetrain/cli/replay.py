@@ -228,7 +228,7 @@ def _on_shares(
     options: ReplayOptions,
     switches: Topology,
 ) -> Study:
-    """The same trainers on parts of nodes; when waiting jobs would take these only the daemon knows."""
+    """A replay of the trainers on parts of nodes; only the daemon knows when waiting jobs would take these."""
     with _asked_daemon(options, log, in_parts=True) as pending:
         if with_own_tasks(trainers):
             done = _replay_own_tasks(log, trainers, goal, options, switches)

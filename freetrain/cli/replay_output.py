@@ -50,7 +50,7 @@ class ReplayResult:
 
 
 def result_document(result: ReplayResult) -> dict[str, Any]:
-    """All of it, for programs."""
+    """The result as JSON, for programs."""
     log, done = result.log, result.study
     return {
         "format": RESULT_FORMAT,

@@ -51,19 +51,19 @@ class IdleNodes:
 
     @property
     def names(self) -> Nodes:
-        """All of them."""
+        """Names of all idle nodes."""
         return Nodes(self.holder)
 
     @property
     def alike(self) -> AlikeNodes:
-        """All of them, where nothing tells them apart and no end is known."""
+        """The idle nodes as alike ones, where no feature and no known end distinguishes them."""
         known = self._unchanged
         known |= {holder: tuple(names) for holder, names in self._names.items() if holder not in known}
         return AlikeNodes(dict(known))
 
     @property
     def offers(self) -> tuple[Offer, ...]:
-        """All of them, with the ends that are known."""
+        """The idle nodes as offers, with the ends that are known."""
         return tuple(Offer(name, self._end_s.get(name), holder) for name, holder in self.holder.items())
 
     def of(self, holder: str) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ class IdleNodes:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """All that is idle at one instant, for all trainers together: nobody judges which of it may be lent.
+    """The idle nodes at one instant, for all trainers together: nothing is withheld.
 
     That is what holes allow.
 
@@ -141,7 +141,7 @@ class Idle:
     changes: float = 1.0
 
     def among(self, trainers: tuple[Trainer, ...]) -> Idle:
-        """The same, for these trainers only; what others have is to be given back first."""
+        """The idle nodes for these trainers alone; what other trainers have is given back first."""
         competing = {None, *(trainer.id for trainer in trainers)}
         if holders_of(self.nodes) <= competing:
             return replace(self, trainers=trainers)
@@ -156,7 +156,7 @@ class Idle:
 
     @property
     def questions(self) -> Sequence[Question]:
-        """One, about all of it."""
+        """One question, about all nodes and trainers."""
         return ((self.nodes, self.trainers),)
 
     @property
@@ -165,11 +165,11 @@ class Idle:
         return {id_: run.samples_at(self.now_s) for id_, run in self.runs.items()}
 
     def limit_s(self, node: str) -> float:
-        """For as long as it is idle."""
+        """Time limit of a fragment there: none, it stays as long as the node is idle."""
         return inf
 
     def shared_nodes(self, lent: Mapping[str, Sequence[str]]) -> Iterable[SharedNode]:
-        """None: nodes are lent whole."""
+        """None, since nodes are lent whole."""
         return ()
 
 
@@ -286,7 +286,7 @@ class ReplayedCluster:
         return any(booted)
 
     def holder_of(self, node: str) -> str | None:
-        """Who has this node: a trainer's id, "" where it is idle, None where it is busy."""
+        """Holder of this node: a trainer's id, "" where it is idle, None where it is busy."""
         holder = self._idle.holder
         return (holder[node] or "") if node in holder else None
 

@@ -54,7 +54,7 @@ class CourseCluster(Protocol):
         """How many nodes are idle, lent ones included."""
 
     def holder_of(self, node: str) -> str | None:
-        """Who has this node: a trainer's id, "" where it is idle, None where it is busy."""
+        """Holder of this node: a trainer's id, "" where it is idle, None where it is busy."""
 
     def admit(self, trainer: Trainer) -> TrainerRun:
         """Let a trainer compete for nodes from now on."""
@@ -199,7 +199,7 @@ class SiteImpact:
 
 @dataclass(frozen=True, slots=True)
 class ReplayRecord:
-    """Everything that came of a replay.
+    """The record of a replay: what came of it.
 
     Attributes:
         holes: what there was to lend.
@@ -232,7 +232,7 @@ class ReplayRecord:
 
     @property
     def work(self) -> float:
-        """The same in the objective's unit."""
+        """What was trained, in the objective's unit."""
         return sum(run.work for run in self.runs)
 
     @property
@@ -253,11 +253,11 @@ class ReplayRecord:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Population:
-    """Those who have come in and are not complete, in order.
+    """The trainers that have come in and are not complete, in order.
 
     Attributes:
-        ids: who.
-        trainers: they themselves.
+        ids: their ids.
+        trainers: the trainers.
         requests: the same as the daemon's rules see them.
         least: minimum nodes of each.
     """
@@ -344,7 +344,7 @@ class Course:
         return bool(coming)
 
     def competing(self) -> tuple[Trainer, ...]:
-        """Those who may have some of what is idle now; the same as long as neither nodes nor trainers change."""
+        """The trainers that may have idle nodes now; the same tuple while neither nodes nor trainers change."""
         there = nodes, here = self._there
         if self._competed is None or self._competed[0] != there:
             competing = self._admission.competing(here.requests, nodes)

@@ -133,5 +133,5 @@ class Replay:
         self._course.note()
 
     def _judge(self, idle: Idle) -> Idle:
-        """All that is idle may be lent, to those who compete."""
+        """The judge of what holes allow: all idle nodes may be lent, to the trainers that compete."""
         return idle.among(self._course.competing())

@@ -51,7 +51,7 @@ class Estimated:
     within: float
 
     def times(self, factor: float) -> Estimated:
-        """The same in another unit."""
+        """The figure in another unit."""
         return Estimated(self.value * factor, self.within * factor)
 
 
@@ -105,7 +105,7 @@ def block_length_s(duration_s: float) -> float:
 
 
 def blocks_in_turn(from_s: float, until_s: float, block_s: float, seed: int) -> list[tuple[float, float]]:
-    """All blocks, in an order of which every beginning is spread over the log, and over the hours of the day.
+    """The blocks of a log: every beginning of their order is spread over the log, and over the hours of the day.
 
     Each comes a golden section of the log after the one before it, from a place that is drawn.
     """

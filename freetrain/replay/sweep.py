@@ -180,7 +180,7 @@ def _parsed(path: Path) -> _Spec:
 
 
 def _axes(spec: _Spec) -> Iterator[list[_Choice]]:
-    """Everything that is varied, each with its values; logs come first."""
+    """The axes: what is varied, each with its values; logs come first."""
     yield [_Choice("log", name, log.model_extra or {}, log.names) for name, log in spec.logs.items()]
     for axis, values in spec.vary.items():
         if isinstance(values, list):

@@ -36,7 +36,7 @@ class PlaceLease:
 
 @dataclass(slots=True)
 class PlaceLeases:
-    """All of them, in order of their ends.
+    """The leases of a replay, in order of their ends.
 
     Attributes:
         all: those that are over.
@@ -301,7 +301,7 @@ class TrainerRun:
             self.booting_s.pop(name, None)
 
     def _save(self, now_s: float) -> None:
-        """Who changes its size in good order loses nothing of what it has trained."""
+        """Save what was trained, as each change of size in good order does."""
         self.settle(now_s)
         self._trains_since_s = now_s
 

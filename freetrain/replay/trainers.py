@@ -111,7 +111,7 @@ def read_task(text: str) -> Amount:
 
 
 def with_own_tasks(trainers: Iterable[Trainer]) -> tuple[Trainer, ...]:
-    """Those of a file that say what their tasks ask for; an endless queue has none."""
+    """Trainers of a file that say what their tasks ask for; an endless queue has none."""
     return tuple(trainer for trainer in trainers if trainer.task) if isinstance(trainers, tuple) else ()
 
 
@@ -239,8 +239,8 @@ def _parse(path: Path, content: bytes) -> Any:
 class TrainerQueue:
     """Trainers that come in one after the other.
 
-    They are let in while fewer than ``max_running`` of those that are here could run, so that nobody who needs
-    more nodes than there are keeps others from running.
+    They are let in while fewer than ``max_running`` of those that are here could run, so that trainers that need
+    more nodes than there are do not keep the rest from running.
 
     Args:
         trainers: in order of submission; may be endless.
@@ -254,7 +254,7 @@ class TrainerQueue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody will ever come again."""
+        """Whether no trainer will come any more."""
         return self._next is None
 
     def next_arrival_s(self, least: Sequence[int], nodes: int, now_s: float) -> float:
@@ -270,7 +270,7 @@ class TrainerQueue:
         return now_s if self._next.submitted_s is None else max(self._next.submitted_s, now_s)
 
     def let_in(self, least: Sequence[int], nodes: int, now_s: float) -> list[Trainer]:
-        """Those who come in now, submitted now where nobody says when; see :meth:`next_arrival_s`."""
+        """Trainers that come in now, submitted now where no time is given; see :meth:`next_arrival_s`."""
         new: list[Trainer] = []
         while self._next is not None and self.next_arrival_s(least, nodes, now_s) <= now_s:
             is_known = self._next.submitted_s is not None

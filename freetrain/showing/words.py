@@ -73,7 +73,7 @@ def duration(seconds: float) -> str:
 
 
 def brief_duration(seconds: float) -> str:
-    """The same for tables: 14 d, 6.5 h, 10 min, 45 s; a dash for none."""
+    """A length of time for tables: 14 d, 6.5 h, 10 min, 45 s; a dash for none."""
     shown, _, symbol = _in_units(seconds)
     return f"{shown}{_SPACE}{symbol}" if seconds else NOTHING
 

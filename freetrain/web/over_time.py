@@ -69,7 +69,7 @@ class PageWindow:
         return min(1.0, max(0.0, (time_s - self.from_s) / (self.until_s - self.from_s)))
 
     def percent(self, time_s: float) -> float:
-        """The same in percent."""
+        """Where a time lies, in percent of the width."""
         return round(100 * self.share(time_s), 2)
 
     @property

@@ -81,7 +81,7 @@ def _in_a_word(standing: Standing) -> tuple[str, str, Tone]:
 
 
 def nameless_standing(standing: Standing) -> Standing:
-    """The same without a name or an id of a training, a user or a job."""
+    """How the daemon stands, without a name or an id of a training, a user or a job."""
     status = standing.status
     if status is None or status.look is None:
         return standing

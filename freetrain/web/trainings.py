@@ -117,7 +117,7 @@ def _wants(tag: Tag) -> str:
 
 
 def _state_text(trainer: TrainerStatus, nodes: int, standing: Standing) -> str:
-    """In a word or a sentence; of a look that is past, in the past."""
+    """The state of a training in a word or a sentence; of a look that is past, in the past."""
     if trainer.note or trainer.fault:
         return trainer.note or trainer.fault
     if nodes:

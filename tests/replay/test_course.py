@@ -1,3 +1,5 @@
+"""The timeline of a replay, and links between leaf switches."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Sweeps: their file, and their replays as tasks of a Slurm array."""
+
 from __future__ import annotations
 
 import json

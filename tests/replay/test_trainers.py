@@ -1,3 +1,5 @@
+"""Where trainers come from, what their tasks ask for, and which of them are let in."""
+
 from __future__ import annotations
 
 import gzip

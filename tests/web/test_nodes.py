@@ -1,3 +1,5 @@
+"""The map of the nodes, and why each is lent or not."""
+
 from __future__ import annotations
 
 import re

@@ -1,4 +1,4 @@
-"""What the server answers, and to whom."""
+"""What the server answers, and how the page is kept fresh."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class SimulatedCluster:
         return any(self.holder_of(fragment.node) == "" for fragment in self.lent.ended)
 
     def holder_of(self, node: str) -> str | None:
-        """Who has this node: a trainer's id, "" where it is idle, None where it is busy."""
+        """Holder of this node: a trainer's id, "" where it is idle, None where it is busy."""
         return (self.lent.holder_of(node) or "") if node in self._idle else None
 
     def advance_fragments(self) -> bool:

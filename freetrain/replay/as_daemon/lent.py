@@ -74,7 +74,7 @@ class LentNodes:
 
     @property
     def open(self) -> tuple[Fragment, ...]:
-        """Those that have not ended."""
+        """Fragments that have not ended."""
         return tuple(self._fragments.values())
 
     def holder_of(self, node: str) -> str | None:
@@ -201,7 +201,7 @@ class LentNodes:
         return [max([now_s, *(self._gone_s[number] for number in way)]) - now_s for way in running]
 
     def _taken(self, numbers: Iterable[int], now_s: float) -> list[int]:
-        """Those of these fragments that run, and whose nodes count as lent no longer; the others go on waiting."""
+        """The running ones of these fragments, whose nodes count as lent no longer; the others go on waiting."""
         running = [number for number in numbers if self._fragments[number].started_s is not None]
         for number in running:
             # The first job that takes the node counts: from then on the node is not idle, and so not lent.

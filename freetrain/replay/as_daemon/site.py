@@ -134,7 +134,7 @@ def _amount(cpus: float, memory_bytes: float, gpus: float) -> Amount:
 
 @dataclass(frozen=True, slots=True)
 class JobStart:
-    """One of the site's jobs starts.
+    """The start of one of the site's jobs.
 
     Attributes:
         job: its id; empty where the log tells of nodes only.

@@ -40,7 +40,7 @@ class BusyTimes:
     def and_also(
         self, node: NDArray[np.int32], start_s: NDArray[np.float64], end_s: NDArray[np.float64]
     ) -> BusyTimes:
-        """The same, and behind them rows with an interval each."""
+        """These busy times, and behind them rows with an interval each."""
         more = np.arange(len(self.start_s), len(self.start_s) + len(node), dtype=np.int32)
         return BusyTimes(
             self.node_names,
@@ -51,7 +51,7 @@ class BusyTimes:
         )
 
     def holes(self, from_s: float, until_s: float) -> Holes:
-        """What is left of a window."""
+        """The holes: what busy times leave of a window."""
         return find_holes(self.node_names, self.node, self.start_s, self.end_s, from_s, until_s, self.interval)
 
 

@@ -342,7 +342,7 @@ def _named(gone: pl.DataFrame, what: str) -> str:
 
 
 def logged_jobs(placed: PlacedJobs, holes: Holes, with_held: bool = False) -> LoggedJobs:
-    """Those that ran within the window, on the nodes that are looked at.
+    """The jobs that ran within the window, on the nodes that are looked at.
 
     Args:
         placed: all jobs.

@@ -263,7 +263,7 @@ class IdlePart:
     is_least: bool
 
     def of(self, nodes: NDArray[np.intp]) -> IdlePart:
-        """The same of these nodes alone."""
+        """The part of these nodes."""
         return IdlePart(self.size[nodes], self.idle_s[nodes], self.unknown_s[nodes], self.is_least)
 
 
@@ -292,7 +292,7 @@ class TaskRoom:
     ignored: tuple[str, ...] = ()
 
     def of(self, nodes: NDArray[np.intp]) -> TaskRoom:
-        """The same of these nodes alone, in this order."""
+        """The part of these nodes, in this order."""
         new = np.full(len(self.on_empty), -1, np.int32)
         new[nodes] = np.arange(len(nodes), dtype=np.int32)
         its = new[self.node] >= 0
@@ -350,7 +350,7 @@ class IdleShares:
     room: TaskRoom | None = None
 
     def of(self, node_names: tuple[str, ...]) -> IdleShares:
-        """The same of these nodes alone, in this order."""
+        """The part of these nodes, in this order."""
         position = {name: number for number, name in enumerate(self.node_names)}
         nodes = np.array([position[name] for name in node_names], np.intp)
         return IdleShares(

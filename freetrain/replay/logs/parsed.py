@@ -59,7 +59,7 @@ def places_among(distinct: pl.Series, text: pl.Series) -> pl.Series:
 
 
 def numbered(text: pl.Series) -> pl.Series:
-    """The same texts, of which each row has only the number; few differ."""
+    """Texts of which few differ as an enumeration: each row has only the number of its text."""
     return text.cast(pl.Enum(text.unique().sort()))
 
 

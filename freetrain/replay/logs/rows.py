@@ -136,7 +136,7 @@ def read_fields(lines: Lines, good: NDArray[np.int64], columns: Mapping[str, int
 
 
 def text_frame(line: list[int], fields: list[list[str]], columns: Mapping[str, int]) -> pl.DataFrame:
-    """The same frame as of ``read_fields``, from rows that are split already."""
+    """The frame of ``read_fields``, made of rows that are split already."""
     data: dict[str, list[int] | list[str]] = {"line": [number + 1 for number in line]}
     for name, position in columns.items():
         data[name] = [row[position] for row in fields]

@@ -229,7 +229,7 @@ def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptio
         options: its columns, its zone, and whose jobs to read.
         tally: counts its rows.
     """
-    named, notes = _Named(options, name), TimeNotes(name)
+    named, notes = _WantedNames(options, name), TimeNotes(name)
     runs, unused = [], []
     others, clusters, has_shards, has_mps = set[str](), set[str](), False, False
     for rows in _rows(pieces, name, file, options, tally):
@@ -278,8 +278,8 @@ def _whole_jobs(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
     return whole
 
 
-class _Named:
-    """Whose jobs are asked for, and which of these names the rows have had so far.
+class _WantedNames:
+    """Names of the cluster, partitions and accounts that are asked for, and those that rows have had so far.
 
     Args:
         options: whose jobs to read.
@@ -296,7 +296,7 @@ class _Named:
         self._seen: set[tuple[str, str]] = set()
 
     def chosen(self, rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
-        """Those of the cluster that is asked for."""
+        """The rows of the cluster that is asked for."""
         if self._cluster is not None:
             named = rows["cluster"].str.strip_chars()
             self._clusters.update(named.unique())
@@ -321,7 +321,7 @@ class _Named:
         )
 
     def unused_names(self) -> list[str]:
-        """Says so where there is nothing to ignore: a name may be misspelt."""
+        """Notes on names that no job has: they may be misspelt."""
         return [
             f"No job names the {column} {name!r} (--ignore-{column})."
             for column, name in self._ignored

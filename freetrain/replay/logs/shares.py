@@ -273,7 +273,7 @@ def _parts_of(
 
 
 def _joined(parts: Sequence[IdlePart]) -> IdlePart:
-    """The same of all nodes together."""
+    """Idle parts of several slices of nodes as one."""
     return IdlePart(
         np.concatenate([part.size for part in parts]),
         np.concatenate([part.idle_s for part in parts]),
@@ -309,7 +309,7 @@ def _task_room(
 
 
 def _joined_room(parts: Sequence[TaskRoom]) -> TaskRoom | None:
-    """The same of all nodes together; None: of none."""
+    """Room for tasks of several slices of nodes as one; None: of none."""
     if not parts:
         return None
     return TaskRoom(

@@ -56,7 +56,7 @@ class LedgerReport:
 
     @property
     def total(self) -> LentTime:
-        """Of all users."""
+        """What all users had."""
         return sum((lent for _, lent in self.users), LentTime())
 
 
@@ -102,7 +102,7 @@ class LedgerLine:
 
 @dataclass(frozen=True, slots=True)
 class LedgerTable:
-    """Those that had most, most first, and the sum of all."""
+    """Users or accounts that had most, most first, and the sum of all."""
 
     heads: tuple[str, ...]
     lines: tuple[LedgerLine, ...]

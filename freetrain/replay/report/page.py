@@ -78,7 +78,7 @@ class ReplaySetting:
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """One of them: its name, its value, and what that means."""
+    """An assumption of the figures: its name, its value, and what that means."""
 
     name: str
     value: str
@@ -88,7 +88,7 @@ class Assumption:
 def assumptions(
     setting: ReplaySetting, trainers: Sequence[Trainer], daemon: DaemonSetup | None
 ) -> tuple[Assumption, ...]:
-    """All of them, in the order to be shown.
+    """What the figures rest on, in the order to be shown.
 
     Args:
         setting: how the log was replayed.
@@ -167,7 +167,7 @@ def _limits(daemon: DaemonSetup) -> Iterator[Assumption]:
 
 
 def _seconds(values: Iterable[float]) -> str:
-    """All alike, or from least to most; nothing for none."""
+    """Seconds in words: one value, or a range from least to most; nothing for none."""
     least, most = min(distinct := set(values)), max(distinct)
     if most == 0:
         return "nothing"
@@ -264,7 +264,7 @@ def render(report: ReportInput) -> str:
 
 
 def fill(template: str, **values: Any) -> str:
-    """One of this package's templates, with the style of all reports."""
+    """A page of one of this package's templates, with the style of all reports."""
     return pages.fill(__package__, template, pages.style_of(__package__, "report.css"), **values)
 
 

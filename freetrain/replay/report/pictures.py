@@ -212,7 +212,7 @@ def samples_trained(series: SamplesOverTime, size: Format) -> str:
 
 
 def nodes_by_trainer(grid: NodeGrid, colours: Sequence[str], size: Format) -> str:
-    """Who had which of the pictured nodes when; ``colours`` are those of the grid's trainers."""
+    """The pictured nodes over time, by holder; ``colours`` are those of the grid's trainers."""
     row = 6 if size.is_narrow else 8
     height = max(row * len(grid.nodes), 60) + _ROWS + _BOTTOM
 

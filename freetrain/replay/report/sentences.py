@@ -237,7 +237,7 @@ def _was(times: int) -> str:
 
 
 def work_done(objective: str, work: float) -> str:
-    """So much work as a reader understands it.
+    """Work in words, as a reader understands it.
 
     Args:
         objective: name of what is maximised.

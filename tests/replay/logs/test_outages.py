@@ -1,4 +1,4 @@
-"""Nodes that were down, drained or reserved are not idle, where files say when that was."""
+"""Nodes that were down, drained, reserved, made to fail, or not in use at all."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Packing of jobs on nodes."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Delimited text as rows, and the mending of rows that free text broke."""
+
 from __future__ import annotations
 
 import time

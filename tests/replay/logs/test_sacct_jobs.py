@@ -1,4 +1,4 @@
-"""Whose jobs the rows of sacct are, and on how many nodes they ran."""
+"""Whose jobs the rows of sacct are, when they ran, and on how many nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Headers of sacct's output, wherever they stand and whatever separates their columns."""
+"""Headers of sacct's output, wherever they stand, and the rows below them."""
 
 from __future__ import annotations
 

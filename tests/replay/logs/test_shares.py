@@ -1,4 +1,4 @@
-"""What lies idle on nodes that have jobs."""
+"""What lies idle on nodes that have jobs, and room for tasks there."""
 
 from __future__ import annotations
 

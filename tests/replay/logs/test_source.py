@@ -1,4 +1,4 @@
-"""The text of a log, piece by piece."""
+"""The text of a log, piece by piece, and what kind of log it is, or that it is none."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""The window that a log is sure to cover, and times that cannot be right."""
+
 from __future__ import annotations
 
 import pytest

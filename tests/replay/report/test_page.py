@@ -1,3 +1,5 @@
+"""The page, and what its figures rest on."""
+
 from __future__ import annotations
 
 import re

@@ -1,3 +1,5 @@
+"""What the report says in words."""
+
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,3 +1,5 @@
+"""What the report's pictures show."""
+
 from __future__ import annotations
 
 from datetime import UTC

@@ -1,3 +1,5 @@
+"""The report's tables."""
+
 from __future__ import annotations
 
 from dataclasses import replace
