@@ -16,7 +16,7 @@ from freetrain.core.verify import verify_counts
 from freetrain.policies.solver.answer import Answer
 from freetrain.policies.solver.bidders import bidders_of
 from freetrain.policies.solver.columns import solve
-from freetrain.replay.presets import CURVES
+from freetrain.replay.trainers import CURVES
 
 CHEAP, DEAR = (18.0, 12.0, 12.0, 0.0), (60.0, 60.0, 360.0, 60.0)
 
