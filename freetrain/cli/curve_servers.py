@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from freetrain.cli.output import show_value
 from freetrain.core.bounds import SERVERS
 from freetrain.elastic.on_disk.progress_line import Rate
-from freetrain.policies.smd.inner import Limits, fastest
-from freetrain.policies.smd.speed import LEAST_POINTS, Point, ServerModel, fit_servers
+from freetrain.policies.smd.inner import LEAST_POINTS, Point, ServerModel, SizeLimits, fastest, fit_servers
 
 _BEYOND = 2
 """So many times the most workers and servers seen: farther out a fit says little."""
@@ -56,7 +55,7 @@ def _for_the_tag(model: ServerModel, workers_each: float, seen_servers: int) -> 
 def _fastest(points: Sequence[Point], model: ServerModel) -> str:
     most_workers = _BEYOND * max(one.workers for one in points)
     most_servers = _BEYOND * max(one.servers for one in points)
-    workers, servers = fastest(model, Limits((), (), (), most_workers, most_servers)) or (1, 1)
+    workers, servers = fastest(model, SizeLimits((), (), (), most_workers, most_servers)) or (1, 1)
     off = max(abs(float(model.step_s(one.workers, one.servers)) / one.step_s - 1) for one in points)
     return (
         f"SMD's model, {off:.0%} off at most: fastest with {workers} workers and {servers} servers "

@@ -11,7 +11,7 @@ import numpy as np
 
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.trainer import Trainer
-from freetrain.policies.aiming import Asked
+from freetrain.policies.aiming import AimedSizes
 from freetrain.policies.equal_share import equal_sizes
 from freetrain.replay.admission import Admission
 
@@ -107,5 +107,5 @@ def _share(running: Sequence[_Training], nodes: float) -> None:
 def _equal_sizes(limits: tuple[tuple[int, int], ...], nodes: int) -> list[int]:
     """Of trainers with these fewest and most nodes: who completes is often followed by one with the same."""
     fewest, most = np.array(limits, dtype=np.int64).reshape(-1, 2).T
-    sizes: list[int] = equal_sizes(Asked(fewest, most, np.zeros_like(fewest), 0.0), nodes).tolist()
+    sizes: list[int] = equal_sizes(AimedSizes(fewest, most, np.zeros_like(fewest), 0.0), nodes).tolist()
     return sizes

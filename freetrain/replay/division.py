@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.terms import Sizes, Table
 from freetrain.core.trainer import Trainer
-from freetrain.policies.solver.knapsack import best_sizes
-from freetrain.policies.solver.pricing import price_out
+from freetrain.policies.solver.knapsack import best_sizes, price_out
 
 Kinds = tuple[int, ...]
 """The kinds of some trainers, in order."""

@@ -132,7 +132,7 @@ def test_sizes_are_never_such_as_are_worth_less_than_their_electricity(policy: s
         problem = replace(problem, trainers=tuple(replace(one, boot_s=0.0) for one in problem.trainers))
         asked, found = asked_of(problem), sizes_of(policy, problem)
         sizes = np.array([found.get(one.id, 0) for one in problem.trainers], dtype=np.int64)
-        assert ((sizes == 0) | ((sizes >= asked.fewest) & (sizes <= asked.most))).all(), seed
+        assert ((sizes == 0) | ((sizes >= asked.min_nodes) & (sizes <= asked.max_nodes))).all(), seed
 
 
 def test_electricity_is_that_of_the_nodes_that_a_trainer_may_have() -> None:
@@ -141,14 +141,14 @@ def test_electricity_is_that_of_the_nodes_that_a_trainer_may_have() -> None:
     nodes = (*(Offer(f"s{number}", None, None, "small", 100.0) for number in range(8)),)
     nodes += (*(Offer(f"l{number}", None, None, "large", 2000.0) for number in range(8)),)
     asked = asked_of(Problem(0.0, nodes, (thrifty, other), 3600.0, "speedup,energy=2520"))
-    assert asked.most.tolist() == [8, 4]
+    assert asked.max_nodes.tolist() == [8, 4]
 
 
 def test_sizes_below_which_electricity_does_not_pay_are_none() -> None:
     """Nothing much is done on fewer than four nodes, so these are not worth their electricity."""
     late = Trainer("late", ((1, 1.0), (2, 1.2), (4, 8.0)))
     problem = Problem(0.0, offers(3, 1000.0), (late,), 3600.0, "speedup,energy=6120")
-    assert asked_of(problem).fewest.tolist() == [4]
+    assert asked_of(problem).min_nodes.tolist() == [4]
     assert all(sizes_of(name, problem) == {} for name in VARIANTS)
     four = replace(problem, nodes=offers(4, 1000.0))
     assert all(sizes_of(name, four) == {"late": 4} for name in VARIANTS)

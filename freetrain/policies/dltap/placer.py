@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from freetrain.core.placement import Placement, place
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.topology import Topology, nodes_by_leaf
-from freetrain.policies.dltap.scores import aggregation_score
+from freetrain.policies.dltap.tasks import aggregation_score
 from freetrain.policies.stages import say_leaves
 
 
@@ -30,7 +30,7 @@ class Dltap:
         return place(problem, counts, self._choose)
 
     def explain(self, placement: Placement) -> Iterable[str]:
-        """Who is on several leaves."""
+        """A sentence on trainers on several leaves."""
         return say_leaves(placement, self._topology)
 
     def rate_for_server(self, node: str, nodes: Sequence[str]) -> float:

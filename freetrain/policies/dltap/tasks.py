@@ -1,4 +1,4 @@
-"""Tasks of a training, parameter servers and workers, on nodes that others use, too: DLTAP's placement."""
+"""Scores of a node for a task, whole numbers of 0 to 11 as Kubernetes 1.2 and DLTAP's published code give them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,52 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
-from freetrain.policies.dltap.scores import Whole, balanced, least_requested, spreading
+Whole = NDArray[np.int64]
+Amounts = NDArray[np.float64]
 
 
-class Kind(StrEnum):
-    """What a task does."""
+def aggregation_score(peers_here: int, peers: int) -> int:
+    """1 to 11: how much of the task's traffic stays on the node, where as many of its peers are."""
+    return 10 * peers_here // peers + 1 if peers else 1
+
+
+def least_requested(asked: Amounts, size: Amounts) -> Whole:
+    """0 to 10 for each node: how empty it would be, the mean over CPUs and memory, rounded down.
+
+    Args:
+        asked: CPUs and memory that its tasks would have, shape (nodes, 2).
+        size: those that there are.
+    """
+    free = np.floor(10 * (size - asked) / size + 1e-9).astype(np.int64)
+    return np.asarray(free.sum(axis=1) // 2, dtype=np.int64)
+
+
+def balanced(asked: Amounts, size: Amounts) -> Whole:
+    """0 to 10 for each node: how equally its CPUs and its memory would be used; 0 where either is used up."""
+    used = asked / size
+    apart = np.abs(used[:, 0] - used[:, 1])
+    score = np.floor(10 - 10 * apart + 1e-9).astype(np.int64)
+    return np.where((used >= 1).any(axis=1), 0, score)
+
+
+def spreading(own_tasks: Whole) -> Whole:
+    """0 to 10 for each node: the fewer tasks of the same training it has, the better."""
+    most = int(own_tasks.max(initial=0))
+    return 10 * (most - own_tasks) // most if most else np.full_like(own_tasks, 10)
+
+
+class TaskKind(StrEnum):
+    """The role of a task."""
 
     WORKER = "worker"
     SERVER = "server"
-    """A parameter server: it exchanges parameters with every worker, and nobody else does."""
+    """A parameter server: it exchanges parameters with every worker, and no other pair does."""
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PlacedTask:
     """A task, and what it asks of its node.
 
     Attributes:
@@ -29,7 +61,7 @@ class Task:
         memory_gb: how much.
     """
 
-    kind: Kind
+    kind: TaskKind
     cpus: float
     memory_gb: float
 
@@ -59,7 +91,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much each score counts.
+    """Weights of the scores.
 
     Attributes:
         aggregation: the share of the task's peers on the node; the peers of a server are the workers.
@@ -88,10 +120,10 @@ LEAF_AWARE = Weights(aggregation=5, leaf=5, life=1, all_are_peers=True)
 """Near each other: on one node, else on one leaf; servers on long-lived nodes."""
 
 
-def place_tasks(tasks: Sequence[Task], hosts: Sequence[Host], weights: Weights) -> tuple[int | None, ...]:
+def place_tasks(tasks: Sequence[PlacedTask], hosts: Sequence[Host], weights: Weights) -> tuple[int | None, ...]:
     """Position of the host of each task, one task after the other; None: none has room for it.
 
-    Servers follow workers only where these come first. Equal scores: the fewest free CPUs, then the first host.
+    Servers follow workers only where these come first. Equal scores: the least free CPUs, then the first host.
     """
     return _Board(tasks, hosts, weights).place()
 
@@ -99,7 +131,7 @@ def place_tasks(tasks: Sequence[Task], hosts: Sequence[Host], weights: Weights) 
 class _Board:
     """Tasks being placed."""
 
-    def __init__(self, tasks: Sequence[Task], hosts: Sequence[Host], weights: Weights) -> None:
+    def __init__(self, tasks: Sequence[PlacedTask], hosts: Sequence[Host], weights: Weights) -> None:
         self._tasks = tasks
         self._weights = weights
         self._size = np.array([[host.cpus, host.memory_gb] for host in hosts])
@@ -108,7 +140,7 @@ class _Board:
         self._life = np.floor(10 * lives_s / lives_s.max()).astype(np.int64)
         leaves = {leaf: number for number, leaf in enumerate(dict.fromkeys(host.leaf for host in hosts))}
         self._leaf = np.array([leaves[host.leaf] for host in hosts])
-        self._placed = {kind: np.zeros(len(hosts), dtype=np.int64) for kind in Kind}
+        self._placed = {kind: np.zeros(len(hosts), dtype=np.int64) for kind in TaskKind}
 
     def place(self) -> tuple[int | None, ...]:
         found: list[int | None] = []
@@ -126,7 +158,7 @@ class _Board:
             found.append(best)
         return tuple(found)
 
-    def _scores(self, task: Task, asked: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Whole:
+    def _scores(self, task: PlacedTask, asked: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Whole:
         weights, here = self._weights, self._peers_here(task)
         peers = max(self._peers(task), 1)
         on_leaf = np.bincount(self._leaf, weights=here, minlength=int(self._leaf.max()) + 1)[self._leaf]
@@ -136,25 +168,25 @@ class _Board:
             + weights.least_requested * least_requested(asked, self._size)
             + weights.balanced * balanced(asked, self._size)
             + weights.spreading * spreading(sum(self._placed.values(), np.zeros_like(here)))
-            + (weights.life * self._life if task.kind is Kind.SERVER else 0)
+            + (weights.life * self._life if task.kind is TaskKind.SERVER else 0)
         )
         return scores
 
-    def _peers_here(self, task: Task) -> Whole:
-        workers, servers = self._placed[Kind.WORKER], self._placed[Kind.SERVER]
+    def _peers_here(self, task: PlacedTask) -> Whole:
+        workers, servers = self._placed[TaskKind.WORKER], self._placed[TaskKind.SERVER]
         if self._weights.all_are_peers:
             return workers + servers
-        return workers if task.kind is Kind.SERVER else np.zeros_like(workers)
+        return workers if task.kind is TaskKind.SERVER else np.zeros_like(workers)
 
-    def _peers(self, task: Task) -> int:
+    def _peers(self, task: PlacedTask) -> int:
         if self._weights.all_are_peers:
             return len(self._tasks) - 1
-        return sum(one.kind is Kind.WORKER for one in self._tasks) if task.kind is Kind.SERVER else 0
+        return sum(peer.kind is TaskKind.WORKER for peer in self._tasks) if task.kind is TaskKind.SERVER else 0
 
 
-def crossing_pairs(tasks: Sequence[Task], where: Sequence[object]) -> tuple[int, int]:
+def crossing_pairs(tasks: Sequence[PlacedTask], where: Sequence[object]) -> tuple[int, int]:
     """Pairs of server and worker that are in different places, and all pairs; tasks without one are left out."""
     placed = [(task.kind, place) for task, place in zip(tasks, where, strict=True) if place is not None]
-    servers = [place for kind, place in placed if kind is Kind.SERVER]
-    workers = [place for kind, place in placed if kind is Kind.WORKER]
+    servers = [place for kind, place in placed if kind is TaskKind.SERVER]
+    workers = [place for kind, place in placed if kind is TaskKind.WORKER]
     return sum(server != worker for server in servers for worker in workers), len(servers) * len(workers)

@@ -5,20 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from freetrain.policies.dltap.scores import aggregation_score, balanced, least_requested, spreading
 from freetrain.policies.dltap.tasks import (
     KUBERNETES,
     LEAF_AWARE,
     PAPER,
     Host,
-    Kind,
-    Task,
+    PlacedTask,
+    TaskKind,
     Weights,
+    aggregation_score,
+    balanced,
     crossing_pairs,
+    least_requested,
     place_tasks,
+    spreading,
 )
 
-WORKER, SERVER = Task(Kind.WORKER, 5, 5), Task(Kind.SERVER, 5, 5)
+WORKER, SERVER = PlacedTask(TaskKind.WORKER, 5, 5), PlacedTask(TaskKind.SERVER, 5, 5)
 
 
 @pytest.mark.parametrize(("peers", "scores"), [(4, [1, 3, 6, 8, 11]), (3, [1, 4, 7, 11]), (0, [1])])

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.core.terms import Table
-from freetrain.policies.solver.knapsack import best_sizes
-from freetrain.policies.solver.pricing import price_out
+from freetrain.policies.solver.knapsack import best_sizes, price_out
 
 values = st.integers(-5, 30) | st.just(-inf) | st.floats(0, 10)
 cases = st.integers(1, 4).flatmap(

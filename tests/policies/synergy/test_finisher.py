@@ -14,10 +14,10 @@ from freetrain.core.shared_nodes import NewPart, SharedNode
 from freetrain.guest.guest import Guest
 from freetrain.loop.finishing import finish
 from freetrain.policies import FINISHERS, Finisher, find_finisher
-from freetrain.policies.programme import Programme, ProgrammeGuest
+from freetrain.policies.binary_programme import BinaryProgramme, ProgrammeGuest
 from freetrain.policies.stages import AsAsked
 from freetrain.policies.synergy import finisher as room
-from freetrain.policies.synergy.opt import split_optimally
+from freetrain.policies.synergy.mechanisms import split_optimally
 from tests.installing import install_policy
 
 NOTHING_SEEN = WaitProfile()
@@ -207,7 +207,7 @@ def test_where_highs_is_killed_the_optimum_is_tunes(monkeypatch: pytest.MonkeyPa
     guest.close()
 
 
-def is_killed(programme: Programme, *, left_s: Callable[[], float]) -> object:
+def is_killed(programme: BinaryProgramme, *, left_s: Callable[[], float]) -> object:
     os.kill(os.getpid(), signal.SIGKILL)
     return ()
 
