@@ -14,8 +14,8 @@ from freetrain.cli.curve_servers import describe_servers
 from freetrain.cli.curve_speeds import NOTHING_LEARNED, Learned, learned_of
 from freetrain.cli.options import config_option
 from freetrain.cli.output import print_json, print_table, show_value
-from freetrain.core.seen_costs import Change, SeenCosts
-from freetrain.core.throughput_fit import FittedCurve, Observation, ScalingModel, fit_throughput
+from freetrain.core.observed import SeenCosts, SizeChange
+from freetrain.core.throughput import FittedCurve, Observation, ScalingModel, fit_throughput
 from freetrain.daemon.trainers.change_costs import believed_costs
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.progress_line import Rate
@@ -124,7 +124,7 @@ def _save(path: Path, trainer: Path, log: ProgressLog, axis: _Axis, fit: FittedC
             "The curve cannot be saved: it is by workers, and replays lend nodes.",
             "Let every node have the same number of workers.",
         )
-    changes = (Change(one.time_s, one.nodes, one.cause, one.pause_s, one.start_s) for one in log.rescales)
+    changes = (SizeChange(one.time_s, one.nodes, one.cause, one.pause_s, one.start_s) for one in log.rescales)
     costs = asdict(believed_costs(SeenCosts().after(changes, ()), Tag()))
     known = {name: seconds for name, seconds in costs.items() if seconds is not None}
     described = {"id": trainer.absolute().name, "throughput": fit.curve, **known, **learned.choices}

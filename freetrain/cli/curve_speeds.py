@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from freetrain.config import load_config
-from freetrain.core.throughput_fit import Observation
+from freetrain.core.throughput import Observation
 from freetrain.daemon.reports.standing import find_standing
 from freetrain.errors import InputError
 from freetrain.replay.trainers import UNNAMED

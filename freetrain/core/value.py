@@ -1,4 +1,4 @@
-r"""What an allocation is worth: the objective function of every policy.
+r"""The value of an allocation: the objective function of every policy.
 
 A trainer with :math:`N_0 \ge N_1 \ge \dots` nodes alive in the successive intervals of :math:`\Delta_i`
 seconds between the times at which nodes are expected back is worth
@@ -32,15 +32,15 @@ two together are what keeping them is worth. Nodes that are held count as booted
 
 A moldable trainer ends when the first of its nodes leaves: until then it is worth :math:`o(N_0)`, and nothing
 afterwards; at a known end it loses :math:`f\,o(N_0)`. It has a choice for each time at which it may end
-(``freetrain.core.choices``).
+(``freetrain.core.classes``).
 
 Where electricity counts (``energy`` behind the objective), each node that a trainer has takes off what must be
 trained for the joules that it takes from now until it leaves, also while it boots.
 
 Where nodes differ in kind, *o* is that of the trainer's choice to which its nodes belong
-(``freetrain.core.choices``). Classes of different kinds that live equally long follow each other; no time lies
-between them (:math:`\Delta` = 0), and whoever loses nodes of several of them loses *f* once, which stands with the
-last (:func:`ends_of`).
+(``freetrain.core.classes``). Classes of different kinds that live equally long follow each other; no time lies
+between them (:math:`\Delta` = 0), and a trainer that loses nodes of several of them loses *f* once, which stands
+with the last (:func:`ends_of`).
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ from freetrain.core.terms import Sizes, Table, Terms, read_only
 
 
 def switching_costs(terms: Terms, held_nodes: Sizes) -> Table:
-    """What changing from ``held_nodes`` to each size costs, in worth, shape (trainers, sizes)."""
+    """Cost of changing from ``held_nodes`` to each size, in worth, shape (trainers, sizes)."""
     return _costs_of(terms, held_nodes, np.arange(terms.worth.shape[1])[None, :], terms.worth)
 
 
 def _costs_of(terms: Terms, held_nodes: Sizes, sizes: NDArray[np.int64], worth: Table) -> Table:
-    """The same for some sizes of each trainer, which are worth so much; both of shape (trainers, …)."""
+    """Cost of changing to some sizes of each trainer with this worth; all of shape (trainers, …)."""
     now = terms.worth[np.arange(len(held_nodes)), np.minimum(held_nodes, terms.most_nodes)][:, None]
     change = sizes - held_nodes[:, None]
     seconds = np.where(change > 0, terms.scale_up_s[:, None], terms.scale_down_s[:, None]) * (change != 0)
@@ -76,7 +76,7 @@ def _costs_of(terms: Terms, held_nodes: Sizes, sizes: NDArray[np.int64], worth: 
 
 @dataclass(frozen=True, slots=True)
 class UsefulTime:
-    """How long nodes are of use, and what their ends cost; both of shape (trainers, classes).
+    """Useful time of nodes, and what their ends cost; both of shape (trainers, classes).
 
     Attributes:
         alone_s: how long the nodes of each class and of those that live longer are alive and no others, less what
@@ -91,7 +91,7 @@ class UsefulTime:
     power: Table
 
     def of(self, rows: NDArray[np.int64] | list[int]) -> UsefulTime:
-        """That of some trainers."""
+        """The useful time of some trainers."""
         return UsefulTime(self.alone_s[rows], self.end_s[rows], self.power[rows])
 
 
@@ -112,13 +112,13 @@ def ends_of(counts: Counts, first_of_life: NDArray[np.int64]) -> NDArray[np.bool
 def useful_time(
     terms: Terms, classes: Sequence[NodeClass], last: Sizes | None = None, *, booted: bool = False
 ) -> UsefulTime:
-    """How long the nodes of each class are of use.
+    """The useful time of the nodes of each class.
 
     Args:
         terms: the trainers'.
         classes: longest-lived first.
         last: of each trainer the class with whose end all of its nodes are of no more use, as ``Choices.last``
-            tells it; None: nobody has one.
+            tells it; None: no trainer has one.
         booted: from when new nodes train, instead of from now.
     """
     if _nothing_ends(classes, last) and not booted:
@@ -171,7 +171,7 @@ def boots_in_time(terms: Terms, classes: Sequence[NodeClass]) -> NDArray[np.bool
 def worth_while_booting(
     terms: Terms, held: Counts, ends: NDArray[np.bool_], now: UsefulTime, booted: UsefulTime
 ) -> NDArray[np.float64]:
-    """What the nodes that each trainer has are worth until new ones would train, shape (trainers,).
+    """Worth of held nodes until new ones would train, shape (trainers,).
 
     Args:
         terms: the trainers'.
@@ -205,7 +205,7 @@ def value_tables(
 def distinct_tables(
     terms: Terms, held_nodes: Sizes, node_class: NodeClass, may_join: NDArray[np.bool_] | None = None
 ) -> tuple[Table, Sizes]:
-    """The same, worked out once for trainers that are alike and have as many nodes.
+    """Value tables, computed once for trainers that are alike and have as many nodes.
 
     Returns:
         The tables that differ, shape (tables, sizes), and which of them is each trainer's, shape (trainers,).
@@ -226,7 +226,7 @@ def _distinct_tables(
     if may_join is not None:
         key = 2 * key + may_join
     numbers: dict[int, int] = {}
-    row = np.array([numbers.setdefault(one, len(numbers)) for one in key.tolist()], dtype=np.int64)
+    row = np.array([numbers.setdefault(number, len(numbers)) for number in key.tolist()], dtype=np.int64)
     first = np.zeros(len(numbers), dtype=np.int64)
     first[row[::-1]] = np.arange(len(row))[::-1]
     terms, held_nodes = terms.of(first), held_nodes[first]

@@ -17,7 +17,7 @@ VALUE_TOLERANCE = 1e-6
 
 
 def verify_counts(problem: Problem, counts: Counts) -> tuple[str, ...]:
-    """What is wrong with a policy's counts, one clause each; empty where they can be placed.
+    """Faults of a policy's counts, one clause each; empty where they can be placed.
 
     Checked are: their shape, no more nodes of a class than there are, sizes within each trainer's limits, kinds of
     nodes that each may have together, and no migration.
@@ -74,7 +74,7 @@ def _outside_limits(problem: Problem, counts: Counts) -> Iterator[str]:
 
 
 def verify_placement(problem: Problem, counts: Counts, placement: Placement) -> tuple[str, ...]:
-    """What is wrong with a placer's nodes, one clause each; empty where they are what the counts say.
+    """Faults of a placer's nodes, one clause each; empty where they are what the counts say.
 
     Checked are: only nodes of the problem that are not due back, one owner per node, no migration, and as many
     nodes of each class for each trainer as it is to have.
@@ -93,7 +93,7 @@ def _other_counts(problem: Problem, counts: Counts, placement: Placement) -> Ite
 
 
 def verify(problem: Problem, decision: Decision) -> tuple[str, ...]:
-    """What is wrong with a decision, one clause each; empty where it may be used.
+    """Faults of a decision, one clause each; empty where it may be used.
 
     Checked are: only nodes of the problem that are not due back, one owner per node, sizes within each
     trainer's limits, kinds of nodes that each may have together, no migration (a trainer keeps all its nodes or

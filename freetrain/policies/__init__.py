@@ -17,7 +17,7 @@ what the experiments share.
 
 from __future__ import annotations
 
-from freetrain.core.allocation import Allocation
+from freetrain.core.decision import Allocation
 from freetrain.policies.freetrain import Solver
 from freetrain.policies.gadget.links import UNKNOWN_LINKS, Links, with_links
 from freetrain.policies.registry import (

@@ -8,8 +8,8 @@ from math import inf
 
 import highspy
 
+from freetrain.guest.channel import QuestionEnd
 from freetrain.guest.guest import Guest
-from freetrain.guest.report import Ending
 
 _MODULE = "freetrain.policies.binary_programme"
 _MEMORY_BYTES = 3 << 30
@@ -77,8 +77,8 @@ class ProgrammeGuest:
         None where there is nothing that may be used; the clause says why. It is empty where all is proven.
         """
         report = self._guest.ask(self._function, programme, time_s=time_s)
-        if report.ending is not Ending.ANSWERED:
-            return None, f"HiGHS {report.said}"
+        if report.ending is not QuestionEnd.ANSWERED:
+            return None, f"HiGHS {report.message}"
         found, status_text = report.answer if isinstance(report.answer, tuple) else (None, "it gave no answer")
         if found is None or not programme.is_met_by(found):
             return None, f"HiGHS found nothing that may be used ({status_text or 'it said that all is well'})"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from freetrain.core.allocation import Allocation
+from freetrain.core.decision import Allocation
 from freetrain.core.problem import Problem
 from freetrain.core.terms import Sizes
 from freetrain.policies.aiming import HEEDED, AimedSizes, asked_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from freetrain.core.allocation import Allocation
 from freetrain.core.classes import NodeClass
+from freetrain.core.decision import Allocation
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Sizes, Table
 from freetrain.core.value import value_tables

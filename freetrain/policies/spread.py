@@ -8,12 +8,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.allocation import Allocation
+from freetrain.core.decision import Allocation
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Sizes, Table
 from freetrain.core.value import boots_in_time
-from freetrain.policies.solver import knapsack
-from freetrain.policies.solver.knapsack import price_out
+from freetrain.policies.solver.knapsack import best_sizes, price_out
 
 _EVENLY = 4
 """Where nodes are given out evenly, each trainer gets this part of what it lacks in a round (one fourth)."""
@@ -167,6 +166,6 @@ def best_by_tables(problem: Problem, values: Table, solver: str, notes: tuple[st
     tables = np.where(terms.possible, values, -np.inf)
 
     def decide_sizes(most: Sizes) -> Sizes:
-        return knapsack.best_sizes(price_out(within(problem, tables, most), nodes), nodes)
+        return best_sizes(price_out(within(problem, tables, most), nodes), nodes)
 
     return Allocation(spread_as_decided(problem, decide_sizes), solver, notes=notes)

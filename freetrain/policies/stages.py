@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from freetrain.core.allocation import Allocation
 from freetrain.core.amounts import Amount
+from freetrain.core.decision import Allocation
 from freetrain.core.placement import Placement, place
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.shared_nodes import SharedNode

@@ -15,21 +15,21 @@ from freetrain.core.decision import Decision, Status
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError
-from freetrain.store.engine import make_engine
-from freetrain.store.journal import BATCH_DECISIONS, RunJournal
-from freetrain.store.ledger import Ledger
-from freetrain.store.notice_book import NoticeBook
-from freetrain.store.packing import TRAINER, PackedDecision, unpack, unpack_serving
-from freetrain.store.records import (
+from freetrain.store.engine import RECORD_HINT, explained, make_engine, make_folder, nothing_recorded
+from freetrain.store.journal import (
+    BATCH_DECISIONS,
     DecisionSummary,
     NewRun,
     RunDetails,
+    RunJournal,
     RunStatus,
     RunSummary,
     TrainerRecord,
 )
+from freetrain.store.ledger import Ledger
+from freetrain.store.notice_book import NoticeBook
+from freetrain.store.packing import TRAINER, PackedDecision, unpack, unpack_serving
 from freetrain.store.schema import bring_up_to_date, require_up_to_date
-from freetrain.store.store_errors import RECORD_HINT, explained, make_folder, nothing_recorded
 from freetrain.store.tables import DecisionRow, RunRow, TrainerRow
 
 DAEMONS_STORE = "freetrain.db"
@@ -37,7 +37,7 @@ DAEMONS_STORE = "freetrain.db"
 
 
 def default_store_path() -> Path:
-    """Where the store is unless the user names another: $FREETRAIN_STORE, else in the user's state folder."""
+    """Path of the store unless the user names another: $FREETRAIN_STORE, else in the user's state folder."""
     if named := os.environ.get("FREETRAIN_STORE"):
         return Path(named).expanduser()
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
@@ -88,7 +88,7 @@ class Store:
         return cls(engine, path)
 
     def begin_run(self, run: NewRun, batch_decisions: int = BATCH_DECISIONS) -> RunJournal:
-        """Record a new run, so many decisions in a transaction.
+        """Record a new run, several decisions in a transaction.
 
         Raises:
             StateError: the store cannot be written.
@@ -100,11 +100,11 @@ class Store:
         return Ledger(self._engine, self.path)
 
     def notice_book(self) -> NoticeBook:
-        """What people have to hear of."""
+        """News for people."""
         return NoticeBook(self._engine, self.path)
 
     def runs(self) -> list[RunSummary]:
-        """All runs, the newest first."""
+        """Runs, the newest first."""
         with explained(self.path), Session(self._engine) as session:
             return [_summary(row) for row in session.scalars(select(RunRow).order_by(RunRow.id.desc()))]
 
@@ -202,11 +202,11 @@ def _find_run(session: Session, run_id: int) -> RunRow:
 def _ranges(ids: Sequence[int]) -> str:
     """1, 2, 3, 7 as ``1–3, 7``."""
     parts: list[list[int]] = []
-    for each in ids:
-        if parts and parts[-1][-1] == each - 1:
-            parts[-1][1:] = [each]
+    for id_ in ids:
+        if parts and parts[-1][-1] == id_ - 1:
+            parts[-1][1:] = [id_]
         else:
-            parts.append([each])
+            parts.append([id_])
     return ", ".join("–".join(map(str, part)) for part in parts)
 
 

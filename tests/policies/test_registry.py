@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.config.sections.deciding import Decide
+from freetrain.config.sections import Decide
 from freetrain.core.problem import Problem
 from freetrain.core.topology import Topology
 from freetrain.errors import InputError

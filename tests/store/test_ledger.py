@@ -12,11 +12,11 @@ from freetrain.core.curves import curve_of, prior_curve
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
-from freetrain.core.throughput_fit import Observation
+from freetrain.core.throughput import Observation
 from freetrain.daemon.trainers.ends import Patience, after_ends, awake, is_complete, is_finishing
 from freetrain.store.ledger import UNKNOWN, Ledger
+from freetrain.store.schema import back_up
 from freetrain.store.store import Store
-from freetrain.store.upkeep import back_up
 
 ASKED = Fragment("7_1", "7", "n1", FragmentState.ASKED, 900.0, 3600.0, decision="1:3")
 TRAINER = KnownTrainer("7", "news", "freetrain:min=1", TrainerState.ACTIVE, 100.0)

@@ -12,9 +12,8 @@ import pytest
 
 from freetrain.core.known_trainer import KnownTrainer
 from freetrain.store import Store
-from freetrain.store.records import RunStatus, RunSummary
-from freetrain.store.schema import SCHEMA
-from freetrain.store.upkeep import find_problems, schema_of
+from freetrain.store.journal import RunStatus, RunSummary
+from freetrain.store.schema import SCHEMA, find_problems, schema_of
 from tests.store.release import COMMAND, FRAGMENTS, HARM, RELEASED, STAYS, TRAINER
 from tests.store.samples import NAMES, OUTCOME, PROBLEM, RECORDS, decide, new_run
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from freetrain.core.allocation import Allocation
+from freetrain.core.decision import Allocation
 from freetrain.core.problem import Problem, Question
 from freetrain.core.terms import Sizes, Table
 from freetrain.core.trainer import Trainer

@@ -8,7 +8,7 @@ from math import inf
 
 import numpy as np
 
-from freetrain.core.allocation import Allocation
+from freetrain.core.decision import Allocation
 from freetrain.core.fragment import node_of
 from freetrain.core.placement import Choice, Placement, place, place_each
 from freetrain.core.problem import Counts, Problem, Question

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from freetrain.core.allocation import Allocation
+from freetrain.core.decision import Allocation
 from freetrain.core.problem import Problem
 from freetrain.core.terms import Sizes, Table
 from freetrain.core.trainer import Trainer

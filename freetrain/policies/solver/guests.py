@@ -16,10 +16,9 @@ import numpy as np
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.value import total_value
 from freetrain.core.verify import VALUE_TOLERANCE, verify_counts
+from freetrain.guest.channel import GuestReport, QuestionEnd
 from freetrain.guest.guest import Guest
-from freetrain.guest.report import Ending, Report
 from freetrain.policies.solver.piecewise import PiecewiseChoice
-from freetrain.policies.solver.trainer_types import types_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +40,6 @@ class SolverAnswer:
     out_of_time: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedClaims:
-    """The claims of an answer, as far as they can be believed.
-
-    Attributes:
-        proven: whether its allocation is the optimum.
-        bound: no allocation is worth more; inf: unknown, or the claim is disproved.
-        disproof: what is disproved, as the rest of a sentence that begins with the solver's name; empty: nothing.
-    """
-
-    proven: bool
-    bound: float
-    disproof: str = ""
-
-
 def find_fault(problem: Problem, counts: object) -> str:
     """The reason why an allocation may not be used, as a clause; empty where it may."""
     trainers, classes = problem.held.shape
@@ -64,29 +48,29 @@ def find_fault(problem: Problem, counts: object) -> str:
     return "; ".join(verify_counts(problem, counts))
 
 
-def check_claims(problem: Problem, answer: SolverAnswer, known_value: float) -> CheckedClaims:
+def check_claims(problem: Problem, answer: SolverAnswer, known_value: float) -> tuple[bool, float, str]:
     """Hold the claims of an answer against its own allocation and another one.
 
     Args:
         problem: the problem.
         answer: with an allocation in which ``find_fault`` finds no fault.
         known_value: what the other allocation is worth.
+
+    Returns:
+        Whether the allocation is the optimum; a bound, inf where it is unknown or disproved; what is disproved,
+        as the rest of a sentence that begins with the solver's name.
     """
     assert answer.counts is not None
     value = total_value(problem, answer.counts)
     tolerance = VALUE_TOLERANCE * max(1.0, abs(value), abs(known_value))
     best = max(value, known_value)
     if not isinstance(answer.bound, float) or math.isnan(answer.bound):
-        return CheckedClaims(False, math.inf, f"claims a bound that is not a number ({answer.bound!r:.40})")
+        return False, math.inf, f"claims a bound that is not a number ({answer.bound!r:.40})"
     if best > answer.bound + tolerance:
-        return CheckedClaims(
-            False, math.inf, f"claims that nothing is worth more than {answer.bound:g}, yet {best:g} is"
-        )
+        return False, math.inf, f"claims that nothing is worth more than {answer.bound:g}, yet {best:g} is"
     if answer.proven and known_value > value + tolerance:
-        return CheckedClaims(
-            False, answer.bound, f"calls an allocation worth {value:g} optimal, yet {best:g} is better"
-        )
-    return CheckedClaims(bool(answer.proven) and answer.bound <= value + tolerance, answer.bound)
+        return False, answer.bound, f"calls an allocation worth {value:g} optimal, yet {best:g} is better"
+    return bool(answer.proven) and answer.bound <= value + tolerance, answer.bound, ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +119,10 @@ class SolverGuest:
         return _judge(problem, report, known_value), report.took_s
 
 
-def _judge(problem: Problem, report: Report, known_value: float) -> SolverResult:
+def _judge(problem: Problem, report: GuestReport, known_value: float) -> SolverResult:
     answer = report.answer
-    if report.ending is not Ending.ANSWERED:
-        return _nothing(f"HiGHS {report.said}")
+    if report.ending is not QuestionEnd.ANSWERED:
+        return _nothing(f"HiGHS {report.message}")
     if not isinstance(answer, SolverAnswer):
         return _nothing(f"HiGHS's answer is none: {answer!r:.80}", retry=True)
     ended = f"after {report.took_s:.3g} s ({answer.status_text})"
@@ -147,81 +131,44 @@ def _judge(problem: Problem, report: Report, known_value: float) -> SolverResult
         return _nothing(f"HiGHS found no allocation {ended}{impossible}", retry=not answer.out_of_time)
     if fault := find_fault(problem, answer.counts):
         return _nothing(f"HiGHS's answer {ended} cannot be used: {fault}", retry=not answer.out_of_time)
-    believed = check_claims(problem, answer, known_value)
-    is_as_meant = believed.proven or not answer.status_text
-    note = f"HiGHS {believed.disproof}" if believed.disproof else "" if is_as_meant else f"HiGHS stopped {ended}"
-    return SolverResult(answer.counts, believed.proven, believed.bound, note)
+    proven, bound, disproof = check_claims(problem, answer, known_value)
+    stopped = "" if proven or not answer.status_text else f"HiGHS stopped {ended}"
+    return SolverResult(answer.counts, proven, bound, f"HiGHS {disproof}" if disproof else stopped)
 
 
 def _nothing(note: str, retry: bool = False) -> SolverResult:
     return SolverResult(None, False, math.inf, note, retry)
 
 
-_HIGHS_MODULE = "freetrain.policies.solver.highs"
+def solve_whole_model(
+    highs: SolverGuest, problem: Problem, choices: Sequence[PiecewiseChoice], time_s: float, known_value: float
+) -> SolverResult:
+    """Ask for the optimum of the whole model, or the best allocation found in time.
 
-
-class HighsGuest:
-    """HiGHS with the whole model.
-
-    Args:
-        guest: the process.
-        function: with the arguments of ``freetrain.policies.solver.highs.solve``.
-    """
-
-    def __init__(self, guest: Guest, function: str = f"{_HIGHS_MODULE}:solve") -> None:
-        self._solver = SolverGuest(guest, function)
-
-    def solve(
-        self, problem: Problem, choices: Sequence[PiecewiseChoice], time_limit_s: float, known_value: float
-    ) -> SolverResult:
-        """Allocation of largest total value, or the best one found in time.
-
-        There always is an allocation: no trainer gets a node. Where HiGHS finds none, or one that may not be used,
-        although its time has not run out, it is asked once more, without presolve.
-
-        Args:
-            problem: what the answer is held against.
-            choices: of each trainer.
-            time_limit_s: wall seconds that HiGHS may take in all; it is ended a little later.
-            known_value: the value of a known allocation.
-        """
-        asked = problem, list(choices), problem.capacity.tolist()
-        first, took_s = self._solver.ask(*asked, True, time_s=time_limit_s, known_value=known_value)
-        if not first.retry or took_s >= time_limit_s:
-            return first
-        second, _ = self._solver.ask(*asked, False, time_s=time_limit_s - took_s, known_value=known_value)
-        solved = second.note or "it was solved"
-        return replace(second, note=f"{first.note}; asked again without presolve, {solved}")
-
-
-HIGHS = HighsGuest(Guest(imports=(_HIGHS_MODULE,)))
-"""One for the whole process: its start takes a second, and policies are made for each look."""
-
-
-_COLUMNS_MODULE = "freetrain.policies.solver.branch_and_price"
-
-
-class ColumnsGuest:
-    """Branch and price: its master is HiGHS's, which is not let into this process.
+    There always is an allocation: no trainer gets a node. Where HiGHS finds none, or one that may not be used,
+    although its time has not run out, it is asked once more, without presolve.
 
     Args:
-        guest: the process.
-        function: with the arguments of ``freetrain.policies.solver.branch_and_price.solve``.
+        highs: a guest with ``freetrain.policies.solver.highs.solve``.
+        problem: what the answer is held against.
+        choices: of each trainer.
+        time_s: wall seconds that HiGHS may take in all; it is ended a little later.
+        known_value: the value of a known allocation.
     """
-
-    def __init__(self, guest: Guest, function: str = f"{_COLUMNS_MODULE}:solve") -> None:
-        self._solver = SolverGuest(guest, function)
-
-    def solve(self, problem: Problem, time_limit_s: float, known_value: float) -> SolverResult:
-        """An allocation close to the optimum, with a bound.
-
-        Args:
-            problem: the problem.
-            time_limit_s: wall seconds that it may take; it is ended a little later.
-            known_value: the value of a known allocation.
-        """
-        return self._solver.ask(problem, *types_of(problem), time_s=time_limit_s, known_value=known_value)[0]
+    asked = problem, list(choices), problem.capacity.tolist()
+    first, took_s = highs.ask(*asked, True, time_s=time_s, known_value=known_value)
+    if not first.retry or took_s >= time_s:
+        return first
+    second, _ = highs.ask(*asked, False, time_s=time_s - took_s, known_value=known_value)
+    return replace(second, note=f"{first.note}; asked again without presolve, {second.note or 'it was solved'}")
 
 
-COLUMNS = ColumnsGuest(Guest(imports=(_COLUMNS_MODULE,)))
-"""One for the whole process, as ``HIGHS``."""
+def _guest_of(module: str) -> SolverGuest:
+    return SolverGuest(Guest(imports=(module,)), f"{module}:solve")
+
+
+# One of each for the whole process: its start takes a second, and policies are made for each look.
+HIGHS = _guest_of("freetrain.policies.solver.highs")
+"""The whole model."""
+COLUMNS = _guest_of("freetrain.policies.solver.branch_and_price")
+"""Branch and price: its master is HiGHS's, which is not let into this process either."""

@@ -1,7 +1,7 @@
 """Trainer types: the trainers of a problem as arrays, identical ones grouped.
 
 A *type* is a set of trainers that do not differ in anything. A type has one or several *choices*
-(``freetrain.core.choices``), each with nodes that it covers; a trainer gets nodes of one of them.
+(``freetrain.core.classes``), each with nodes that it covers; a trainer gets nodes of one of them.
 """
 
 from __future__ import annotations

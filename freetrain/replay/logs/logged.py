@@ -6,8 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from freetrain.core.holes import Holes
-from freetrain.core.node_rows import taken
+from freetrain.core.holes import Holes, taken
 from freetrain.replay.logs.distinct import texts_and_numbers
 from freetrain.replay.logs.model import LoggedJobs
 from freetrain.replay.logs.nodelists import NodeLists, gathered

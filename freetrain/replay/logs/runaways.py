@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from freetrain.core.node_rows import taken
+from freetrain.core.holes import taken
 from freetrain.replay.logs.placing import Placed
 from freetrain.replay.logs.times import iso
 

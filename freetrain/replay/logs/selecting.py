@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from freetrain.core.node_rows import taken
+from freetrain.core.holes import taken
 from freetrain.errors import InputError
 from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.machine import made_up

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.node_rows import some_nodes_at_a_time, taken
+from freetrain.core.holes import some_nodes_at_a_time, taken
 from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.fitting import times_that_fit
 from freetrain.replay.logs.idle_parts import IdlePart, IdleShares, TaskAsked, TaskRoom

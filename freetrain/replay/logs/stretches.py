@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.node_rows import order_by_node
+from freetrain.core.holes import order_by_node
 from freetrain.replay.logs.busy import BusyTimes
 
 Numbers = NDArray[np.float64]

@@ -16,7 +16,7 @@ from freetrain.core.verify import verify
 from freetrain.guest.guest import Guest
 from freetrain.policies import find_policy
 from freetrain.policies.freetrain import FreeTrain, Solver
-from freetrain.policies.solver.guests import ColumnsGuest, HighsGuest
+from freetrain.policies.solver.guests import SolverGuest
 from tests.policies import deciding
 from tests.policies.solver import planted, planted_columns
 
@@ -46,7 +46,7 @@ def guest() -> Iterator[Guest]:
 
 def decide(guest: Guest, solver: Callable[..., object], time_limit_s: float = LONG_S) -> Decision:
     """The decision, whatever the solver does: usable, and as good as the greedy one."""
-    highs = HighsGuest(guest, f"{solver.__module__}:{solver.__name__}")
+    highs = SolverGuest(guest, f"{solver.__module__}:{solver.__name__}")
     decision = deciding.decide(FreeTrain(Solver.HIGHS, time_limit_s, highs=highs), PROBLEM)
     assert verify(PROBLEM, decision) == ()
     assert decision.objective >= GREEDY.objective
@@ -179,12 +179,14 @@ def test_the_second_try_has_what_is_left_of_the_time(guest: Guest) -> None:
 def test_a_worker_of_its_own_gets_the_same_plan(guest: Guest, optimum: float) -> None:
     first = deciding.decide(find_policy("freetrain", solver="highs", time_limit_s=LONG_S), PROBLEM)
     fresh = Guest(imports=("freetrain.policies.solver.highs",))
-    retry = deciding.decide(FreeTrain(Solver.HIGHS, LONG_S, highs=HighsGuest(fresh)), PROBLEM)
+    retry = deciding.decide(
+        FreeTrain(Solver.HIGHS, LONG_S, highs=SolverGuest(fresh, "freetrain.policies.solver.highs:solve")), PROBLEM
+    )
     fresh.close()
     assert retry == first
 
 
-class Nobody(HighsGuest):
+class Nobody(SolverGuest):
     """Must not be asked."""
 
     def __init__(self) -> None:
@@ -226,7 +228,7 @@ GREEDY_WITH_ENDS = deciding.decide(find_policy("greedy"), PROBLEM_WITH_ENDS)
 
 def decide_by_columns(guest: Guest, solver: Callable[..., object], time_limit_s: float = LONG_S) -> Decision:
     """The decision, whatever the solver does: usable, and as good as the greedy one."""
-    columns = ColumnsGuest(guest, f"{solver.__module__}:{solver.__name__}")
+    columns = SolverGuest(guest, f"{solver.__module__}:{solver.__name__}")
     decision = deciding.decide(FreeTrain(Solver.AUTO, time_limit_s, columns=columns), PROBLEM_WITH_ENDS)
     assert verify(PROBLEM_WITH_ENDS, decision) == ()
     assert decision.objective >= GREEDY_WITH_ENDS.objective

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.core import node_rows
+from freetrain.core import holes as holes_module
 from freetrain.replay.logs import SiteLog
 from freetrain.replay.logs.idle_parts import IdleShares
 from freetrain.replay.share_outcome import ShareOutcome, share_outcome, share_rows
@@ -136,7 +136,7 @@ def test_hours_and_nodes_that_are_left_out_do_not_count(write: Write) -> None:
 def test_as_much_lies_idle_as_a_count_of_every_second_finds(
     write: Write, seed: int, rows_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_rows, "_ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(holes_module, "_ROWS_AT_ONCE", rows_at_once)
     text = make_gpu_log(seed)
     log = read(write(text), until_s=hour(6))
     counted = count_idle_parts(text, int(hour(0)), int(hour(6)))

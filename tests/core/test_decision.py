@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from freetrain.core.allocation import Allocation
-from freetrain.core.decision import Status
+from freetrain.core.decision import Allocation, Status
 
 ONE_NODE = np.array([[1]])
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.config.networks import parse_networks
+from freetrain.config.values import parse_networks
 
 
 @pytest.mark.parametrize(

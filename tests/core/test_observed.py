@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.core.seen_speeds import ELSEWHERE, at_speed_1, kind_of_nodes, seen_speeds
-from freetrain.core.throughput_fit import Observation
+from freetrain.core.observed import (
+    ELSEWHERE,
+    RunningMean,
+    SeenCosts,
+    SizeChange,
+    at_speed_1,
+    kind_of_nodes,
+    seen_speeds,
+)
+from freetrain.core.throughput import Observation
 
 SAID = {"a100": 1.0, "v100": 0.4}
 
@@ -63,3 +71,61 @@ def test_whatever_was_seen_speeds_stay_within_what_may_be_said(
     found = seen_speeds(observations, {"a100": one, "v100": other})
     assert found.keys() == {"a100", "v100"}
     assert all(0.0099 <= speed <= 101 for speed in found.values())
+
+
+TWO_NODES = SeenCosts(nodes=2, since_s=100.0)
+
+
+def test_until_anything_was_seen_its_owner_is_believed() -> None:
+    assert RunningMean().believed_s(30.0) == 30.0
+
+
+def test_a_word_counts_as_much_as_having_been_seen_once() -> None:
+    assert RunningMean().and_then(10.0).believed_s(30.0) == 20.0
+    assert RunningMean().and_then(10.0).and_then(10.0).and_then(10.0).believed_s(30.0) == 15.0
+
+
+def test_what_was_seen_long_ago_fades() -> None:
+    seen = RunningMean()
+    for seconds in (*[100.0] * 50, *[1.0] * 50):
+        seen = seen.and_then(seconds)
+    assert 1.0 < seen.mean_s < 2.0
+    assert seen.times == 10
+
+
+@pytest.mark.parametrize("seconds", [-1.0, 1e6, float("nan")])
+def test_what_cannot_be_is_not_counted(seconds: float) -> None:
+    assert RunningMean().and_then(seconds) == RunningMean()
+
+
+def test_each_cause_is_counted_for_itself() -> None:
+    changes = [
+        SizeChange(200.0, 3, "join", 4.0),
+        SizeChange(300.0, 2, "leave", 2.0),
+        SizeChange(400.0, 1, "loss", 9.0),
+        SizeChange(500.0, 0, "broken", 7.0),
+        SizeChange(600.0, 2, "start", 0.0, start_s=33.0),
+    ]
+    costs = TWO_NODES.after(changes, [])
+    assert costs.scale_up == RunningMean(4.0, 1)
+    assert costs.scale_down == RunningMean(2.0, 1)
+    assert costs.forced_loss == RunningMean(8.0, 2)
+    assert costs.start == RunningMean(33.0, 1)
+    assert (costs.nodes, costs.since_s) == (2, 600.0)
+
+
+def test_a_boot_lasts_from_the_start_of_a_fragment_until_the_others_stop_for_it() -> None:
+    costs = TWO_NODES.after([SizeChange(160.0, 3, "join", 4.0)], [50.0, 60.0, 136.0])
+    assert costs.boot == RunningMean(20.0, 1)
+
+
+def test_of_several_that_join_together_the_last_one_counts() -> None:
+    costs = TWO_NODES.after([SizeChange(160.0, 4, "join", 4.0)], [50.0, 60.0, 130.0, 136.0])
+    assert costs.boot == RunningMean(20.0, 1)
+
+
+def test_where_it_is_not_clear_who_joined_no_boot_is_counted() -> None:
+    """Two were started since the last change and one joined; or it began to run before that change."""
+    join = SizeChange(160.0, 3, "join", 4.0)
+    assert TWO_NODES.after([join], [50.0, 60.0, 136.0, 140.0]).boot == RunningMean()
+    assert TWO_NODES.after([join], [50.0, 60.0, 90.0]).boot == RunningMean()
