@@ -1,4 +1,4 @@
-"""Text for man pages."""
+"""The texts that are made from the model: the example file, the reference page and the man page. Pure."""
 
 from __future__ import annotations
 

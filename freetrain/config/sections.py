@@ -1,4 +1,7 @@
-"""The tables of the settings file: each setting with its type, default, meaning and bounds."""
+"""The tables of the settings file: each setting with its type, default, meaning and bounds.
+
+The docstring of a table is its paragraph in the documents.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings: one model, from which come the checks, the example file, the reference page and the man page."""
+"""The model of all settings, and its settings as a list, for whatever shows or describes them. Pure."""
 
 from __future__ import annotations
 

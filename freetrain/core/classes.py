@@ -1,4 +1,15 @@
-"""Node classes: nodes of one kind that are expected to be taken back together are interchangeable."""
+"""Node classes, and the choices that trainers have among them.
+
+Nodes of one kind that are expected to be taken back together are interchangeable: they are a class.
+
+All nodes of a trainer belong to one of its choices, on which kinds of nodes it may be. Trainers do not migrate, so
+a trainer that has nodes has no other choice left than that to which they belong; if they belong to several, as
+after a change of what it may use, it may keep some of them or all, and gets no other.
+
+A moldable trainer ends when the first of its nodes leaves. So of each of these it has a choice for each time at
+which nodes leave: any nodes that stay so long, all of which it has just so long. Once it has nodes it gets no
+other.
+"""
 
 from __future__ import annotations
 

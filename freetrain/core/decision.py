@@ -1,6 +1,8 @@
-"""A decision: the answer to a problem, with what is to be known about how it was found.
+"""Decisions: the allocation that a policy answers, and the decision that is made of it.
 
-Its JSON form, ``freetrain-result/1``, is described in docs/formats.md.
+An *allocation* is counts of nodes by class, before anything is checked, valued or placed; a *decision* is the
+answer to a problem, with what is to be known about how it was found. Its JSON form, ``freetrain-result/1``, is
+described in docs/formats.md.
 """
 
 from __future__ import annotations

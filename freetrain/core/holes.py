@@ -1,4 +1,8 @@
-"""Holes: the idle node × time intervals of a machine."""
+"""Holes: the idle node × time intervals of a machine.
+
+Rows that each tell of one node are taken some nodes at a time, and sorted by one number, so that memory and time
+stay small on the largest machines.
+"""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def _known(trainer: Trainer, objective: str) -> tuple[_Particulars, tuple[str, .
 
 
 def _particulars(trainer: Trainer, objective: str) -> _Particulars:
-    """Most and fewest nodes, then what the terms name, the same in their order; its worth."""
+    """Numbers of a trainer (most and least nodes, then those of the terms, in their order), and its worth."""
     aim, alone = read_aim(objective), trainer.independent
     most = trainer.most_nodes if trainer.can_run else 0
     numbers = (

@@ -1,4 +1,14 @@
-"""Throughput curves: how many samples per second a trainer makes on how many nodes."""
+"""Throughput curves: how many samples per second a trainer makes on how many nodes, given or fitted.
+
+Fitted from what trainers were seen to do, so that their owners need not know the scalability of their models. Two
+models of the time t(n) of one sample on n nodes, both linear in their coefficients:
+
+    Amdahl            t(n) = a + b/n                    a part a that does not scale
+    ring all-reduce   t(n) = b/n + c·(n-1)/n + d·(n-1)  bandwidth (c) and latency (d) of exchanging gradients
+
+Coefficients are not negative; they come from least squares on relative errors, so that small worlds count as much
+as large ones. Where a size was measured, the curve goes through the measurement.
+"""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Trainer:
             reserve bandwidth decide by it, and replays count what goes from leaf to leaf.
         servers: how it uses parameter servers; None: its workers add up their gradients themselves.
         task: what each of its tasks asks for of a node that a replay lends in parts, in Slurm's words; empty: what
-            the replay is told. Elsewhere its submission says it.
+            the replay gets. Elsewhere its submission says it.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")

@@ -1,4 +1,4 @@
-"""A channel: whole messages over a socket, each within a time."""
+"""What host and guest share: whole messages over a socket, each within a time, and the report on a question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A guest's process while it runs."""
+"""The host's side: a guest's process, which is asked questions and ended where it does not answer in time."""
 
 from __future__ import annotations
 

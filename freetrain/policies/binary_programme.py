@@ -1,4 +1,4 @@
-"""A small linear programme over shares from 0 to 1, or over yes and no, solved by HiGHS as a guest."""
+"""Small 0-1 programmes and their linear relaxations, solved by HiGHS as a guest; HiGHS's configuration here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spreading: nodes of each class out of sizes, for policies that decide only sizes."""
+"""Spreading: from values to sizes, from sizes to nodes of each class, for policies with values of their own."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _grow_in_rounds(
 ) -> None:
     """First what each trainer needs at least, then a part of what it lacks, and so on, so that all get some.
 
-    Trainers that can reach the fewest nodes come first, then those to which an eviction would cost most.
+    Trainers that can reach the least nodes come first, then those to which an eviction would cost most.
     """
     choices, wanted = problem.choices, problem.held_nodes + change
     joins = choices.may_join & boots_in_time(choices.terms, problem.classes)

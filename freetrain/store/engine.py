@@ -1,4 +1,4 @@
-"""The way to SQLite: connections, their settings and their transactions."""
+"""The way to SQLite: connections, their settings and transactions, and errors in sentences that help."""
 
 from __future__ import annotations
 

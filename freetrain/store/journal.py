@@ -1,4 +1,4 @@
-"""The journal: runs and their decisions, as they are recorded and as they are shown."""
+"""The journal: what is recorded of runs, and the writer of a run into the store while it happens."""
 
 from __future__ import annotations
 

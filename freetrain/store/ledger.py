@@ -395,13 +395,13 @@ class Ledger:
         with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
             session.execute(delete(LostNodeRow))
             for node, state_text, fragment, found_s in lost:
-                session.add(LostNodeRow(node=node, said=state_text, fragment=fragment, found_s=found_s))
+                session.add(LostNodeRow(node=node, state_text=state_text, fragment=fragment, found_s=found_s))
 
     def lost_nodes(self) -> list[tuple[str, str, str, float]]:
         """The lost nodes that were kept last, in the order in which they were found."""
         with self._reading() as session:
             rows = session.scalars(select(LostNodeRow).order_by(LostNodeRow.found_s))
-            return [(row.node, row.said, row.fragment, row.found_s) for row in rows]
+            return [(row.node, row.state_text, row.fragment, row.found_s) for row in rows]
 
     def save_stays(self, partition: str, idle_node_s: float, departures: float) -> None:
         """Keep how long the nodes of a partition stayed idle, and how many were taken."""

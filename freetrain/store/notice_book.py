@@ -1,7 +1,7 @@
 """The notice book: news for people, until the site's command has been run for it.
 
 What is news is noticed exactly once: a sentence and what it follows from are written in one transaction. It is
-told at least once: of a daemon that is killed while the command runs the next one runs it again.
+delivered at least once: where a daemon is killed while the command runs, the next one runs it again.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class NoticeBook:
         """The command for these is about to be run."""
         self._set(ids, tries=NoticeRow.tries + 1)
 
-    def told(self, ids: Sequence[int], time_s: float) -> None:
+    def mark_delivered(self, ids: Sequence[int], time_s: float) -> None:
         """The command for these has ended, well or not."""
         self._set(ids, told_s=time_s)
 

@@ -1,4 +1,4 @@
-"""The schema's version: what a file has, what this freetrain needs, and the way there."""
+"""The schema's version and the way to the newest, and the care of a store: is it whole, copies of it."""
 
 from __future__ import annotations
 

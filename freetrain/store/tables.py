@@ -1,4 +1,7 @@
-"""The tables. A change here needs a migration (see docs/store.md)."""
+"""The tables, and the fragments and trainers that their rows hold.
+
+A change here needs a migration (docs/store.md).
+"""
 
 from __future__ import annotations
 
@@ -222,7 +225,7 @@ class LostNodeRow(Base):
     __tablename__ = "lost_nodes"
 
     node: Mapped[str] = mapped_column(primary_key=True)
-    said: Mapped[str]
+    state_text: Mapped[str] = mapped_column("said")
     fragment: Mapped[str]
     found_s: Mapped[float]
 

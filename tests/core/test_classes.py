@@ -44,16 +44,21 @@ def test_every_node_that_stays_a_while_is_in_the_class_of_its_life(
         for number, (end, holder) in enumerate(drawn)
     ]
     classes = group_nodes(nodes, NOW_S, 120.0)
-    assert [one.life_s for one in classes] == sorted({one.life_s for one in classes}, reverse=True)
+    assert [node_class.life_s for node_class in classes] == sorted(
+        {node_class.life_s for node_class in classes}, reverse=True
+    )
     found = {
-        name: (one.life_s, holder) for one in classes for holder, names in one.names.items() for name in names
+        name: (node_class.life_s, holder)
+        for node_class in classes
+        for holder, names in node_class.names.items()
+        for name in names
     }
     assert found == {
         node.name: (120.0 if node.free_until_s is None else min(node.free_until_s - NOW_S, 120.0), node.held_by)
         for node in nodes
         if node.free_until_s is None or node.free_until_s > NOW_S
     }
-    assert sum(one.count for one in classes) == len(found)
+    assert sum(node_class.count for node_class in classes) == len(found)
 
 
 CURVE = ((1, 10.0), (2, 18.0), (4, 30.0))

@@ -62,10 +62,10 @@ def test_who_looks_now_and_then_sees_each_hole_from_the_next_look_on(
 ) -> None:
     node, start_s, end_s = (np.array([row[column] for row in busy], dtype=float) for column in range(3))
     holes = find_holes(("a", "b", "c"), node.astype(np.int32), start_s, end_s, 0, WINDOW_S)
-    seen = {(one, end): start for one, start, end in _rows(seen_by_polls(holes, poll_s))}
-    for one, start, end in _rows(holes):
+    seen = {(number, end): start for number, start, end in _rows(seen_by_polls(holes, poll_s))}
+    for number, start, end in _rows(holes):
         look = start if poll_s == 0 else -(-start // poll_s) * poll_s
-        assert seen.pop((one, end), None) == (look if look < end else None)
+        assert seen.pop((number, end), None) == (look if look < end else None)
     assert not seen
 
 
@@ -87,7 +87,7 @@ def test_each_node_comes_once_and_with_all_its_rows_that_count(
         patch.setattr(holes_module, "_ROWS_AT_ONCE", at_once)
         patch.setattr(holes_module, "_ROWS_SORTED_AT_ONCE", sorted_at_once)
         parts = list(some_nodes_at_a_time(node, counts, NODES))
-    assert [each for nodes, _ in parts for each in range(nodes.start, nodes.stop)] == list(range(NODES))
+    assert [number for nodes, _ in parts for number in range(nodes.start, nodes.stop)] == list(range(NODES))
     for nodes, own in parts:
         expected = [row for row, (one, _, is_in) in enumerate(drawn) if is_in and nodes.start <= one < nodes.stop]
         assert own.tolist() == expected

@@ -1,4 +1,4 @@
-"""What stands behind an objective, heeded by every policy in its own way, or said to have no effect."""
+"""What stands behind an objective, heeded by every policy in its own way, or reported to have no effect."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def with_aims(problem: Problem, seed: int, objective: str) -> Problem:
     draw = random.Random(seed)
     trainers = tuple(
         replace(
-            one,
+            trainer,
             target_samples=(target := draw.uniform(1e3, 1e6)),
-            deadline_s=problem.now_s + target / one.samples_per_s.max() * draw.uniform(0.5, 5.0),
+            deadline_s=problem.now_s + target / trainer.samples_per_s.max() * draw.uniform(0.5, 5.0),
         )
         if draw.random() < 0.6
-        else one
-        for one in problem.trainers
+        else trainer
+        for trainer in problem.trainers
     )
     nodes = tuple(replace(node, watts=draw.choice((0.0, 300.0, 900.0))) for node in problem.nodes)
     return replace(problem, trainers=trainers, nodes=nodes, objective=objective)
@@ -101,8 +101,8 @@ def test_a_deadline_never_costs_its_trainer_a_node(policy: str) -> None:
     for seed in range(150):
         problem = mixed_problem(seed)
         trainers = tuple(
-            replace(one, scale_up_s=0.0, scale_down_s=0.0, start_s=0.0, boot_s=0.0, moldable=False)
-            for one in problem.trainers
+            replace(trainer, scale_up_s=0.0, scale_down_s=0.0, start_s=0.0, boot_s=0.0, moldable=False)
+            for trainer in problem.trainers
         )
         trainers = (replace(trainers[0], target_samples=1e6), *trainers[1:])
         nodes = tuple(replace(node, held_by=None) for node in problem.nodes)
@@ -110,7 +110,7 @@ def test_a_deadline_never_costs_its_trainer_a_node(policy: str) -> None:
         in_time_s = 2 * 1e6 / max(trainers[0].samples_per_s.max(), 1e-9)
         soon = replace(trainers[0], deadline_s=problem.now_s + in_time_s * random.Random(seed).uniform(0.6, 3.0))
         hurried = replace(calm, trainers=(soon, *trainers[1:]))
-        before, after = (sizes_of(policy, one).get(soon.id, 0) for one in (calm, hurried))
+        before, after = (sizes_of(policy, case).get(soon.id, 0) for case in (calm, hurried))
         assert after >= before, seed
 
 
@@ -139,9 +139,9 @@ def test_a_deadline_pays_for_more_electricity(policy: str) -> None:
 def test_sizes_are_never_such_as_are_worth_less_than_their_electricity(policy: str) -> None:
     for seed in range(150):
         problem = with_aims(mixed_problem(seed, lives=True), seed, "weighted,deadlines=1,energy=3000")
-        problem = replace(problem, trainers=tuple(replace(one, boot_s=0.0) for one in problem.trainers))
+        problem = replace(problem, trainers=tuple(replace(trainer, boot_s=0.0) for trainer in problem.trainers))
         asked, found = asked_of(problem), sizes_of(policy, problem)
-        sizes = np.array([found.get(one.id, 0) for one in problem.trainers], dtype=np.int64)
+        sizes = np.array([found.get(trainer.id, 0) for trainer in problem.trainers], dtype=np.int64)
         assert ((sizes == 0) | ((sizes >= asked.min_nodes) & (sizes <= asked.max_nodes))).all(), seed
 
 
@@ -159,15 +159,15 @@ def test_sizes_below_which_electricity_does_not_pay_are_none() -> None:
     late = Trainer("late", ((1, 1.0), (2, 1.2), (4, 8.0)))
     problem = Problem(0.0, offers(3, 1000.0), (late,), 3600.0, "speedup,energy=6120")
     assert asked_of(problem).min_nodes.tolist() == [4]
-    assert all(sizes_of(name, problem) == {} for name in VARIANTS)
+    assert all(sizes_of(name, problem) == {} for name in heeding("energy"))
     four = replace(problem, nodes=offers(4, 1000.0))
-    assert all(sizes_of(name, four) == {"late": 4} for name in VARIANTS)
+    assert all(sizes_of(name, four) == {"late": 4} for name in heeding("energy"))
 
 
 def test_what_has_no_effect_is_said() -> None:
     assert unheeded(find_policy("freetrain"), "freetrain", "throughput,evictions=60,deadlines=3") == ""
-    said = unheeded(find_policy("smd"), "smd", "throughput,evictions=60,deadlines=3")
-    assert said == (
+    sentence = unheeded(find_policy("smd"), "smd", "throughput,evictions=60,deadlines=3")
+    assert sentence == (
         "With the policy smd, throughput and evictions of the objective 'throughput,evictions=60,deadlines=3' "
         "have no effect: it decides by a rule of its own; it heeds deadlines and energy."
     )

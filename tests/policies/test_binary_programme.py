@@ -73,12 +73,12 @@ def guest() -> Iterator[Guest]:
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "clause"),
     [(breaks_a_row, "nothing that may be used"), (answers_something_else, "no answer"), (sleeps, "was ended")],
 )
 def test_an_answer_that_is_wrong_or_never_comes_is_not_used(
-    guest: Guest, function: Callable[..., object], said: str
+    guest: Guest, function: Callable[..., object], clause: str
 ) -> None:
     found, why = ProgrammeGuest(guest, f"{_HERE}:{function.__name__}").solve(TWO_OF_THREE, 0.2)
     assert found is None
-    assert said in why
+    assert clause in why

@@ -95,4 +95,4 @@ def test_an_upgraded_database_is_written_to_like_a_new_one(released: Path) -> No
     assert store.ledger().trainers() == {"7": TRAINER, "8": newcomer}
     with store.begin_run(new_run()) as second:
         second.record(PROBLEM, decide())
-    assert [each.id for each in store.runs()] == [2, 1]
+    assert [run.id for run in store.runs()] == [2, 1]

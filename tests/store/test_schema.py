@@ -172,18 +172,18 @@ def test_a_newer_schema_is_refused_and_left_alone(tmp_path):
     path = tmp_path / "runs.db"
     Store.open(path)
     execute(path, "UPDATE alembic_version SET version_num = '0999'")
-    said = complaint(path, ExitCode.CONFIGURATION)
-    assert "has schema 0999" in said
-    assert "a newer freetrain wrote it" in said
+    sentence = complaint(path, ExitCode.CONFIGURATION)
+    assert "has schema 0999" in sentence
+    assert "a newer freetrain wrote it" in sentence
     with pytest.raises(StateError, match="a newer freetrain"):
         Store.open_existing(path)
-    assert [each.name for each in tmp_path.iterdir()] == ["runs.db"]
+    assert [path.name for path in tmp_path.iterdir()] == ["runs.db"]
 
 
 def test_a_folder_that_cannot_be_created_is_named(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    said = complaint(tmp_path / "file" / "folder" / "runs.db")
-    assert said == f"The store's folder {tmp_path}/file/folder cannot be created: Not a directory."
+    sentence = complaint(tmp_path / "file" / "folder" / "runs.db")
+    assert sentence == f"The store's folder {tmp_path}/file/folder cannot be created: Not a directory."
 
 
 def test_a_folder_that_cannot_be_written_is_named():

@@ -1,4 +1,8 @@
-"""Scores of a node for a task, whole numbers of 0 to 11 as Kubernetes 1.2 and DLTAP's published code give them."""
+"""DLTAP's placement of tasks, parameter servers and workers, on nodes that other jobs use, too.
+
+A task goes to the node with the highest score, whole numbers of 0 to 11 as Kubernetes 1.2 and DLTAP's published
+code give them.
+"""
 
 from __future__ import annotations
 

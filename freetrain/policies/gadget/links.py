@@ -1,4 +1,7 @@
-"""Links: what those between nodes and switches carry, as far as a site says, and policies that reserve it."""
+"""Links: what those between nodes and switches carry, and the bandwidth that rings reserve on them.
+
+Reservations are in freetrain's books only: no switch enforces them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Concave utilities of what a training has done so far, which make a site's aim out of accumulated samples."""
+"""GADGET as a policy for idle nodes: rings of whole nodes, by the concave utility of what has been done so far.
+
+The utilities make a site's aim out of accumulated samples: their sum, or more for trainings that have done least.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Ring placer: few leaves for each trainer, and ranks in the order of a ring that crosses each leaf once."""
+"""GADGET's placement: rings on few leaves, and, with bandwidth reserved, on nodes whose links have room for them.
+
+The placer takes few leaves for each trainer, with ranks in the order of a ring that crosses each leaf once. Where
+a site says what its links carry, sizes and nodes are decided together: rings get nodes whose links have room for
+them, or fewer nodes, or none. Bandwidth is reserved in freetrain's books alone: no switch enforces it.
+"""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ def _fastest_equal(job: _Job) -> Pair | None:
 
 
 def _optimus(jobs: Sequence[_Job], capacity: Amounts) -> float:
-    """A worker and a server for each in turn, then one more where it saves most time per share of the machine."""
+    """A worker and a server for each training, then one more where it saves most time per share of the machine."""
     left = list(capacity)
     sizes: dict[int, Pair] = {}
     for row, job in enumerate(jobs):

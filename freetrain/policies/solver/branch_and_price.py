@@ -43,8 +43,8 @@ def solve(trainers: TrainerTypes, rows: Sequence[Sequence[int]], *, left_s: Cloc
 
 def solve_by_type(trainers: TrainerTypes, left_s: Clock) -> tuple[Plan, float]:
     """A plan and a bound on all plans."""
-    nobody = [np.zeros((number, len(trainers.capacity)), np.int64) for number in trainers.number.tolist()]
-    best = Incumbent(trainers, nobody, plan_value(trainers, nobody))
+    no_nodes = [np.zeros((number, len(trainers.capacity)), np.int64) for number in trainers.number.tolist()]
+    best = Incumbent(trainers, no_nodes, plan_value(trainers, no_nodes))
     bound = _improve_incumbent(best, left_s)
     single = trainers.split_small_types(_MAX_SPLIT)
     if bound <= best.good_enough_bound or len(single.number) == len(trainers.number) or left_s() <= 0:
@@ -62,6 +62,7 @@ def _improve_incumbent(best: Incumbent, left_s: Clock) -> float:
     search = BranchAndBound(master, root, best, enumeration, left_s)
     search.make_plans()
     bound = root.bound
+    # Enumeration is tried before branching: where it is affordable it proves the optimum within its slack.
     for share in _SLACKS:
         missing = root.bound - best.good_enough_bound
         if bound <= best.good_enough_bound or left_s() <= 0 or not enumeration.is_promising(missing):
@@ -69,6 +70,7 @@ def _improve_incumbent(best: Incumbent, left_s: Clock) -> float:
         bound = min(bound, enumeration.bound_within(share * abs(root.bound), root, limits))
     if bound > best.good_enough_bound:
         bound = search.run(bound)
+    # A last enumeration proves the optimum where few columns can be part of anything better.
     is_open = bound - best.value > EXACT * max(1.0, abs(bound)) and left_s() > 0
     if is_open and (bound > best.good_enough_bound or enumeration.is_promising(root.bound - best.value)):
         bound = min(bound, enumeration.bound_within(np.inf, root, limits))

@@ -121,6 +121,7 @@ class BranchAndBound:
             return None
         if self.left_s() <= 0:
             return [(bound, limits, known)]
+        # The time of the dynamic programme is proportional to its rows.
         self._drop_hopeless_modes()
         return self._strong_branching(found, bound)
 
@@ -151,12 +152,13 @@ class BranchAndBound:
                     break
             else:
                 chosen, least = subproblems, self._score(bounds)
+            # Both branches are good enough: no branching can be better.
             if least <= (1 + _WEIGHT_OF_LOWER) * self.best.good_enough_bound:
                 break
         return chosen
 
     def _score(self, bounds: Sequence[float]) -> float:
-        """How much a branching with these bounds leaves to do."""
+        """The bound that a branching leaves, with a small share of its lower one; the lower, the better."""
         lower, higher = sorted(max(bound, self.best.good_enough_bound) for bound in bounds)
         return higher + _WEIGHT_OF_LOWER * lower
 
@@ -221,6 +223,7 @@ def find_branchings(
         - float((trainers.values_of(type_id, plan[type_id]) - plan[type_id] @ prices).sum())
         for type_id in mixed
     }
+    # What rounding loses most on is what the relaxation is furthest from being integer in.
     order = sorted(missed, key=missed.__getitem__, reverse=True)
     columns = {type_id: (type_ids == type_id) & (weights > INTEGRALITY) for type_id in order}
     of = {type_id: (type_id, counts[own], weights[own], limits) for type_id, own in columns.items()}

@@ -127,6 +127,7 @@ class Master:
         self._highs.run()
         solution, types, groups = self._highs.getSolution(), len(self._trainers.number), len(self._growth_rows)
         nodes, growth = np.split(np.array(solution.row_dual[types:]), [len(self._trainers.capacity)])
+        # Rounding leaves duals a little below 0, and with a negative price L would not be a bound.
         duals = Duals(np.maximum(nodes, 0.0), growth)
         return self._highs.getInfo().objective_function_value, duals, np.array(solution.col_value[groups:])
 
@@ -137,6 +138,7 @@ class Master:
         within[columns[limits.allow(choices, self.sizes[columns])]] = True
         values = self.values
         penalty = 2 * float(np.abs(values).max() * self._trainers.number.sum())
+        # Slacks of growth cost as much: they stand for a branch that cannot be fulfilled.
         never = np.full(len(self._growth_rows), -penalty)
         self._highs.changeColsCost(
             *self._all_columns(), np.concatenate([never, np.where(within, values, values - penalty)])
@@ -145,6 +147,7 @@ class Master:
         lower = np.where(limits.min_growing > 0, limits.min_growing, -highspy.kHighsInf)
         upper = np.where(limits.max_growing < self._trainers.in_group, limits.max_growing, highspy.kHighsInf)
         for row, *bounds in zip(self._growth_rows.tolist(), lower.tolist(), upper.tolist(), strict=True):
+            # A call to HiGHS for each row costs more than the comparison.
             if bounds != self._growth_bounds.get(row):
                 self._highs.changeRowBounds(row, *bounds)
                 self._growth_bounds[row] = bounds
@@ -232,11 +235,13 @@ def generate_columns(
         worth, duals, _ = master.relax()
         pricing = solve_pricing(trainers, duals, limits, structure)
         bound = duals.bound(trainers, pricing, limits)
+        # Bounds of column generation do not fall steadily: the best one is kept.
         if best is None or bound < best.bound:
             best = Relaxation(bound, duals, pricing)
         near = max(EXACT * max(1.0, abs(worth)), tail_share * (best.bound - good_enough) if tail_share else 0.0)
         if best.bound <= max(good_enough, worth + near) or worth >= give_up_at:
             break
+        # No new column: the relaxation is solved, but for rounding errors of the duals.
         if not master.add_all(pricing.counts) or left_s() <= 0:
             break
     assert best is not None

@@ -8,7 +8,7 @@ where :math:`s_j` is the reduced cost of the column of trainer *j* and *u* are i
 than *L* less some slack, no reduced cost exceeds the slack, nor do all together, and few nodes are idle: mostly
 none, as one costs more than the slack.
 
-All such plans are searched by merging: two trainers become a group, then groups, those with the fewest partial
+All such plans are searched by merging: two trainers become a group, then groups, those with the least partial
 plans first. Of all partial plans of a group that use the same nodes the best is kept, if the other groups could
 use just what is left. Of the last two groups one uses exactly what the other leaves; idle nodes are a group of
 their own.
@@ -63,7 +63,7 @@ class Incumbent:
 
 def plan_value(trainers: TrainerTypes, plan: Plan) -> float:
     """The value of a plan."""
-    return sum(float(trainers.values_of(type_id, each).sum()) for type_id, each in enumerate(plan))
+    return sum(float(trainers.values_of(type_id, counts).sum()) for type_id, counts in enumerate(plan))
 
 
 _MAX_COLUMNS = 50_000
@@ -99,13 +99,15 @@ class ReducedCostEnumeration:
             limits: the branch that it bounds.
         """
         best, trainers = self.best, self.best.trainers
+        # Plans that are worth less than the incumbent are of no use.
         slack = min(slack, relaxed.bound - best.value)
         if slack <= 0:
             return relaxed.bound
         pools = relaxed.pricing.enumerate_columns(trainers, limits, slack, _MAX_COLUMNS)
         prices, number = relaxed.duals.nodes, trainers.number.tolist()
         combination = pools and best_combination(pools, number, trainers.capacity, prices, slack)
-        enumerated = sum(len(each.loss) for each in pools or ()) - _FEW if combination else 4 * _MAX_COLUMNS
+        enumerated = sum(len(pool.loss) for pool in pools or ()) - _FEW if combination else 4 * _MAX_COLUMNS
+        # A search that was given up counts as four times too many: at most half of its slack is tried next.
         self._columns_by_square = max(0, enumerated) / slack**2
         if not combination:
             return relaxed.bound
@@ -178,6 +180,7 @@ def best_combination(
     singles = [_single(type_id, pool, capacity) for type_id, pool in enumerate([*pools, idle])]
     if not all(len(group.loss) for group in singles):
         return BestCombination(np.inf, [])
+    # Identical trainers have equal groups, one for each of them.
     groups = [group for group, alike in zip(singles, [*number, 1], strict=True) for _ in range(alike)]
     while len(groups) > 2:
         groups.sort(key=lambda group: len(group.loss), reverse=True)
@@ -224,6 +227,7 @@ def _merge(
         return None
     first = np.repeat(np.arange(len(pairs)), pairs)
     second = np.arange(len(first)) - np.repeat(np.cumsum(pairs) - pairs, pairs)
+    # Class by class, so that pairs that cannot fit are dropped before their sums of other classes are made.
     for column, (least, most) in enumerate(zip(*left, strict=True)):
         used = first_group.used[first, column] + second_group.used[second, column]
         fits = np.flatnonzero((used >= least) & (used <= most))

@@ -58,6 +58,7 @@ def solve(
     solver.passModel(lp)
     solver.setOptionValue("mip_rel_gap", RELATIVE_GAP)
     solver.setOptionValue("presolve", "choose" if presolve else "off")
+    # Only now: stating the model takes its share of the time. The guest ends HiGHS where it ignores the limit.
     solver.setOptionValue("time_limit", max(left_s(), 0.0))
     solver.run()
     status, info = solver.getModelStatus(), solver.getInfo()

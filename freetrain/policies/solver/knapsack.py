@@ -117,6 +117,7 @@ def _market_price(distinct: Table, row: Sizes, nodes: int) -> tuple[float, Sizes
         chosen = (distinct - price * size).argmax(axis=1)
         return chosen, float(distinct[table, chosen][row].sum()), int(alike @ chosen)
 
+    # Nodes that are free of charge and still enough for all have no price.
     generous, generous_worth, generous_nodes = choices_at(0.0)
     if generous_nodes <= nodes:
         return 0.0, generous[row], generous[row]
@@ -178,6 +179,7 @@ def best_sizes(priced: Priced, nodes: int) -> Sizes:
     left = (np.arange(spare + 1) - taken)[::-1]
     loss = least[-1] + priced.price * left[: least.shape[1]]
     extra = int(loss.argmin())
+    # The known allocation is as good, but for rounding: then it is the optimum.
     if loss[extra] >= priced.max_loss - 2 * priced.rounding:
         return priced.sizes
     _take(takers, sums, int(taken[spare - extra]), sizes)

@@ -54,7 +54,7 @@ class ChangeModes:
     before: NDArray[np.float64]
 
     def of(self, rows: Rows) -> ChangeModes:
-        """Some of the rows."""
+        """The modes of some rows."""
         return ChangeModes(
             self.choices[rows],
             self.grows[rows],

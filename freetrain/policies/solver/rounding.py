@@ -50,6 +50,7 @@ def integer_plans(
 
     First integer weights are kept and the other trainers are rounded; then, in the time that is left, all are.
     """
+    # Fixing integer weights first keeps most of the relaxation, and the flow small.
     whole = np.floor(weights + INTEGRALITY).astype(np.int64)
     yield from _rounded_plans(master, trainers, weights, whole, limits, inf)
     if left_s() > 0:
@@ -118,7 +119,7 @@ Points = list[tuple[int, float]]
 
 @dataclass(frozen=True, slots=True)
 class ChangePattern:
-    """How a trainer changes.
+    """The pattern of a trainer's change.
 
     Attributes:
         choice: the choice of which it gets nodes.
@@ -150,7 +151,7 @@ def round_by_flow(
         return None
     flow, node_arcs = Flow(), []
     demands: list[int] = []
-    times = [range(*each) for each in _classes_by_time(trainers)]
+    times = [range(first, end) for first, end in _classes_by_time(trainers)]
     allowed = optional.tolist()
     for row, (pattern, min_sizes, max_sizes) in enumerate(
         zip(patterns, *_sizes_of(trainers, patterns, required, optional, limits), strict=True)

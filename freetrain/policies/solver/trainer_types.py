@@ -117,7 +117,7 @@ class TrainerTypes:
 
     @cached_property
     def in_group(self) -> Sizes:
-        """How many trainers are in each group, shape (groups,)."""
+        """Number of trainers in each group, shape (groups,)."""
         return np.asarray(self.groups @ self.number)
 
     @cached_property
@@ -211,6 +211,7 @@ def types_of(problem: Problem) -> tuple[TrainerTypes, list[list[int]]]:
     use = (now.alone_s, now.end_s, now.power, booted.alone_s, booted.end_s)
     fields = (terms.worth, switching, *use, held, options.may_join)
     rows, choices, type_of = _alike(options.trainer, fields)
+    # Larger sizes cannot be had, and tables of them would only cost time.
     sizes = min(terms.worth.shape[1], problem.node_count + 1)
     trainers = TrainerTypes(
         type_of,
@@ -222,7 +223,7 @@ def types_of(problem: Problem) -> tuple[TrainerTypes, list[list[int]]]:
         (boots_in_time(terms, classes) & options.may_join)[choices],
         options.covers[choices],
         held[choices],
-        np.array([len(each) for each in rows]),
+        np.array([len(of_type) for of_type in rows]),
         problem.capacity,
         first_of_life,
     )
@@ -250,6 +251,6 @@ def _alike(
         members.setdefault(tuple(choices_of_trainer), []).append(trainer)
     rows = list(members.values())
     begin = np.searchsorted(owner, np.arange(len(keys) + 1)).tolist()
-    choices = [list(range(begin[each[0]], begin[each[0] + 1])) for each in rows]
-    type_of = np.repeat(np.arange(len(rows)), [len(each) for each in choices])
-    return rows, np.array([choice for each in choices for choice in each], dtype=np.int64), type_of
+    choices = [list(range(begin[trainers[0]], begin[trainers[0] + 1])) for trainers in rows]
+    type_of = np.repeat(np.arange(len(rows)), [len(own) for own in choices])
+    return rows, np.array([choice for own in choices for choice in own], dtype=np.int64), type_of

@@ -1,4 +1,7 @@
-"""Synergy's experiment: a simulated cluster whose jobs share servers, with the published profiles of models."""
+"""Synergy's experiment: how long trainings take on shared servers, by who gets the CPUs and the memory.
+
+How fast models are with more or less of these is as Synergy's authors published it for their servers.
+"""
 
 from __future__ import annotations
 

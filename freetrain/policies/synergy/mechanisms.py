@@ -1,8 +1,11 @@
-"""Synergy's TUNE: each training gets what it can use, and what it has beyond its share goes first where GPUs wait.
+"""Synergy's mechanisms: TUNE, which is greedy, and OPT, which is exact for one server.
 
-No training is slower than with the proportional share of what its server offers, and no GPU is left idle for want
-of CPUs or memory: while no training on a server has more than its share, what is free of it is at least the share
-of its free GPUs.
+TUNE: each training gets what it can use, and what it has beyond its share goes first where GPUs wait. No training
+is slower than with the proportional share of what its server offers, and no GPU is left idle for want of CPUs or
+memory: while no training on a server has more than its share, what is free of it is at least the share of its free
+GPUs.
+
+OPT: the split of one server's CPUs and memory that makes its trainings fastest together, by HiGHS.
 """
 
 from __future__ import annotations

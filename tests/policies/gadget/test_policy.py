@@ -65,7 +65,7 @@ def test_a_trainer_without_a_target_trains_as_well() -> None:
 
 @pytest.mark.parametrize("policy", ["gadget", "gadget,utility=log", "gadget,utility=fair"])
 def test_nodes_that_add_no_utility_by_the_horizon_make_it_be_done_sooner(policy: str) -> None:
-    """One node would do by the horizon, an hour away; four are done in 33 s, and then it is decided anew."""
+    """One node would do by the horizon, an hour away; four are done in 33 s, and then it is decided again."""
     quick = Trainer("quick", CURVE, target_samples=1000.0)
     assert sizes(policy, Problem(0.0, NODES, (quick,), 3600.0)) == {"quick": 4}
 

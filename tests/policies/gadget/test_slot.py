@@ -84,7 +84,7 @@ def test_upgrades_do_better_than_rings_started_once_by_their_ratio() -> None:
 
         rings: dict[str, PlacedRing] = {}
         for job, ring in sorted(options, key=ratio, reverse=True):
-            if job.id not in rings and sum(one.width for one in rings.values()) + ring.width <= PLACES:
+            if job.id not in rings and sum(ring.width for ring in rings.values()) + ring.width <= PLACES:
                 rings[job.id] = ring
         plain += worth(after(jobs, rings), LOG)
     assert upgraded > plain

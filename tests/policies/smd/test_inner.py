@@ -29,7 +29,7 @@ def test_more_servers_than_workers_may_be_best() -> None:
 def random_training(seed: int) -> tuple[ServerModel, SizeLimits]:
     draw = random.Random(seed)
     ranges = ((0.002, 0.02), (0.01, 0.05), (0.02, 0.2), (0.0, 0.002), (0.0, 0.002))
-    a, b, c, d, e = (draw.uniform(*each) for each in ranges)
+    a, b, c, d, e = (draw.uniform(*bounds) for bounds in ranges)
     model = ServerModel((a, b, c, d, e), draw.choice((64, 128, 256, 512)))
     limits = SizeLimits(
         (1.0, draw.uniform(1, 5), draw.uniform(4, 20)),

@@ -38,7 +38,11 @@ def fits(options: Sequence[RunOption], chosen: Sequence[int]) -> bool:
 def best_of_all(options: Sequence[RunOption]) -> float:
     subsets = itertools.product((False, True), repeat=len(options))
     chosen = ([number for number, taken in enumerate(subset) if taken] for subset in subsets)
-    return max(sum(options[number].value for number in one) for one in chosen if fits(options, one))
+    return max(
+        sum(options[number].value for number in options_chosen)
+        for options_chosen in chosen
+        if fits(options, options_chosen)
+    )
 
 
 @pytest.mark.parametrize(("jobs", "ways"), [(10, 1), (4, 3)])

@@ -24,13 +24,13 @@ def best_by_trying(
     """What the best plan loses, idle nodes included; inf: all lose more than the slack."""
     best: tuple[float, list[Counts]] = (np.inf, [])
     every = (
-        list(combinations_with_replacement(range(len(each.loss)), alike))
-        for each, alike in zip(choices, number, strict=True)
+        list(combinations_with_replacement(range(len(choice.loss)), alike))
+        for choice, alike in zip(choices, number, strict=True)
     )
     for picks in product(*every):
-        plan = [each.counts[list(pick)] for each, pick in zip(choices, picks, strict=True)]
-        idle = CAPACITY - sum(each.sum(axis=0) for each in plan)
-        loss = sum(float(each.loss[list(pick)].sum()) for each, pick in zip(choices, picks, strict=True))
+        plan = [choice.counts[list(pick)] for choice, pick in zip(choices, picks, strict=True)]
+        idle = CAPACITY - sum(counts.sum(axis=0) for counts in plan)
+        loss = sum(float(choice.loss[list(pick)].sum()) for choice, pick in zip(choices, picks, strict=True))
         loss += float(prices @ idle)
         if (idle >= 0).all() and loss <= min(slack, best[0]):
             best = loss, plan
@@ -50,13 +50,13 @@ def test_the_best_plan_is_found_and_none_where_all_lose_too_much(seed: int) -> N
     assert combination.loss == pytest.approx(expected)
     if not combination.counts:
         return
-    assert [len(each) for each in combination.counts] == number
-    idle = CAPACITY - sum(each.sum(axis=0) for each in combination.counts)
+    assert [len(counts) for counts in combination.counts] == number
+    idle = CAPACITY - sum(counts.sum(axis=0) for counts in combination.counts)
     assert (idle >= 0).all()
     lost = {
         (type_id, counts.tobytes()): loss
-        for type_id, each in enumerate(choices)
-        for counts, loss in zip(each.counts, each.loss.tolist(), strict=True)
+        for type_id, choice in enumerate(choices)
+        for counts, loss in zip(choice.counts, choice.loss.tolist(), strict=True)
     }
     of_each = [
         lost[type_id, counts.tobytes()] for type_id, each in enumerate(combination.counts) for counts in each
@@ -83,7 +83,7 @@ def test_of_many_choices_those_are_joined_with_which_the_others_use_what_is_left
     combination = best_combination(choices, [2, 1, 1], np.array([30, 20]), np.full(2, 1e9), 1e6)
     assert combination is not None
     assert combination.loss == 10 * 12 + 1  # ten nodes of the first class and one of the second are left
-    assert [each.sum(axis=0).tolist() for each in combination.counts][2] == [20, 19]
+    assert [counts.sum(axis=0).tolist() for counts in combination.counts][2] == [20, 19]
 
 
 def test_choices_for_which_there_are_no_nodes_are_in_no_plan() -> None:
@@ -91,4 +91,4 @@ def test_choices_for_which_there_are_no_nodes_are_in_no_plan() -> None:
     choices = [ColumnPool(np.array([[0, 3], [3, 0]]), np.zeros(2))]
     combination = best_combination(choices, [1], CAPACITY, np.zeros(2), 1.0)
     assert combination is not None
-    assert [each.tolist() for each in combination.counts] == [[[3, 0]]]
+    assert [counts.tolist() for counts in combination.counts] == [[[3, 0]]]

@@ -171,7 +171,7 @@ def test_one_that_never_solves_is_asked_twice(guest: Guest) -> None:
 def test_the_second_try_has_what_is_left_of_the_time(guest: Guest) -> None:
     """On a machine so busy that even the first is too late, both get more."""
     decisions = (decide(guest, planted.hangs_at_the_second_try, limit_s) for limit_s in (0.5, 4.0, 32.0))
-    decision = next(one for one in decisions if "asked again" in one.notes[0])
+    decision = next(decision for decision in decisions if "asked again" in decision.notes[0])
     assert decision.status == Status.FALLBACK
     assert "asked again without presolve, HiGHS had not answered after" in decision.notes[0]
 

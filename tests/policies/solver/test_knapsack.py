@@ -80,7 +80,10 @@ steps = st.sampled_from([0.0, 1.0, 2.0, 2.5]) | st.floats(0, 3)
 def test_of_many_alike_trainers_the_best_sizes_are_those_of_a_plain_programme(
     gains: list[list[float]], rows: list[int], nodes: int
 ) -> None:
-    tables, row = table([list(itertools.accumulate(its)) for its in gains]), [one % len(gains) for one in rows]
+    tables, row = (
+        table([list(itertools.accumulate(its)) for its in gains]),
+        [number % len(gains) for number in rows],
+    )
     sizes = best_sizes(price_out(tables, nodes, np.array(row)), nodes)
     assert sizes.sum() <= nodes
     assert tables[row, sizes].sum() == pytest.approx(plain_best(tables, row, nodes))

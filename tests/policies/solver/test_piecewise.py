@@ -33,7 +33,7 @@ def test_the_pieces_say_what_the_table_says(steps: list[int], chosen: set[int], 
     table = np.cumsum(np.array(steps, dtype=float))
     sizes = sorted(size for size in chosen if size < len(table))
     found = runs(table.tolist(), sizes, held_nodes)
-    assert [size for fewest, most in found for size in range(fewest, most + 1)] == sizes
+    assert [size for min_nodes, max_nodes in found for size in range(min_nodes, max_nodes + 1)] == sizes
     for piece in pieces_on(table, found):
         for size in range(piece.min_nodes, piece.max_nodes + 1):
             assert piece.value + piece.slope * (size - piece.min_nodes) == pytest.approx(table[size])

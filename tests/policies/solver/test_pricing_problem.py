@@ -29,8 +29,8 @@ def some_bidders(seed: int) -> TrainerTypes:
 
 def all_choices(trainers: TrainerTypes, type_id: int) -> Iterator[Counts]:
     """Of what is there: all kept and some more of one choice that boot in time, or none got and some lost."""
-    for each in product(*(range(count + 1) for count in trainers.capacity.tolist())):
-        counts = np.array(each, dtype=np.int64)
+    for trainer in product(*(range(count + 1) for count in trainers.capacity.tolist())):
+        counts = np.array(trainer, dtype=np.int64)
         stays_within = counts.sum() < trainers.worth.shape[1]
         if stays_within and any(
             may_take(trainers, choice, counts) for choice in np.flatnonzero(trainers.type_of == type_id)
