@@ -49,7 +49,7 @@ class Aim:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AimPart:
     """A part that may stand behind an objective.
 
     Attributes:
@@ -63,15 +63,15 @@ class Part:
     means: str
 
 
-PARTS: Mapping[str, Part] = MappingProxyType(
+PARTS: Mapping[str, AimPart] = MappingProxyType(
     {
-        "evictions": Part(
+        "evictions": AimPart(
             "evictions_s", 1e9, "seconds that each loss of nodes at a known time counts for besides what is lost"
         ),
-        "deadlines": Part(
+        "deadlines": AimPart(
             "deadlines", 1e3, "how many times more it counts what a training must do to meet its deadline"
         ),
-        "energy": Part(
+        "energy": AimPart(
             "energy", 1e12, "how much must be trained for each kWh of a lent node, in the objective's unit"
         ),
     }

@@ -47,6 +47,7 @@ def place_each(problem: Problem, counts: Counts, choice_of: Callable[[Trainer], 
         trainer = problem.trainers[row]
         for column, (node_class, size) in enumerate(zip(problem.classes, counts[row].tolist(), strict=True)):
             held, mine = node_class.names.get(trainer.id, []), chosen[trainer.id]
+            # What is kept is chosen as what is gained is: a placer may keep the nodes that lie close together.
             if size < len(held):
                 mine[column] = list(choice_of(trainer)(held, size, _all(mine)))
                 kept = set(mine[column])

@@ -110,6 +110,7 @@ def _terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
     alike: dict[_Particulars, int] = {}
     known = [_known(trainer, objective) for trainer in trainers]
     kind = np.array([alike.setdefault(particulars, len(alike)) for particulars, _ in known], dtype=np.int64)
+    # A row for each distinct trainer, spread over all in the end: alike trainers are computed once.
     numbers = np.array([its for its, _ in alike]).reshape(-1, _NUMBERS)
     numbers += read_aim(objective).evictions_s * _avoids(numbers)
     max_nodes, min_nodes = numbers[:, :2].T.astype(np.int64)

@@ -114,10 +114,12 @@ def verify(problem: Problem, decision: Decision) -> tuple[str, ...]:
 
 def _foreign_or_shared_nodes(problem: Problem, placement: Placement) -> Iterator[str]:
     held = problem.held_names
+    # The quick way for most decisions: of trainers that keep just what they have nothing can be wrong.
     moved = [names for trainer, names in placement.items() if names is not held.get(trainer)]
     lent = set().union(*moved)
     if len(lent) == sum(map(len, moved)) and lent <= _free_of(problem, placement):
         return
+    # Something may be wrong: all nodes are looked at, to name the first.
     lent = lent.union(*placement.values())
     if foreign := lent - problem.names:
         yield f"{min(foreign)} is lent, which is not among the problem's nodes or due back already"

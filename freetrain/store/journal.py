@@ -21,7 +21,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.errors import StateError
 from freetrain.store.engine import explained, for_writing
 from freetrain.store.packing import TRAINER, Packer, Roll
-from freetrain.store.tables import DecisionRow, RunRow, TrainerRow
+from freetrain.store.tables import DecisionRow, RunRow, RunTrainerRow
 
 
 class RunStatus(StrEnum):
@@ -141,10 +141,10 @@ _MOST_GONE = 1000
 """Trainers of earlier decisions that are kept in memory, at most."""
 
 # Ctrl-C may strike between a commit and the clearing of the buffers; the rows then come a second time.
-_INSERT_TRAINER = insert_or_skip(TrainerRow).on_conflict_do_nothing(index_elements=["run_id", "number"])
+_INSERT_TRAINER = insert_or_skip(RunTrainerRow).on_conflict_do_nothing(index_elements=["run_id", "number"])
 _INSERT_DECISION = insert_or_skip(DecisionRow).on_conflict_do_nothing(index_elements=["run_id", "number"])
-_UPDATE_TRAINER = update(TrainerRow).where(
-    TrainerRow.run_id == bindparam("of_run"), TrainerRow.id == bindparam("of_id")
+_UPDATE_TRAINER = update(RunTrainerRow).where(
+    RunTrainerRow.run_id == bindparam("of_run"), RunTrainerRow.id == bindparam("of_id")
 )
 
 
@@ -278,10 +278,10 @@ class RunJournal:
         """A trainer that was enrolled and then forgotten."""
         if len(self._seen) == self._trainers:
             return None
-        query = select(TrainerRow.number, TrainerRow.definition)
+        query = select(RunTrainerRow.number, RunTrainerRow.definition)
         with explained(self._path), self._connection.begin():
             row = self._connection.execute(
-                query.where(TrainerRow.run_id == self.run_id, TrainerRow.id == id_)
+                query.where(RunTrainerRow.run_id == self.run_id, RunTrainerRow.id == id_)
             ).first()
         if row is not None:
             self._seen[id_] = row.number, TRAINER.validate_json(row.definition)

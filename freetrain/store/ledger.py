@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sqlalchemy import Engine, delete, func, select, text, update
+from sqlalchemy import Connection, Engine, Select, delete, func, select, text, update
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
@@ -129,6 +129,12 @@ class Ledger:
         with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
             yield session
 
+    @contextmanager
+    def _connected(self) -> Iterator[Connection]:
+        # Without a session, which would look at each of very many rows.
+        with explained(self._path), sensible(self._path), self._engine.connect() as connection:
+            yield connection
+
     def open_fragments(self) -> list[Fragment]:
         """Fragments that have not ended."""
         return self._fragments(text(IS_OPEN))
@@ -245,7 +251,7 @@ class Ledger:
             .where(FragmentRow.started_s.is_not(None))
             .where(FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s > since_s))
         )
-        with explained(self._path), sensible(self._path), self._engine.connect() as connection:
+        with self._connected() as connection:
             for owner, start_s, end_s, share in connection.execution_options(yield_per=1000).execute(query):
                 yield owner, float(start_s or 0.0), end_s, share
 
@@ -262,8 +268,7 @@ class Ledger:
             .where(FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s > since_s))
             .order_by(FragmentRow.id)
         )
-        # Without the session, which would look at each of very many rows.
-        with explained(self._path), sensible(self._path), self._engine.connect() as connection:
+        with self._connected() as connection:
             return [
                 (node, trainer, float(start or 0.0), None if end is None else float(end))
                 for node, trainer, start, end in connection.execute(query)
@@ -271,8 +276,7 @@ class Ledger:
 
     def _fragments(self, condition: object) -> list[Fragment]:
         query = select(FragmentRow.__table__).where(condition).order_by(FragmentRow.id)  # type: ignore[arg-type]
-        # Without the session, which would look at each of very many rows.
-        with explained(self._path), sensible(self._path), self._engine.connect() as connection:
+        with self._connected() as connection:
             return [fragment_of(row) for row in connection.execute(query)]
 
     def save_fragments(self, fragments: Iterable[Fragment], ends: Mapping[End, int] = _NONE) -> list[Fragment]:
@@ -359,19 +363,18 @@ class Ledger:
 
     def unknown_commands(self) -> list[CommandRow]:
         """The commands whose result has not been written down, oldest first."""
-        query = select(CommandRow).where(CommandRow.result == UNKNOWN).order_by(CommandRow.id)
-        with explained(self._path), Session(self._engine, expire_on_commit=False) as session:
-            return list(session.scalars(query))
+        return self._commands(select(CommandRow).where(CommandRow.result == UNKNOWN).order_by(CommandRow.id))
 
     def commands(self, since_s: float = 0.0) -> list[CommandRow]:
         """The audit from then on, oldest first."""
-        query = select(CommandRow).where(CommandRow.time_s >= since_s).order_by(CommandRow.id)
-        with explained(self._path), Session(self._engine, expire_on_commit=False) as session:
-            return list(session.scalars(query))
+        return self._commands(select(CommandRow).where(CommandRow.time_s >= since_s).order_by(CommandRow.id))
 
     def newest_commands(self, most: int) -> list[CommandRow]:
         """The last ``most`` of the audit, the newest first."""
-        query = select(CommandRow).order_by(CommandRow.id.desc()).limit(most)
+        return self._commands(select(CommandRow).order_by(CommandRow.id.desc()).limit(most))
+
+    def _commands(self, query: Select[CommandRow]) -> list[CommandRow]:
+        # Their rows are read after the session has ended.
         with explained(self._path), Session(self._engine, expire_on_commit=False) as session:
             return list(session.scalars(query))
 
@@ -392,7 +395,7 @@ class Ledger:
 
     def save_lost_nodes(self, lost: Iterable[tuple[str, str, str, float]]) -> None:
         """Keep which nodes count as lost, in place of those before: node, its state, fragment and when each."""
-        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+        with self._writing() as session:
             session.execute(delete(LostNodeRow))
             for node, state_text, fragment, found_s in lost:
                 session.add(LostNodeRow(node=node, state_text=state_text, fragment=fragment, found_s=found_s))

@@ -30,7 +30,7 @@ from freetrain.store.ledger import Ledger
 from freetrain.store.notice_book import NoticeBook
 from freetrain.store.packing import TRAINER, PackedDecision, unpack, unpack_serving
 from freetrain.store.schema import bring_up_to_date, require_up_to_date
-from freetrain.store.tables import DecisionRow, RunRow, TrainerRow
+from freetrain.store.tables import DecisionRow, RunRow, RunTrainerRow
 
 DAEMONS_STORE = "freetrain.db"
 """Name of the daemon's store, in its state directory."""
@@ -117,11 +117,11 @@ class Store:
         with explained(self.path), Session(self._engine) as session:
             row = _find_run(session, run_id)
             trainers = session.scalars(
-                select(TrainerRow)
-                .where(TrainerRow.run_id == run_id, TrainerRow.samples.is_not(None))
-                .order_by(TrainerRow.samples.desc(), TrainerRow.number)
+                select(RunTrainerRow)
+                .where(RunTrainerRow.run_id == run_id, RunTrainerRow.samples.is_not(None))
+                .order_by(RunTrainerRow.samples.desc(), RunTrainerRow.number)
             )
-            seen = select(func.count()).select_from(TrainerRow).where(TrainerRow.run_id == run_id)
+            seen = select(func.count()).select_from(RunTrainerRow).where(RunTrainerRow.run_id == run_id)
             return RunDetails(
                 summary=_summary(row),
                 statuses=_tally(session, run_id, "status"),
@@ -214,8 +214,8 @@ def _trainers(session: Session, run_id: int, numbers: Sequence[int]) -> list[Tra
     if not numbers:
         return []
     # A range instead of the numbers themselves: SQLite limits how many values a statement may have.
-    query = select(TrainerRow.number, TrainerRow.definition).where(
-        TrainerRow.run_id == run_id, TrainerRow.number.between(min(numbers), max(numbers))
+    query = select(RunTrainerRow.number, RunTrainerRow.definition).where(
+        RunTrainerRow.run_id == run_id, RunTrainerRow.number.between(min(numbers), max(numbers))
     )
     definitions = {row.number: row.definition for row in session.execute(query)}
     return [TRAINER.validate_json(definitions[number]) for number in numbers]
@@ -244,7 +244,7 @@ def _summary(row: RunRow) -> RunSummary:
     )
 
 
-def _record(row: TrainerRow) -> TrainerRecord:
+def _record(row: RunTrainerRow) -> TrainerRecord:
     return TrainerRecord(
         id=row.id,
         started_s=row.started_s,

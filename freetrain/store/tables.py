@@ -52,7 +52,7 @@ class RunRow(Base):
     outcome: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
 
 
-class TrainerRow(Base):
+class RunTrainerRow(Base):
     """A trainer of a run, numbered as it was first seen in a problem; its results come when the run ends."""
 
     __tablename__ = "trainers"

@@ -15,7 +15,7 @@ from freetrain.core.value import (
     ends_of,
     switching_costs,
     useful_time,
-    worth_while_booting,
+    value_before_boot,
 )
 from freetrain.policies.solver.knapsack import Priced
 
@@ -111,7 +111,7 @@ def piecewise_choices(problem: Problem) -> Iterator[PiecewiseChoice]:
     terms, has = options.terms, problem.held[options.trainer]
     switching = switching_costs(terms, has.sum(axis=1))
     now, booted = (useful_time(terms, classes, options.last, booted=booted) for booted in (False, True))
-    before = worth_while_booting(terms, has, ends_of(has, problem.first_of_life), now, booted)
+    before = value_before_boot(terms, has, ends_of(has, problem.first_of_life), now, booted)
     joins = boots_in_time(terms, classes) & options.may_join
     for row, held in enumerate(has.sum(axis=1).tolist()):
         most = int(terms.most_nodes[row])

@@ -22,7 +22,7 @@ from freetrain.core.value import (
     ends_of,
     switching_costs,
     useful_time,
-    worth_while_booting,
+    value_before_boot,
 )
 
 T = TypeVar("T")
@@ -219,7 +219,7 @@ def types_of(problem: Problem) -> tuple[TrainerTypes, list[list[int]]]:
         switching[choices, :sizes],
         now.of(choices),
         booted.of(choices) if boots else None,
-        worth_while_booting(terms, held, ends_of(held, first_of_life), now, booted)[choices],
+        value_before_boot(terms, held, ends_of(held, first_of_life), now, booted)[choices],
         (boots_in_time(terms, classes) & options.may_join)[choices],
         options.covers[choices],
         held[choices],
