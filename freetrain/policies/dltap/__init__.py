@@ -5,7 +5,7 @@ their CPUs and memory, out come their hosts.
 
 Files in reading order:
 
-- ``tasks.py``: the scores of Kubernetes 1.2 and DLTAP, and the placement of tasks by them.
-- ``placer.py``: the score as a placer for whole nodes, of leaves instead of nodes.
+- ``placer.py``: the scores of Kubernetes 1.2 and DLTAP, the placement of tasks by them, and the placer of whole
+  nodes.
 - ``experiment.py``: how much traffic crosses nodes and leaves, with and without it.
 """

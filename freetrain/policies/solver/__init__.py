@@ -38,6 +38,6 @@ programme: the reference, and what ``--solver highs`` asks.
 
 Files in reading order: ``knapsack.py``; ``trainer_types.py`` (the trainers as arrays), ``branch_limits.py`` (what
 a branch allows), ``pricing_dp.py`` and ``pricing_problem.py``, ``column_generation.py`` (master), ``rounding.py``,
-``enumeration.py``, ``branching.py``, ``branch_and_price.py``; ``piecewise.py`` (values as linear pieces) and
+``enumeration.py``, ``branch_and_price.py``; ``piecewise.py`` (values as linear pieces) and
 ``highs.py``; ``guests.py`` runs the solvers in processes of their own and checks their answers.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from freetrain.policies.dltap.tasks import (
+from freetrain.policies.dltap.placer import (
     KUBERNETES,
     LEAF_AWARE,
     PAPER,
