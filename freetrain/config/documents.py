@@ -8,15 +8,7 @@ from pathlib import Path
 from freetrain.config.settings import Setting, sections, settings
 from freetrain.config.values import Section
 
-
-def escaped(text: str) -> str:
-    """Text in which nothing is a request or a special character."""
-    plain = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace('"', "\\(dq")
-    return f"\\&{plain}" if plain.startswith(".") else plain
-
-
 _WIDTH = 110
-
 _PLACES = """
 The daemon and all commands read /etc/freetrain/freetrain.toml, or the file that the variable FREETRAIN_CONFIG or
 the option --config names, and then the drop-ins conf.d/*.toml beside it in the order of their names: what is read
@@ -35,6 +27,12 @@ differs from the defaults, and 'freetrain config init' writes a first configurat
 'systemctl reload freetrain' (SIGHUP) takes new settings over, all of them or, if something is wrong, none; those
 that need a restart stay as they were until then.
 """
+
+
+def escaped(text: str) -> str:
+    """Text in which nothing is a request or a special character."""
+    plain = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace('"', "\\(dq")
+    return f"\\&{plain}" if plain.startswith(".") else plain
 
 
 def example_file(given: Mapping[str, object] | None = None) -> str:

@@ -26,6 +26,14 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.power import PowerDraw
 from freetrain.durations import show_duration
 
+_Patience = Annotated[
+    Duration,
+    Field(
+        description="A training to which so much of its time is owed has a turn once in every such time; 0: never."
+    ),
+]
+Level = Literal["debug", "info", "warning", "error"]
+
 
 class Slurm(Section):
     """The site's Slurm, and how freetrain talks to it."""
@@ -168,14 +176,6 @@ class State(Section):
     stop_file: str = setting(
         "/run/freetrain/STOP", "While this file exists nothing is lent and everything lent is taken back."
     )
-
-
-_Patience = Annotated[
-    Duration,
-    Field(
-        description="A training to which so much of its time is owed has a turn once in every such time; 0: never."
-    ),
-]
 
 
 class GadgetOptions(Section):
@@ -343,9 +343,6 @@ class NotifySettings(Section):
         "meanwhile comes with the next.",
     )
     timeout: Period = setting(30.0, "How long each may run before it is ended.")
-
-
-Level = Literal["debug", "info", "warning", "error"]
 
 
 class Log(Section):

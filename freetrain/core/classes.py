@@ -30,6 +30,11 @@ from freetrain.core.terms import Sizes, Terms, read_only
 from freetrain.core.trainer import KindChoice, Trainer
 
 """More than any node takes."""
+_HOLDER = attrgetter("held_by")
+_GROUP = attrgetter("free_until_s", "kind", "watts", "held_by")
+Mask = NDArray[np.bool_]
+EACH_BY_ITSELF = -1
+"""No class with which all nodes of a trainer leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +116,6 @@ class NodeClass:
         return sum(map(len, self.names.values()))
 
 
-_HOLDER = attrgetter("held_by")
-_GROUP = attrgetter("free_until_s", "kind", "watts", "held_by")
-
-
 def group_nodes(nodes: Sequence[Offer], now_s: float, horizon_s: float) -> tuple[NodeClass, ...]:
     """Put nodes of one kind together by the time they are expected to stay, longest first, then by kind and watts.
 
@@ -142,12 +143,6 @@ def first_of_life(classes: Sequence[NodeClass]) -> NDArray[np.int64]:
     """For each class the position of the first one that lives as long, shape (classes,)."""
     lives_s = np.array([node_class.life_s for node_class in classes])
     return np.searchsorted(-lives_s, -lives_s).astype(np.int64)
-
-
-Mask = NDArray[np.bool_]
-
-EACH_BY_ITSELF = -1
-"""No class with which all nodes of a trainer leave."""
 
 
 @dataclass(frozen=True, slots=True)

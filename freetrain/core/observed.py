@@ -26,6 +26,8 @@ ELSEWHERE = ""
 _MOST_TIMES = 10
 """More observations do not count more, neither in an average nor against the owner's claim."""
 _LEAST_SPEED, _MOST_SPEED = 0.01, 100.0
+_LONGEST_S = 86400.0
+"""A longer pause is not a change, or clocks differ."""
 
 
 def kind_of_nodes(nodes: Iterable[Iterable[str]], claimed: Mapping[str, float]) -> str:
@@ -93,10 +95,6 @@ def _believed(seen: Sequence[Observation], rates: Mapping[int, float], first: fl
 def _sober(speed: float) -> float:
     """The speed within bounds and rounded, so that small differences change no decision."""
     return float(f"{min(max(speed, _LEAST_SPEED), _MOST_SPEED):.2g}")
-
-
-_LONGEST_S = 86400.0
-"""A longer pause is not a change, or clocks differ."""
 
 
 @dataclass(frozen=True, slots=True)

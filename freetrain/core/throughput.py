@@ -25,6 +25,7 @@ from freetrain.core.bounds import NODES, RATE, SEEN_RATE, SEEN_WEIGHT
 
 Curve = tuple[tuple[int, float], ...]
 """Measured points (nodes, samples/s) in ascending order of nodes; linear between them and from (0, 0)."""
+Floats = NDArray[np.float64]
 
 
 def check_curve(curve: Curve) -> None:
@@ -57,9 +58,6 @@ def rates(curve: Curve, most_nodes: int) -> NDArray[np.float64]:
     table: NDArray[np.float64] = np.interp(np.arange(most_nodes + 1), nodes, samples_per_s)
     table.flags.writeable = False
     return table
-
-
-Floats = NDArray[np.float64]
 
 
 class ScalingModel(StrEnum):

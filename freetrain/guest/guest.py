@@ -35,6 +35,8 @@ _ENVIRONMENT = {
 
 _DIES_WITHIN_S = 1.0
 _LAST_WORDS_BYTES = 4096
+_MEMORY_BYTES = 3 << 30
+"""Below MemoryMax of systemd/freetrain.service, so that a model too large ends the guest and not the daemon."""
 
 
 class GuestProcess:
@@ -117,10 +119,6 @@ def _describe(status: int) -> str:
         return f"signal {-status}, {signal.Signals(-status).name}"
     except ValueError:
         return f"signal {-status}"
-
-
-_MEMORY_BYTES = 3 << 30
-"""Below MemoryMax of systemd/freetrain.service, so that a model too large ends the guest and not the daemon."""
 
 
 class Guest:

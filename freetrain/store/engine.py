@@ -18,6 +18,44 @@ from freetrain.errors import StateError
 
 BUSY_TIMEOUT_S = 10.0
 """Seconds that a transaction waits for another process's to end; freetrain's own take milliseconds."""
+_BEGIN_ANEW = (
+    "Move {path}, {path}-wal and {path}-shm away and start again: a new one is begun. What the daemon has lent it "
+    "finds again in Slurm."
+)
+RECORD_HINT = "freetrain replay records one; --store or the variable FREETRAIN_STORE names another store."
+"""The hint where no run is recorded."""
+_ELSEWHERE = "Name another place with --store or the variable FREETRAIN_STORE."
+_UNREADABLE = (
+    "cannot be opened or written",
+    "Check that the file and its folder belong to you and that the file system is not mounted read-only, "
+    "or name another place with --store or the variable FREETRAIN_STORE.",
+)
+_LOCKED = ("is locked by another process", "Wait until that process is done, or end it, and try again.")
+_SENTENCES = {
+    sqlite3.SQLITE_FULL: ("cannot be written: the disk is full", f"Free some space. {_ELSEWHERE}"),
+    sqlite3.SQLITE_BUSY: _LOCKED,
+    sqlite3.SQLITE_LOCKED: _LOCKED,
+    sqlite3.SQLITE_NOTADB: ("is not an SQLite database", f"Check the path. {_BEGIN_ANEW}"),
+    sqlite3.SQLITE_CORRUPT: ("is damaged", _BEGIN_ANEW),
+    sqlite3.SQLITE_ERROR: ("is damaged", _BEGIN_ANEW),
+    sqlite3.SQLITE_READONLY: _UNREADABLE,
+    sqlite3.SQLITE_CANTOPEN: _UNREADABLE,
+    sqlite3.SQLITE_PERM: _UNREADABLE,
+    sqlite3.SQLITE_NOMEM: ("cannot be used: memory is used up", "See what uses it on this machine."),
+    sqlite3.SQLITE_IOERR: ("cannot be read or written", f"Look for disk errors in the system's log. {_ELSEWHERE}"),
+}
+_PASSES = frozenset(
+    (
+        sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN,
+    )
+)  # fmt: skip
+_NO_TABLE = "no such table"
+_EMPTIED = (
+    "has been removed or emptied while it was in use",
+    "Start the daemon again: it begins a new one, and finds in Slurm what it has lent. The history before that "
+    "is in the copies of 'freetrain db backup'.",
+)
 
 
 def make_engine(path: Path, read_only: bool = False) -> Engine:
@@ -82,47 +120,6 @@ def _to_json(value: object) -> str:
 def _plain(value: Any) -> object:
     """NumPy's numbers as Python's, anything else (paths, dates) as text."""
     return value.item() if hasattr(value, "item") else str(value)
-
-
-_BEGIN_ANEW = (
-    "Move {path}, {path}-wal and {path}-shm away and start again: a new one is begun. What the daemon has lent it "
-    "finds again in Slurm."
-)
-RECORD_HINT = "freetrain replay records one; --store or the variable FREETRAIN_STORE names another store."
-"""The hint where no run is recorded."""
-
-_ELSEWHERE = "Name another place with --store or the variable FREETRAIN_STORE."
-_UNREADABLE = (
-    "cannot be opened or written",
-    "Check that the file and its folder belong to you and that the file system is not mounted read-only, "
-    "or name another place with --store or the variable FREETRAIN_STORE.",
-)
-_LOCKED = ("is locked by another process", "Wait until that process is done, or end it, and try again.")
-_SENTENCES = {
-    sqlite3.SQLITE_FULL: ("cannot be written: the disk is full", f"Free some space. {_ELSEWHERE}"),
-    sqlite3.SQLITE_BUSY: _LOCKED,
-    sqlite3.SQLITE_LOCKED: _LOCKED,
-    sqlite3.SQLITE_NOTADB: ("is not an SQLite database", f"Check the path. {_BEGIN_ANEW}"),
-    sqlite3.SQLITE_CORRUPT: ("is damaged", _BEGIN_ANEW),
-    sqlite3.SQLITE_ERROR: ("is damaged", _BEGIN_ANEW),
-    sqlite3.SQLITE_READONLY: _UNREADABLE,
-    sqlite3.SQLITE_CANTOPEN: _UNREADABLE,
-    sqlite3.SQLITE_PERM: _UNREADABLE,
-    sqlite3.SQLITE_NOMEM: ("cannot be used: memory is used up", "See what uses it on this machine."),
-    sqlite3.SQLITE_IOERR: ("cannot be read or written", f"Look for disk errors in the system's log. {_ELSEWHERE}"),
-}
-_PASSES = frozenset(
-    (
-        sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM,
-        sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN,
-    )
-)  # fmt: skip
-_NO_TABLE = "no such table"
-_EMPTIED = (
-    "has been removed or emptied while it was in use",
-    "Start the daemon again: it begins a new one, and finds in Slurm what it has lent. The history before that "
-    "is in the copies of 'freetrain db backup'.",
-)
 
 
 @contextmanager

@@ -23,6 +23,17 @@ from freetrain.store.engine import explained, for_writing
 from freetrain.store.packing import TRAINER, Packer, Roll
 from freetrain.store.tables import DecisionRow, RunRow, RunTrainerRow
 
+BATCH_DECISIONS = 256
+"""Decisions per transaction: what a process that is killed outright loses at most."""
+_MOST_GONE = 1000
+"""Trainers of earlier decisions that are kept in memory, at most."""
+# Ctrl-C may strike between a commit and the clearing of the buffers; the rows then come a second time.
+_INSERT_TRAINER = insert_or_skip(RunTrainerRow).on_conflict_do_nothing(index_elements=["run_id", "number"])
+_INSERT_DECISION = insert_or_skip(DecisionRow).on_conflict_do_nothing(index_elements=["run_id", "number"])
+_UPDATE_TRAINER = update(RunTrainerRow).where(
+    RunTrainerRow.run_id == bindparam("of_run"), RunTrainerRow.id == bindparam("of_id")
+)
+
 
 class RunStatus(StrEnum):
     """State of a run."""
@@ -133,19 +144,6 @@ class DecisionSummary:
     idle_nodes: int
     lent_nodes: int
     notes: tuple[str, ...]
-
-
-BATCH_DECISIONS = 256
-"""Decisions per transaction: what a process that is killed outright loses at most."""
-_MOST_GONE = 1000
-"""Trainers of earlier decisions that are kept in memory, at most."""
-
-# Ctrl-C may strike between a commit and the clearing of the buffers; the rows then come a second time.
-_INSERT_TRAINER = insert_or_skip(RunTrainerRow).on_conflict_do_nothing(index_elements=["run_id", "number"])
-_INSERT_DECISION = insert_or_skip(DecisionRow).on_conflict_do_nothing(index_elements=["run_id", "number"])
-_UPDATE_TRAINER = update(RunTrainerRow).where(
-    RunTrainerRow.run_id == bindparam("of_run"), RunTrainerRow.id == bindparam("of_id")
-)
 
 
 class RunJournal:

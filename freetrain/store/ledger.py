@@ -35,6 +35,16 @@ from freetrain.store.tables import (
     trainer_of,
 )
 
+DAEMON_COMMAND = "freetrain daemon"
+"""The command of the daemon's runs in the list of runs."""
+DAEMON = "daemon"
+"""Actor in the audit where freetrain acted by itself."""
+UNKNOWN = "unknown"
+"""The result of a command that is being given to Slurm, or was when the daemon ended."""
+_AT_ONCE = 10_000
+_PAGES_AT_ONCE, _INCREMENTAL = 1000, 2
+_NONE: Mapping[End, int] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class LentDay:
@@ -90,21 +100,6 @@ class LentDays:
                 )
                 for row in session.scalars(query.order_by(LentDayRow.day_s))
             ]  # fmt: skip
-
-
-DAEMON_COMMAND = "freetrain daemon"
-"""The command of the daemon's runs in the list of runs."""
-
-DAEMON = "daemon"
-"""Actor in the audit where freetrain acted by itself."""
-
-UNKNOWN = "unknown"
-"""The result of a command that is being given to Slurm, or was when the daemon ended."""
-
-
-_AT_ONCE = 10_000
-_PAGES_AT_ONCE, _INCREMENTAL = 1000, 2
-_NONE: Mapping[End, int] = {}
 
 
 class Ledger:

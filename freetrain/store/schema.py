@@ -29,6 +29,10 @@ SCHEMA = "0015"
 """The newest migration's number."""
 
 MIGRATIONS = Path(__file__).with_name("migrations")
+NO_SCHEMA = "none"
+"""Instead of a schema's number: nothing is in the file yet."""
+_MOST_PROBLEMS = 10
+_SUFFIX = ".db"
 
 
 def read_schema(connection: Connection) -> str | None:
@@ -160,13 +164,6 @@ def _config() -> Config:
     # A % in the path would be taken for an interpolation.
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     return config
-
-
-NO_SCHEMA = "none"
-"""Instead of a schema's number: nothing is in the file yet."""
-
-_MOST_PROBLEMS = 10
-_SUFFIX = ".db"
 
 
 def find_problems(path: Path) -> list[str]:

@@ -17,6 +17,15 @@ from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.core.observed import SeenCosts
 from freetrain.core.throughput import Observation, usable
 
+IS_OPEN = "state <> 'ended'"
+"""The condition of the partial index of open fragments, word by word: else SQLite does not use it."""
+_COSTS = TypeAdapter(SeenCosts)
+_SAME_FIELDS = (
+    "id", "owner", "account", "tag", "first_seen_s", "note", "failures_in_a_row", "rests_until_s", "samples_done",
+    "progress_bytes",
+)  # fmt: skip
+"""Fields of a trainer that its row holds as they are."""
+
 
 class Base(DeclarativeBase):
     """Base of the tables: constraints with names, so that a migration can change them."""
@@ -88,10 +97,6 @@ class DecisionRow(Base):
     notes: Mapped[list[str]] = mapped_column(JSON)
     problem: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
     placement: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
-
-
-IS_OPEN = "state <> 'ended'"
-"""The condition of the partial index of open fragments, word by word: else SQLite does not use it."""
 
 
 class FragmentRow(Base):
@@ -253,9 +258,6 @@ class NoticedRow(Base):
     state: Mapped[str]
 
 
-_COSTS = TypeAdapter(SeenCosts)
-
-
 def fragment_of(row: FragmentRow | Row[Any]) -> Fragment:
     """The fragment of this row."""
     return Fragment(
@@ -284,13 +286,6 @@ def row_of_fragment(fragment: Fragment) -> FragmentRow:
     if not fragment.id:
         del values["id"]
     return FragmentRow(**values)
-
-
-_SAME_FIELDS = (
-    "id", "owner", "account", "tag", "first_seen_s", "note", "failures_in_a_row", "rests_until_s", "samples_done",
-    "progress_bytes",
-)  # fmt: skip
-"""Fields of a trainer that its row holds as they are."""
 
 
 def trainer_of(row: LiveTrainerRow) -> KnownTrainer:

@@ -24,6 +24,8 @@ from freetrain.policies.spread import best_by_tables
 
 _STEEPNESS = 9.0
 """How much steeper the logarithm's utility is at the start than at the target, less one."""
+_HURRY = 1e-6
+"""Weight of being done sooner beside being done by the horizon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,6 @@ FAIR = Utility(2.0)
 
 UTILITIES = {"linear": LINEAR, "log": LOG, "fair": FAIR}
 """Word → utility, the default first."""
-_HURRY = 1e-6
-"""Weight of being done sooner beside being done by the horizon."""
 
 
 class Gadget:

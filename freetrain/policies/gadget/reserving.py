@@ -24,6 +24,9 @@ from freetrain.policies.gadget.links import LinkBooks, Links, PlacedRing, RingCo
 from freetrain.policies.spread import best_by_tables
 from freetrain.policies.stages import say_leaves
 
+_MOST_ROUNDS = 8
+_LEAST_COST = 1e-12
+
 
 class RingPlacer:
     """Embeds each trainer's ring into the switches, in the method of GADGET (INFOCOM 2022).
@@ -68,10 +71,6 @@ def few_leaves(there: Sequence[str], count: int, beside: Sequence[str], topology
 def _rank(own: int, free: int, missing: int, leaf: str) -> tuple[int, bool, int, str]:
     """First the leaves that the ring is on; then the tightest with room for the rest, else the roomiest."""
     return (-own, free < missing, free if free >= missing else -free, leaf)
-
-
-_MOST_ROUNDS = 8
-_LEAST_COST = 1e-12
 
 
 class ReservingGadget:

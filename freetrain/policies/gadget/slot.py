@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from freetrain.policies.gadget.links import LinkBooks, PlacedRing, RingCosts
 from freetrain.policies.gadget.policy import Utility
 
+_WITHIN_BYTES_PER_S = 100e9
+"""Bandwidth between the workers of one server."""
+
 
 @dataclass(frozen=True, slots=True)
 class RingModel:
@@ -59,10 +62,6 @@ class RingModel:
 def contended(bytes_per_s: float, rings: int, degradation: float = 0.2) -> float:
     """Bandwidth of a ring on a link that several share without reservation: B / (k + a·(k-1))."""
     return bytes_per_s / (rings + degradation * (rings - 1))
-
-
-_WITHIN_BYTES_PER_S = 100e9
-"""Bandwidth between the workers of one server."""
 
 
 @dataclass(frozen=True, slots=True)

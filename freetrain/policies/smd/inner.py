@@ -14,6 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+LEAST_POINTS = 5
+"""With fewer different sizes the coefficients are not determined."""
+Amounts = tuple[float, ...]
+"""Amounts of each resource, in an order that all share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +55,6 @@ class Point:
     step_s: float
 
 
-LEAST_POINTS = 5
-"""With fewer different sizes the coefficients are not determined."""
-
-
 def fit_servers(points: Sequence[Point], batch: float) -> ServerModel:
     """The model with the least squares of relative errors, no coefficient below 0.
 
@@ -90,10 +90,6 @@ def _not_negative(terms: Floats) -> Floats:
                 best, least = np.zeros(columns), square
                 best[list(chosen)] = solution / scale[list(chosen)]
     return best
-
-
-Amounts = tuple[float, ...]
-"""Amounts of each resource, in an order that all share."""
 
 
 @dataclass(frozen=True, slots=True)

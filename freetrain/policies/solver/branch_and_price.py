@@ -40,6 +40,22 @@ _MAX_SPLIT = 4
 """Types of at most so many trainers are split into single ones, where that is needed to close the gap."""
 _SLACKS = tuple(GOOD_ENOUGH / 2 * 3**step for step in range(5))
 """Slacks of the enumeration, relative to the bound, as long as its columns may be few."""
+_FIRST_STEPS = 4
+"""Steps that seek half of the gap allowed, which is often reached at once; after them that gap is enough."""
+_MAX_STEPS = 200
+"""Subproblems that are branched at most."""
+_MAX_STRONG_BRANCHINGS = 4
+"""Branchings whose bounds are computed, to choose the best."""
+_TAIL = 0.05
+"""Column generation in a branch stops where the bound can fall by less than this share of what is missing."""
+_WEIGHT_OF_LOWER = 0.1
+"""Weight of a branching's lower bound beside its higher one, which is the bound that is left."""
+Subproblem = tuple[float, BranchLimits, Duals]
+"""A bound, the limits of the plans that it bounds, and the prices that prove it."""
+Branches = tuple[BranchLimits, BranchLimits]
+"""Two disjoint sets of plans that together hold all integer plans of the subproblem."""
+_MAX_TYPES = 2
+"""Candidates of each kind of branching; each costs at least two runs of the master."""
 
 
 def solve(trainers: TrainerTypes, rows: Sequence[Sequence[int]], *, left_s: Clock) -> SolverAnswer:
@@ -117,21 +133,6 @@ def _initial_master(trainers: TrainerTypes) -> Master:
     master.add_all(np.zeros_like(held))
     master.add_all(held)
     return master
-
-
-_FIRST_STEPS = 4
-"""Steps that seek half of the gap allowed, which is often reached at once; after them that gap is enough."""
-_MAX_STEPS = 200
-"""Subproblems that are branched at most."""
-_MAX_STRONG_BRANCHINGS = 4
-"""Branchings whose bounds are computed, to choose the best."""
-_TAIL = 0.05
-"""Column generation in a branch stops where the bound can fall by less than this share of what is missing."""
-_WEIGHT_OF_LOWER = 0.1
-"""Weight of a branching's lower bound beside its higher one, which is the bound that is left."""
-
-Subproblem = tuple[float, BranchLimits, Duals]
-"""A bound, the limits of the plans that it bounds, and the prices that prove it."""
 
 
 @dataclass(slots=True)
@@ -279,13 +280,6 @@ class BranchAndBound:
             return [((-np.inf, -np.inf), found[0])]
         known = [(self.master.value_within(low), self.master.value_within(high)) for low, high in found]
         return sorted(zip(known, found, strict=True), key=lambda pair: self._score(pair[0]))
-
-
-Branches = tuple[BranchLimits, BranchLimits]
-"""Two disjoint sets of plans that together hold all integer plans of the subproblem."""
-
-_MAX_TYPES = 2
-"""Candidates of each kind of branching; each costs at least two runs of the master."""
 
 
 def find_branchings(

@@ -30,6 +30,12 @@ _PRIMAL = 4
 """HiGHS's value of ``simplex_strategy`` for the primal simplex method."""
 Multiplicities = NDArray[np.int64]
 """How many trainers get each column, shape (columns,)."""
+EXACT = 1e-9
+"""Relative difference of values that counts as equality."""
+_MAX_ROUNDS = 200
+"""Rounds of column generation; it converges long before."""
+Clock = Callable[[], float]
+"""Wall seconds that are left."""
 
 
 class Master:
@@ -179,15 +185,6 @@ class Master:
         """Number and indices of all columns that HiGHS has, the slacks of the groups first."""
         number = len(self._growth_rows) + len(self)
         return number, np.arange(number, dtype=np.int32)
-
-
-EXACT = 1e-9
-"""Relative difference of values that counts as equality."""
-_MAX_ROUNDS = 200
-"""Rounds of column generation; it converges long before."""
-
-Clock = Callable[[], float]
-"""Wall seconds that are left."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,14 @@ from freetrain.policies.solver.pricing_problem import ColumnPool, Losses
 from freetrain.policies.solver.trainer_types import TrainerTypes
 
 _FIRST_GAP = GOOD_ENOUGH / 2
+_MAX_COLUMNS = 50_000
+"""Columns of all types together, at most."""
+_FEW = 100
+"""So few columns do not tell how their number grows with the slack."""
+_MAX_COMBINATIONS = 150_000
+"""Pairs of partial plans of two groups within the slack, at most."""
+_MAX_KEYS = 2**62
+"""Keys of rows have to fit into 64 bits."""
 
 
 @dataclass(slots=True)
@@ -64,13 +72,6 @@ class Incumbent:
 def plan_value(trainers: TrainerTypes, plan: Plan) -> float:
     """The value of a plan."""
     return sum(float(trainers.values_of(type_id, counts).sum()) for type_id, counts in enumerate(plan))
-
-
-_MAX_COLUMNS = 50_000
-"""Columns of all types together, at most."""
-
-_FEW = 100
-"""So few columns do not tell how their number grows with the slack."""
 
 
 @dataclass(slots=True)
@@ -115,12 +116,6 @@ class ReducedCostEnumeration:
             return relaxed.bound - slack
         best.improve(combination.counts)
         return relaxed.bound - combination.loss
-
-
-_MAX_COMBINATIONS = 150_000
-"""Pairs of partial plans of two groups within the slack, at most."""
-_MAX_KEYS = 2**62
-"""Keys of rows have to fit into 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,9 @@ Prices = NDArray[np.float64]
 
 _BIG_M_FACTOR = 1e5
 """Big M relative to the largest value of any time: more than can be gained or paid."""
+_MAX_KEPT = 1_000_000
+"""Above this number of rows × positions the lookup table is computed each time, to bound memory."""
+Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,12 +315,6 @@ def _best_with_more(best: Table, paid_each: NDArray[np.float64], some: Rows, win
         paid = paid_each[some, None] * np.arange(best.shape[1])
         found[some] = windows.max_before(best[some] + paid) - paid
     return found
-
-
-_MAX_KEPT = 1_000_000
-"""Above this number of rows × positions the lookup table is computed each time, to bound memory."""
-
-Positions = NDArray[np.int64]
 
 
 class SlidingMaximum:

@@ -37,6 +37,12 @@ INTEGRALITY = 1e-6
 
 ColumnWeights = NDArray[np.float64]
 """Weight of each column in the relaxation, shape (columns,)."""
+_STRAIGHT = 1e-9
+"""Relative change of slope below which a curve counts as straight."""
+Points = list[tuple[int, float]]
+"""Sizes, ascending, with their values."""
+NOWHERE = -1
+"""Head of an arc that leads out of the flow."""
 
 
 def integer_plans(
@@ -108,13 +114,6 @@ def _find_pattern(trainers: TrainerTypes, type_id: int, column: Counts) -> Chang
     ends = ends_of(column, first)[np.searchsorted(first, first, side="right") - 1]
     keeps = bool((column == trainers.held[choice]).all())
     return ChangePattern(choice, bool(column.sum() > trainers.held[choice].sum()), tuple(ends.tolist()), keeps)
-
-
-_STRAIGHT = 1e-9
-"""Relative change of slope below which a curve counts as straight."""
-
-Points = list[tuple[int, float]]
-"""Sizes, ascending, with their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,10 +256,6 @@ def _hull(points: Points) -> Points:
             hull.pop()
         hull.append((size, worth))
     return hull
-
-
-NOWHERE = -1
-"""Head of an arc that leads out of the flow."""
 
 
 class Flow:

@@ -17,6 +17,26 @@ _CPUS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 9.0, 12.0, 24.0)
 _MEMORY_GB = (20.83, 62.5, 125.0, 187.5)
 _TOO_LITTLE = (0.1,) * len(_CPUS)
 """GB of memory where the data set is not cached."""
+_SAME = Profile(_CPUS, _MEMORY_GB, ((1.0,) * len(_CPUS),) * len(_MEMORY_GB))
+KINDS = {
+    "image": ("resnet18", "resnet50", "mobilenet", "alexnet", "shufflenet"),
+    "language": ("gnmt", "transformer", "lstm", "bert"),
+    "speech": ("m5", "deepspeech"),
+}
+_ROUND_H = 300 / 3600
+_SERVERS = tuple(SharedServer(f"s{number}", 8, 24.0, 500.0) for number in range(16))
+_GPUS = sum(server.gpus for server in _SERVERS)
+_FIRST, _LOOKED_AT, _AFTER = 500, 200, 200
+"""Trainings that arrive before those that are looked at, these, and those that arrive after them."""
+_CELLS = (
+    ((20, 70, 10), False, "FIFO", 7.0),
+    ((20, 70, 10), False, "SRTF", 9.0),
+    ((50, 0, 50), False, "FIFO", 11.0),
+    ((20, 70, 10), True, "FIFO", 4.5),
+)
+"""Shares of image, language and speech models, whether some have several GPUs, order, and arrivals per hour."""
+Sharing = Callable[[Sequence[SharingJob]], Mapping[str, float]]
+"""Training → its rate, of those in this order that run; the others wait."""
 
 
 def _by_cpus(*rates: float) -> Profile:
@@ -39,8 +59,6 @@ def _m5() -> Profile:
     return Profile(_CPUS, _MEMORY_GB, (_TOO_LITTLE, *rows))
 
 
-_SAME = Profile(_CPUS, _MEMORY_GB, ((1.0,) * len(_CPUS),) * len(_MEMORY_GB))
-
 PROFILES = {
     "resnet18": _by_cpus(0.37, 0.72, 1.0, 1.3, 1.53, 1.75, 2.4),
     "resnet50": _by_cpus(0.4, 0.74, 1.0, 1.15),
@@ -54,27 +72,6 @@ PROFILES = {
     "lstm": _SAME,
     "bert": _SAME,
 }
-
-KINDS = {
-    "image": ("resnet18", "resnet50", "mobilenet", "alexnet", "shufflenet"),
-    "language": ("gnmt", "transformer", "lstm", "bert"),
-    "speech": ("m5", "deepspeech"),
-}
-
-
-_ROUND_H = 300 / 3600
-_SERVERS = tuple(SharedServer(f"s{number}", 8, 24.0, 500.0) for number in range(16))
-_GPUS = sum(server.gpus for server in _SERVERS)
-_FIRST, _LOOKED_AT, _AFTER = 500, 200, 200
-"""Trainings that arrive before those that are looked at, these, and those that arrive after them."""
-
-_CELLS = (
-    ((20, 70, 10), False, "FIFO", 7.0),
-    ((20, 70, 10), False, "SRTF", 9.0),
-    ((50, 0, 50), False, "FIFO", 11.0),
-    ((20, 70, 10), True, "FIFO", 4.5),
-)
-"""Shares of image, language and speech models, whether some have several GPUs, order, and arrivals per hour."""
 
 
 @dataclass(slots=True)
@@ -92,10 +89,6 @@ class SimulatedRun:
     arrived_h: float
     left_h: float
     ended_h: float | None = None
-
-
-Sharing = Callable[[Sequence[SharingJob]], Mapping[str, float]]
-"""Training → its rate, of those in this order that run; the others wait."""
 
 
 def _proportionally(jobs: Sequence[SharingJob]) -> Mapping[str, float]:
