@@ -82,12 +82,12 @@ def times_in(room: Amount, each: Amount) -> int:
 
 def count_gres(gres: Gres, name: str) -> int:
     """Number of generic resources of this name; without a type, of all types."""
-    return sum(count for one, count in gres if is_of(one, name))
+    return sum(count for kind, count in gres if is_of(kind, name))
 
 
-def is_of(one: str, name: str) -> bool:
-    """Whether ``one`` is of this name, as ``gpu:a100`` is of ``gpu``."""
-    return one == name or one.startswith(f"{name}:")
+def is_of(kind: str, name: str) -> bool:
+    """Whether this kind is of this name, as ``gpu:a100`` is of ``gpu``."""
+    return kind == name or kind.startswith(f"{name}:")
 
 
 def _gres_left(there: Gres, taken: Gres) -> tuple[Gres, bool]:
@@ -95,7 +95,7 @@ def _gres_left(there: Gres, taken: Gres) -> tuple[Gres, bool]:
     if not taken:
         return there, False
     left, missing = dict(there), False
-    for name, count in sorted(taken, key=lambda one: -one[0].count(":")):
+    for name, count in sorted(taken, key=lambda pair: -pair[0].count(":")):
         kinds = sorted(
             (kind for kind in left if is_of(kind, name) or is_of(name, kind)), key=lambda kind: -left[kind]
         )

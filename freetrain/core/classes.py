@@ -150,7 +150,7 @@ class Choices:
     """The choices of all trainers, those of each one after the other; row r is one of them.
 
     Attributes:
-        trainer: whose each is, shape (choices,).
+        trainer: the trainer of each, shape (choices,).
         terms: its worth and costs there, a row for each choice.
         may_join: whether it may get new nodes of each class, shape (choices, classes).
         covers: classes of which its nodes may be, those of held nodes included, shape (choices, classes).
@@ -185,7 +185,7 @@ def choices_of(
     """The choices that are left.
 
     Args:
-        trainers: whose.
+        trainers: that have them.
         terms: theirs at speed 1.
         classes: the nodes.
         held: how many of each class each trainer has, shape (trainers, classes).
@@ -194,26 +194,26 @@ def choices_of(
     kinds = [node_class.kind for node_class in classes]
     if len(set(kinds)) <= 1 and not terms.names_kinds and not _tell_ends(terms, held):
         every = read_only(np.ones(held.shape, dtype=bool))
-        whose = read_only(np.arange(len(trainers)))
+        owner = read_only(np.arange(len(trainers)))
         alone = read_only(np.full(len(trainers), EACH_BY_ITSELF))
-        return Choices(whose, hurries.on(terms, whose.tolist(), np.ones(len(whose))), every, every, alone, True)
+        return Choices(owner, hurries.on(terms, owner.tolist(), np.ones(len(owner))), every, every, alone, True)
     rows, speeds, joins, lasts = [], [], [], []
     ends = _last_of_life(classes)
     for row, trainer in enumerate(trainers):
         has = held[row] > 0
         for speed, mask in _choices(trainer, kinds, has):
-            for its, last in _until(mask, has, ends) if trainer.moldable else ((mask, EACH_BY_ITSELF),):
+            for classes_left, last in _until(mask, has, ends) if trainer.moldable else ((mask, EACH_BY_ITSELF),):
                 rows.append(row)
                 speeds.append(speed)
-                joins.append(its)
+                joins.append(classes_left)
                 lasts.append(last)
-    whose = read_only(np.array(rows, dtype=np.int64))
+    owner = read_only(np.array(rows, dtype=np.int64))
     may_join = read_only(np.array(joins, dtype=bool).reshape(len(rows), len(kinds)))
     return Choices(
-        whose,
-        hurries.on(_at_speed(terms.of(whose), np.array(speeds)), rows, speeds),
+        owner,
+        hurries.on(_at_speed(terms.of(owner), np.array(speeds)), rows, speeds),
         may_join,
-        read_only(may_join | (held[whose] > 0)),
+        read_only(may_join | (held[owner] > 0)),
         read_only(np.array(lasts, dtype=np.int64)),
         bool(may_join.all()) and all(speed == 1.0 for speed in speeds) and len(rows) == len(trainers),
     )

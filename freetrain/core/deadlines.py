@@ -102,7 +102,7 @@ class Hurries:
     """Demands of the deadlines of a problem's trainers.
 
     Attributes:
-        trainers: whose.
+        trainers: that have them.
         samples_per_s: what each must do from now on; empty: no deadline counts.
         factor: how many times more that counts.
     """
@@ -111,17 +111,17 @@ class Hurries:
     samples_per_s: Sequence[float] = ()
     factor: float = 0.0
 
-    def on(self, terms: Terms, whose: Iterable[int], speeds: Iterable[float]) -> Terms:
+    def on(self, terms: Terms, owner: Iterable[int], speeds: Iterable[float]) -> Terms:
         """The terms with what deadlines need counted more.
 
         Args:
             terms: some rows of them.
-            whose: the trainer of each row, by its position.
+            owner: the trainer of each row, by its position.
             speeds: how fast that trainer is there.
         """
         if not self.samples_per_s:
             return terms
-        rows = zip(whose, speeds, strict=True)
+        rows = zip(owner, speeds, strict=True)
         found = [nodes_needed(self.trainers[row], self.samples_per_s[row], speed) for row, speed in rows]
         needed = np.array(found, dtype=np.int64)[:, None]
         size = np.minimum(np.arange(terms.worth.shape[1]), needed)
@@ -138,8 +138,8 @@ class Hurries:
         if not self.samples_per_s:
             return np.zeros(trainers, dtype=np.int64)
         found = [
-            nodes_needed(one, samples_per_s, _best_speed_on(one, kinds))
-            for one, samples_per_s in zip(self.trainers, self.samples_per_s, strict=True)
+            nodes_needed(trainer, samples_per_s, _best_speed_on(trainer, kinds))
+            for trainer, samples_per_s in zip(self.trainers, self.samples_per_s, strict=True)
         ]
         return np.array(found, dtype=np.int64)
 

@@ -111,13 +111,13 @@ def _terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
     known = [_known(trainer, objective) for trainer in trainers]
     kind = np.array([alike.setdefault(particulars, len(alike)) for particulars, _ in known], dtype=np.int64)
     # A row for each distinct trainer, spread over all in the end: alike trainers are computed once.
-    numbers = np.array([its for its, _ in alike]).reshape(-1, _NUMBERS)
+    numbers = np.array([row for row, _ in alike]).reshape(-1, _NUMBERS)
     numbers += read_aim(objective).evictions_s * _avoids(numbers)
     max_nodes, min_nodes = numbers[:, :2].T.astype(np.int64)
     size = np.arange(int(max_nodes.max(initial=0)) + 1)
     worth = np.zeros((len(alike), len(size)))
-    for row, (_, its_worth) in enumerate(alike):
-        worth[row, : max_nodes[row] + 1] = np.frombuffer(its_worth)
+    for row, (_, worth_bytes) in enumerate(alike):
+        worth[row, : max_nodes[row] + 1] = np.frombuffer(worth_bytes)
     possible = (size == 0) | ((size >= min_nodes[:, None]) & (size <= max_nodes[:, None]))
     up_s, down_s, eviction_s, known_end_s, leaving_s, start_s, boot_s, moldable, independent, per_joule = map(
         read_only, numbers[kind, 2:].T.copy()
@@ -162,8 +162,8 @@ def with_sizes_that_stay(terms: Terms, held_nodes: Sizes) -> Terms:
     if not stays.any():
         return terms
     size = np.arange(terms.possible.shape[1])
-    its = (size == 0) | (size == held_nodes[:, None])
-    return replace(terms, possible=read_only(terms.possible & (its | ~stays[:, None])))
+    kept = (size == 0) | (size == held_nodes[:, None])
+    return replace(terms, possible=read_only(terms.possible & (kept | ~stays[:, None])))
 
 
 def _avoids(numbers: Table) -> Table:

@@ -69,8 +69,8 @@ def _outside_limits(problem: Problem, counts: Counts) -> Iterator[str]:
         if trainer.moldable and held:
             yield f"trainer {trainer.id} gets {nodes} nodes instead of its {held}: its size stays"
         else:
-            its = f"{trainer.min_nodes} to {trainer.most_nodes}"
-            yield f"trainer {trainer.id} gets {nodes} nodes, outside its {its}"
+            limits = f"{trainer.min_nodes} to {trainer.most_nodes}"
+            yield f"trainer {trainer.id} gets {nodes} nodes, outside its {limits}"
 
 
 def verify_placement(problem: Problem, counts: Counts, placement: Placement) -> tuple[str, ...]:

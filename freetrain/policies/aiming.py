@@ -82,9 +82,9 @@ def _possible(problem: Problem, min_nodes: Sizes, max_nodes: Sizes) -> Sizes:
     """Nodes that deadlines ask for; where the trainer may not have so many, the next more, or else fewer."""
     needed = problem.needed_nodes.copy()
     for row in np.flatnonzero(needed).tolist():
-        its = np.flatnonzero(problem.terms.possible[row])
-        its = its[(its >= min_nodes[row]) & (its <= max_nodes[row])]
-        needed[row] = its[min(np.searchsorted(its, needed[row]), len(its) - 1)] if len(its) else 0
+        sizes = np.flatnonzero(problem.terms.possible[row])
+        sizes = sizes[(sizes >= min_nodes[row]) & (sizes <= max_nodes[row])]
+        needed[row] = sizes[min(np.searchsorted(sizes, needed[row]), len(sizes) - 1)] if len(sizes) else 0
     return needed
 
 

@@ -31,8 +31,8 @@ _LEAST_COST = 1e-12
 class RingPlacer:
     """Embeds each trainer's ring into the switches, in the method of GADGET (INFOCOM 2022).
 
-    One leaf if one has room, the tightest that does; else as few as possible. Bandwidth is not reckoned with here:
-    ``freetrain.policies.gadget.reserving`` does that.
+    One leaf if one has room, the tightest that does; else as few as possible. Bandwidth is not considered here:
+    :class:`ReservingGadget` does that.
 
     Args:
         topology: the switches.
@@ -235,7 +235,7 @@ class _Turn:
 
     def _take(self, names: Iterable[str], need: float, beside: Sequence[str]) -> None:
         """Remember what these nodes of a ring, beside others of it, take of their links while others choose."""
-        before, after = (_ring(its, need, self._topology) for its in (beside, (*beside, *names)))
+        before, after = (_ring(nodes, need, self._topology) for nodes in (beside, (*beside, *names)))
         for ring, sign in ((before, 1), (after, -1)):
             for node, _ in ring.workers:
                 self._link_left[node] += sign * ring.bytes_per_s
@@ -283,7 +283,7 @@ def _standing(questions: Sequence[Question], topology: Topology) -> dict[str, Pl
         for offer in offers:
             if offer.held_by is not None:
                 held.setdefault(offer.held_by, []).append(offer.name)
-    trainers = {trainer.id: trainer for _, its in questions for trainer in its}
+    trainers = {trainer.id: trainer for _, asking in questions for trainer in asking}
     return {
         id_: _ring(names, trainers[id_].link_bytes_per_s(len(names)), topology)
         for id_, names in held.items()

@@ -154,7 +154,7 @@ class _Slot:
             for row, job in enumerate(self._jobs)
             if (ring := self._embed(row, job.widest)) is not None
         ]
-        return max(found, key=lambda each: each[0], default=None)
+        return max(found, key=lambda entry: entry[0], default=None)
 
     def take_only(self, row: int, ring: PlacedRing) -> None:
         """Give one training this ring, and the others none."""

@@ -166,10 +166,10 @@ def _sizes(job: _Job) -> list[Pair]:
 def _elastic(jobs: Sequence[_Job], capacity: Amounts) -> float:
     """Sizes grown from nothing: the step that adds most utility per share of the machine, while one adds some."""
     sizes = [_sizes(job) for job in jobs]
-    worth = [np.array([job.utility(pair) for pair in its]) for job, its in zip(jobs, sizes, strict=True)]
+    worth = [np.array([job.utility(pair) for pair in pairs]) for job, pairs in zip(jobs, sizes, strict=True)]
     takes = [
-        np.array([job.limits.demand(*pair) for pair in its]).reshape(-1, len(capacity))
-        for job, its in zip(jobs, sizes, strict=True)
+        np.array([job.limits.demand(*pair) for pair in pairs]).reshape(-1, len(capacity))
+        for job, pairs in zip(jobs, sizes, strict=True)
     ]
     has, left = [(0.0, np.zeros(len(capacity)))] * len(jobs), np.array(capacity)
     while True:
@@ -233,7 +233,7 @@ def _more(job: _Job, size: Pair, after: Pair) -> Amounts:
 
 def _take(left: list[float], taken: Amounts) -> bool:
     """Take it, if it is there."""
-    if any(each > free + 1e-9 for each, free in zip(taken, left, strict=True)):
+    if any(amount > free + 1e-9 for amount, free in zip(taken, left, strict=True)):
         return False
     left[:] = [free - amount for free, amount in zip(left, taken, strict=True)]
     return True

@@ -168,12 +168,12 @@ class Master:
         """The plan in which so many trainers get each column."""
         chosen = np.flatnonzero(multiplicities)
         type_of = self.type_ids[chosen]
-        each = [
+        of_type = [
             np.repeat(chosen[type_of == type_id], multiplicities[chosen[type_of == type_id]])
             for type_id in range(len(self._trainers.number))
         ]
         counts = self.counts
-        return [counts[columns] for columns in each]
+        return [counts[columns] for columns in of_type]
 
     def _array(self, name: str, known: list[Any]) -> NDArray[Any]:
         """A fact of each column as an array, kept until a column is added."""

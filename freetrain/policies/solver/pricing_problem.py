@@ -67,8 +67,8 @@ class Duals:
 
     def growth_by_type(self, trainers: TrainerTypes) -> NDArray[np.float64]:
         """What one trainer of each type pays in all to grow, shape (types,)."""
-        each, together = np.split(self.growth, [len(trainers.number)])
-        return np.asarray(each + together @ trainers.groups[len(each) :])
+        single, together = np.split(self.growth, [len(trainers.number)])
+        return np.asarray(single + together @ trainers.groups[len(single) :])
 
     def bound(self, trainers: TrainerTypes, pricing: PricingResult, limits: BranchLimits) -> float:
         """The Lagrangian bound: no plan within the limits is worth more."""
