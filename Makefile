@@ -71,13 +71,13 @@ bench-live: $(STAMP)
 	$(BIN)/python -m benchmarks.live.shadow
 
 clean:
-	rm -rf $(VENV) demo benchmarks/results build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-python demo benchmarks/results build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # All that a replay and its report need; PyTorch alone is larger.
 $(REPLAYS): setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "freetrain needs Python 3.11 or newer: say which with 'make PYTHON=/path/to/python3.11'"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	$$(tests/find_python.sh $(PYTHON)) -m venv $(VENV)
 	$(BIN)/pip install --quiet --editable '.[report]'
 	@touch $@
 

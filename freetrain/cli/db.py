@@ -17,7 +17,11 @@ from freetrain.store.schema import SCHEMA, back_up, find_problems, name_of_backu
 from freetrain.store.store import DAEMONS_STORE, Store
 
 _store = click.option(
-    "--store", "store_path", type=click.Path(path_type=Path), help="Another store than the daemon's."
+    "--store",
+    "store_path",
+    type=click.Path(path_type=Path),
+    envvar="FREETRAIN_STORE",
+    help="Another store than the daemon's [default: $FREETRAIN_STORE, else the daemon's].",
 )
 _dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done.")
 

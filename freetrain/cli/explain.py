@@ -20,7 +20,7 @@ from freetrain.core.fragment import Fragment
 from freetrain.core.problem import Problem
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.reports.status import LookStatus, TrainerStatus
-from freetrain.errors import FreetrainError, InputError
+from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.showing.words import printable, show_time
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.store.ledger import DAEMON_COMMAND
@@ -39,10 +39,12 @@ class _Journal:
     Attributes:
         store: None: it cannot be read.
         why_not: then, why.
+        is_for_others: whether this account may not read it.
     """
 
     store: Store | None
     why_not: str = ""
+    is_for_others: bool = False
 
 
 @click.command("explain")
@@ -70,7 +72,8 @@ def _open(config: Config) -> _Journal:
     try:
         return _Journal(daemons_store(config))
     except FreetrainError as error:
-        return _Journal(None, f"{error.what} {error.hint}".strip())
+        is_for_others = error.exit_code is ExitCode.NOT_ALLOWED
+        return _Journal(None, f"{error.what} {error.hint}".strip(), is_for_others)
 
 
 def _explain(what: str, standing: Standing, journal: _Journal) -> Iterator[str]:
@@ -112,18 +115,26 @@ def _explain_trainer(known: TrainerStatus, standing: Standing, journal: _Journal
         yield f"It gets nothing: {standing.nothing_is_lent}."
     elif known.waits_for:
         yield f"It waits: {known.waits_for}."
+    elif known.no_more:
+        yield f"It has no more: {known.no_more}."
     if ends := ", ".join(f"{count} {end}" for end, count in known.ends.items()):
         yield f"So its fragments ended so far: {ends}."
+    yield from _explain_figures(known.id, journal)
+
+
+def _explain_figures(trainer: str, journal: _Journal) -> Iterator[str]:
+    """What was decided, and what another decision would have been worth; nothing for those who may not read it."""
     if journal.store is None:
-        yield f"What was decided cannot be read: {journal.why_not}"
+        if not journal.is_for_others:
+            yield f"What was decided cannot be read: {journal.why_not}"
         return
-    found = _last_decision(journal.store, known.id)
+    found = _last_decision(journal.store, trainer)
     if found is None:
         yield "None of the last decisions was about it."
-    elif any(one.id == known.id for one in found[1].trainers):
-        yield from explain_decision(known.id, *found)
+    elif any(one.id == trainer for one in found[1].trainers):
+        yield from explain_decision(trainer, *found)
     else:
-        yield from explain_tasks(known.id, *found)
+        yield from explain_tasks(trainer, *found)
 
 
 def _last_decision(store: Store, trainer: str) -> tuple[str, Problem, Decision] | None:

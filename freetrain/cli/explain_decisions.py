@@ -40,8 +40,8 @@ def explain_decision(trainer: str, name: str, problem: Problem, decision: Decisi
     yield from explain_aims(row, problem, decision)
     if sizes[trainer] >= one.most_nodes:
         yield f"It can use no more than {_nodes(one.most_nodes)}."
-    else:
-        yield _one_more(problem, counts, row)
+    elif sentence := _one_more(problem, counts, row):
+        yield sentence
     if 0 < one.min_nodes == sizes[trainer]:
         yield f"It cannot do with fewer than {_nodes(one.min_nodes)}."
 
@@ -71,7 +71,7 @@ def _one_more(problem: Problem, counts: Counts, row: int) -> str:
         if giver != row and (free[column] if giver is None else counts[giver, column]) > 0
     ]
     if not found:
-        return "No other node was there to be given to it."
+        return ""  # the decision was about the nodes that it got: why there were no others, the look says
     best, donor = max(found, key=lambda one: one[0])
     source = "that nobody had" if donor is None else f"of {problem.trainers[donor].id}"
     if best == -inf:

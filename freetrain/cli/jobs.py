@@ -28,7 +28,7 @@ from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.parsing import expand_nodes, fold_nodes
 from freetrain.slurm.submissions import Submission, find_submissions
-from freetrain.slurm.tags import Tag, WrongTag, parse_tag
+from freetrain.slurm.tags import Tag, WrongTag
 
 _COLUMNS = (
     "ID", "NAME", "USER", "NODES", "ASKED", "WANTS", "SAMPLES", "EVICTIONS", "COSTS", "STATE", "NODELIST",
@@ -69,7 +69,7 @@ def jobs_command(config_path: Path | None, chosen: Chosen, shape: Shape) -> None
 def _is_chosen(
     submission: Submission, facts: Mapping[str, Any], known: TrainerStatus | None, chosen: Chosen
 ) -> bool:
-    if isinstance(parse_tag(submission.comment), WrongTag):
+    if isinstance(submission.tag, WrongTag):
         state = TrainerState.REFUSED
     elif submission.is_over:
         state = TrainerState.COMPLETE
@@ -98,8 +98,7 @@ def _facts(
     standing: Standing,
     needs: tuple[Need, ...],
 ) -> dict[str, Any]:
-    tag = parse_tag(submission.comment)
-    good = tag if isinstance(tag, Tag) else None
+    tag, good = submission.tag, submission.good_tag
     asked = expand_nodes(known.asked) - lent if known and standing.is_at_work else frozenset()
     return {
         "id": submission.id,
@@ -127,7 +126,7 @@ def _most_nodes(tag: Tag, submission: Submission) -> int:
 
 def _state(
     submission: Submission,
-    tag: Tag | WrongTag | None,
+    tag: Tag | WrongTag,
     known: TrainerStatus | None,
     standing: Standing,
     lent: int,
@@ -144,7 +143,7 @@ def _state(
     if said:
         return said
     now = f"{_now(known, standing, lent, asked)}{_speeds(known)}"
-    if tag is not None and tag.is_filler:
+    if tag.is_filler:
         return f"{now}{_done(known)}"
     return f"{now}; {UNKNOWN_END}" if _cannot_tell_end(submission, tag, known) else now
 

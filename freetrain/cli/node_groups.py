@@ -33,7 +33,7 @@ _FREE = {False: {NodeState.IDLE}, True: {NodeState.IDLE, NodeState.BUSY}}
 _SAID_BY_SLURM = re.compile(r"job (?P<job>\S+) runs here$|Slurm says (?P<state>\S+)$")
 """Reasons that Slurm alone tells, now as at the daemon's last look."""
 
-_WITHOUT_DAEMON = "could be lent, if a daemon were at work"
+WITHOUT_DAEMON = "could be lent, if a daemon were at work"
 
 
 def find_node_groups(config: Config, standing: Standing, gateway: Gateway) -> Sequence[NodeGroup]:
@@ -123,5 +123,5 @@ def _judged_here(
     rooms = find_rooms(snapshot, running, {}, rules)
     groups = groups_of(find_offers(snapshot, running, shadow, rules, seen, drained, rooms), running)
     return [
-        replace(each, state="not lent", why=_WITHOUT_DAEMON) if each.state == "free" else each for each in groups
+        replace(each, state="not lent", why=WITHOUT_DAEMON) if each.state == "free" else each for each in groups
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from freetrain.cli.listing import LISTING, Shape, listing_options
-from freetrain.cli.node_groups import find_node_groups
+from freetrain.cli.node_groups import WITHOUT_DAEMON, find_node_groups
 from freetrain.cli.options import config_option
 from freetrain.config import load_config
 from freetrain.daemon.reports.standing import find_standing
@@ -83,7 +83,11 @@ def _hole_row(group: NodeGroup, now_s: float) -> Row:
 
 
 def _holes(groups: Sequence[NodeGroup], now_s: float) -> Sequence[NodeGroup]:
-    idle = [each for each in groups if each.state in ("free", "lent", "asked for", "due back")]
+    idle = [
+        each
+        for each in groups
+        if each.state in ("free", "lent", "asked for", "due back") or each.why == WITHOUT_DAEMON
+    ]
     return sorted(idle, key=lambda each: (inf if each.until_s is None else each.until_s, each.nodes))
 
 

@@ -22,7 +22,7 @@ from freetrain.slurm.comments import answer_in, ask_to_resume, asked_to_resume, 
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
 from freetrain.slurm.submissions import Submission, find_submissions
-from freetrain.slurm.tags import WrongTag, parse_tag
+from freetrain.slurm.tags import WrongTag
 
 _WHEN = "from the daemon's next look on"
 
@@ -69,7 +69,7 @@ def _known_state(config: Config, id_: str) -> TrainerState | None:
 def _check(submission: Submission, known: TrainerState | None) -> None:
     """That there is something to resume, as far as can be seen from here."""
     id_, answer = submission.id, answer_in(submission.comment)
-    tag = parse_tag(submission.comment)
+    tag = submission.tag
     if isinstance(tag, WrongTag):
         raise InputError(
             f"Training {id_} is not paused but refused: {tag.why}.",

@@ -73,10 +73,14 @@ class WaitsFor(StrEnum):
     """The time at which it may begin; Slurm sets one for what it requeues."""
     OWNERS_LIMIT = "owner's limit"
     """A limit of its owner, account or QOS, or the partition's for jobs of so many nodes."""
+    ITSELF = "itself"
+    """Something of its own that no node can give it: another job, a licence, a reservation."""
     POSSIBILITY = "possibility"
     """No node will ever do."""
+    QUEUE = "queue"
+    """What concerns all jobs of its partition alike."""
     OTHER = "other"
-    """Another job, a licence, or something that freetrain does not know."""
+    """Something that freetrain does not know."""
 
 
 class LimitOf(StrEnum):
@@ -151,6 +155,8 @@ class Job:
         least: how much each of its nodes must have, where it wants all of it; None: unknown.
         total: how much it wants, or has, of all its nodes together; None: unknown.
         limit: the limit that it waits for; None: it waits for none, or for one that only its own size counts in.
+        dependency: what is left of the other jobs that it waits for, in Slurm's words; empty: nothing.
+        max_running: tasks of its array that may run at once, as its owner asked; 0: any number.
         comment: free text; here is freetrain's tag.
         name: free text.
     """
@@ -179,6 +185,8 @@ class Job:
     least: Amount | None = None
     total: Amount | None = None
     limit: SharedLimit | None = None
+    dependency: str = ""
+    max_running: int = 0
     comment: str = ""
     name: str = ""
 

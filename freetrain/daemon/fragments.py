@@ -15,7 +15,7 @@ from freetrain.core.job import Job, JobRun, JobState
 from freetrain.lending.reconcile import find_strangers, needs_history, reconcile
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher
-from freetrain.slurm.tags import TAG_PREFIX, Tag, parse_tag
+from freetrain.slurm.tags import TAG_PREFIX, tag_in
 from freetrain.store.ledger import Ledger
 
 log = logging.getLogger(__name__)
@@ -26,11 +26,6 @@ _LOST_FOR_GOOD_S = 3600.0
 """For so long a fragment that Slurm does not show any more is looked for in accounting."""
 
 
-def _is_moldable(job: Job) -> bool:
-    tag = parse_tag(job.comment)
-    return isinstance(tag, Tag) and tag.is_moldable
-
-
 def _may_have_left(fragment: Fragment, job: Job | None) -> bool:
     """Whether a fragment that ended by itself may only have left when it was asked to.
 
@@ -39,8 +34,8 @@ def _may_have_left(fragment: Fragment, job: Job | None) -> bool:
     end = fragment.end
     if end is End.RELEASED and job is not None and job.state in _BY_THEMSELVES:
         end = End.COMPLETED if job.state is JobState.COMPLETED else End.FAILED
-    tag = parse_tag(job.comment) if job is not None else None
-    knows_sigterm = not (isinstance(tag, Tag) and tag.is_filler) or tag.notice
+    tag = tag_in(job.comment) if job is not None else None
+    knows_sigterm = tag is None or not tag.is_filler or tag.notice
     return end is End.FAILED or (end is End.COMPLETED and knows_sigterm)
 
 
@@ -57,6 +52,7 @@ class Fragments:
     Attributes:
         last: trainer that Slurm shows → its fragment that ended last.
         some_completed: those of them of which a fragment has completed.
+        failed_runs: trainer that Slurm shows → job → its runs that ended with an error.
         ends: trainer that Slurm shows → how often its fragments ended in which way.
         end_counts: how often fragments of all trainers that ever were ended in which way.
     """
@@ -69,6 +65,7 @@ class Fragments:
         self._lost_since_s: dict[int, float] = {}
         self.last: dict[str, Fragment] = {}
         self.some_completed: set[str] = set()
+        self.failed_runs: dict[str, dict[str, list[Fragment]]] = {}
         self.ends: dict[str, Counter[End]] = {}
         self.end_counts = Counter(ledger.end_counts())
         self._preempted_s: dict[str, dict[str, float | None]] = {}
@@ -149,14 +146,25 @@ class Fragments:
             self.last.pop(gone, None)
             self._preempted_s.pop(gone, None)
             self.some_completed.discard(gone)
+            self.failed_runs.pop(gone, None)
         if new := trainers - self.ends.keys():
             counts = self._ledger.ends_by_trainer(new)
             self.ends |= {trainer: Counter(counts.get(trainer, {})) for trainer in new}
             for fragment in (*self._ledger.last_runs(new), *self._ledger.last_ended_fragments(new)):
                 self._note_end(fragment)
+            for fragment in self._ledger.failed_runs(new):
+                self._note_failure(fragment)
+
+    def _note_failure(self, fragment: Fragment) -> None:
+        """A job of several nodes fails once, with all of its fragments."""
+        runs = self.failed_runs.setdefault(fragment.trainer, {}).setdefault(fragment.job, [])
+        if all(run.started_s != fragment.started_s for run in runs):
+            runs.append(fragment)
 
     def _note_end(self, fragment: Fragment) -> None:
         self.last[fragment.trainer] = fragment
+        if fragment.end is End.FAILED:
+            self._note_failure(fragment)
         if fragment.end is End.COMPLETED:
             self.some_completed.add(fragment.trainer)
         preempted_s = self._preempted_s.setdefault(fragment.trainer, {})
@@ -209,6 +217,6 @@ class Fragments:
             for job in snapshot.jobs
             if queue.has(job)
             and (trainer := self._launcher.of_trainer(job)) is not None
-            and (len(job.nodes) == 1 or _is_moldable(job))
+            and (len(job.nodes) == 1 or ((tag := tag_in(job.comment)) is not None and tag.is_moldable))
         ]
         return find_strangers(self.open, of_ours)

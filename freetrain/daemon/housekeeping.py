@@ -2,47 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from freetrain.core.cluster import Snapshot
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.executor import Executor
 from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.slurm import commands
 from freetrain.slurm.comments import answer_in, with_servers
+from freetrain.slurm.errors import SlurmUnreachableError
 from freetrain.slurm.launcher import Launcher, Order
+
+log = logging.getLogger(__name__)
 
 _TOLD_AGAIN_S = 60.0
 """After so long an answer that is still not in the comment is given again."""
+_MOST_S = 5.0
+"""What the orders for one owner's submissions may take in a look; the rest waits for the next one."""
+_SAME_AGAIN = 3
+"""So many looks in a row the same orders are given although they change nothing; then less and less often."""
+_PAUSE_S, _LONGEST_PAUSE_S = 60.0, 3600.0
+"""How long nothing is tried again that failed, at first and at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """Orders that were given, or failed.
+
+    Attributes:
+        orders: which.
+        times: in a row.
+        next_s: they are not given again before, UTC epoch seconds.
+    """
+
+    orders: Sequence[Order] = ()
+    times: int = 0
+    next_s: float = 0.0
+
+    def again(self, orders: Sequence[Order], now_s: float, without_pause: int) -> _Tried:
+        """After they were given once more, or others for the first time."""
+        times = self.times + 1 if orders == self.orders else 1
+        pauses = times - without_pause
+        pause_s = min(_PAUSE_S * 2 ** (pauses - 1), _LONGEST_PAUSE_S) if pauses > 0 else 0.0
+        return _Tried(orders, times, now_s + pause_s)
 
 
 class Housekeeping:
     """Keeps submissions as they should be.
 
+    What is done for one owner never costs the others a look: it has its time, and what fails of it is tried again
+    later. Where Slurm does not answer to the orders for two of them it answers nobody.
+
     Args:
         launcher: knows how.
         executor: carries orders out.
         fragments: the books.
+        timer_s: seconds, from any beginning.
 
     Attributes:
         answered: trainers whose owners have been told that they are paused.
     """
 
-    def __init__(self, launcher: Launcher, executor: Executor, fragments: Fragments) -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        executor: Executor,
+        fragments: Fragments,
+        timer_s: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self._launcher = launcher
         self._executor = executor
         self._fragments = fragments
-        self._tidied: dict[str, Sequence[Order]] = {}
+        self._timer_s = timer_s
+        self._tidied: dict[str, _Tried] = {}
         self._told: dict[str, tuple[Order, float]] = {}
+        self._failed: dict[str, _Tried] = {}
+        self._spent_s: dict[str, float] = {}
+        self._look_s = 0.0
         self.answered: set[str] = set()
 
-    def put_right(self, entry: Entry, now_s: float) -> None:
-        """End what is complete, hold what is astray, answer whose tag is wrong."""
+    def put_right(self, entry: Entry, snapshot: Snapshot) -> None:
+        """End what is complete, hold what is astray, answer whose tag is wrong.
+
+        Raises:
+            SlurmUnreachableError: no answer, and none to the orders for another owner at this look.
+        """
+        owner, now_s = entry.trainer.owner, snapshot.time_s
+        if now_s != self._look_s:
+            self._look_s, self._spent_s = now_s, {}
+        failed = self._failed.get(owner, _Tried())
+        if now_s < failed.next_s or self._spent_s.get(owner, 0.0) > _MOST_S:
+            return
+        began_s = self._timer_s()
+        try:
+            self._put_right(entry, snapshot)
+        except SlurmUnreachableError as error:
+            if any(one.next_s > now_s and other != owner for other, one in self._failed.items()):
+                raise
+            self._failed[owner] = failed.again((), now_s, 0)
+            log.warning("%s The submissions of %s are looked after again later.", error.what, owner)
+        else:
+            self._failed.pop(owner, None)
+        self._spent_s[owner] = self._spent_s.get(owner, 0.0) + self._timer_s() - began_s
+
+    def _put_right(self, entry: Entry, snapshot: Snapshot) -> None:
         if entry.trainer.state is TrainerState.COMPLETE:
             self._end(entry)
         # What is being taken up again can be told nothing until the next look.
-        elif not self._tidy(entry):
-            self._answer(entry, now_s)
+        elif not self._tidy(entry, snapshot):
+            self._answer(entry, snapshot.time_s)
 
     def _end(self, entry: Entry) -> None:
         """Cancel what is left of a complete training."""
@@ -53,15 +125,19 @@ class Housekeeping:
         if self._executor.acts:
             self._fragments.note_leaving(entry.fragments)
 
-    def _tidy(self, entry: Entry) -> bool:
+    def _tidy(self, entry: Entry, snapshot: Snapshot) -> bool:
         """Whether there was something to do that was not tried at the last look, too."""
-        orders = self._launcher.tidy(entry.submission, entry.fragments, entry.needed_again)
+        orders = self._launcher.tidy(entry.submission, entry.fragments, entry.needs_again, snapshot.jobs)
+        before = self._tidied.get(entry.trainer.id, _Tried())
+        if not orders:
+            self._tidied.pop(entry.trainer.id, None)
+            return False
+        if orders == before.orders and snapshot.time_s < before.next_s:
+            return False
+        self._tidied[entry.trainer.id] = before.again(orders, snapshot.time_s, _SAME_AGAIN)
         for order in orders:
             self._executor.carry_out(order)
-        before = self._tidied.pop(entry.trainer.id, ())
-        if orders:
-            self._tidied[entry.trainer.id] = orders
-        return orders != before and bool(orders)
+        return orders != before.orders
 
     def _answer(self, entry: Entry, now_s: float) -> None:
         """Tell the owner in the comment, the one place that he sees and freetrain can write, until it is there."""

@@ -199,7 +199,8 @@ class Lender:
         registered = self._cluster.registered
         waits_for = {**registered.waits_for, **self._loop.last.waits_for}
         judgement, ends = self._loop.last.judgement, self._cluster.ends
-        look = status_of(judgement, registered.entries, waits_for, self._cluster.fragments, ends, took_s)
+        no_more = self._loop.last.no_more
+        look = status_of(judgement, registered.entries, waits_for, no_more, self._cluster.fragments, ends, took_s)
         return replace(look, calls=self._calls.lately(self._gateway.calls, self._clock_s()))
 
     def summary(self) -> str:

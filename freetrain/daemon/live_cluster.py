@@ -153,7 +153,7 @@ class LiveCluster:
             case Release():
                 self._release(action, decision)
             case PutRight():
-                self._housekeeping.put_right(self._entry(action.trainer), self._seen.snapshot.time_s)
+                self._housekeeping.put_right(self._entry(action.trainer), self._seen.snapshot)
             case Limit():
                 self._limit(action)
             case Serve():

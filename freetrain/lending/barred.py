@@ -23,6 +23,15 @@ class Bar:
     why: str
 
 
+def merged(*bars: Mapping[str, Bar]) -> Mapping[str, Bar]:
+    """What a trainer does not get for any of these reasons; the first is told."""
+    found: dict[str, Bar] = {}
+    for trainer, bar in (item for some in bars for item in some.items()):
+        before = found.get(trainer)
+        found[trainer] = bar if before is None else Bar(before.places | bar.places, before.why)
+    return found
+
+
 def with_bars(facts: Facts, bars: Mapping[str, Bar]) -> Facts:
     """The facts, where tasks of these trainers cannot run on what they do not get."""
     if not bars:

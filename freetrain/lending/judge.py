@@ -15,7 +15,8 @@ from freetrain.core.problem import Offer, Question
 from freetrain.core.servers import Serving
 from freetrain.core.shared_nodes import SharedNode
 from freetrain.lending.back_off import BackOff, find_back_off
-from freetrain.lending.barred import Bar, with_bars, with_reasons
+from freetrain.lending.barred import Bar, merged, with_bars, with_reasons
+from freetrain.lending.causes import CauseOf, cause_of_wait, has_own_obstacle
 from freetrain.lending.crowded_out import crowded_out
 from freetrain.lending.electricity import with_watts
 from freetrain.lending.facts import Facts, Request
@@ -160,6 +161,18 @@ class Judgement:
         """The nodes on which trainers are lent these new parts."""
         return shared_nodes(lent, self.facts, self.rooms, self.parts)
 
+    def why_no_more(self, decisions: Iterable[Decision]) -> Mapping[str, str]:
+        """Trainer that has nodes → why it has no more; nothing of tasks, whose size stays."""
+        if self.stopped or self.facts.paused:
+            return {}
+        sizes = {trainer: len(names) for one in decisions for trainer, names in one.placement.items()}
+        limits = {one.id: one.trainer.most_nodes for one in self.selection.competing if not one.filler}
+        barred = {one: f"it does not get all of them: {bar.why}" for one, bar in self.bars.items()}
+        return {
+            trainer: f"{why}; {barred[trainer]}" if trainer in barred else why
+            for trainer, why in self.parts.why_no_more(sizes, limits).items()
+        }
+
     def conclude(self, decisions: Iterable[Decision]) -> tuple[Memory, Mapping[str, str]]:
         """After all decisions: what is remembered, and trainer → why it has no node although it could run."""
         sizes = {trainer: len(names) for one in decisions for trainer, names in one.placement.items()}
@@ -203,10 +216,11 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     offers = take_back(offers, due_of_slow(offers, slow, now_s))
     offers = set_aside(offers, doubtful_nodes(facts, offers, nodes))
 
-    bars = {
-        **bars_of_slow(offers, slow, now_s, nodes.shortest_hole_s),
-        **bars_of_limits(memory.limits, facts, nodes),
-    }
+    bars = merged(
+        bars_of_limits(memory.limits, facts, nodes),
+        bars_of_slow(offers, slow, now_s, nodes.shortest_hole_s),
+        memory.suspects.bars(facts),
+    )
     facts = with_bars(facts, bars)
     eligible = _find_eligible(facts, offers, rooms)
     tasks = find_tasks(facts.requests, offers.offered, rooms, facts.snapshot)
@@ -216,7 +230,8 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     offered = () if facts.paused else offers.offered
     parts = deal_parts(facts, offered, selection.competing, eligible, memory.left, rules, tasks)
     seen = memory.sightings.with_fitting(shadow, _still_held(facts, shadow, memory))
-    seen = seen.with_vain(in_vain, now_s, rules.rests_s)
+    at_fault = [one for one in in_vain if cause_of_wait(facts.snapshot.job.get(one.job)) is CauseOf.NODE]
+    seen = seen.with_vain(at_fault, now_s, rules.rests_s)
     memory = replace(memory, sightings=seen, left=parts.left, searches=shadow.searches)
     return Judgement(facts, rules, memory, shadow, offers, selection, parts, rooms, stopped, back_off, slow, bars)
 
@@ -261,9 +276,18 @@ def _with_horizon(rules: Rules, memory: Memory) -> Rules:
 
 
 def _not_started(facts: Facts, rules: Rules) -> list[Fragment]:
-    """Fragments that Slurm should have started by now."""
-    late_s = facts.snapshot.time_s - rules.fragments.start_within_s
-    return [one for one in facts.fragments if one.started_s is None and one.waits_since_before(late_s)]
+    """Fragments that Slurm should have started by now, or says that it will not."""
+    now_s, job = facts.snapshot.time_s, facts.snapshot.job
+    late_s = now_s - rules.fragments.start_within_s
+    return [
+        one
+        for one in facts.fragments
+        if one.started_s is None
+        and (
+            one.waits_since_before(late_s)
+            or (one.waits_since_before(now_s) and has_own_obstacle(job.get(one.job)))
+        )
+    ]
 
 
 def _find_eligible(facts: Facts, offers: Offers, rooms: Rooms | None) -> Eligible:

@@ -10,6 +10,7 @@ from freetrain.core.fragment import Fragment
 from freetrain.core.node import Nodes
 from freetrain.lending.back_off import evictions_after
 from freetrain.lending.blocked_jobs import Blocked, find_waits
+from freetrain.lending.causes import Suspects
 from freetrain.lending.facts import Facts
 from freetrain.lending.leaving import Leaving
 from freetrain.lending.limit_claims import LimitClaims, claims_after
@@ -38,6 +39,7 @@ class Memory:
         evicted_s: when fragments were evicted, as far back as it counts, UTC epoch seconds.
         leaving: how long fragments take to leave their nodes.
         limits: what is given back for the site's jobs that wait for a limit.
+        suspects: pairs of trainings and nodes, and nodes, that failed.
         searches: how the shadow schedule was found, so that the next look does only what has changed.
     """
 
@@ -51,6 +53,7 @@ class Memory:
     evicted_s: tuple[float, ...] = ()
     leaving: Leaving = field(default_factory=Leaving)
     limits: LimitClaims = field(default_factory=dict)
+    suspects: Suspects = field(default_factory=Suspects)
     searches: Searches = NO_SEARCHES
 
     def with_nodes(self, facts: Facts, idle_for_the_site: Nodes, rules: NodeRules) -> Memory:
@@ -68,6 +71,7 @@ class Memory:
             stays=self.stays.after(now_s, idle_for_the_site),
             size_changes=self.size_changes.after(now_s, _sizes(facts)),
             sightings=sightings.with_nodes(facts.snapshot, facts.fragments),
+            suspects=self.suspects.after(facts, len(rules.queue.among(facts.snapshot.partitions).nodes)),
         )
 
     def with_limits(self, facts: Facts, shadow: Shadow, rules: NodeRules) -> Memory:

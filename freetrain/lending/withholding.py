@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from freetrain.core.fragment import Fragment
+from freetrain.core.fragment import Fragment, node_of
 from freetrain.lending.facts import Facts
 from freetrain.lending.limit_claims import due_for_limits
 from freetrain.lending.memory import Memory
@@ -72,6 +72,13 @@ def _all_where_lending_is_stopped(offers: Offers, grounds: Grounds) -> WhyNot:
     return dict.fromkeys((one.name for one in offers.offered), grounds.stopped) if grounds.stopped else {}
 
 
+def _at_fault(offers: Offers, grounds: Grounds) -> WhyNot:
+    """Those that nobody has: a fragment that runs there may do well."""
+    withheld = grounds.memory.suspects.withheld(grounds.facts.snapshot.time_s)
+    free = (one.name for one in offers.offered if one.held_by is None) if withheld else ()
+    return {name: withheld[node_of(name)] for name in free if node_of(name) in withheld}
+
+
 def _crowded_out(_offers: Offers, grounds: Grounds) -> WhyNot:
     return dict.fromkeys(
         (one.place for one in grounds.crowded_out), "a job of the site's has begun there before it"
@@ -95,6 +102,7 @@ _RULES_IN_ORDER: Sequence[Callable[[Offers, Grounds], WhyNot]] = (
     _blocking,
     _counting_in_a_limit,
     _all_where_lending_is_stopped,
+    _at_fault,
     _crowded_out,
     _lent_in_vain,
     _new_ones_in_a_pause,

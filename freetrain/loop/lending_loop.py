@@ -26,6 +26,7 @@ class Look:
     judgement: Judgement
     decisions: tuple[Decision, ...] = ()
     waits_for: Mapping[str, str] = field(default_factory=dict)
+    no_more: Mapping[str, str] = field(default_factory=dict)
 
 
 class LendingLoop:
@@ -66,7 +67,7 @@ class LendingLoop:
         """Observe, judge, decide and act, once."""
         judgement, decisions = run_cycle(self._cluster, self._judge, goal, self._journal, self._stopwatch_s)
         self.memory, waits_for = judgement.conclude(decisions)
-        self.last = Look(judgement, tuple(decisions), waits_for)
+        self.last = Look(judgement, tuple(decisions), waits_for, judgement.why_no_more(decisions))
         return self.last
 
     def forget_blocked(self) -> None:

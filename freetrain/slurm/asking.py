@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from freetrain.core.amounts import Amount, Gres, count_gres
 from freetrain.core.job import Asked
 from freetrain.core.needs import Needs
-from freetrain.slurm.parsing import expand_nodes, parse_gres, text_or_nothing
+from freetrain.slurm.parsing import expand_nodes, parse_gres, text_or_nothing, time_of
 from freetrain.slurm.queries import NEED_FIELDS, SEPARATOR
 from freetrain.slurm.whole_nodes import has_whole_nodes
 
@@ -21,8 +21,23 @@ _HELD_BACK = {"Licenses": "licences", "BurstBuffer": "a burst buffer"}
 Row = Mapping[str, str]
 
 
-def parse_needs(asked: str, excluded: str, default_memory_mb: int) -> Mapping[str, Needs]:
-    """Array or job → what one of its tasks asks of its node, but for features, which come with the jobs.
+@dataclass(frozen=True, slots=True)
+class TaskRequest:
+    """What one task of an array, or a job, asks for.
+
+    Attributes:
+        needs: of its node, but for features, which come with the jobs.
+        requeues: whether Slurm requeues it when it preempts it; otherwise it is cancelled, and its work lost.
+        begin_s: before when it must not begin, UTC epoch seconds; 0: at once.
+    """
+
+    needs: Needs = field(default_factory=Needs)
+    requeues: bool = True
+    begin_s: float = 0.0
+
+
+def parse_requests(asked: str, excluded: str, default_memory_mb: int) -> Mapping[str, TaskRequest]:
+    """Array or job → what one of its tasks asks for.
 
     Tasks that wait count before others: what Slurm shows of a running one is what it got.
 
@@ -33,7 +48,14 @@ def parse_needs(asked: str, excluded: str, default_memory_mb: int) -> Mapping[st
     """
     rows = _rows(asked)
     forbidden = dict(line.split(SEPARATOR, 1) for line in excluded.splitlines() if SEPARATOR in line)
-    return {id_: _needs(row, forbidden.get(id_, ""), default_memory_mb) for id_, row in rows.items()}
+    return {
+        id_: TaskRequest(
+            _needs(row, forbidden.get(id_, ""), default_memory_mb),
+            row["Requeue"] != "0",
+            time_of(row["EligibleTime"]) or 0.0,
+        )
+        for id_, row in rows.items()
+    }
 
 
 def parse_asks(asked: str, shares_out_memory: bool = True) -> Mapping[str, Asked]:

@@ -34,6 +34,9 @@ _NO_RESERVATIONS = "No reservations in the system"
 _MOST_REJECTED = 1000
 """Lines that were not understood, kept until the next snapshot tells of them."""
 
+_MOST_SHOWN = 120
+"""Letters of a command in a message."""
+
 _ASK_AGAIN_S = 120.0
 """Owners may change what a waiting job asks for, and seldom do."""
 
@@ -203,7 +206,7 @@ class CommandLine(Questions):
         except subprocess.TimeoutExpired as error:
             self._was_away = True
             raise SlurmUnreachableError(
-                f"{' '.join(command[:3])} got no answer within {self._timeout_s:g} s.",
+                f"{_shown(command)} got no answer within {self._timeout_s:g} s.",
                 "See whether slurmctld runs.",
             ) from error
         except (OSError, MemoryError) as error:
@@ -212,12 +215,18 @@ class CommandLine(Questions):
                 "See whether the disk is full, or memory, processes or open files are used up.",
             ) from error
         if ran.returncode != 0:
-            failure = explain(" ".join(command[:3]), ran.stderr or ran.stdout)
+            failure = explain(_shown(command), ran.stderr or ran.stdout)
             failure.return_code = ran.returncode
             self._was_away = isinstance(failure, SlurmUnreachableError)
             raise failure
         self._was_away = False
         return whole_answer(command, ran.stdout)
+
+
+def _shown(command: Command) -> str:
+    """The beginning of a command, for messages: it may name thousands of jobs."""
+    words = " ".join(command[:3])
+    return words if len(words) <= _MOST_SHOWN else f"{words[:_MOST_SHOWN]}…"
 
 
 def _waiting_for_limits(jobs: Iterable[Job]) -> set[str]:

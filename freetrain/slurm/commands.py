@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+from ClusterShell.RangeSet import RangeSet
 
 from freetrain.core.fragment_queue import FragmentQueue
 
@@ -10,6 +12,24 @@ ENVIRONMENT = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C", "SLURM_BIT
 """Epoch seconds, English, and arrays of waiting tasks never cut short."""
 
 Command = tuple[str, ...]
+
+
+def fold_jobs(jobs: Iterable[str]) -> str:
+    """Jobs as scontrol takes them: ``7,12_4,15_[0-3,8]``, one request for all tasks of an array.
+
+    Named one by one each task costs slurmctld a request of its own, 0.2 s in an array of 5,000 (22.05).
+    """
+    numbers: dict[str, list[str]] = {}
+    for job in jobs:
+        array, _, task = job.partition("_")
+        numbers.setdefault(array, []).append(task)
+    return ",".join(_of_array(array, tasks) for array, tasks in numbers.items())
+
+
+def _of_array(array: str, tasks: list[str]) -> str:
+    if not all(tasks):
+        return array  # the job, or all that is left of the array
+    return f"{array}_{tasks[0]}" if len(tasks) == 1 else f"{array}_[{RangeSet.fromlist(tasks)}]"
 
 
 def pin(job: str, nodes: tuple[str, ...], limit_s: float, cpus: int = 0, memory_mb: int | None = 0) -> Command:
@@ -44,32 +64,37 @@ def of_nodes(nodes: int, processes: int) -> Command:
 
 def set_limit(limit_s: float, *jobs: str) -> Command:
     """Change the time limit of running fragments."""
-    return ("scontrol", "update", f"JobId={','.join(jobs)}", f"TimeLimit={_minutes(limit_s)}")
+    return ("scontrol", "update", f"JobId={fold_jobs(jobs)}", f"TimeLimit={_minutes(limit_s)}")
 
 
 def release(*jobs: str) -> Command:
     """Let held tasks start."""
-    return ("scontrol", "release", ",".join(jobs))
+    return ("scontrol", "release", fold_jobs(jobs))
 
 
 def hold(*jobs: str) -> Command:
     """Hold waiting tasks, such that their owner can release them: what an operator holds otherwise he cannot."""
-    return ("scontrol", "uhold", ",".join(jobs))
+    return ("scontrol", "uhold", fold_jobs(jobs))
 
 
 def requeue_hold(*jobs: str) -> Command:
     """Take up ended tasks, and hold them for the next time."""
-    return ("scontrol", "requeuehold", ",".join(jobs))
+    return ("scontrol", "requeuehold", fold_jobs(jobs))
 
 
 def requeue_hold_running(*jobs: str) -> Command:
     """End running tasks and hold them for the next time; what has ended by itself meanwhile stays ended."""
-    return ("scontrol", "requeuehold", "Incomplete", ",".join(jobs))
+    return ("scontrol", "requeuehold", "Incomplete", fold_jobs(jobs))
 
 
 def cancel(*jobs: str) -> Command:
     """End jobs, or all tasks of arrays, for good."""
     return ("scancel", *jobs)
+
+
+def let_requeue(job: str) -> Command:
+    """Have Slurm requeue a job that it preempts, whatever the site (JobRequeue) or its owner said."""
+    return ("scontrol", "update", f"JobId={job}", "Requeue=1")
 
 
 def set_comment(job: str, comment: str) -> Command:

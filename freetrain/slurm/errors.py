@@ -82,7 +82,7 @@ _UNREACHABLE = (
 _RATE_LIMITED = "rate limit exceeded"
 _BUSY = ("try again", "not available right now", "temporarily unable", "temporarily unavailable", "in progress")
 _SPEAKER = re.compile(r"^(sbatch|scancel|scontrol|squeue): (error: )?")
-_MOST_LINES = 3
+_MOST_LINES, _MOST_LETTERS = 3, 600
 _NO_REASON = ("*", "squeue: error: Invalid job format specification")
 """Decoration, and what squeue says of a field that it does not know and leaves empty: no command fails of it."""
 _MISSING = ("slurm.conf", "unable to process configuration", "dns srv")
@@ -92,7 +92,7 @@ def explain(command: str, said: str) -> SlurmError:
     """The error that a command's standard error stands for."""
     # A site's plug-in gives its reason in a line of its own, before Slurm's "Unspecified error".
     lines = [_SPEAKER.sub("", line) for line in said.strip().splitlines() if not line.startswith(_NO_REASON)]
-    lower, first = said.lower(), "; ".join(lines[-_MOST_LINES:]) or "no reason given"
+    lower, first = said.lower(), "; ".join(lines[-_MOST_LINES:])[:_MOST_LETTERS] or "no reason given"
     if any(words in lower for words in _MISSING):
         return SlurmMissingError(
             f"{command} finds no Slurm configuration: {first}",

@@ -8,7 +8,7 @@ from typing import Protocol
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobRun
-from freetrain.core.needs import Needs
+from freetrain.slurm.asking import TaskRequest
 from freetrain.slurm.commands import Command
 from freetrain.slurm.settings import Rights
 from freetrain.slurm.site.facts import Site
@@ -59,8 +59,8 @@ class Gateway(Protocol):
             SlurmUnreachableError: Slurm does not answer.
         """
 
-    def needs(self, queue: FragmentQueue, default_memory_mb: int) -> Mapping[str, Needs]:
-        """Array or job → what one of its tasks asks of its node, but for features, which come with the jobs.
+    def task_requests(self, queue: FragmentQueue, default_memory_mb: int) -> Mapping[str, TaskRequest]:
+        """Array or job → what one of its tasks asks for.
 
         Args:
             queue: whose jobs.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from freetrain.core.amounts import Amount
 from freetrain.core.fragment import Fragment
-from freetrain.core.job import Job, JobState
+from freetrain.core.job import Job
 from freetrain.core.node import Node
 from freetrain.slurm.commands import Command
 from freetrain.slurm.submissions import Submission
@@ -54,6 +54,15 @@ class Launcher(Protocol):
         Args:
             submission: which.
             some_completed: whether some of its tasks have completed, and are perhaps not shown any more.
+        """
+
+    def why_not_yet(self, submission: Submission, now_s: float, has_run: bool) -> str:
+        """Why it can have no more nodes yet, a clause for its owner; empty: nothing is missing.
+
+        Args:
+            submission: which.
+            now_s: UTC epoch seconds.
+            has_run: whether it was ever lent a node.
         """
 
     def room(self, submission: Submission, fragments: Sequence[Fragment]) -> int:
@@ -125,14 +134,19 @@ class Launcher(Protocol):
         """For which trainer a job is a fragment; None: it is none."""
 
     def tidy(
-        self, submission: Submission, fragments: Sequence[Fragment], needed_again: Collection[JobState]
+        self,
+        submission: Submission,
+        fragments: Sequence[Fragment],
+        needed_again: Callable[[Job], bool],
+        jobs: Iterable[Job] = (),
     ) -> Sequence[Order]:
         """What brings the submission into the state that is expected between two cycles.
 
         Args:
             submission: which.
             fragments: its open ones.
-            needed_again: in which states tasks that have ended are needed again; Slurm forgets them otherwise.
+            needed_again: whether a task that has ended is needed again; Slurm forgets it otherwise.
+            jobs: all jobs of Slurm's.
         """
 
     def end(self, submission: Submission, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:

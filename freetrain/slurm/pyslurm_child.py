@@ -27,7 +27,7 @@ WANTED = {
         "id", "array_id", "array_task_id", "array_tasks_waiting", "array_tasks_parallel",
         "heterogeneous_id", "heterogeneous_offset", "user_name", "account", "partition", "qos", "state",
         "state_reason", "submit_time", "start_time", "end_time", "time_limit", "num_nodes", "priority",
-        "allocated_nodes", "scheduled_nodes", "required_nodes", "constraints", "comment",
+        "allocated_nodes", "scheduled_nodes", "required_nodes", "constraints", "dependencies", "comment",
     ),
     "Reservations": ("name", "nodes", "start_time", "end_time", "flags", "reoccurrence", "purge_time"),
     "Partitions": (

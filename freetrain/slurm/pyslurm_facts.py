@@ -10,7 +10,7 @@ from freetrain.core.cluster import Snapshot
 from freetrain.core.job import Job, JobState
 from freetrain.core.node import Node, Partition, Reservation
 from freetrain.durations import show_duration
-from freetrain.slurm.parsing import expand_nodes, tasks_of, text_or_nothing, waiting_tasks
+from freetrain.slurm.parsing import expand_nodes, max_running_of, tasks_of, text_or_nothing, waiting_tasks
 from freetrain.slurm.states import facts_of_state, job_state, shared_limit_of, unknown_job_state, waits_for
 
 Record = Mapping[str, Any]
@@ -115,6 +115,8 @@ def _job(record: Record, now_s: float) -> Job:
         required_nodes=expand_nodes(record["required_nodes"] or ""),
         tasks=waiting_tasks(id_),
         limit=shared_limit_of(reason) if state is JobState.PENDING else None,
+        dependency=_dependency(record["dependencies"]),
+        max_running=max_running_of(id_),
         comment=_free_text(record["comment"] or ""),
     )
 
@@ -133,6 +135,18 @@ def _job_id(record: Record) -> str:
         return f"{array}" if task is None and is_rest else f"{array}_{task or 0}"
     throttle = record["array_tasks_parallel"]
     return f"{array}_[{waiting}]" if throttle is None else f"{array}_[{waiting}%{throttle}]"
+
+
+def _dependency(jobs_by_kind: Record | None) -> str:
+    """As Slurm writes it, ``afterok:12:13``; pyslurm knows nothing of a singleton that still waits."""
+    if jobs_by_kind is None:
+        return ""
+    kinds = (
+        f"{kind}:{':'.join(map(str, jobs))}"
+        for kind, jobs in jobs_by_kind.items()
+        if isinstance(jobs, list) and jobs
+    )
+    return ",".join(kinds) or "singleton"
 
 
 def _node(record: Record) -> Node:

@@ -32,10 +32,11 @@ JOB_FIELDS = (
     "%n",
     "%f",
     "%q",
+    "%E",
     "%k",
 )
 """Id, array, user, account, partition, state, reason, times of submission, start and end, limit, nodes wanted,
-priority, nodes had, planned and required, constraint, QOS; last the comment, which is free text."""
+priority, nodes had, planned and required, constraint, QOS, dependency; last the comment, which is free text."""
 
 NEED_FIELDS = {
     "ArrayJobID": 16,
@@ -56,6 +57,8 @@ NEED_FIELDS = {
     "Licenses": 64,
     "BurstBuffer": 16,
     "Exclusive": 16,
+    "Requeue": 8,
+    "EligibleTime": 24,
 }
 """What a job asks for: none but the beginning of its burst buffer's is free text. With each the most letters that
 squeue shall print. Slurm has Exclusive since 26.05: before that squeue complains of it on standard error, prints

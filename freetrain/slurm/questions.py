@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from freetrain.core.fragment_queue import FragmentQueue
-from freetrain.core.needs import Needs
 from freetrain.slurm import queries
-from freetrain.slurm.asking import parse_needs
+from freetrain.slurm.asking import TaskRequest, parse_requests
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.parsing import parse_preemptions
@@ -29,10 +28,10 @@ class Questions(ABC):
     def perform(self, command: Command, stdin: str = "") -> str:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
 
-    def needs(self, queue: FragmentQueue, default_memory_mb: int) -> Mapping[str, Needs]:
+    def task_requests(self, queue: FragmentQueue, default_memory_mb: int) -> Mapping[str, TaskRequest]:
         """See :class:`freetrain.slurm.gateway.Gateway`: two questions."""
         asked = self.perform(queries.ask_needs(queue))
-        return parse_needs(asked, self.perform(queries.ask_excluded_nodes(queue)), default_memory_mb)
+        return parse_requests(asked, self.perform(queries.ask_excluded_nodes(queue)), default_memory_mb)
 
     def preempted_at(self, jobs: Sequence[str]) -> Mapping[str, float]:
         """See :class:`freetrain.slurm.gateway.Gateway`."""

@@ -38,7 +38,8 @@ _NO_NEW_JOBS = frozenset(
     {"DRAIN", "FAIL", "NOT_RESPONDING", "REBOOT_REQUESTED", "REBOOT_ISSUED", "POWER_DOWN", "BLOCKED"}
 )
 
-_NOT_CLEARED = ("Kill task failed", "Epilog error", "Prolog error", "batch job complete failure")
+_NOT_CLEARED = ("Kill task failed", "Epilog error", "batch job complete failure")
+"""Why Slurm drains a node after a job; a prolog fails before it, so that is no fault of the job's."""
 
 _OWNERS_LIMIT = re.compile(
     r"Assoc|QOS|Max\w+Per(?:Account|User|Job|Node)|MaxJob|MaxNode|MaxMem|MaxCpu|PartitionNodeLimit|JobArrayTaskLimit|AccountNot|InvalidAccount"
@@ -65,12 +66,20 @@ _BASE_STATES = {
 _OF_FEDERATIONS = frozenset({"REVOKED", "REQUEUE_FED"})
 """Known, and nothing is concluded from them."""
 
+_OF_THE_JOB = (
+    "Dependency", "DependencyNeverSatisfied", "Licenses", "Reservation", "ReservationDeleted", "InvalidQOS",
+    "BurstBufferResources", "BurstBufferStageIn", "BurstBufferOperation", "DeadLine",
+)  # fmt: skip
+"""Reasons by which a job waits for something that no node can give it."""
+
 _WAITS_FOR = {
     **dict.fromkeys(
-        ("", "None", "Priority", "Resources", "Prolog", "ReqNodeNotAvail", "Reserved"), WaitsFor.NODES
+        ("", "None", "Priority", "Resources", "Prolog", "ReqNodeNotAvail", "Reserved", "NodeDown"), WaitsFor.NODES
     ),
-    "BeginTime": WaitsFor.TIME,
+    **dict.fromkeys(("BeginTime", "Cleaning"), WaitsFor.TIME),
+    **dict.fromkeys(_OF_THE_JOB, WaitsFor.ITSELF),
     "BadConstraints": WaitsFor.POSSIBILITY,
+    **dict.fromkeys(("PartitionDown", "PartitionInactive", "SchedDefer", "FrontEndDown"), WaitsFor.QUEUE),
 }
 
 
@@ -116,7 +125,7 @@ def waits_for(reason: str) -> WaitsFor:
         return WaitsFor.RELEASE
     if _OWNERS_LIMIT.search(reason):
         return WaitsFor.OWNERS_LIMIT
-    return _WAITS_FOR.get(reason, WaitsFor.OTHER)
+    return _WAITS_FOR.get(reason.partition(",")[0], WaitsFor.OTHER)  # ReqNodeNotAvail, UnavailableNodes:n[1-3]
 
 
 def shared_limit_of(reason: str) -> SharedLimit | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ClusterShell.RangeSet import RangeSet
@@ -12,7 +12,7 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
 from freetrain.slurm.comments import asked_to_resume, says_paused
-from freetrain.slurm.tags import TAG_PREFIX
+from freetrain.slurm.tags import TAG_PREFIX, Tag, WrongTag, parse_tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,9 @@ class Submission:
         submitted_s: when, UTC epoch seconds.
         tasks: its tasks that Slurm still shows, whatever their state.
         needs: what each of them asks of its node, as far as it was asked about.
+        requeues: whether Slurm requeues a task when it preempts it.
+        begin_s: before when none of them must begin, UTC epoch seconds; 0: at once.
+        tag: what its owner wants, or what is wrong with that.
     """
 
     id: str
@@ -34,6 +37,21 @@ class Submission:
     submitted_s: float
     tasks: tuple[Job, ...]
     needs: Needs = field(default_factory=Needs)
+    requeues: bool = True
+    begin_s: float = 0.0
+    tag: Tag | WrongTag = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        try:
+            tag = parse_tag(self.comment) or WrongTag("it has no tag")
+        except Exception as error:  # what one user writes must not end a look, whatever nobody thought of
+            tag = WrongTag(f"freetrain cannot read it, which is a defect ({error!r})")
+        object.__setattr__(self, "tag", tag)
+
+    @property
+    def good_tag(self) -> Tag | None:
+        """What its owner wants; None: nothing that can be understood."""
+        return self.tag if isinstance(self.tag, Tag) else None
 
     @property
     def account(self) -> str:
@@ -41,9 +59,35 @@ class Submission:
         return next((task.account for task in self.tasks), "")
 
     @property
+    def max_running(self) -> int:
+        """How many of its tasks may run at once, as its owner asked (``--array=0-9%4``); 0: any number.
+
+        Slurm shows that as long as some of its tasks have never been changed alone.
+        """
+        return max((task.max_running for task in self.tasks), default=0)
+
+    def startable(self, busy: Collection[str]) -> list[Job]:
+        """Its tasks that wait for nothing but a node.
+
+        Args:
+            busy: jobs that are fragments already.
+        """
+        return [
+            task for task in self.tasks if task.state.is_waiting and task.id not in busy and not task.dependency
+        ]
+
+    @property
     def open_tasks(self) -> str:
         """Its tasks that have not ended, as Slurm is told of them: what has ended cannot be changed."""
-        numbers = [task.id.partition("_")[2] for task in self.tasks if not task.state.is_final]
+        return self._named(task for task in self.tasks if not task.state.is_final)
+
+    @property
+    def waiting_tasks(self) -> str:
+        """Its tasks that wait, as Slurm is told of them."""
+        return self._named(task for task in self.tasks if task.state.is_waiting)
+
+    def _named(self, tasks: Iterable[Job]) -> str:
+        numbers = [task.id.partition("_")[2] for task in tasks]
         if not all(numbers):
             return self.id  # no array
         return f"{self.id}_[{RangeSet.fromlist(numbers)}]" if numbers else ""

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from freetrain.core.amounts import Amount
 from freetrain.core.fragment import Fragment, FragmentState
-from freetrain.core.job import Job, JobState
+from freetrain.core.job import Job
 from freetrain.core.needs import Needs
 from freetrain.core.node import Node
 from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.launcher import Order, Place
+from freetrain.slurm.preconditions import OF_PATTERNS, Candidate, why_not_yet
 from freetrain.slurm.submissions import Submission
-from freetrain.slurm.tags import Tag, parse_tag
 
 _COMMENT = re.compile(r"freetrain-fragment:of=(?P<trainer>[0-9_]+),node=[^,]+,at=[0-9]+")
 _NO_LIMIT = 100_000
@@ -75,8 +75,8 @@ class Submitting:
         """Only root can submit for others, and Slurm must show what is to be submitted."""
         if self._act_as(submission.owner) is None:
             return "freetrain runs the trainings of its own account only here"
-        tag = parse_tag(submission.comment)
-        if isinstance(tag, Tag) and tag.is_filler:
+        tag = submission.good_tag
+        if tag is not None and tag.is_filler:
             return "kind=tasks needs lend.launcher = steer: here fragments are copies of one job"
         try:
             if _waits(submission):
@@ -84,6 +84,10 @@ class Submitting:
         except SlurmRefusedError as error:
             return error.what
         return ""
+
+    def why_not_yet(self, submission: Submission, now_s: float, has_run: bool) -> str:
+        """As the preconditions of its pattern say, of which sbatch takes none over into a fragment."""
+        return why_not_yet(Candidate(submission, now_s, has_run), OF_PATTERNS)
 
     def room(self, submission: Submission, fragments: Sequence[Fragment]) -> int:
         """Any number, as long as the pattern waits."""
@@ -173,12 +177,30 @@ class Submitting:
         return match["trainer"] if match else None
 
     def tidy(
-        self, submission: Submission, fragments: Sequence[Fragment], needed_again: Collection[JobState]
+        self,
+        submission: Submission,
+        fragments: Sequence[Fragment],
+        needed_again: Callable[[Job], bool],
+        jobs: Iterable[Job] = (),
     ) -> Sequence[Order]:
-        """Hold a pattern that its owner forgot to hold."""
+        """Hold a pattern that its owner forgot to hold; end fragments that wait to run a second time.
+
+        Slurm requeues a job whose node crashes while it starts there although it was submitted with --no-requeue.
+        """
         stray = [task.id for task in submission.tasks if task.state.is_waiting and not task.is_held]
-        why = f"{submission.id} is a pattern for fragments and does not start itself"
-        return [Order(commands.hold(*stray), why)] if stray else []
+        known = {fragment.job for fragment in fragments}
+        again = [
+            job.id
+            for job in jobs
+            if job.state.is_waiting and self.of_trainer(job) == submission.id and not {job.id, job.comment} & known
+        ]
+        orders = []
+        if stray:
+            why = f"{submission.id} is a pattern for fragments and does not start itself"
+            orders.append(Order(commands.hold(*stray), why))
+        if again:
+            orders.append(Order(commands.cancel(*again), f"{len(again)} fragments of {submission.id} have ended"))
+        return orders
 
     def end(self, submission: Submission, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
         """Cancel the pattern and its fragments."""

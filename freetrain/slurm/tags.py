@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from freetrain.core.bounds import SERVERS
@@ -223,12 +224,19 @@ KEYS = {
 }
 
 
+@lru_cache(maxsize=4096)  # each look shows the same comments again
 def parse_tag(comment: str) -> Tag | WrongTag | None:
     """The tag in a job's comment; None where there is none."""
     if not comment.startswith(TAG_PREFIX):
         return None
     text = comment.removeprefix(TAG_PREFIX).partition(ANSWER)[0].strip(_BLANKS)
     return _read(item.partition("=") for item in text.split(",") if item)
+
+
+def tag_in(comment: str) -> Tag | None:
+    """The tag of a job that is no submission any more; None: there is none that can be understood."""
+    tag = parse_tag(comment)
+    return tag if isinstance(tag, Tag) else None
 
 
 def check_values(values: Mapping[str, str]) -> Tag | WrongTag:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, Select, delete, func, select, text, update
+from sqlalchemy import Connection, Engine, Select, and_, delete, func, select, text, update
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
@@ -145,6 +145,16 @@ class Ledger:
     def last_runs(self, trainers: Collection[str]) -> list[Fragment]:
         """The fragment of each job of these trainers that ended last, of those that ever started."""
         return self._newest(trainers, FragmentRow.job)
+
+    def failed_runs(self, trainers: Collection[str]) -> list[Fragment]:
+        """The fragments of these trainers that ended with an error, the oldest first of each."""
+        return [
+            fragment
+            for some in _some_at_once(trainers)
+            for fragment in self._fragments(
+                and_(FragmentRow.trainer.in_(some), FragmentRow.end == str(End.FAILED), FragmentRow.started_s > 0)
+            )
+        ]
 
     def _newest(self, trainers: Collection[str], of: InstrumentedAttribute[str]) -> list[Fragment]:
         found = []

@@ -12,7 +12,7 @@ from freetrain.daemon.reports.standing import Standing
 from freetrain.daemon.reports.status import TrainerStatus
 from freetrain.showing.words import number
 from freetrain.slurm.parsing import expand_nodes
-from freetrain.slurm.tags import Tag, parse_tag
+from freetrain.slurm.tags import Tag, tag_in
 
 MOST_ROWS = 200
 """With 500 the first paint takes twice as long."""
@@ -90,8 +90,7 @@ def _rank(one: TrainerStatus) -> tuple[int, int, bool, str]:
 
 
 def _training(one: TrainerStatus, known: KnownTrainer | None, standing: Standing) -> Training:
-    tag = parse_tag(known.tag) if known else None
-    good = tag if isinstance(tag, Tag) else None
+    good = tag_in(known.tag) if known else None
     nodes, asked = len(expand_nodes(one.lent)), len(expand_nodes(one.asked))
     return Training(
         id=one.id,

@@ -23,7 +23,7 @@ from freetrain.slurm.settings import SlurmSettings
 from freetrain.slurm.steering import Steering
 from freetrain.store.ledger import Ledger
 from freetrain.store.store import Store
-from tests.daemon.fake_slurm import FakeSlurm
+from tests.daemon.fake_slurm import NODES, FakeSlurm
 
 SETTINGS = SlurmSettings("fake", "22.05", "preempt/partition_prio", "REQUEUE", 5.0, 1.0, "slurm")
 
@@ -93,8 +93,9 @@ StartDaemon = Callable[..., Daemon]
 
 
 @pytest.fixture
-def slurm() -> FakeSlurm:
-    return FakeSlurm()
+def slurm(request: pytest.FixtureRequest) -> FakeSlurm:
+    """With the nodes that a test names as its parameter."""
+    return FakeSlurm(getattr(request, "param", NODES))
 
 
 @pytest.fixture

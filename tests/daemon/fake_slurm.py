@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -27,7 +28,7 @@ CONFIG = "PreemptMode = REQUEUE\nPreemptType = preempt/partition_prio\nSlurmUser
 NODE = node("", "IDLE", cpus=4, memory_mb=1000, sockets=4, cores_per_socket=1, threads_per_core=1)
 UNDEMANDING = dict.fromkeys(NEED_FIELDS, "N/A") | {
     "State": "PENDING", "NumTasks": "1", "cpus-per-task": "1", "MinMemory": "0", "tres-alloc": "cpu=1,node=1",
-    "sct": "*:*:*", "mintmpdisk": "0", "oversubscribe": "NO", "Exclusive": "",
+    "sct": "*:*:*", "mintmpdisk": "0", "oversubscribe": "NO", "Exclusive": "", "Requeue": "1",
 }  # fmt: skip
 """What squeue shows of a task that asks for nothing but a whole node."""
 
@@ -56,6 +57,7 @@ class FakeSlurm(Questions):
         topology: what scontrol shows of the switches.
         cancelled_by: array → numbers of the users of whom accounting knows that they cancelled some of it.
         impossible: arrays for whose tasks Slurm finds no node.
+        reasons: array → why Slurm starts none of its tasks, whatever is released, in its own word.
     """
 
     def __init__(self, nodes: Sequence[str] = NODES, grace_s: float = 0.0, queue: FragmentQueue = QUEUE) -> None:
@@ -76,6 +78,7 @@ class FakeSlurm(Questions):
         self.asked: dict[str, dict[str, str]] = {}
         self.asked_to_leave_s: dict[str, int] = {}
         self.impossible: set[str] = set()
+        self.reasons: dict[str, str] = {}
         self.away = False
         self.stuck = False
         self.is_between_cycles = False
@@ -150,7 +153,9 @@ class FakeSlurm(Questions):
         for job in [one for one in self.jobs.values() if self.queue.has(one) and not one.is_held]:
             if job.state is JobState.PENDING and job.array in self.impossible:
                 self.jobs[job.id] = waiting(job, "BadConstraints", priority=0)
-            elif job.state is JobState.PENDING and not self.stuck:
+            elif job.state is JobState.PENDING and job.array in self.reasons:
+                self.jobs[job.id] = waiting(job, self.reasons[job.array])
+            elif job.state is JobState.PENDING and not self.stuck and not job.dependency:
                 wanted = job.required_nodes or set(sorted(set(self.nodes) - self._taken(lambda one: True))[:1])
                 if len(wanted) == job.node_count and not wanted - (
                     set(self.nodes) - self._taken(lambda one: True)
@@ -235,7 +240,7 @@ class FakeSlurm(Questions):
             case ("scontrol", "uhold", tasks):
                 self._set(tasks, priority=0)
             case ("scontrol", "requeuehold", *only, tasks):
-                for task in tasks.split(","):
+                for task in named_in(tasks):
                     if not only or not self._job(task).state.is_final:
                         self._requeue(self._job(task), held=True)
             case ("scancel", *ids):
@@ -301,7 +306,7 @@ class FakeSlurm(Questions):
         return self.jobs[id_]
 
     def _set(self, tasks: str, priority: int) -> None:
-        for task in tasks.split(","):
+        for task in named_in(tasks):
             reason = "Priority" if priority else "JobHeldUser"
             if self._job(task).state is JobState.PENDING:
                 self.jobs[task] = waiting(self.jobs[task], reason, priority=priority)
@@ -310,7 +315,10 @@ class FakeSlurm(Questions):
         if "Comment" in values:
             self._comment(id_, values["Comment"])
             return
-        for job in map(self._job, id_.split(",")):
+        if "Requeue" in values:
+            self.asked[id_.partition("_")[0]]["Requeue"] = values["Requeue"]
+            return
+        for job in map(self._job, named_in(id_)):
             limit_s = float(values["TimeLimit"]) * 60 if "TimeLimit" in values else job.limit_s
             named = frozenset(values["ReqNodeList"].split(",")) if "ReqNodeList" in values else job.required_nodes
             least, _, most = values.get("NumNodes", f"{job.node_count}-{job.node_count}").partition("-")
@@ -321,8 +329,7 @@ class FakeSlurm(Questions):
 
     def _comment(self, id_: str, comment: str) -> None:
         """As the real one: what has ended is an error, and the others are changed all the same."""
-        array, _, numbers = id_.partition("_[")
-        named = {f"{array}_{number}" for number in RangeSet(numbers.rstrip("]"))} if numbers else {id_}
+        named = named_in(id_)
         jobs = [one for one in self.jobs.values() if one.id in named or one.array == id_]
         for job in jobs:
             if not job.state.is_final:
@@ -351,6 +358,15 @@ class FakeSlurm(Questions):
         self._add(replace(job, qos=given.get("qos", ""), comment=given["comment"]), held=False)
         self.start_what_can()
         return f"{id_}\n"
+
+
+def named_in(ids: str) -> list[str]:
+    """The jobs of ``7,12_[0-3,8]``."""
+    found = []
+    for piece in re.findall(r"[^,\[]+(?:\[[^]]*\])?", ids):
+        array, _, numbers = piece.partition("_[")
+        found += [f"{array}_{number}" for number in RangeSet(numbers.rstrip("]"))] if numbers else [piece]
+    return found
 
 
 def waiting(job: Job, reason: str, **changes: object) -> Job:

@@ -75,7 +75,9 @@ def test_a_training_whose_tasks_all_failed_is_kept_answered_and_resumed_at_the_n
     daemon = start_daemon()
     fail_until_paused(slurm, daemon, array)
     assert {job.state for job in slurm.jobs.values()} == {JobState.PENDING}, "Slurm would forget those that ended"
-    assert [comment.partition(" | ")[2][:22] for comment in comments(slurm, array)] == ["paused after 5 failure"]
+    assert [comment.partition(" | ")[2][:22] for comment in comments(slurm, array)] == [
+        f"paused after {8 if tasks == 1 else 5} failure"
+    ], "one node alone may be at fault for longer"
     daemon.cycle(after_s=5000.0)
     assert slurm.running(array) == [], "while it is paused nothing is lent"
     if restarted:

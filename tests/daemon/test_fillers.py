@@ -10,6 +10,7 @@ from freetrain.core.fragment import End
 from freetrain.core.job import JobState
 from freetrain.core.known_trainer import TrainerState
 from freetrain.core.node import Reservation
+from freetrain.lending.causes import AT_ONCE_S
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm
 from tests.daemon.test_submitting import submitting
@@ -87,6 +88,7 @@ def test_a_daemon_that_is_started_again_in_the_middle_runs_no_task_twice(
     daemon = start_daemon()
     daemon.cycle()
     slurm.finish(f"{array}_0")
+    slurm.advance(AT_ONCE_S + 1)
     slurm.finish(f"{array}_1", JobState.FAILED)
     slurm.submit(nodes=2)
     run_out(slurm, start_daemon(), array)
@@ -101,6 +103,7 @@ def test_its_owner_may_have_a_task_that_failed_run_again_after_all_others(
     array = slurm.submit_array(TAG, tasks=2)
     daemon = start_daemon()
     daemon.cycle()
+    slurm.advance(AT_ONCE_S + 1)
     slurm.finish(f"{array}_0", JobState.FAILED)
     run_out(slurm, daemon, array)
     slurm.perform(("scontrol", "requeuehold", f"{array}_0"))
@@ -132,6 +135,7 @@ def test_a_task_that_fails_has_had_its_turn_and_stops_no_other(
     daemon = start_daemon()
     daemon.cycle()
     for _ in range(6):
+        slurm.advance(AT_ONCE_S + 1)
         assert len(finish_all(slurm, array, JobState.FAILED)) == 2
         daemon.cycle()
     assert state_of(daemon, array) is TrainerState.ACTIVE

@@ -14,7 +14,7 @@ from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmUnreachableError
 from tests.daemon.conftest import Daemon, StartDaemon
-from tests.daemon.fake_slurm import NODES, FakeSlurm, waiting
+from tests.daemon.fake_slurm import NODES, FakeSlurm, named_in, waiting
 
 
 def lent_to(
@@ -183,7 +183,7 @@ def test_a_task_that_has_just_left_by_itself_when_it_is_given_back_is_needed_aga
 
     def left_before(command: Command, stdin: str = "") -> str:
         if command[:3] == ("scontrol", "requeuehold", "Incomplete"):
-            for task in command[3].split(","):
+            for task in named_in(command[3]):
                 slurm.leave_in_grace(task)
         return perform(command, stdin)
 
@@ -213,16 +213,16 @@ def test_failures_rest_and_then_pause_a_trainer_and_its_owner_is_told(
 ) -> None:
     array = slurm.submit_array("freetrain:min=1,max=1", tasks=1)
     daemon = start_daemon()
-    for _ in range(10):
-        daemon.cycle(after_s=2000.0)
+    for _ in range(18):
+        daemon.cycle(after_s=9000.0)
         daemon.cycle()
         if slurm.running(array):
             slurm.finish(f"{array}_0", JobState.FAILED)
     daemon.cycle()
     daemon.cycle()
     comment = slurm.jobs[f"{array}_0"].comment
-    assert comment.startswith("freetrain:min=1,max=1 | paused after 5 failures in a row")
-    daemon.cycle(after_s=5000.0)
+    assert comment.startswith("freetrain:min=1,max=1 | paused after 8 failures in a row")
+    daemon.cycle(after_s=9000.0)
     assert slurm.running(array) == []
     slurm.perform(("scontrol", "update", f"JobId={array}", "Comment=freetrain:min=1,max=1"))
     daemon.cycle()

@@ -12,6 +12,7 @@ from freetrain.core.fragment import End, FragmentState
 from freetrain.core.job import JobState
 from freetrain.core.known_trainer import TrainerState
 from freetrain.core.node import Reservation
+from freetrain.lending.causes import AT_ONCE_S
 from freetrain.slurm.errors import SlurmUnreachableError
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm, waiting
@@ -268,6 +269,7 @@ def test_tasks_that_fail_have_had_their_turn_and_free_all_of_their_nodes(
     daemon = start_daemon()
     daemon.cycle()
     daemon.cycle()
+    slurm.advance(AT_ONCE_S)
     begun = finish_all(slurm, array, JobState.FAILED)
     daemon.cycle()
     run_out(slurm, daemon, array)

@@ -16,7 +16,7 @@ from freetrain.core.job import JobState
 from freetrain.slurm.steering import Steering
 from freetrain.slurm.submissions import find_submissions
 from tests.daemon.conftest import Daemon, StartDaemon
-from tests.daemon.fake_slurm import NODES, FakeSlurm
+from tests.daemon.fake_slurm import NODES, FakeSlurm, named_in
 
 QUEUE = FragmentQueue("main", "spare")
 CONFIG = Config(slurm=Slurm(partition="main", qos="spare"))
@@ -79,8 +79,9 @@ def test_panic_and_cancel_leave_the_sites_jobs_alone(slurm: FakeSlurm, lent: tup
     tagged = slurm.submit(1, comment="freetrain:min=1")
     snapshot = slurm.snapshot()
     told = [word for order in panic_orders(snapshot, CONFIG, Steering()) for word in order]
-    assert f"{array}_7" in ",".join(told).split(",")
-    assert tagged not in ",".join(told).split(",")
+    named = [job for words in told for job in named_in(words)]
+    assert f"{array}_7" in named
+    assert tagged not in named
     (submission,) = find_submissions(snapshot.jobs, QUEUE).values()
     assert cancel_orders(submission, snapshot, CONFIG, Steering()) == [("scancel", array)]
 

@@ -17,7 +17,7 @@ from freetrain.slurm.launcher import Place
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.submitting import Pattern, Submitting, fragment_script
 from tests.daemon.conftest import Daemon, StartDaemon
-from tests.daemon.fake_slurm import FakeSlurm
+from tests.daemon.fake_slurm import FakeSlurm, waiting
 from tests.facts import node
 
 SCRIPT = """#!/bin/bash
@@ -114,6 +114,24 @@ def test_taking_back_cancels_and_completion_ends_pattern_and_fragments(slurm: Fa
     daemon.cycle({pattern: Report(True, 10.0, (), 5)})
     assert fragments_in(slurm) == []
     assert slurm.jobs[f"{pattern}_0"].state is JobState.CANCELLED
+
+
+def test_a_fragment_that_slurm_requeues_when_its_node_crashes_does_not_run_a_second_time(
+    slurm: FakeSlurm, daemon: Daemon
+) -> None:
+    """It does so in spite of --no-requeue where the node crashes while the job starts there."""
+    slurm.submit_array("freetrain:min=1,max=1", tasks=1)
+    daemon.cycle()
+    daemon.cycle()
+    (fragment,) = daemon.cluster.fragments
+    slurm.finish(fragment.job, JobState.NODE_FAIL)
+    daemon.cycle()
+    slurm.jobs[fragment.job] = waiting(
+        slurm.jobs[fragment.job], "BeginTime", state=JobState.PENDING, nodes=frozenset(), start_s=None, end_s=None
+    )
+    daemon.cycle()
+    assert ("scancel", fragment.job) in slurm.told
+    assert slurm.jobs[fragment.job].state is JobState.CANCELLED
 
 
 def test_a_submission_without_an_answer_is_looked_up_and_not_repeated(

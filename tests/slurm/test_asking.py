@@ -9,7 +9,7 @@ import pytest
 from freetrain.core.amounts import Amount
 from freetrain.core.job import Asked
 from freetrain.core.needs import Needs, find_misfit, kinds_of
-from freetrain.slurm.asking import parse_asks, parse_needs
+from freetrain.slurm.asking import parse_asks, parse_requests
 from freetrain.slurm.parsing import parse_amount, parse_gres, parse_nodes
 from freetrain.slurm.queries import NEED_FIELDS, SEPARATOR
 from tests import facts
@@ -40,8 +40,8 @@ EXPECTED = {
 def needs_of(version: str) -> list[Needs]:
     """In the order of submission."""
     asked, excluded = ((RECORDED / f"{name}_{version}.txt").read_text() for name in ("needs", "excluded"))
-    found = parse_needs(asked, excluded, DEFAULT_MB)
-    return [found[id_] for id_ in sorted(found, key=int)]
+    found = parse_requests(asked, excluded, DEFAULT_MB)
+    return [found[id_].needs for id_ in sorted(found, key=int)]
 
 
 @pytest.mark.parametrize("version", ["22.05", "25.11"])
@@ -65,25 +65,25 @@ def test_a_task_that_waits_tells_more_than_one_that_runs() -> None:
     runs = line(State="RUNNING", MinMemory="400M", **{"tres-alloc": "cpu=16,mem=64000M"})
     waits = line(MinMemory="400M", **{"tres-alloc": "cpu=16,mem=400M"})
     for text in (runs + waits, waits + runs, runs):
-        assert parse_needs(text, "", DEFAULT_MB)["7"].memory_mb == 400
+        assert parse_requests(text, "", DEFAULT_MB)["7"].needs.memory_mb == 400
 
 
 def test_a_pinned_task_asks_for_no_more_than_before() -> None:
     """``pin`` turns memory that was asked for per CPU into memory per node, and the default into all there is."""
     per_cpu = line(MinMemory="200M", NumTasks="1", **{"cpus-per-task": "2", "tres-alloc": "cpu=2,mem=400M"})
     pinned = line(MinMemory="400M", NumTasks="1", **{"cpus-per-task": "2", "tres-alloc": "cpu=16,mem=400M"})
-    assert parse_needs(per_cpu, "", DEFAULT_MB) == parse_needs(pinned, "", DEFAULT_MB)
+    assert parse_requests(per_cpu, "", DEFAULT_MB) == parse_requests(pinned, "", DEFAULT_MB)
     by_default = line(MinMemory="100M", **{"tres-alloc": "cpu=1,mem=100M"})
     pinned = line(MinMemory="0", **{"tres-alloc": "cpu=16,mem=64000M"})
-    assert parse_needs(by_default, "", DEFAULT_MB) == parse_needs(pinned, "", DEFAULT_MB)
+    assert parse_requests(by_default, "", DEFAULT_MB) == parse_requests(pinned, "", DEFAULT_MB)
 
 
 def test_a_task_that_had_several_nodes_asks_of_each_for_no_more_than_before() -> None:
     asked = {"cpus-per-task": "2", "tres-per-node": "gres:gpu:2"}
     before = line(MinMemory="400M", NumTasks="4", **asked, **{"tres-alloc": "cpu=8,mem=400M,node=1"})
     after = line(MinMemory="400M", NumTasks="12", **asked, **{"tres-alloc": "cpu=24,mem=1200M,node=3"})
-    assert parse_needs(before, "", DEFAULT_MB) == parse_needs(after, "", DEFAULT_MB)
-    needs = parse_needs(after, "", DEFAULT_MB)["7"]
+    assert parse_requests(before, "", DEFAULT_MB) == parse_requests(after, "", DEFAULT_MB)
+    needs = parse_requests(after, "", DEFAULT_MB)["7"].needs
     assert (needs.cpus, needs.processes, needs.memory_mb, needs.gpus) == (8, 4, 400, 2)
 
 
@@ -97,7 +97,7 @@ def test_a_task_that_had_several_nodes_asks_of_each_for_no_more_than_before() ->
     ],
 )
 def test_what_is_cut_short_or_new_is_not_guessed(changes: dict[str, str]) -> None:
-    assert parse_needs(line(**changes), "", DEFAULT_MB)["7"].unclear
+    assert parse_requests(line(**changes), "", DEFAULT_MB)["7"].needs.unclear
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_what_is_cut_short_or_new_is_not_guessed(changes: dict[str, str]) -> Non
     ],
 )
 def test_what_slurm_preempts_nobody_for_is_refused(asked: dict[str, str], what: str) -> None:
-    needs = parse_needs(line(**asked), "", DEFAULT_MB)["7"]
+    needs = parse_requests(line(**asked), "", DEFAULT_MB)["7"].needs
     assert needs.held_back == what
     nodes = [facts.node("n1", cpus=4, memory_mb=1000, threads_per_core=1)]
     assert not needs.fits(nodes[0])
@@ -243,10 +243,12 @@ def test_where_slurm_shares_out_no_memory_nobody_takes_any() -> None:
     """Each job is shown with all of a node's there."""
     asked = line(**{"tres-alloc": "cpu=2,mem=1000M,node=1", "tres-per-node": "gres:gpu:1"})
     assert parse_asks(asked, shares_out_memory=False)["7"].part == Amount(2, 0, (("gpu", 1),))
-    needs = parse_needs(asked, "", DEFAULT_MB)["7"]
+    needs = parse_requests(asked, "", DEFAULT_MB)["7"].needs
     node = facts.node("n1", cpus=8, memory_mb=1000, gres=(("gpu", 8),), threads_per_core=1)
     assert needs.lent_in_part().amount_on(node).memory_mb == 1000
     part = needs.lent_in_part(takes_memory=False)
     assert part.amount_on(node) == Amount(2, 0, (("gpu", 1),))
-    large = parse_needs(line(MinMemory="2000M", **{"tres-alloc": "cpu=2,mem=2000M,node=1"}), "", DEFAULT_MB)["7"]
+    large = parse_requests(line(MinMemory="2000M", **{"tres-alloc": "cpu=2,mem=2000M,node=1"}), "", DEFAULT_MB)[
+        "7"
+    ].needs
     assert not large.lent_in_part(takes_memory=False).fits(node), "it needs a node that has so much"

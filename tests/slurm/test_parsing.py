@@ -63,7 +63,7 @@ def test_a_record_that_makes_no_sense_is_named_and_the_rest_is_used() -> None:
     text = f"MARK{SEPARATOR}77{SEPARATOR}77\n" + recorded("squeue")
     jobs, rejected = parse_jobs(text, "MARK", "freetrain:")
     assert len(jobs) == 5
-    assert rejected == ["job '77': 2 fields instead of 19"]
+    assert rejected == ["job '77': 2 fields instead of 20"]
 
 
 def test_nodes_of_scontrol() -> None:

@@ -46,6 +46,6 @@ def test_no_two_requests_are_equal_and_nothing_else_is_one() -> None:
 def test_the_note_of_a_paused_trainer_is_known_again_in_the_comment() -> None:
     trainer = KnownTrainer("7", "news", TAG, TrainerState.ACTIVE, 0.0)
     failed = Fragment("7_0", "7", "n1", FragmentState.ENDED, 0.0, 60.0, 1.0, 2.0, End.FAILED)
-    paused = after_ends(trainer, [failed], Patience(60.0, 1), 3.0)
+    paused = after_ends(trainer, [failed], Patience(60.0, 1), 3.0, failed_on=["n2"])
     assert paused.state is TrainerState.PAUSED
     assert says_paused(with_answer(TAG, paused.note))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from freetrain.core.amounts import Amount
-from freetrain.slurm.asking import parse_asks, parse_needs
+from freetrain.slurm.asking import parse_asks, parse_requests
 from freetrain.slurm.whole_nodes import has_whole_nodes
 from tests.slurm.test_asking import line
 
@@ -57,4 +57,4 @@ def test_a_task_that_may_share_its_node_is_not_taken_to_have_all_of_it(
     how: str, over_subscribe: str, exclusive: str, is_whole: bool | None
 ) -> None:
     row = line(oversubscribe=over_subscribe, Exclusive=exclusive)
-    assert parse_needs(row, "", 0)["7"].is_whole is bool(is_whole)
+    assert parse_requests(row, "", 0)["7"].needs.is_whole is bool(is_whole)

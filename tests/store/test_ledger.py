@@ -69,7 +69,7 @@ def test_failures_rest_a_trainer_ever_longer_and_pause_it_in_the_end() -> None:
     assert awake(once, 1060.0).state is TrainerState.ACTIVE
     twice = after_ends(once, [ended(End.FAILED)], PATIENCE, 2000.0)
     assert twice.rests_until_s == 2120.0
-    thrice = after_ends(twice, [ended(End.FAILED)], PATIENCE, 3000.0)
+    thrice = after_ends(twice, [ended(End.FAILED)], PATIENCE, 3000.0, failed_on=["another node"])
     assert thrice.state is TrainerState.PAUSED
     assert "3 failures in a row" in thrice.note
 

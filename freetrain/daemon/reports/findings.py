@@ -28,6 +28,12 @@ def tell_findings(memory: Memory) -> None:
             "than harm.allowed are lost within harm.within, nothing is lent",
             lost.node, lost.said, lost.fragment,
         )  # fmt: skip
+    for node, owners in memory.suspects.new.items():
+        log.warning(
+            "node %s is lent to nobody for a while: programs of %s, which work on other nodes, failed there at "
+            "once. See what is wrong with it",
+            node, ", ".join(sorted(owners)),
+        )  # fmt: skip
     _tell_blocked(memory.blocked)
 
 

@@ -21,7 +21,7 @@ from freetrain.lending.lent_time import (
     each_node_once,
     lent_times,
 )
-from freetrain.slurm.tags import Tag, parse_tag
+from freetrain.slurm.tags import Tag, tag_in
 from freetrain.store.ledger import Ledger, LentDay
 
 _SETTLES_S = LONGEST_LOSS_S + 7200.0
@@ -52,8 +52,8 @@ def _sums(ledger: Ledger, from_s: float, until_s: float, now_s: float) -> list[L
 def _names_of(trainer: KnownTrainer | None) -> tuple[str, str, str]:
     if trainer is None:
         return "", "", ""
-    tag = parse_tag(trainer.tag)
-    return trainer.owner, trainer.account, tag.kind if isinstance(tag, Tag) else ""
+    tag = tag_in(trainer.tag)
+    return trainer.owner, trainer.account, tag.kind if tag else ""
 
 
 def lendings_of(fragments: Iterable[Fragment], now_s: float) -> list[Lending]:
@@ -78,8 +78,7 @@ def lendings_of(fragments: Iterable[Fragment], now_s: float) -> list[Lending]:
 
 def costs_of(trainer: KnownTrainer) -> ChangeCosts:
     """What a trainer's changes cost it, as its tag says."""
-    tag = parse_tag(trainer.tag)
-    known = tag if isinstance(tag, Tag) else Tag()
+    known = tag_in(trainer.tag) or Tag()
     if known.is_filler:
         return ChangeCosts(known.boot_s + known.start_s, 0.0, most_lost_s(known), independent=True)
     return ChangeCosts(known.start_s, known.grow_s, known.shrink_s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
 
 from freetrain.core.fragment import End, Fragment, FragmentState
@@ -25,6 +25,7 @@ def status_of(
     judgement: Judgement,
     entries: Sequence[Entry],
     waits_for: Mapping[str, str],
+    no_more: Mapping[str, str],
     fragments: Iterable[Fragment],
     ends: Mapping[str, Mapping[End, int]],
     took_s: float,
@@ -35,6 +36,7 @@ def status_of(
         judgement: on what it showed.
         entries: all trainers.
         waits_for: trainer → why it has no node although it could run.
+        no_more: trainer → why it has no more nodes than it has.
         fragments: those that have not ended, now that all has been done.
         ends: trainer → how often its fragments ended in which way.
         took_s: how long it took.
@@ -54,7 +56,10 @@ def status_of(
         nodes=groups_of(judgement.offers, fragments),
         idle_nodes=_count_idle(judgement, fragments),
         trainers=tuple(
-            _trainer(entry, waits_for.get(entry.trainer.id, ""), fragments, ends.get(entry.trainer.id, {}))
+            replace(
+                _trainer(entry, waits_for.get(entry.trainer.id, ""), fragments, ends.get(entry.trainer.id, {})),
+                no_more=no_more.get(entry.trainer.id, "")[:LONGEST],
+            )
             for entry in entries[:_MOST_TRAINERS]
         ),
         trainers_left_out=max(0, len(entries) - _MOST_TRAINERS),

@@ -112,6 +112,9 @@ def news_of(look: LookStatus, memory: Memory, before: Noticed, limit_s: float) -
             f"node {lost.node} is out of service ({lost.said}) since fragment {lost.fragment} could not be ended "
             "or cleared up after",
         )
+    for node, owners in memory.suspects.new.items():
+        whose = ", ".join(sorted(owners))
+        yield News(Kind.FAILURE, f"programs of {whose}, which work on other nodes, failed at once on node {node}")
     known = trainings_in(before)
     for one in look.trainers:
         if one.state != (state := known.get(one.id)):

@@ -73,6 +73,7 @@ class TrainerStatus:
         note: a sentence for its owner.
         fault: what is wrong with its own files, curve or submission; empty: nothing.
         waits_for: why it has no node although it could run; empty: nothing is known.
+        no_more: why it has no more nodes than it has; empty: nothing is known.
         lent: its nodes, as ``c[01-04]``; empty: none.
         asked: nodes on which Slurm was told to start it and has not yet.
         samples_done: as its progress says.
@@ -97,6 +98,7 @@ class TrainerStatus:
     account: str = ""
     speeds: Mapping[str, float] = field(default_factory=dict)
     seen_rates: Mapping[int, float] = field(default_factory=dict)
+    no_more: str = ""
 
 
 @dataclass(frozen=True, slots=True)

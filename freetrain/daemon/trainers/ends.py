@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from freetrain.core.fragment import End, Fragment
 from freetrain.core.known_trainer import PAUSE_NOTE, KnownTrainer, TrainerState
+from freetrain.lending.causes import goes_well
+
+_MORE_ON_ONE_NODE = 3
+"""So many failures more may have one node for their cause, before the owner is asked to look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +26,33 @@ class Patience:
     failures_to_pause: int
 
 
-def after_ends(trainer: KnownTrainer, ended: Iterable[Fragment], patience: Patience, now_s: float) -> KnownTrainer:
-    """The trainer after these fragments ended: only failures of its own program count against it."""
+def after_ends(
+    trainer: KnownTrainer,
+    ended: Iterable[Fragment],
+    patience: Patience,
+    now_s: float,
+    fragments: Iterable[Fragment] = (),
+    failed_on: Collection[str] = (),
+) -> KnownTrainer:
+    """The trainer after these fragments ended: only failures of its own program count against it.
+
+    A program that fails on one node while it goes well on another is not at fault: the pair of both is
+    (:mod:`freetrain.lending.causes`).
+
+    Args:
+        trainer: which.
+        ended: those that ended since the last look.
+        patience: how failures are answered.
+        now_s: UTC epoch seconds.
+        fragments: those that have not ended.
+        failed_on: nodes on which it has failed.
+    """
     ended = list(ended)
     failures = trainer.failures_in_a_row
-    if any(fragment.end is End.FAILED for fragment in ended):
+    failed = {fragment.node for fragment in ended if fragment.end is End.FAILED}
+    if failed and any(one.node not in failed and goes_well(one, now_s) for one in fragments):
+        return trainer
+    if failed:
         failures += 1  # however many fragments went down together: it is one program
     elif any(_ran_s(fragment, now_s) > patience.back_off_s for fragment in ended):
         failures = 0
@@ -34,7 +60,8 @@ def after_ends(trainer: KnownTrainer, ended: Iterable[Fragment], patience: Patie
         return trainer
     if failures == 0:
         return replace(trainer, failures_in_a_row=0)
-    if failures >= patience.failures_to_pause:
+    is_everywhere = len({*failed_on, *failed}) > 1 or failures >= patience.failures_to_pause + _MORE_ON_ONE_NODE
+    if failures >= patience.failures_to_pause and is_everywhere:
         note = f"{PAUSE_NOTE} {failures} failures in a row: see its output, then run freetrain resume {trainer.id}"
         return replace(trainer, failures_in_a_row=failures, state=TrainerState.PAUSED, note=note)
     rest_s = patience.back_off_s * 2 ** (failures - 1)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from freetrain.core.fragment import Fragment
+from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
-from freetrain.core.job import JobState
+from freetrain.core.job import Job, JobState
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.core.node import Node
 from freetrain.daemon.trainers.ends import Patience, is_finishing
 from freetrain.daemon.trainers.progress_reader import Report
+from freetrain.lending.causes import failed_at_once
 from freetrain.lending.rules import Share
 from freetrain.slurm.comments import asked_to_resume, says_paused, with_answer, without_answer
 from freetrain.slurm.submissions import Submission
@@ -35,6 +36,7 @@ class Entry:
         last: the one that ended last.
         is_elastic: whether it is an elastic training for certain: it says of itself that it goes on.
         some_completed: whether a fragment of it has completed.
+        failed_runs: task of it → those of its runs that ended with an error.
     """
 
     trainer: KnownTrainer
@@ -44,6 +46,7 @@ class Entry:
     last: Fragment | None
     is_elastic: bool = False
     some_completed: bool = False
+    failed_runs: Mapping[str, Sequence[Fragment]] = field(default_factory=dict)
 
     @property
     def is_active(self) -> bool:
@@ -52,8 +55,13 @@ class Entry:
 
     @property
     def competes(self) -> bool:
-        """Whether it may have nodes; one that rests keeps those on which it goes on."""
-        return self.is_active or (self.trainer.state is TrainerState.RESTING and bool(self.fragments))
+        """Whether it may have nodes; one that rests keeps those on which it runs, and is asked for no others."""
+        return self.is_active or (self.trainer.state is TrainerState.RESTING and self.running_count > 0)
+
+    @property
+    def running_count(self) -> int:
+        """How many of its fragments Slurm has started."""
+        return sum(one.state is FragmentState.RUNNING for one in self.fragments)
 
     @property
     def last_completed(self) -> bool:
@@ -70,18 +78,20 @@ class Entry:
         """Whether each of its tasks has nodes of its own, and competes for itself."""
         return self.tag is not None and self.tag.is_moldable
 
-    @property
-    def needed_again(self) -> Collection[JobState]:
-        """In which states tasks of it that have ended are needed again, now or later.
+    def needs_again(self, task: Job) -> bool:
+        """Whether a task of it that has ended is needed again, now or later.
 
         1. What was cut off always is, as long as the training goes on.
-        2. What failed is where the tasks belong together; a filler's has had its turn.
+        2. What failed is where the tasks belong together. A filler's has had its turn, unless it failed at once
+           and for the first time: that may have been the node's fault, so it is tried once elsewhere.
         3. What completed is where that means only that it has left in good order.
         """
         if self.trainer.state not in _GOING_ON or self.last_completed:
-            return frozenset()
-        failed = frozenset[JobState]() if self.is_filler else _FAILED
-        return _CUT_OFF | failed | ({JobState.COMPLETED} if self.is_elastic else set())
+            return False
+        if task.state in _FAILED and self.is_filler:
+            runs = self.failed_runs.get(task.id, ())
+            return len(runs) == 1 and failed_at_once(runs[0])
+        return task.state in _CUT_OFF | _FAILED or (task.state is JobState.COMPLETED and self.is_elastic)
 
     @property
     def is_drained(self) -> bool:
@@ -108,10 +118,12 @@ class Past:
     Attributes:
         last: trainer → the one that ended last.
         some_completed: trainers of which one has completed.
+        failed_runs: trainer → job → its runs that ended with an error.
     """
 
     last: Mapping[str, Fragment]
     some_completed: Collection[str] = ()
+    failed_runs: Mapping[str, Mapping[str, Sequence[Fragment]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +140,7 @@ class News:
         reports: trainer → what its directory says.
         answered: trainers whose owner has been told that they are paused.
         nodes: all, by name.
+        jobs: all, by id.
     """
 
     time_s: float
@@ -139,6 +152,7 @@ class News:
     reports: Mapping[str, Report]
     answered: Collection[str]
     nodes: Mapping[str, Node]
+    jobs: Mapping[str, Job] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,11 @@ def moldable_tasks(entry: Entry, tag: Tag, most_nodes: int, now_s: float) -> lis
         _task(entry, tag, job, (len(own), len(own)), _lost_s(own, tag, now_s)) for job, own in running.items()
     ]
     busy = {one.job for one in entry.fragments}
-    free = [task.id for task in entry.submission.tasks if task.state.is_waiting and task.id not in busy]
+    free = [task.id for task in entry.submission.startable(busy)]
     if not entry.is_active:
         return found
+    if at_once := entry.submission.max_running:
+        free = free[: max(at_once - len(found), 0)]
     sizes = _sizes_of_waiting(tag, most_nodes, len(entry.fragments))
     return found + [_task(entry, tag, job, size, 0.0) for job, size in zip(free, sizes, strict=False)]
 

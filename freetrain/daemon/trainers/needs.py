@@ -10,7 +10,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.policies.needs import GRADIENTS, Need, say_missing
 from freetrain.policies.registry import Stage, find_entry
 from freetrain.slurm.submissions import Submission
-from freetrain.slurm.tags import Tag, parse_tag
+from freetrain.slurm.tags import Tag
 
 
 def needs_of(config: Config, policy: str = "") -> tuple[Need, ...]:
@@ -22,8 +22,8 @@ def needs_of(config: Config, policy: str = "") -> tuple[Need, ...]:
 
 def say_missing_in_queue(needs: Iterable[Need], submissions: Iterable[Submission]) -> Iterator[str]:
     """Sentences on how many of the trainings that are not over lack what, and what is assumed of them."""
-    tags = ((submission.id, parse_tag(submission.comment)) for submission in submissions if not submission.is_over)
-    return say_missing(tuple(needs), [_as_described(id_, tag) for id_, tag in tags if isinstance(tag, Tag)])
+    tags = ((submission.id, submission.good_tag) for submission in submissions if not submission.is_over)
+    return say_missing(tuple(needs), [_as_described(id_, tag) for id_, tag in tags if tag is not None])
 
 
 def lacks(needs: Iterable[Need], tag: Tag) -> str:

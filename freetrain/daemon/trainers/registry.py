@@ -91,10 +91,11 @@ class Registry:
             unfit=self._find_unfit(snapshot, submissions, rules.queue),
             fragments=self._fragments.open,
             ended=ended,
-            past=Past(self._fragments.last, self._fragments.some_completed),
+            past=Past(self._fragments.last, self._fragments.some_completed, self._fragments.failed_runs),
             reports=reports,
             answered=answered,
             nodes=snapshot.node,
+            jobs=snapshot.job,
         )
         entries = call_roll(submissions.values(), news, rules)
         self._remember(entries)
@@ -160,7 +161,12 @@ class Registry:
     ) -> tuple[Request, ...] | Fault | str:
         if not entry.competes or entry.tag is None:
             return ""
-        room = self._launcher.room(entry.submission, entry.fragments)
+        has_run = bool(entry.fragments) or entry.last is not None
+        why_not_yet = self._launcher.why_not_yet(entry.submission, now_s, has_run)
+        if why_not_yet and not entry.fragments:
+            return why_not_yet
+        # Where it has nodes already it keeps them, and gets no more.
+        room = len(entry.fragments) if why_not_yet else self._launcher.room(entry.submission, entry.fragments)
         return requests_of(entry, room, most, objective, now_s)
 
 

@@ -68,8 +68,13 @@ def _request(entry: Entry, room: int, objective: str, now_s: float) -> Request |
     tag = entry.tag
     most_nodes = min(tag.max_nodes or room, room)
     min_nodes = min(tag.min_nodes, max(most_nodes, 1)) if entry.is_drained else tag.min_nodes
-    if entry.last_completed or not entry.is_active:
+    if entry.last_completed:
         most_nodes = min(max(len(entry.fragments), min_nodes), room)
+    elif not entry.is_active:
+        most_nodes = min(max(entry.running_count, min_nodes), room)
+    if entry.trainer.failures_in_a_row and not entry.fragments:
+        # Whether it can run is tried without taking more than that from anybody.
+        most_nodes = min(most_nodes, max(min_nodes, 1))
     if min_nodes > most_nodes:
         return f"needs {min_nodes} nodes at once; it has tasks for {most_nodes}"
     if tag.is_filler:

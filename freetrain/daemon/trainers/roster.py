@@ -16,12 +16,14 @@ from freetrain.daemon.trainers.ends import Patience, after_ends, awake, is_compl
 from freetrain.daemon.trainers.entries import Entry, News, RosterRules
 from freetrain.daemon.trainers.isolation import Fault, isolated
 from freetrain.daemon.trainers.progress_reader import Report
+from freetrain.lending.causes import CauseOf, cause_of_wait, has_own_obstacle
 from freetrain.slurm.comments import asked_to_resume, says_paused
 from freetrain.slurm.submissions import Submission
-from freetrain.slurm.tags import Tag, WrongTag, parse_tag
+from freetrain.slurm.tags import Tag, WrongTag
 
 _KEPT_OBSERVATIONS = 200
-_LONGEST_REST = 2**10
+_LONGEST_REST, _LONGEST_WAIT = 2**10, 2**4
+"""In rests after the first failure: where no node will do, and where what is waited for may come any time."""
 
 
 def call_roll(submissions: Iterable[Submission], news: News, rules: RosterRules) -> list[Entry]:
@@ -47,6 +49,7 @@ def _as_known(submission: Submission, news: News) -> Entry:
         tuple(one for one in news.fragments if one.trainer == submission.id),
         news.past.last.get(submission.id),
         some_completed=submission.id in news.past.some_completed,
+        failed_runs=news.past.failed_runs.get(submission.id, {}),
     )
 
 
@@ -57,16 +60,16 @@ def _updated(entry: Entry, news: News, rules: RosterRules) -> Entry:
     2. Then what its directory says, how its fragments ended, and which Slurm does not start.
     3. Whether it is complete is judged last, on all of that.
     """
-    id_, tag, report = entry.trainer.id, parse_tag(entry.submission.comment), news.reports.get(entry.trainer.id)
-    trainer = _with_tag(entry.trainer, entry.submission.comment, news.unfit.get(id_, ""), tag, news.answered)
-    known_tag = tag if isinstance(tag, Tag) else None
+    id_, known_tag, report = entry.trainer.id, entry.submission.good_tag, news.reports.get(entry.trainer.id)
+    trainer = _with_tag(entry.trainer, entry.submission, news.unfit.get(id_, ""), news.answered)
     if report is not None:
         report = _on_known_nodes(report, known_tag, entry.fragments, news.nodes)
     trainer = _with_report(trainer, report, entry.fragments)
     trainer = _with_runs(trainer, known_tag, (one for one in news.ended if one.trainer == id_))
     ended = [one for one in news.ended if one.trainer == id_ and not _is_done(one, known_tag)]
-    trainer = after_ends(trainer, ended, rules.patience, news.time_s)
-    trainer = awake(_after_waiting_in_vain(trainer, entry, rules, news.time_s), news.time_s)
+    failed_on = {run.node for runs in entry.failed_runs.values() for run in runs}
+    trainer = after_ends(trainer, ended, rules.patience, news.time_s, entry.fragments, failed_on)
+    trainer = awake(_after_waits(trainer, entry, news, rules), news.time_s)
     trainer = _after_refusals(trainer, entry.submission, news, rules.patience)
     # A copy of a pattern has no work of its own.
     is_elastic = not rules.runs_tasks or (report is not None and report.finished is not None)
@@ -80,10 +83,11 @@ def _is_done(fragment: Fragment, tag: Tag | None) -> bool:
 
 
 def _with_tag(
-    trainer: KnownTrainer, comment: str, unfit: str, tag: Tag | WrongTag | None, answered: Collection[str]
+    trainer: KnownTrainer, submission: Submission, unfit: str, answered: Collection[str]
 ) -> KnownTrainer:
     if trainer.state is TrainerState.COMPLETE:
         return trainer
+    comment, tag = submission.comment, submission.tag
     trainer, before = replace(trainer, tag=comment), trainer
     wrong = tag.why if isinstance(tag, WrongTag) else unfit
     if wrong:
@@ -147,16 +151,27 @@ def _with_runs(trainer: KnownTrainer, tag: Tag | None, ended: Iterable[Fragment]
     return replace(trainer, costs=trainer.costs.after_runs(runs_s)) if runs_s else trainer
 
 
-def _after_waiting_in_vain(trainer: KnownTrainer, entry: Entry, rules: RosterRules, now_s: float) -> KnownTrainer:
-    """Let a trainer rest for whose fragments a limit of its owner's leaves no room."""
-    late = {one.job for one in entry.fragments if one.waits_since_before(now_s - rules.start_within_s)}
-    limited = [task for task in entry.submission.tasks if task.waits_for is WaitsFor.OWNERS_LIMIT]
-    reasons = [task.reason for task in limited if task.id in late]
+def _after_waits(trainer: KnownTrainer, entry: Entry, news: News, rules: RosterRules) -> KnownTrainer:
+    """Let a trainer rest whose fragments wait for something of its own: no node can give it that."""
+    late_s = news.time_s - rules.start_within_s
+    jobs = [(one, news.jobs.get(one.job)) for one in entry.fragments if one.waits_since_before(news.time_s)]
+    reasons = [
+        job.reason
+        for one, job in jobs
+        if job is not None
+        and (has_own_obstacle(job) or (one.asked_s < late_s and cause_of_wait(job) in (CauseOf.JOB, CauseOf.PAIR)))
+    ]
     if not reasons or trainer.state is not TrainerState.ACTIVE:
         return trainer
-    rest_s = rules.patience.back_off_s
-    note = f"Slurm does not start its fragments ({reasons[0]}); rests for {rest_s:.0f} s"
-    return replace(trainer, state=TrainerState.RESTING, rests_until_s=now_s + rest_s, note=note)
+    failures = trainer.failures_in_a_row + 1
+    rest_s = rules.patience.back_off_s * min(2 ** (failures - 1), _LONGEST_WAIT)
+    return replace(
+        trainer,
+        state=TrainerState.RESTING,
+        failures_in_a_row=failures,
+        rests_until_s=news.time_s + rest_s,
+        note=f"Slurm does not start its fragments ({reasons[0]}); rests for {rest_s:.0f} s",
+    )
 
 
 def _after_refusals(trainer: KnownTrainer, submission: Submission, news: News, patience: Patience) -> KnownTrainer:
@@ -193,9 +208,8 @@ def _all_done(entry: Entry) -> Entry:
 
     Not for ever: its owner may requeue one that failed.
     """
-    needed = entry.needed_again
     tasks = entry.submission.tasks
-    if not entry.fragments and all(task.state.is_final and task.state not in needed for task in tasks):
+    if not entry.fragments and all(task.state.is_final and not entry.needs_again(task) for task in tasks):
         return replace(entry, trainer=replace(entry.trainer, state=TrainerState.COMPLETE, note=""))
     if entry.trainer.state is TrainerState.COMPLETE:
         return replace(entry, trainer=replace(entry.trainer, state=TrainerState.ACTIVE))

@@ -10,11 +10,12 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job
 from freetrain.core.needs import Needs
 from freetrain.lending.rules import Share
+from freetrain.slurm.asking import TaskRequest
 from freetrain.slurm.errors import SlurmUnclearError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.submissions import Submission, find_submissions
 
-_NOT_SHOWN = Needs(unclear="Slurm does not show what it asks for")
+_NOT_SHOWN = TaskRequest(Needs(unclear="Slurm does not show what it asks for"))
 
 _ASK_AGAIN_S = 120.0
 """Owners may change what a waiting job asks for, and seldom do."""
@@ -29,7 +30,7 @@ class SubmissionReader:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._needs: Mapping[str, Needs] = {}
+        self._requests: Mapping[str, TaskRequest] = {}
         self._asked_s = float("-inf")
 
     def read(
@@ -56,33 +57,38 @@ class SubmissionReader:
         """
         found = find_submissions(jobs, queue)
         is_old = snapshot.time_s - self._asked_s > _ASK_AGAIN_S
-        if found and (is_old or not found.keys() <= self._needs.keys()):
+        if found and (is_old or not found.keys() <= self._requests.keys()):
             default_mb = queue.among(snapshot.partitions).default_memory_mb or default_memory_mb
-            answered = self._gateway.needs(queue, default_mb)
+            answered = self._gateway.task_requests(queue, default_mb)
             waiting = [id_ for id_, one in found.items() if _waits(one)]
             if waiting and not answered:
                 raise SlurmUnclearError("squeue -O", "it shows no job")
+            requests = {id_: self._request_of(one, answered) for id_, one in found.items()}
             needs = {
-                id_: _within_its_partitions(self._needs_of(one, answered), one, snapshot, queue)
+                id_: _within_its_partitions(requests[id_].needs, one, snapshot, queue)
                 for id_, one in found.items()
             }
-            self._needs = {
-                id_: one.lent_in_part(shares_out_memory) if share.in_part(one) else one
+            self._requests = {
+                id_: replace(
+                    requests[id_], needs=one.lent_in_part(shares_out_memory) if share.in_part(one) else one
+                )
                 for id_, one in needs.items()
             }
-            # Of what Slurm does not show although it waits is asked again at the next look.
-            shown = answered.keys() >= set(waiting)
-            self._asked_s = snapshot.time_s if shown else float("-inf")
-        return {
-            id_: replace(one, needs=replace(self._needs[id_], features=one.needs.features))
-            for id_, one in found.items()
-        }
+            # What Slurm does not show although it waits, and what is being put right, is asked about again soon.
+            is_known = answered.keys() >= set(waiting) and all(one.requeues for one in requests.values())
+            self._asked_s = snapshot.time_s if is_known else float("-inf")
+        return {id_: self._with_request(one) for id_, one in found.items()}
 
-    def _needs_of(self, submission: Submission, answered: Mapping[str, Needs]) -> Needs:
+    def _with_request(self, submission: Submission) -> Submission:
+        request = self._requests[submission.id]
+        needs = replace(request.needs, features=submission.needs.features)
+        return replace(submission, needs=needs, requeues=request.requeues, begin_s=request.begin_s)
+
+    def _request_of(self, submission: Submission, answered: Mapping[str, TaskRequest]) -> TaskRequest:
         """As known before where none of its tasks waits: Slurm shows of the others what they got."""
         if _waits(submission):
             return answered.get(submission.id, _NOT_SHOWN)
-        return self._needs.get(submission.id) or answered.get(submission.id, Needs())
+        return self._requests.get(submission.id) or answered.get(submission.id, TaskRequest())
 
 
 def _within_its_partitions(

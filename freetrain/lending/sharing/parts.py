@@ -24,7 +24,7 @@ from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, deal
 from freetrain.lending.sharing.one_kind import keep_to_kinds
 from freetrain.lending.sharing.soon_over import with_settled
 from freetrain.lending.sharing.tasks import Tasks
-from freetrain.lending.sharing.why_waiting import Served, waits_for
+from freetrain.lending.sharing.why_waiting import Served, waits_for, why_no_more
 
 _CONTENT_S = 600.0
 """So long a claimant is not asked again whether it wants nodes that it has just left."""
@@ -121,16 +121,42 @@ class Parts:
         """
         left = dict(self.left)
         waiting: dict[str, str] = {}
-        for some in self.together:
+        for some, served in self._served(sizes):
             dealt = {one.key: len(self.dealt.parts[one.key]) for one in some}
             took = {one.key: sum(sizes.get(want.trainer, 0) for want in one.wants) for one in some}
-            own = {want.trainer: sizes.get(want.trainer, 0) for one in some for want in one.wants}
-            for one in some:
-                if sum(own.values()) < sum(dealt.values()) and took[one.key] < dealt[one.key]:
-                    left[one.key] = Left(_trainers_of(one), took[one.key], now_s + _CONTENT_S)
-                caps = {name: self.shares.caps[name] for name in one.capped_by}
-                waiting.update(waits_for(Served(one, own, sum(dealt.values()), caps, self.counts_power)))
+            for one in served:
+                key = one.claimant.key
+                if sum(one.sizes.values()) < one.dealt and took[key] < dealt[key]:
+                    left[key] = Left(_trainers_of(one.claimant), took[key], now_s + _CONTENT_S)
+                waiting.update(waits_for(one))
         return left, waiting
+
+    def why_no_more(self, sizes: Mapping[str, int], limits: Mapping[str, int]) -> Mapping[str, str]:
+        """Trainer that has nodes → why it has no more.
+
+        Args:
+            sizes: trainer → how many nodes it has been given in all.
+            limits: trainer → most nodes that it can use.
+        """
+        found: dict[str, str] = {}
+        for some, served in self._served(sizes):
+            keys = {one.key for one in some}
+            theirs = {name for key, names in self.dealt.parts.items() if key not in keys for name in names}
+            for one in served:
+                has_rivals = any(node_of(name) in one.claimant.eligible for name in theirs)
+                found.update(why_no_more(one, limits, has_rivals))
+        return found
+
+    def _served(self, sizes: Mapping[str, int]) -> Iterator[tuple[Together, list[Served]]]:
+        """What became of the claimants, those together whose nodes were divided among them."""
+        for some in self.together:
+            dealt = sum(len(self.dealt.parts[one.key]) for one in some)
+            own = {want.trainer: sizes.get(want.trainer, 0) for one in some for want in one.wants}
+            caps = ({name: self.shares.caps[name] for name in one.capped_by} for one in some)
+            yield (
+                some,
+                [Served(one, own, dealt, cap, self.counts_power) for one, cap in zip(some, caps, strict=True)],
+            )
 
 
 def deal_parts(

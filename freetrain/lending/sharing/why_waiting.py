@@ -55,9 +55,41 @@ def _why(want: Want, served: Served) -> str:
     whose = "its user's share is" if served.claimant.path else "there are"
     if want.fewest > served.dealt:
         if served.dealt == 0 and want.fewest == 1:
-            return "no idle nodes: all are lent to others who had less"
+            return "no idle nodes: all that it may use are lent to others"
         return f"needs {want.fewest} nodes at once; {whose} {nodes}{served.lent_to}"
     return f"{whose} {nodes}{served.lent_to}"
+
+
+def why_no_more(served: Served, limits: Mapping[str, int], has_rivals: bool) -> Mapping[str, str]:
+    """Trainer that has nodes → why it has no more of them. Each sentence holds by what was dealt and decided.
+
+    Args:
+        served: what became of its claimant.
+        limits: trainer → most nodes that it can use.
+        has_rivals: whether others were dealt nodes that this claimant may use.
+    """
+    return {
+        want.trainer: _why_no_more(want, served, limits[want.trainer], has_rivals)
+        for want in served.claimant.wants
+        if served.sizes.get(want.trainer, 0) and want.trainer in limits
+    }
+
+
+def _why_no_more(want: Want, served: Served, limit: int, has_rivals: bool) -> str:
+    size = served.sizes[want.trainer]
+    if size >= limit:
+        return f"it can use no more than {_nodes(limit)}"
+    if size == want.most:
+        return "one node more would cost it more than it gains within decide.horizon, by its curve and costs"
+    if (cap := _cap_below(0, served)) is not None:
+        return cap
+    unused = served.dealt - sum(served.sizes.values())
+    if unused > 0:
+        return f"of {_nodes(served.dealt)} that it could have, {unused} would add less than the change costs"
+    whose = "its user's share is" if has_rivals and served.claimant.path else "there are no more than"
+    others = [trainer for trainer, nodes in served.sizes.items() if nodes and trainer != want.trainer]
+    shared = f"; others of them are {', '.join(others[:5])}'s" if others else ""
+    return f"{whose} {_nodes(served.dealt)}{shared}"
 
 
 def _cap_below(fewest: int, served: Served) -> str | None:

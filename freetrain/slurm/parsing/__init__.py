@@ -2,17 +2,18 @@
 
 from freetrain.slurm.parsing.amounts import parse_amount, parse_gres
 from freetrain.slurm.parsing.ends import parse_cancellers, parse_preemptions, parse_runs
-from freetrain.slurm.parsing.jobs import parse_jobs, tasks_of, waiting_tasks
+from freetrain.slurm.parsing.jobs import max_running_of, parse_jobs, tasks_of, waiting_tasks
 from freetrain.slurm.parsing.node_lists import expand_nodes, fold_nodes
 from freetrain.slurm.parsing.nodes import parse_nodes
 from freetrain.slurm.parsing.partitions import default_memory_mb, parse_partition, parse_partitions
 from freetrain.slurm.parsing.reservations import parse_reservations
-from freetrain.slurm.parsing.words import text_or_nothing
+from freetrain.slurm.parsing.words import text_or_nothing, time_of
 
 __all__ = [
     "default_memory_mb",
     "expand_nodes",
     "fold_nodes",
+    "max_running_of",
     "parse_amount",
     "parse_cancellers",
     "parse_gres",
@@ -25,5 +26,6 @@ __all__ = [
     "parse_runs",
     "tasks_of",
     "text_or_nothing",
+    "time_of",
     "waiting_tasks",
 ]

@@ -43,7 +43,7 @@ def _job(fields: list[str]) -> Job:
     if len(fields) != len(JOB_FIELDS):
         raise ValueError(f"{len(fields)} fields instead of {len(JOB_FIELDS)}")
     (id_, array, user, account, partition, state, reason, submitted, start, end, limit, count, priority, nodes,
-     planned, required, features, qos, comment) = fields  # fmt: skip
+     planned, required, features, qos, dependency, comment) = fields  # fmt: skip
     known, reason = job_state(state), "" if reason == "None" else reason
     return Job(
         id=id_,
@@ -67,6 +67,8 @@ def _job(fields: list[str]) -> Job:
         required_nodes=expand_nodes(required),
         tasks=waiting_tasks(id_),
         limit=shared_limit_of(reason) if known is JobState.PENDING else None,
+        dependency=text_or_nothing(dependency),
+        max_running=max_running_of(id_),
         comment=text_or_nothing(comment),
     )
 
@@ -87,12 +89,17 @@ def waiting_tasks(id_: str) -> int:
     _, bracket, tasks = id_.partition("_[")
     if not bracket:
         return 1
-    throttle = tasks.rstrip("]").partition("%")[2]
     try:
         count = sum(map(len, _task_numbers(tasks)))
-        return max(1, min(count, int(throttle or count)))
     except ValueError:  # Slurm shortens long lists
         return 1
+    return max(1, min(count, max_running_of(id_) or count))
+
+
+def max_running_of(id_: str) -> int:
+    """How many tasks of an array's record may run at once; 0: any number, or none of them waits with others."""
+    throttle = id_.partition("_[")[2].rstrip("]").partition("%")[2]
+    return int(throttle) if throttle.isdecimal() else 0
 
 
 def _task_numbers(tasks: str) -> Iterator[range]:

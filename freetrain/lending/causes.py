@@ -1,0 +1,217 @@
+"""Causes: whose fault it is that a fragment failed, or that Slurm does not start it. Pure.
+
+A failure or a wait is put down to the job, to the node, to the pair of both, or to Slurm's queue; only that rests:
+
+1. What Slurm says of a waiting task tells a job's own obstacle (a dependency, a licence, a limit) from a node's.
+2. A program that ends at once with an error on one node while it does well on another has a fault of the pair: the
+   node is lent to it no more for a while, and neither of them rests otherwise.
+3. A node on which that happens to trainings of several owners is at fault: it is lent to nobody for a while. The
+   failures of a training that does well nowhere count against no node: it may be its own program that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.job import Job, WaitsFor
+from freetrain.lending.barred import Bar
+from freetrain.lending.facts import Facts
+
+AT_ONCE_S = 30.0
+"""A program that fails within this time of its start has not worked there: longer ones may have met bad data."""
+
+_REST_S, _LONGEST_REST_S = 60.0, 3600.0
+"""How long a node is not lent to a training whose program failed there at once, at first and at most."""
+_OUT_S, _LONGEST_OUT_S = 900.0, 6 * 3600.0
+"""How long a node is lent to nobody on which programs of several owners failed at once, at first and at most."""
+_OWNERS_TO_BELIEVE = 2
+_UNSURE = 2
+"""On so many nodes, or as many as it runs on, a program may fail before its own fault is clear."""
+_MOST_OUT = 0.25
+"""No more of the nodes than this are kept from everybody: two people together must not stop lending."""
+
+
+class CauseOf(StrEnum):
+    """Whose fault something is."""
+
+    JOB = "job"
+    NODE = "node"
+    PAIR = "pair"
+    QUEUE = "queue"
+
+
+_CAUSE_OF_WAIT = {
+    WaitsFor.NODES: CauseOf.NODE,
+    WaitsFor.RELEASE: CauseOf.JOB,
+    WaitsFor.TIME: CauseOf.QUEUE,
+    WaitsFor.OWNERS_LIMIT: CauseOf.JOB,
+    WaitsFor.ITSELF: CauseOf.JOB,
+    WaitsFor.POSSIBILITY: CauseOf.PAIR,
+    WaitsFor.QUEUE: CauseOf.QUEUE,
+    WaitsFor.OTHER: CauseOf.PAIR,
+}
+
+
+def cause_of_wait(job: Job | None) -> CauseOf:
+    """Whose fault it is that Slurm does not start a fragment.
+
+    Args:
+        job: the fragment's, as Slurm shows it; None: it does not show it.
+    """
+    if job is None:
+        return CauseOf.NODE
+    return CauseOf.JOB if job.is_held else _CAUSE_OF_WAIT[job.waits_for]
+
+
+_OWN_OBSTACLES = (WaitsFor.OWNERS_LIMIT, WaitsFor.ITSELF, WaitsFor.OTHER)
+"""A reason that freetrain does not know is none of those by which tasks wait for their node."""
+
+
+def has_own_obstacle(job: Job | None) -> bool:
+    """Whether Slurm says already that a released task waits for something that no node can give it."""
+    return job is not None and job.state.is_waiting and job.waits_for in _OWN_OBSTACLES and not job.is_held
+
+
+def failed_at_once(fragment: Fragment) -> bool:
+    """Whether its program ended with an error as soon as it had begun."""
+    if fragment.end is not End.FAILED or fragment.started_s is None or fragment.ended_s is None:
+        return False
+    return fragment.ended_s - fragment.started_s <= AT_ONCE_S
+
+
+def goes_well(fragment: Fragment, now_s: float) -> bool:
+    """Whether its program works there: it has completed, or has run for longer than those that fail at once."""
+    if fragment.end is End.COMPLETED:
+        return True
+    if fragment.started_s is None or fragment.end is End.FAILED:
+        return False
+    until_s = now_s if fragment.ended_s is None else fragment.ended_s
+    is_running = fragment.state is FragmentState.RUNNING or fragment.ended_s is not None
+    return is_running and until_s - fragment.started_s > AT_ONCE_S
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """What speaks against lending a node.
+
+    Attributes:
+        failures: in a row.
+        until_s: it is not lent before, UTC epoch seconds.
+    """
+
+    failures: int
+    until_s: float
+
+    def after(self, now_s: float, rest_s: float, longest_s: float) -> Suspicion:
+        """The same after one more failure: the rest is twice as long each time."""
+        return Suspicion(self.failures + 1, now_s + min(rest_s * 2**self.failures, longest_s))
+
+
+_NONE = Suspicion(0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspects:
+    """Pairs and nodes that failed, as far as it counts. What is here concerns only what runs now.
+
+    Attributes:
+        well_on: what was handed in → the nodes on which its program worked last.
+        pairs: what was handed in, and a node on which its program failed at once since it last worked there.
+        accused_by: node → owners whose programs failed there at once although they worked elsewhere.
+        nodes: those that are lent to nobody for that.
+        new: nodes of these that were not among them at the last look → the owners.
+    """
+
+    well_on: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    pairs: Mapping[tuple[str, str], Suspicion] = field(default_factory=dict)
+    accused_by: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    nodes: Mapping[str, Suspicion] = field(default_factory=dict)
+    new: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def after(self, facts: Facts, most_nodes: int) -> Suspects:
+        """After a look.
+
+        Args:
+            facts: what it found out.
+            most_nodes: of the partition.
+        """
+        now_s = facts.snapshot.time_s
+        seen = [*facts.ended, *(one for one in facts.fragments if one.state is FragmentState.RUNNING)]
+        if not self.well_on and not self.pairs and not self.nodes and not seen:
+            return replace(self, new={}) if self.new else self
+        handed_in = {one.id: one.handed_in for one in facts.requests}
+        known = {*handed_in.values(), *(handed_in.get(one.trainer, one.trainer) for one in seen)}
+        well_on = {trainer: nodes for trainer, nodes in self.well_on.items() if trainer in known}
+        pairs = {pair: one for pair, one in self.pairs.items() if pair[0] in known}
+        accused_by, nodes = dict(self.accused_by), dict(self.nodes)
+        for fragment in seen:
+            if goes_well(fragment, now_s):
+                trainer, node = handed_in.get(fragment.trainer, fragment.trainer), fragment.node
+                well_on[trainer] = frozenset({node, *list(well_on.get(trainer, ()))[:1]})
+                pairs.pop((trainer, node), None)
+                accused_by.pop(node, None)
+                nodes.pop(node, None)
+        failed = {
+            (handed_in.get(one.trainer, one.trainer), one.node): one for one in facts.ended if failed_at_once(one)
+        }
+        owner_of = {one.handed_in: one.owner for one in facts.requests}
+        for (trainer, node), _ in failed.items():
+            pairs[trainer, node] = pairs.get((trainer, node), _NONE).after(now_s, _REST_S, _LONGEST_REST_S)
+            if trainer in owner_of and well_on.get(trainer, frozenset()) - {node}:
+                accused_by[node] = accused_by.get(node, frozenset()) | {owner_of[trainer]}
+        return Suspects(well_on, pairs, accused_by, *self._set_aside(nodes, accused_by, failed, now_s, most_nodes))
+
+    def _set_aside(
+        self,
+        nodes: dict[str, Suspicion],
+        accused_by: Mapping[str, frozenset[str]],
+        failed: Iterable[tuple[str, str]],
+        now_s: float,
+        most_nodes: int,
+    ) -> tuple[Mapping[str, Suspicion], Mapping[str, frozenset[str]]]:
+        """Nodes that are lent to nobody, and those among them that were not before."""
+        new: dict[str, frozenset[str]] = {}
+        for node in sorted({node for _, node in failed}):
+            out = sum(one.until_s > now_s for one in nodes.values())
+            is_out = node in nodes and nodes[node].until_s > now_s
+            if len(accused_by.get(node, ())) >= _OWNERS_TO_BELIEVE and (is_out or out < _MOST_OUT * most_nodes):
+                nodes[node] = nodes.get(node, _NONE).after(now_s, _OUT_S, _LONGEST_OUT_S)
+                new |= {} if is_out else {node: accused_by[node]}
+        return nodes, new
+
+    def bars(self, facts: Facts) -> Mapping[str, Bar]:
+        """Trainer → the nodes on which its program failed at once a while ago."""
+        now_s = facts.snapshot.time_s
+        barred: dict[str, list[str]] = {}
+        for (trainer, node), one in self.pairs.items():
+            if one.until_s > now_s:
+                barred.setdefault(trainer, []).append(node)
+        # A program that works nowhere is at fault itself, wherever it is tried.
+        runs_on = Counter(one.trainer for one in facts.fragments if one.state is FragmentState.RUNNING)
+        works = {
+            id_
+            for id_, nodes in barred.items()
+            if self.well_on.get(id_) or len(nodes) <= max(_UNSURE, runs_on[id_])
+        }
+        return {
+            one.id: Bar(frozenset(barred[one.handed_in]), _why(barred[one.handed_in]))
+            for one in facts.requests
+            if one.handed_in in works
+        }
+
+    def withheld(self, now_s: float) -> Mapping[str, str]:
+        """Nodes that are lent to nobody → why."""
+        return {
+            node: f"programs of {len(self.accused_by.get(node, ()))} users that work elsewhere failed here; "
+            f"it is tried again in {(one.until_s - now_s) / 60:.0f} min"
+            for node, one in self.nodes.items()
+            if one.until_s > now_s
+        }
+
+
+def _why(nodes: Iterable[str]) -> str:
+    return f"its program ended at once with an error on {', '.join(sorted(nodes)[:5])}, which it gets again later"
