@@ -22,8 +22,7 @@ import pytest
 
 from freetrain.errors import FreetrainError
 from freetrain.lab import Lab, LabOptions
-from freetrain.lab.packages import require_programs
-from freetrain.lab.ports import is_free
+from freetrain.lab.programs import is_free, require_programs
 from tests.needed import IN_CI
 
 # Below the ports that Linux gives to clients, which come and go.

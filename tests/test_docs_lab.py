@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from freetrain.elastic.on_disk.progress_log import read_progress
+from freetrain.elastic.on_disk.progress import read_progress
 from freetrain.lab import LabOptions
 from tests.docs_shell import ROOT
 from tests.slurm_lab import on_free_ports, short_directory

@@ -16,7 +16,7 @@ from unittest import mock
 import torch
 
 from freetrain import elastic
-from freetrain.elastic.on_disk.progress import Progress
+from freetrain.elastic.on_disk.progress import ProgressWriter
 
 STEP_S = 0.01
 LINE_EVERY_S = 5.0
@@ -63,14 +63,14 @@ class ProgressCost:
 def measure_progress() -> ProgressCost:
     """Take both measures."""
     with tempfile.TemporaryDirectory(prefix="bench-elastic-") as folder:
-        timed = [_time_block(Progress(Path(folder) / "progress.jsonl")) for _ in range(_BLOCKS)]
+        timed = [_time_block(ProgressWriter(Path(folder) / "progress.jsonl")) for _ in range(_BLOCKS)]
     pairs = [(_train(nullcontext()), _train(_silenced())) for _ in range(_PAIRS)]
     noted_s, line_s = zip(*timed, strict=True)
     with_s, without_s = zip(*pairs, strict=True)
     return ProgressCost(noted_s, line_s, with_s, without_s)
 
 
-def _time_block(progress: Progress) -> tuple[float, float]:
+def _time_block(progress: ProgressWriter) -> tuple[float, float]:
     """Seconds per step noted and per line written."""
 
     def note() -> None:
@@ -94,7 +94,7 @@ def _seconds_each(work: Callable[[], None], times: int) -> float:
     return (time.perf_counter() - since_s) / times
 
 
-class _Silent(Progress):
+class _Silent(ProgressWriter):
     """Reports nothing."""
 
     def start(self) -> None:
@@ -112,7 +112,7 @@ class _Silent(Progress):
 
 
 def _silenced() -> AbstractContextManager[object]:
-    return mock.patch("freetrain.elastic.training.records.Progress", _Silent)
+    return mock.patch("freetrain.elastic.training.records.ProgressWriter", _Silent)
 
 
 def _train(how: AbstractContextManager[object]) -> float:

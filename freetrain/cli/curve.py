@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import click
 
-from freetrain.cli.curve_servers import describe_servers
-from freetrain.cli.curve_speeds import NOTHING_LEARNED, Learned, learned_of
 from freetrain.cli.options import config_option
 from freetrain.cli.output import print_json, print_table, show_value
+from freetrain.config import load_config
+from freetrain.core.bounds import SERVERS
 from freetrain.core.observed import SeenCosts, SizeChange
 from freetrain.core.throughput import FittedCurve, Observation, ScalingModel, fit_throughput
+from freetrain.daemon.reports.standing import find_standing
 from freetrain.daemon.trainers.change_costs import believed_costs
 from freetrain.elastic.on_disk.directory import TrainerDirectory
-from freetrain.elastic.on_disk.progress_line import Rate
-from freetrain.elastic.on_disk.progress_log import ProgressLog, read_progress
+from freetrain.elastic.on_disk.progress import ProgressLog, Rate, read_progress
 from freetrain.errors import InputError
+from freetrain.policies.smd.inner import LEAST_POINTS, Point, ServerModel, SizeLimits, fastest, fit_servers
+from freetrain.replay.trainers import UNNAMED
 from freetrain.showing.words import NOTHING
 from freetrain.slurm.tags import Tag
 
@@ -32,10 +36,16 @@ _MODELS = {
     ScalingModel.RING: "Ring all-reduce",
 }
 
+_BEYOND = 2
+"""Factor beyond the largest sizes seen up to which the fit is asked: farther out it says little."""
+
+_SAME_BATCH = 0.05
+"""Relative. The model is of steps of one size; the last one of an epoch is smaller."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """What throughput is shown by."""
+    """The size that throughput is shown by."""
 
     unit: str
     size: Callable[[Rate], int]
@@ -49,7 +59,7 @@ _WORKERS = _Axis("worker", lambda rate: rate.world)
 @click.argument("trainer", type=click.Path(path_type=Path))
 @click.option(
     "--nodes",
-    "most",
+    "max_size",
     type=click.IntRange(1),
     help="Up to so many, of workers where these are shown.  [default: twice the most seen]",
 )
@@ -70,7 +80,7 @@ _WORKERS = _Axis("worker", lambda rate: rate.world)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def curve_command(
     trainer: Path,
-    most: int | None,
+    max_size: int | None,
     save_path: Path | None,
     job: str | None,
     config_path: Path | None,
@@ -87,22 +97,27 @@ def curve_command(
     log = _read(trainer)
     learned = learned_of(job, config_path) if job is not None else NOTHING_LEARNED
     axis = _NODES if learned.at_speed_1 else _axis(log.rates)
-    most = most or 2 * max(map(axis.size, log.rates))
+    max_size = max_size or 2 * max(map(axis.size, log.rates))
     seen = [Observation(axis.size(rate), rate.samples_per_s, rate.elapsed_s) for rate in log.rates]
     seen = [*learned.at_speed_1] or seen
-    fit = fit_throughput(seen, most)
+    fit = fit_throughput(seen, max_size)
     if save_path is not None:
         _save(save_path, trainer, log, axis, fit, learned)
-    pauses_s = [rescale.pause_s for rescale in log.rescales]
     if as_json:
-        rescales = [asdict(one) for one in log.rescales]
-        speeds = dict(learned.speeds)
+        rescales = [asdict(rescale) for rescale in log.rescales]
         document = {"format": FORMAT, "by": f"{axis.unit}s", "fit": asdict(fit), "rescales": rescales}
-        print_json({**document, "speeds": speeds})
-        return
+        print_json({**document, "speeds": dict(learned.speeds)})
+    else:
+        _show(log, axis, fit, learned, max_size)
+
+
+def _show(log: ProgressLog, axis: _Axis, fit: FittedCurve, learned: Learned, max_size: int) -> None:
+    """The table, and a sentence for everything else that is known."""
     columns = [f"{axis.unit}s", "samples/s", f"per {axis.unit}"]
     columns += ["measured s", "step s", "communication", "data wait"]
-    by_size = {size: [one for one in log.rates if axis.size(one) == size] for size, _ in fit.curve if size <= most}
+    by_size = {
+        size: [rate for rate in log.rates if axis.size(rate) == size] for size, _ in fit.curve if size <= max_size
+    }
     print_table(columns, [_row(size, rate, by_size[size]) for size, rate in fit.curve if size in by_size], columns)
     click.echo(f"\n{_describe(fit)}")
     if axis is _WORKERS:
@@ -111,10 +126,10 @@ def curve_command(
         click.echo(learned.for_the_tag)
     for sentence in describe_servers(log.rates):
         click.echo(sentence)
-    if pauses_s:
+    if pauses_s := [rescale.pause_s for rescale in log.rescales]:
         click.echo(f"{len(pauses_s)} rescales, {sum(pauses_s):.3g} s lost, {max(pauses_s):.3g} s at most.")
-    _tell_longest("Workers that were to be replaced took up to {:.3g} s to save and end.", log, "save_s")
-    _tell_longest("New ones took up to {:.3g} s to their first step.", log, "start_s")
+    _print_longest("Workers that were to be replaced took up to {:.3g} s to save and end.", log, "save_s")
+    _print_longest("New ones took up to {:.3g} s to their first step.", log, "start_s")
 
 
 def _save(path: Path, trainer: Path, log: ProgressLog, axis: _Axis, fit: FittedCurve, learned: Learned) -> None:
@@ -124,7 +139,10 @@ def _save(path: Path, trainer: Path, log: ProgressLog, axis: _Axis, fit: FittedC
             "The curve cannot be saved: it is by workers, and replays lend nodes.",
             "Let every node have the same number of workers.",
         )
-    changes = (SizeChange(one.time_s, one.nodes, one.cause, one.pause_s, one.start_s) for one in log.rescales)
+    changes = (
+        SizeChange(rescale.time_s, rescale.nodes, rescale.cause, rescale.pause_s, rescale.start_s)
+        for rescale in log.rescales
+    )
     costs = asdict(believed_costs(SeenCosts().after(changes, ()), Tag()))
     known = {name: seconds for name, seconds in costs.items() if seconds is not None}
     described = {"id": trainer.absolute().name, "throughput": fit.curve, **known, **learned.choices}
@@ -135,9 +153,9 @@ def _save(path: Path, trainer: Path, log: ProgressLog, axis: _Axis, fit: FittedC
         raise InputError(f"cannot write {path}: {error.strerror}.", "Name a file that can be written.") from error
 
 
-def _tell_longest(sentence: str, log: ProgressLog, part: str) -> None:
-    """Of the rescales in restart mode, where the parts of a pause are known."""
-    seconds = [value for one in log.rescales if (value := getattr(one, part)) is not None]
+def _print_longest(sentence: str, log: ProgressLog, part: str) -> None:
+    """Print the longest of one part of the pauses, which is known in restart mode."""
+    seconds = [value for rescale in log.rescales if (value := getattr(rescale, part)) is not None]
     if seconds:
         click.echo(sentence.format(max(seconds)))
 
@@ -162,7 +180,7 @@ def _read(trainer: Path) -> ProgressLog:
 
 
 def _axis(rates: Sequence[Rate]) -> _Axis:
-    """By nodes, unless the same number of them was seen with different numbers of workers."""
+    """Nodes, unless the same number of them was seen with different numbers of workers."""
     sizes = {(rate.nodes, rate.world) for rate in rates}
     return _NODES if len(sizes) == len({nodes for nodes, _ in sizes}) else _WORKERS
 
@@ -187,3 +205,104 @@ def _mean(rates: list[Rate], value: Callable[[Rate], float]) -> float:
 def _describe(fit: FittedCurve) -> str:
     error = "" if math.isnan(fit.relative_error) else f", {fit.relative_error:.1%} off the measurements"
     return f"{_MODELS[fit.model]}{error}; {fit.observations} measurements at {fit.sizes} sizes."
+
+
+# -- servers
+
+
+def describe_servers(rates: Sequence[Rate]) -> Iterator[str]:
+    """Sentences on how fast steps were with servers; none where there were none."""
+    served = [rate for rate in rates if rate.servers]
+    if not served:
+        return
+    by_size: defaultdict[tuple[int, int], list[Rate]] = defaultdict(list)
+    for rate in served:
+        by_size[rate.world, rate.servers].append(rate)
+    points = [Point(*size, _mean(seen, lambda rate: rate.step_s)) for size, seen in sorted(by_size.items())]
+    for point in points:
+        yield f"{point.workers} workers, {point.servers} servers: {show_value(point.step_s)} s per step."
+    batches = [rate.samples / rate.elapsed_s * rate.step_s for rate in served]
+    batch = sum(batches) / len(batches)
+    if max(batches) - min(batches) > _SAME_BATCH * batch:
+        yield "Steps were of different sizes, so SMD's model of workers and servers was not fitted."
+    elif len(points) < LEAST_POINTS:
+        missing = LEAST_POINTS - len(points)
+        yield f"SMD's model of workers and servers needs {missing} more sizes of them to be fitted."
+    else:
+        model = fit_servers(points, batch)
+        yield _fastest(points, model)
+        each = {rate.world / rate.nodes for rate in served}
+        if len(each) == 1:
+            yield _for_the_tag(model, each.pop(), max(point.servers for point in points))
+
+
+def _for_the_tag(model: ServerModel, workers_each: float, seen_servers: int) -> str:
+    """The model by nodes instead of workers, as a submission's tag has it."""
+    a, b, c, d, e = model.coefficients
+    by_nodes = (a * model.batch / workers_each, b, c * workers_each, d * workers_each, e)
+    max_servers = min(_BEYOND * seen_servers, SERVERS.most)
+    step = "/".join(f"{value:.6f}".rstrip("0").rstrip(".") for value in by_nodes)
+    return f"For its tag: servers={max_servers},step={step}"
+
+
+def _fastest(points: Sequence[Point], model: ServerModel) -> str:
+    max_workers = _BEYOND * max(point.workers for point in points)
+    max_servers = _BEYOND * max(point.servers for point in points)
+    workers, servers = fastest(model, SizeLimits((), (), (), max_workers, max_servers)) or (1, 1)
+    off = max(abs(float(model.step_s(point.workers, point.servers)) / point.step_s - 1) for point in points)
+    return (
+        f"SMD's model, {off:.0%} off at most: fastest with {workers} workers and {servers} servers "
+        f"({show_value(float(model.step_s(workers, servers)))} s per step), of {max_workers} and "
+        f"{max_servers} at most."
+    )
+
+
+# -- kinds of nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """Speeds that the daemon has learned.
+
+    Attributes:
+        speeds: kind of nodes that the trainer's owner names → how fast it is there; on others its speed is 1.
+        at_speed_1: what was seen, as it would have been at speed 1; empty: nothing was.
+    """
+
+    speeds: Mapping[str, float] = field(default_factory=dict)
+    at_speed_1: Sequence[Observation] = ()
+
+    @property
+    def for_the_tag(self) -> str:
+        """A sentence with the part of a tag that says it."""
+        return f"For its tag: speed={'/'.join(f'{kind}:{speed:g}' for kind, speed in self.speeds.items())}"
+
+    @property
+    def choices(self) -> Mapping[str, Any]:
+        """The field of a trainer for replays that says it; empty: there is nothing to say."""
+        if not self.speeds:
+            return {}
+        each = {**self.speeds, UNNAMED: 1.0}
+        return {"choices": [{"kinds": [kind], "speed": speed} for kind, speed in each.items()]}
+
+
+NOTHING_LEARNED = Learned()
+
+
+def learned_of(job: str, config_path: Path | None) -> Learned:
+    """Speeds of a job that the daemon with this configuration published last.
+
+    Raises:
+        InputError: it has published nothing of it, or its owner names no kinds of nodes.
+    """
+    standing = find_standing(load_config(config_path).config)
+    known = standing.trainers.get(job)
+    if known is None:
+        why = f"the daemon has published nothing of a training {job}"
+        raise InputError(f"{why}.", "'freetrain jobs' lists the trainings that it knows.")
+    if not known.speeds:
+        raise InputError(
+            f"The tag of {job} names no kinds of nodes, so nobody learned how fast it is on them.",
+            "Say what you believe, as speed=a100:1/v100:0.4 (docs/submitting.md).",
+        )
+    return Learned(known.speeds, tuple(Observation(nodes, rate) for nodes, rate in known.seen_rates.items()))

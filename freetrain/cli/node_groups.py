@@ -1,4 +1,4 @@
-"""What becomes of each node, of the daemon's last look brought up to date by Slurm, or of Slurm alone."""
+"""The state of each node: by the daemon's last look, brought up to date by Slurm, or by Slurm alone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from freetrain.slurm.parsing import expand_nodes
 _FREE = {False: {NodeState.IDLE}, True: {NodeState.IDLE, NodeState.BUSY}}
 """States of nodes that may be lent; True: in parts."""
 
-_SAID_BY_SLURM = re.compile(r"job (?P<job>\S+) runs here$|Slurm says (?P<state>\S+)$")
+_FOUND_BY_SLURM = re.compile(r"job (?P<job>\S+) runs here$|Slurm says (?P<state>\S+)$")
 """Reasons that Slurm alone tells, now as at the daemon's last look."""
 
 WITHOUT_DAEMON = "could be lent, if a daemon were at work"
@@ -72,10 +72,10 @@ def _running_fragments(snapshot: Snapshot, config: Config, gateway: Gateway) -> 
 def _brought_up_to_date(
     groups: Iterable[NodeGroup], snapshot: Snapshot, running: Sequence[Fragment], in_parts: bool
 ) -> Sequence[NodeGroup]:
-    """What the daemon found, but for the fragments and jobs that have started or ended since."""
+    """The daemon's findings, but for the fragments and jobs that have started or ended since."""
     trainer_on = {fragment.node: fragment.trainer for fragment in running}
     jobs_on = {} if in_parts else _jobs_of_others(snapshot, running)
-    verdicts = {name: each for each in groups for name in expand_nodes(each.nodes)}
+    verdicts = {name: group for group in groups for name in expand_nodes(group.nodes)}
     for name, verdict in verdicts.items():
         trainer, node = trainer_on.get(name, ""), snapshot.node.get(name)
         if trainer and (verdict.state, verdict.trainer) != ("due back", trainer):
@@ -100,28 +100,31 @@ def _jobs_of_others(snapshot: Snapshot, running: Iterable[Fragment]) -> Mapping[
 
 def _another_reason(verdict: NodeGroup, node: Node, jobs: Sequence[str], in_parts: bool) -> str:
     """Why a node that nobody is lent is not, where what the daemon found is so no more; empty: it is."""
-    said = _SAID_BY_SLURM.match(verdict.why)
+    found = _FOUND_BY_SLURM.match(verdict.why)
     if verdict.state == "free":
         is_as_found = node.state in _FREE[in_parts]
     else:
-        is_as_found = said is None or said["job"] in jobs or said["state"] == node.said
+        is_as_found = found is None or found["job"] in jobs or found["state"] == node.said
     if is_as_found:
         return ""
     if jobs:
         return f"job {jobs[0]} runs here"
-    if node.state is not NodeState.IDLE or not node.may_be_lent or said is None:
+    if node.state is not NodeState.IDLE or not node.may_be_lent or found is None:
         return f"Slurm says {node.said}"
-    return f"job {said['job']} has just ended" if said["job"] else f"Slurm said {said['state']} a moment ago"
+    if found["job"]:
+        return f"job {found['job']} has just ended"
+    return f"Slurm said {found['state']} a moment ago"
 
 
 def _judged_here(
     snapshot: Snapshot, running: Sequence[Fragment], rules: NodeRules, drained: Mapping[str, str]
 ) -> Sequence[NodeGroup]:
-    """What Slurm alone tells: nothing that is free will be lent before a daemon is at work."""
+    """States by Slurm alone: no node that is free will be lent before a daemon is at work."""
     seen = Sightings()
     shadow = shadow_of(snapshot, running, rules, seen)
     rooms = find_rooms(snapshot, running, {}, rules)
     groups = groups_of(find_offers(snapshot, running, shadow, rules, seen, drained, rooms), running)
     return [
-        replace(each, state="not lent", why=WITHOUT_DAEMON) if each.state == "free" else each for each in groups
+        replace(group, state="not lent", why=WITHOUT_DAEMON) if group.state == "free" else group
+        for group in groups
     ]

@@ -15,12 +15,8 @@ from freetrain.cli.times import Duration
 from freetrain.elastic.membership.identity import use_interface
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
 from freetrain.elastic.on_node.agent import Agent
-from freetrain.elastic.on_node.options import END_TIMEOUT_S, AgentOptions
-from freetrain.elastic.on_node.restart import RestartAgent
-from freetrain.elastic.on_node.restart_progress import RestartProgress
-from freetrain.elastic.on_node.signals import Signals
-from freetrain.elastic.on_node.watched_steps import LAST_NUMBER, WatchedSteps
-from freetrain.elastic.on_node.workers import count_gpus
+from freetrain.elastic.on_node.restart import LAST_NUMBER, RestartAgent, RestartProgress, WatchedSteps
+from freetrain.elastic.on_node.workers import END_TIMEOUT_S, AgentOptions, Signals, count_gpus
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.errors import InputError
 
@@ -56,7 +52,7 @@ def _server_count(context: click.Context, option: click.Parameter, given: str) -
     "auto: as many as freetrain says, on the nodes that it names (the tag's servers and step).",
 )
 @click.option(
-    "--restart", is_flag=True, help="For unmodified torchrun-style scripts: start them anew at every rescale."
+    "--restart", is_flag=True, help="For unmodified torchrun-style scripts: restart them at every rescale."
 )
 @click.option(
     "--steps-from",

@@ -61,26 +61,26 @@ def top_command(config_path: Path | None, chosen: Chosen, interval_s: float, onc
         return
     with _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            most = max(1, console.height - _ROWS_BESIDE)
-            live.update(draw(find_standing(config), chosen, most, console.width), refresh=True)
+            max_rows = max(1, console.height - _ROWS_BESIDE)
+            live.update(draw(find_standing(config), chosen, max_rows, console.width), refresh=True)
             if pressed(interval_s) in ("q", "Q"):
                 return
 
 
-def draw(standing: Standing, chosen: Chosen, most_rows: int | None, width: int) -> Group:
+def draw(standing: Standing, chosen: Chosen, max_rows: int | None, width: int) -> Group:
     """The whole picture.
 
     Args:
         standing: how the daemon stands.
         chosen: which trainings are shown.
-        most_rows: most trainings; None: all.
+        max_rows: most trainings; None: all.
         width: of the terminal, in characters.
     """
     lines = [Text(line, style="" if standing.answers else "red") for line in map(printable, standing.lines())]
     look = standing.look
     if look is None:
         return Group(*lines)
-    return Group(*lines, Text(), *_bar(standing, width), Text(), _trainers(standing, chosen, most_rows))
+    return Group(*lines, Text(), *_bar(standing, width), Text(), _trainers(standing, chosen, max_rows))
 
 
 def _bar(standing: Standing, width: int) -> Iterator[Text]:
@@ -98,30 +98,31 @@ def _bar(standing: Standing, width: int) -> Iterator[Text]:
     yield legend
 
 
-def _trainers(standing: Standing, chosen: Chosen, most_rows: int | None) -> Table | Text:
-    shown = [one for one in standing.trainers.values() if _is_chosen(one, chosen)]
-    shown.sort(key=lambda one: (-len(expand_nodes(one.lent)), one.id))
+def _trainers(standing: Standing, chosen: Chosen, max_rows: int | None) -> Table | Text:
+    shown = [trainer for trainer in standing.trainers.values() if _is_chosen(trainer, chosen)]
+    shown.sort(key=lambda trainer: (-len(expand_nodes(trainer.lent)), trainer.id))
     if not shown:
         return Text("No such training waits or runs." if chosen != Chosen() else "No training waits or runs.")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in ("TRAINING", "USER", "NODES", "ASKED", "SAMPLES", "EVICTIONS", "STATE"):
         right = column in ("NODES", "ASKED", "SAMPLES", "EVICTIONS")
         table.add_column(column, justify="right" if right else "left", no_wrap=True)
-    for one in shown[:most_rows]:
-        nodes, asked = len(expand_nodes(one.lent)), len(expand_nodes(one.asked))
-        waits = one.waits_for or standing.nothing_is_lent or one.state
-        said = one.note or one.fault or ("running" if nodes else waits)
-        evictions = str(one.ends.get("preempted", 0))
-        cells = (one.id, one.owner, str(nodes), str(asked), f"{one.samples_done:,.0f}", evictions, printable(said))
+    for trainer in shown[:max_rows]:
+        nodes, asked = len(expand_nodes(trainer.lent)), len(expand_nodes(trainer.asked))
+        waits = trainer.waits_for or standing.nothing_is_lent or trainer.state
+        state = printable(trainer.note or trainer.fault or ("running" if nodes else waits))
+        samples = f"{trainer.samples_done:,.0f}"
+        evictions = str(trainer.ends.get("preempted", 0))
+        cells = (trainer.id, trainer.owner, str(nodes), str(asked), samples, evictions, state)
         table.add_row(*cells, style="" if nodes else "bright_black")
-    if most_rows is not None and len(shown) > most_rows:
-        table.caption = f"{len(shown) - most_rows} more"
+    if max_rows is not None and len(shown) > max_rows:
+        table.caption = f"{len(shown) - max_rows} more"
     return table
 
 
-def _is_chosen(one: TrainerStatus, chosen: Chosen) -> bool:
-    lent, asked = expand_nodes(one.lent), expand_nodes(one.asked)
-    return chosen.has(one.owner, one.account, state_word(one.state, lent, asked), lent | asked)
+def _is_chosen(trainer: TrainerStatus, chosen: Chosen) -> bool:
+    lent, asked = expand_nodes(trainer.lent), expand_nodes(trainer.asked)
+    return chosen.has(trainer.owner, trainer.account, state_word(trainer.state, lent, asked), lent | asked)
 
 
 class _Pressed:

@@ -12,6 +12,9 @@ Five lines in a training script::
 A script that is to keep its own loop over batches and its own optimizer steps uses :class:`Loop`; its model may be
 sharded over the workers of each node (:func:`node_mesh`).
 
+Folders, from above: ``gpu_check``, ``script`` and ``on_node``, ``training`` and ``feeding``, ``data``,
+``membership``, ``worlds``, ``on_disk``; each imports only what is below it, and its docstring tells its protocol.
+
 Standard library and torch only; torch itself is imported when the first of these names is used, so that the
 agent, which needs none of it, starts at once.
 """
@@ -24,12 +27,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
     from freetrain.elastic.script.adascale import AdaScale
-    from freetrain.elastic.script.hooks import Resize, StepResult, scale_learning_rate
+    from freetrain.elastic.script.hooks import Resize, StepResult, StopSignal, scale_learning_rate
     from freetrain.elastic.script.local_steps import LocalSteps
     from freetrain.elastic.script.loop import Loop
-    from freetrain.elastic.script.node import node_mesh
     from freetrain.elastic.script.run import Run, Step
-    from freetrain.elastic.script.stop_signal import StopSignal
+    from freetrain.elastic.script.sharding import node_mesh
     from freetrain.elastic.worlds.device import device
 
 __all__ = [
@@ -58,9 +60,9 @@ _HOMES = {
     "ScaledBatch": "data.batching",
     "Step": "script.run",
     "StepResult": "script.hooks",
-    "StopSignal": "script.stop_signal",
+    "StopSignal": "script.hooks",
     "device": "worlds.device",
-    "node_mesh": "script.node",
+    "node_mesh": "script.sharding",
     "scale_learning_rate": "script.hooks",
 }
 

@@ -1,4 +1,4 @@
-"""What can go wrong with a trainer, in sentences."""
+"""Errors of a trainer, with sentences for the user, and how they end a process."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Departed(SystemExit):
     Args:
         reason: in words.
         status: of the process.
-        in_step: whether it ends within a step, which others did not come to.
+        in_step: whether it ends within a step for which other ranks did not come.
     """
 
     def __init__(self, reason: str, status: int = 0, *, in_step: bool = False) -> None:
@@ -91,24 +91,24 @@ EVICTED_STATUS = 75
 
 
 ODD_STATUS = 78
-"""Exit status of a newcomer that differs from the others: the same script, started anew, would differ again."""
+"""Exit status of a newcomer that differs from the others: the same script would differ again."""
 
 
 @contextlib.contextmanager
-def told_plainly() -> Iterator[None]:
-    """Errors of what a script gave in here show their sentences and no traceback, if nobody catches them."""
+def plain_errors() -> Iterator[None]:
+    """Show errors in what a script gave as sentences without traceback, unless the script catches them."""
     try:
         yield
     except FreetrainError as error:
         hook, plain = sys.excepthook, error
 
-        def tell(kind: type[BaseException], raised: BaseException, trace: TracebackType | None) -> None:
+        def show(kind: type[BaseException], raised: BaseException, trace: TracebackType | None) -> None:
             if raised is plain:
                 as_exit(plain)
             else:
                 hook(kind, raised, trace)
 
-        sys.excepthook = tell
+        sys.excepthook = show
         raise
 
 

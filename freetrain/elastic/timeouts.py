@@ -62,6 +62,6 @@ def _number(name: str, text: str, is_whole: bool) -> float:
     if not 0 < value < inf:
         kind = "a whole number" if is_whole else "a number of seconds"
         raise InputError(
-            f"{name}={text} in the environment is not {kind} above 0.", f"Set {name} anew, or unset it."
+            f"{name}={text} in the environment is not {kind} above 0.", f"Correct {name}, or unset it."
         )
     return value

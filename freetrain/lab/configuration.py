@@ -6,9 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from freetrain.lab.layout import Layout
-from freetrain.lab.options import LabOptions
-from freetrain.lab.people import People
+from freetrain.lab.layout import LabLayout
+from freetrain.lab.options import LabOptions, People
 
 ACCOUNT = "ml"
 CLUSTER = "lab"
@@ -39,7 +38,7 @@ _MEMORY_MB = 1000
 _CGROUPS_CAN_BE_DISABLED = (24, 5)
 
 
-def slurm_conf(layout: Layout, options: LabOptions, people: People, host: str) -> str:
+def slurm_conf(layout: LabLayout, options: LabOptions, people: People, host: str) -> str:
     """Text of slurm.conf.
 
     Args:
@@ -80,7 +79,7 @@ def slurm_conf(layout: Layout, options: LabOptions, people: People, host: str) -
     return "\n".join([*lines, *_node_lines(options, host), *_partition_lines(options)]) + "\n"
 
 
-def slurmdbd_conf(layout: Layout, options: LabOptions, people: People) -> str:
+def slurmdbd_conf(layout: LabLayout, options: LabOptions, people: People) -> str:
     """Text of slurmdbd.conf; the database knows the service account by its socket, so there is no password."""
     settings = {
         "AuthType": "auth/munge",
@@ -100,7 +99,7 @@ def slurmdbd_conf(layout: Layout, options: LabOptions, people: People) -> str:
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
-def gres_conf(layout: Layout, options: LabOptions) -> str:
+def gres_conf(layout: LabLayout, options: LabOptions) -> str:
     """Text of gres.conf: a GPU is a file, which need not be a device; without one, slurmd does not report it."""
     everywhere = options.gpu_nodes is None and len(options.gpu_types) < 2
     lines = []
@@ -156,7 +155,7 @@ def _preemption(mode: str) -> dict[str, str]:
     }
 
 
-def _accounting(layout: Layout, options: LabOptions) -> dict[str, str]:
+def _accounting(layout: LabLayout, options: LabOptions) -> dict[str, str]:
     if not options.accounting:
         return {"AccountingStorageType": "accounting_storage/none"}
     settings = {

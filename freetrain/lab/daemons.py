@@ -9,14 +9,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from freetrain.lab import processes
 from freetrain.lab.configuration import ACCOUNT, CLUSTER, write_private
-from freetrain.lab.layout import Layout
-from freetrain.lab.options import LabOptions
-from freetrain.lab.people import People
-from freetrain.lab.ports import listens
-from freetrain.lab.processes import Process
-from freetrain.lab.programs import Launch, ask, failed, require
+from freetrain.lab.layout import LabLayout
+from freetrain.lab.options import LabOptions, People
+from freetrain.lab.programs import (
+    Launch,
+    Process,
+    ask,
+    daemon_processes,
+    failed,
+    listens,
+    require,
+    send_signal,
+    task_processes,
+    wait_until,
+)
 
 _READY_S = 180.0
 _KEY_BYTES = 128
@@ -29,21 +36,15 @@ _DETACHES_S = 5.0
 
 @dataclass(frozen=True)
 class Daemons:
-    """A lab's daemons.
+    """A lab's daemons."""
 
-    Args:
-        layout: where the lab's files lie.
-        options: what the lab is to be.
-        people: who runs the daemons.
-    """
-
-    layout: Layout
+    layout: LabLayout
     options: LabOptions
     people: People
 
     def running(self, name: str) -> list[Process]:
         """The processes of a daemon."""
-        return [each for each in processes.daemons(self.layout.root) if each.name == name]
+        return [process for process in daemon_processes(self.layout.root) if process.name == name]
 
     def start_munge(self) -> None:
         """Start munged with a key of its own."""
@@ -64,7 +65,7 @@ class Daemons:
         log = f"{self.layout.log / 'slurmdbd.log'}"
         self._start_database()
         Launch(self.layout, "slurmdbd", ["slurmdbd"], self.people.as_service).finish(log)
-        if not processes.wait_until(lambda: listens(self.options.accounting_port), _READY_S):
+        if not wait_until(lambda: listens(self.options.accounting_port), _READY_S):
             raise failed("slurmdbd", "", log)
         self._enter_people()
 
@@ -98,7 +99,7 @@ class Daemons:
             "--innodb-lock-wait-timeout=900",
         ]
         Launch(layout, "mariadbd", serve, self.people.as_service).finish(f"{log}")
-        if not processes.wait_until(layout.database_socket.is_socket, _READY_S):
+        if not wait_until(layout.database_socket.is_socket, _READY_S):
             raise failed("mariadbd", "", f"{log}")
 
     def _enter_people(self) -> None:
@@ -120,7 +121,7 @@ class Daemons:
             Launch(self.layout, "slurmctld", command, self.people.as_service).finish(log)
         deadline_s = time.monotonic() + _READY_S
         while ask(self.layout, "scontrol", "ping").returncode != 0:
-            is_there = processes.wait_until(lambda: bool(self.running("slurmctld")), _DETACHES_S)
+            is_there = wait_until(lambda: bool(self.running("slurmctld")), _DETACHES_S)
             if not is_there or time.monotonic() > deadline_s:
                 raise failed("slurmctld", "", log)
 
@@ -137,19 +138,19 @@ class Daemons:
             for name, launch in launches.items():
                 launch.finish(f"{self.layout.node(name) / 'slurmd.log'}")
         # The program of newer ones ends a moment before the daemon is in its directory, by which it is known.
-        if not processes.wait_until(lambda: not self._absent(names), _READY_S):
+        if not wait_until(lambda: not self._absent(names), _READY_S):
             name = self._absent(names)[0]
             raise failed(f"slurmd-{name}", "", f"{self.layout.node(name) / 'slurmd.log'}")
 
     def _absent(self, names: Sequence[str]) -> list[str]:
-        """Those without a slurmd."""
-        there = {each.node for each in self.running("slurmd")}
+        """Nodes without a slurmd."""
+        there = {process.node for process in self.running("slurmd")}
         return [name for name in names if name not in there]
 
     def stop(self, name: str, seconds: float) -> None:
         """Let a daemon end by itself; kill it if that takes too long."""
-        processes.send(self.running(name), signal.SIGTERM)
-        processes.wait_until(lambda: not self.running(name), seconds)
+        send_signal(self.running(name), signal.SIGTERM)
+        wait_until(lambda: not self.running(name), seconds)
         _kill(partial(self.running, name))
 
     def kill_controller(self) -> None:
@@ -162,16 +163,16 @@ class Daemons:
         _kill(partial(self._jobs, node))
 
     def _slurmds(self, node: str | None) -> list[Process]:
-        return [each for each in self.running("slurmd") if node in (None, each.node)]
+        return [process for process in self.running("slurmd") if node in (None, process.node)]
 
     def _jobs(self, node: str | None) -> list[Process]:
-        steps = [each for each in self.running("slurmstepd") if node in (None, each.node)]
-        return steps + processes.tasks(self.layout.root, node, {each.pid for each in steps})
+        steps = [process for process in self.running("slurmstepd") if node in (None, process.node)]
+        return steps + task_processes(self.layout.root, node, {process.pid for process in steps})
 
 
 def _kill(left: Callable[[], list[Process]]) -> None:
     """Kill until none is left: what is being killed may just have started another."""
     # The tasks' parents are known only while the parents live: all of them are found before any dies.
     while found := left():
-        processes.send(found, signal.SIGKILL)
-        processes.wait_until(lambda: not left(), _GONE_S)
+        send_signal(found, signal.SIGKILL)
+        wait_until(lambda: not left(), _GONE_S)

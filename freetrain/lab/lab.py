@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from freetrain.errors import ExitCode, FreetrainError, InputError
-from freetrain.lab import directory as directories
-from freetrain.lab import processes
 from freetrain.lab.configuration import (
     cgroup_conf,
     gres_conf,
@@ -21,13 +19,17 @@ from freetrain.lab.configuration import (
     write_private,
 )
 from freetrain.lab.daemons import Daemons
-from freetrain.lab.layout import Layout
-from freetrain.lab.options import LabOptions
-from freetrain.lab.packages import require_programs, slurm_version
-from freetrain.lab.people import People
-from freetrain.lab.ports import is_free
-from freetrain.lab.programs import cancel_jobs, node_states
-from freetrain.lab.status import LabStatus
+from freetrain.lab.layout import LabLayout, prepare, read_parameters
+from freetrain.lab.options import LabOptions, People
+from freetrain.lab.programs import (
+    cancel_jobs,
+    daemon_processes,
+    is_free,
+    node_states,
+    require_programs,
+    slurm_version,
+    wait_until,
+)
 
 _NODES_READY_S = 180.0
 _JOBS_GONE_S = 5.0
@@ -61,7 +63,7 @@ class Lab:
         lab = cls(directory.resolve(), options, os.geteuid(), people.roles)
         lab._layout.require_usable(options.node_names[-1])
         lab._require_room()
-        directories.prepare(lab._layout, options, people)
+        prepare(lab._layout, options, people)
         lab._write_configuration(people)
         with lab._down_unless_up():
             lab._start()
@@ -71,11 +73,11 @@ class Lab:
     def find(cls, directory: Path) -> Lab:
         """The lab in a directory, whether it runs or not."""
         root = directory.resolve()
-        return cls(root, *directories.read_parameters(Layout(root)))
+        return cls(root, *read_parameters(LabLayout(root)))
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process must have in its environment so that Slurm's commands mean this lab."""
+        """The environment in which Slurm's commands mean this lab."""
         return {"SLURM_CONF": str(self._layout.slurm_conf)}
 
     @property
@@ -84,11 +86,11 @@ class Lab:
         return self.options.node_names
 
     def status(self) -> LabStatus:
-        """What of the lab runs."""
+        """The parts of the lab that run."""
         self._require_owner()
-        running = processes.daemons(self.directory)
-        names = {each.name for each in running}
-        nodes = {each.node for each in running if each.name == "slurmd"}
+        running = daemon_processes(self.directory)
+        names = {process.name for process in running}
+        nodes = {process.node for process in running if process.name == "slurmd"}
         expected = ("munged", *(("mariadbd", "slurmdbd") if self.options.accounting else ()), "slurmctld")
         return LabStatus(
             {name: name in names for name in expected},
@@ -101,7 +103,7 @@ class Lab:
         self._require_owner()
         if self._daemons.running("slurmctld"):
             cancel_jobs(self._layout)
-            processes.wait_until(self._no_step_runs, _JOBS_GONE_S)
+            wait_until(self._no_step_runs, _JOBS_GONE_S)
         # slurmd would wait for jobs that do not want to end, and has nothing to save.
         self._daemons.kill_node(None)
         for name in ("slurmctld", "slurmscriptd", "slurmdbd", "mariadbd", "munged"):
@@ -133,8 +135,8 @@ class Lab:
         self._daemons.start_controller()
 
     @property
-    def _layout(self) -> Layout:
-        return Layout(self.directory)
+    def _layout(self) -> LabLayout:
+        return LabLayout(self.directory)
 
     @property
     def _daemons(self) -> Daemons:
@@ -162,7 +164,7 @@ class Lab:
         self._daemons.start_controller()
         self._daemons.start_nodes(self.node_names)
         wanted = self.options.nodes + self.options.fake
-        if not processes.wait_until(lambda: node_states(self._layout).get("idle", 0) >= wanted, _NODES_READY_S):
+        if not wait_until(lambda: node_states(self._layout).get("idle", 0) >= wanted, _NODES_READY_S):
             states = ", ".join(f"{count} {state}" for state, count in node_states(self._layout).items())
             raise FreetrainError(
                 f"After {_NODES_READY_S:g} s not all {wanted} nodes are idle, but {states or 'none answers'}.",
@@ -179,7 +181,7 @@ class Lab:
             raise
 
     def _require_room(self) -> None:
-        if processes.daemons(self.directory):
+        if daemon_processes(self.directory):
             raise InputError(
                 f"A lab, or what is left of one, runs in {self.directory}.",
                 f"End it with: freetrain lab down --dir {self.directory}",
@@ -203,4 +205,24 @@ class Lab:
             )
 
     def _no_step_runs(self) -> bool:
-        return all(each.name != "slurmstepd" for each in processes.daemons(self.directory))
+        return all(process.name != "slurmstepd" for process in daemon_processes(self.directory))
+
+
+@dataclass(frozen=True)
+class LabStatus:
+    """The parts of a lab that run.
+
+    Args:
+        daemons: for each daemon that the lab has apart from the slurmds, whether it runs.
+        nodes: for each node, whether its slurmd runs.
+        states: number of nodes in each of Slurm's states; empty while the controller does not answer.
+    """
+
+    daemons: Mapping[str, bool]
+    nodes: Mapping[str, bool]
+    states: Mapping[str, int]
+
+    @property
+    def anything(self) -> bool:
+        """Whether any daemon runs."""
+        return any(self.daemons.values()) or any(self.nodes.values())

@@ -1,7 +1,9 @@
-"""What a lab is to be."""
+"""Options of a lab, and the accounts that play parts in it."""
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
@@ -11,10 +13,9 @@ from typing import Any
 from freetrain.errors import InputError
 
 PREEMPT_MODES = ("REQUEUE", "CANCEL", "SUSPEND", "OFF")
-MOST_NODES = 9999
-MOST_IMAGINARY_NODES = 99_999
+MAX_NODES = 9999
+MAX_IMAGINARY_NODES = 99_999
 FIRST_PORT, LAST_PORT = 1024, 65_535
-
 _CONTROLLER, _ACCOUNTING, _NODES = 0, 1, 10
 _OWN_SETTINGS = {
     "authinfo",
@@ -30,17 +31,17 @@ _OWN_SETTINGS = {
     "slurmuser",
     "statesavelocation",
 }
-"""What a lab must choose itself, or it does not find its daemons again."""
-
+"""Settings that a lab must choose itself, or it does not find its daemons again."""
 
 _OWN_PARTITIONS = ("main", "freetrain")
-
 _SCRIPTS = ("job_submit", "job_comp")
+_SERVICE = "slurm"
+_ROLES = {"alice": "news", "bob": "games", "daemon": "backup"}
 
 
 @dataclass(frozen=True)
 class LabOptions:
-    """What a lab is to be.
+    """Options of a lab.
 
     Args:
         nodes: nodes with a slurmd of their own.
@@ -81,10 +82,10 @@ class LabOptions:
     job_comp: Path | None = None
 
     def __post_init__(self) -> None:
-        _require(1 <= self.nodes <= MOST_NODES, f"A lab has between 1 and {MOST_NODES} nodes, not {self.nodes}.")
+        _require(1 <= self.nodes <= MAX_NODES, f"A lab has between 1 and {MAX_NODES} nodes, not {self.nodes}.")
         _require(
-            0 <= self.fake <= MOST_IMAGINARY_NODES,
-            f"A lab has at most {MOST_IMAGINARY_NODES} imaginary nodes, not {self.fake}.",
+            0 <= self.fake <= MAX_IMAGINARY_NODES,
+            f"A lab has at most {MAX_IMAGINARY_NODES} imaginary nodes, not {self.fake}.",
         )
         _require(self.cpus >= 1, f"A node has at least one CPU, not {self.cpus}.")
         _require(self.gpus >= 0 and self.grace_s >= 0, "GPUs and the grace time cannot be negative.")
@@ -169,13 +170,13 @@ class LabOptions:
         return tuple(f"f{number:05}" for number in range(1, self.fake + 1))
 
     def to_json(self) -> dict[str, Any]:
-        """As a document."""
+        """The options as a document."""
         scripts = {name: str(path) if (path := getattr(self, name)) else None for name in _SCRIPTS}
         return asdict(self) | {"partitions": dict(self.partitions), "settings": dict(self.settings)} | scripts
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> LabOptions:
-        """From the document."""
+        """The options of a document."""
         scripts = {name: Path(path) if (path := document[name]) else None for name in _SCRIPTS}
         return cls(**document | scripts)
 
@@ -183,3 +184,48 @@ class LabOptions:
 def _require(fine: bool, otherwise: str) -> None:
     if not fine:
         raise InputError(otherwise)
+
+
+@dataclass(frozen=True)
+class People:
+    """The accounts that run a lab.
+
+    Args:
+        service: account of all daemons but the slurmds (SlurmUser).
+        nodes: account of the slurmds (SlurmdUser); jobs of other users need root.
+        roles: accounts of the people: alice and bob, and daemon, which is freetrain's.
+    """
+
+    service: str
+    nodes: str
+    roles: Mapping[str, str]
+
+    @classmethod
+    def of_this_process(cls) -> People:
+        """Several people, as root; otherwise the present user plays all of them."""
+        if os.geteuid() == 0:
+            people = cls(_SERVICE, "root", _ROLES)
+            people._require_accounts()
+            return people
+        me = pwd.getpwuid(os.geteuid()).pw_name
+        return cls(me, me, dict.fromkeys(_ROLES, me))
+
+    def _require_accounts(self) -> None:
+        known = {entry.pw_name for entry in pwd.getpwall()}
+        missing = [account for account in (self.service, *self.roles.values()) if account not in known]
+        if missing:
+            raise InputError(f"A lab needs the system's accounts {', '.join(missing)}, which are not there.")
+
+    @property
+    def service_ids(self) -> tuple[int, int]:
+        """User and group of the service account."""
+        entry = pwd.getpwnam(self.service)
+        return entry.pw_uid, entry.pw_gid
+
+    @property
+    def as_service(self) -> dict[str, Any]:
+        """Arguments that let subprocess run a command as the service account."""
+        if os.geteuid() != 0:
+            return {}
+        user, group = self.service_ids
+        return {"user": user, "group": group, "extra_groups": []}

@@ -1,23 +1,40 @@
-"""Programs run for a lab: Slurm's commands, and daemons that go to the background by themselves."""
+"""Programs that a lab needs and runs, and which processes of this machine belong to it.
+
+Pid files are not asked: they outlive daemons that were killed, and then name somebody else's process.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
+import signal
+import socket
 import subprocess
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from freetrain.errors import ExitCode, FreetrainError
-from freetrain.lab.layout import Layout
-from freetrain.lab.packages import SEARCH_PATH
+from freetrain.lab.layout import LabLayout
 
 _TIMEOUT_S = 60.0
 _STARTED_S = 180.0
+SEARCH_PATH = ":".join(filter(None, (os.environ.get("PATH"), "/usr/local/sbin", "/usr/sbin", "/sbin")))
+"""Daemons lie where ordinary users do not look."""
+
+_APT = "apt install slurm-wlm slurmdbd munge mariadb-server"
+_ALWAYS = ("munged", "slurmctld", "slurmd", "scontrol", "sinfo", "scancel")
+_FOR_ACCOUNTING = ("slurmdbd", "sacctmgr", "mariadbd", "mariadb-install-db")
+_DAEMONS = {"munged", "mariadbd", "slurmdbd", "slurmctld", "slurmscriptd", "slurmd", "slurmstepd"}
+_POLL_S = 0.05
 
 
-def environment(layout: Layout) -> dict[str, str]:
+def environment(layout: LabLayout) -> dict[str, str]:
     """The environment of a lab's programs: nothing of a job, or of another Slurm, that this runs in."""
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "SBATCH_", "SALLOC_"))
@@ -31,7 +48,7 @@ def environment(layout: Layout) -> dict[str, str]:
     }
 
 
-def ask(layout: Layout, *command: str) -> subprocess.CompletedProcess[str]:
+def ask(layout: LabLayout, *command: str) -> subprocess.CompletedProcess[str]:
     """Run one of Slurm's commands, and keep what it says; one that hangs has failed."""
     try:
         return subprocess.run(
@@ -47,15 +64,15 @@ def ask(layout: Layout, *command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(command, 1, "", f"no answer within {_TIMEOUT_S:g} s")
 
 
-def require(layout: Layout, *command: str) -> str:
-    """What one of Slurm's commands says; complain if it fails."""
+def require(layout: LabLayout, *command: str) -> str:
+    """The output of one of Slurm's commands; an error if it fails."""
     result = ask(layout, *command)
     if result.returncode != 0:
         raise FreetrainError(f"'{' '.join(command)}' failed: {_last_line(result.stdout + result.stderr)}")
     return result.stdout
 
 
-def node_states(layout: Layout) -> dict[str, int]:
+def node_states(layout: LabLayout) -> dict[str, int]:
     """Number of nodes in each of Slurm's states; empty if the controller does not answer."""
     answer = ask(layout, "sinfo", "--noheader", "--partition=main", "--format=%T %D")
     states: Counter[str] = Counter()
@@ -65,7 +82,7 @@ def node_states(layout: Layout) -> dict[str, int]:
     return dict(states)
 
 
-def cancel_jobs(layout: Layout) -> None:
+def cancel_jobs(layout: LabLayout) -> None:
     """Cancel all jobs, as far as the controller answers."""
     for partition in ("main", "freetrain"):
         ask(layout, "scancel", f"--partition={partition}")
@@ -82,7 +99,7 @@ class Launch:
     """
 
     def __init__(
-        self, layout: Layout, title: str, command: Sequence[str], identity: Mapping[str, Any] | None = None
+        self, layout: LabLayout, title: str, command: Sequence[str], identity: Mapping[str, Any] | None = None
     ) -> None:
         self._title = title
         # A daemon may keep what it was started with open for ever: so this is a file, not a pipe.
@@ -123,3 +140,146 @@ def failed(program: str, why: str, log: str) -> FreetrainError:
 
 def _last_line(text: str) -> str:
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def require_programs(accounting: bool) -> None:
+    """Complain where a program is missing that a lab needs."""
+    wanted = (*_ALWAYS, *(_FOR_ACCOUNTING if accounting else ()))
+    missing = [program for program in wanted if shutil.which(program, path=SEARCH_PATH) is None]
+    if missing:
+        raise FreetrainError(
+            f"A lab needs programs that are not installed here: {', '.join(missing)}.",
+            f"On Debian and Ubuntu: {_APT}",
+            ExitCode.CONFIGURATION,
+        )
+
+
+def slurm_version() -> tuple[int, int]:
+    """Year and month of the Slurm that comes first in the search path, as (22, 5)."""
+    program = shutil.which("slurmctld", path=SEARCH_PATH) or "slurmctld"
+    output = subprocess.run([program, "-V"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"(\d+)\.(\d+)", output)
+    if found is None:
+        raise FreetrainError(f"'{program} -V' does not say which Slurm it is: {output.strip()!r}.")
+    return int(found[1]), int(found[2])
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process of a lab.
+
+    Args:
+        pid: its number.
+        parent: the number of its parent.
+        name: of its program.
+        node: the node whose slurmd, slurmstepd or task it is; empty for other daemons.
+    """
+
+    pid: int
+    parent: int
+    name: str
+    node: str
+
+
+def daemon_processes(root: Path) -> list[Process]:
+    """The daemons of the lab in a directory, slurmstepds among them."""
+    return [process for pid in _pids() if (process := _daemon(pid, root)) is not None]
+
+
+def task_processes(root: Path, node: str | None, steps: Collection[int]) -> list[Process]:
+    """The processes of the jobs on a node, or on all.
+
+    They are what the slurmstepds started, and what daemonised itself away from them.
+    """
+    parents = {pid: parent for pid in _pids() if (parent := _parent(pid)) is not None}
+    found = [pid for pid in parents if _descends(pid, steps, parents) or _says_it_runs_on(pid, root, node)]
+    return [Process(pid, parents[pid], "task", node or "") for pid in found if pid != os.getpid()]
+
+
+def send_signal(processes: Collection[Process], number: signal.Signals) -> None:
+    """Send a signal to those that are still there."""
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+
+
+def wait_until(fine: Callable[[], bool], seconds: float) -> bool:
+    """Wait at most so long for something to be so; whether it is."""
+    deadline = time.monotonic() + seconds
+    while not fine():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def _daemon(pid: int, root: Path) -> Process | None:
+    try:
+        here = Path(f"/proc/{pid}")
+        name = (here / "comm").read_text().strip()
+        if name not in _DAEMONS or (parent := _parent(pid)) is None:
+            return None
+        arguments = os.fsdecode((here / "cmdline").read_bytes()).split("\0")
+        directory = (here / "cwd").readlink()
+    except OSError:
+        return None
+    # Whole paths, not their beginnings: another lab may lie within this one's directory.
+    files = {str(root / file) for file in ("slurm.conf", "munge/munge.socket", "database")}
+    named = {argument.partition("=")[2] or argument for argument in arguments}
+    on_a_node = directory.parent == root / "nodes"
+    if not (on_a_node or directory == root / "log" or files & named):
+        return None
+    return Process(pid, parent, name, directory.name if on_a_node else "")
+
+
+def _pids() -> Iterator[int]:
+    return (int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit())
+
+
+def _parent(pid: int) -> int | None:
+    """Number of the parent; None for what is gone, or has ended and waits for its parent to notice."""
+    try:
+        # The program's name stands in parentheses, and may hold anything, parentheses too.
+        state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+    except OSError:
+        return None
+    return None if state in "ZX" else int(parent)
+
+
+def _descends(pid: int, ancestors: Collection[int], parents: dict[int, int]) -> bool:
+    while (parent := parents.get(pid)) is not None:
+        if parent in ancestors:
+            return True
+        pid = parent
+    return False
+
+
+def _says_it_runs_on(pid: int, root: Path, node: str | None) -> bool:
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    if f"SLURM_CONF={root}/slurm.conf".encode() not in environment:
+        return False
+    if node is None:
+        return any(setting.startswith(b"SLURMD_NODENAME=") for setting in environment)
+    return f"SLURMD_NODENAME={node}".encode() in environment
+
+
+def is_free(port: int) -> bool:
+    """Whether nobody listens on a port."""
+    with socket.socket() as listener:
+        # As Slurm's daemons do: connections of an earlier lab that linger are no obstacle.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("", port))
+        except OSError:
+            return False
+    return True
+
+
+def listens(port: int) -> bool:
+    """Whether somebody listens on a port of the loopback address."""
+    with socket.socket() as client:
+        client.settimeout(1.0)
+        return client.connect_ex(("127.0.0.1", port)) == 0

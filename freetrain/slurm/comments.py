@@ -12,7 +12,7 @@ ANSWER = " | "
 
 _RESUME = re.compile(r"resume ([0-9]{1,12})")
 _SERVERS_ON = "servers on "
-"""How an answer begins that the trainer's own agents read (``freetrain.elastic.on_node.told_servers``)."""
+"""How an answer begins that the trainer's own agents read (``freetrain.elastic.on_node.servers``)."""
 
 
 def with_answer(comment: str, sentence: str) -> str:

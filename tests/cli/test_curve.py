@@ -14,7 +14,7 @@ from freetrain.config import Config
 from freetrain.core.trainer import KindChoice
 from freetrain.daemon.reports.status import LookStatus, TrainerStatus
 from freetrain.daemon.reports.status_file import StatusFile
-from freetrain.elastic.on_disk.progress import Progress
+from freetrain.elastic.on_disk.progress import ProgressWriter
 from freetrain.errors import InputError
 from freetrain.replay.trainers import read_trainers
 from freetrain.slurm.tags import Tag, parse_tag
@@ -31,7 +31,7 @@ def write_rate(path: Path, nodes: int, world: int, samples_per_s: float, **more:
         "step_s": 0.1,
     }
     parts = {"compute_s": 0.1, "communication_s": 0.0, "data_wait_share": 0.0}
-    Progress(path).write_event(
+    ProgressWriter(path).write_event(
         "rate", nodes=nodes, world=world, samples_per_s=samples_per_s, **facts | more, **parts
     )
 
@@ -70,8 +70,8 @@ def test_of_trainings_that_are_started_anew_the_longest_save_and_start_are_told(
     write_rate(path, nodes=1, world=1, samples_per_s=100.0)
     assert "to save" not in curve(tmp_path).output
     facts = {"generation": 2, "step": 1, "nodes": 1, "world": 1, "cause": "join"}
-    Progress(path).write_event("rescale", pause_s=9.0, save_s=4.0, start_s=5.0, **facts)
-    Progress(path).write_event("rescale", pause_s=8.0, save_s=5.5, start_s=2.5, **facts)
+    ProgressWriter(path).write_event("rescale", pause_s=9.0, save_s=4.0, start_s=5.0, **facts)
+    ProgressWriter(path).write_event("rescale", pause_s=8.0, save_s=5.5, start_s=2.5, **facts)
     assert (
         "took up to 5.5 s to save and end.\nNew ones took up to 5 s to their first step." in curve(tmp_path).output
     )
@@ -85,8 +85,8 @@ def test_a_saved_curve_is_a_trainer_for_replays_with_what_changes_were_seen_to_c
     write_rate(path, nodes=1, world=4, samples_per_s=100.0)
     write_rate(path, nodes=2, world=8, samples_per_s=180.0)
     facts = {"generation": 2, "step": 1, "nodes": 2, "world": 8}
-    Progress(path).write_event("rescale", pause_s=2.5, cause="join", **facts)
-    Progress(path).write_event("rescale", pause_s=8.5, cause="loss", **facts)
+    ProgressWriter(path).write_event("rescale", pause_s=2.5, cause="join", **facts)
+    ProgressWriter(path).write_event("rescale", pause_s=8.5, cause="loss", **facts)
     curve(directory, "--save", str(saved), "--nodes", "2")
     (trainer,) = read_trainers(saved)
     assert trainer.id == "bert"

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from freetrain.cli.main import cli
 from freetrain.lab import LabOptions
-from freetrain.lab.ports import is_free
+from freetrain.lab.programs import is_free
 from tests.slurm_lab import on_free_ports, short_directory
 
 

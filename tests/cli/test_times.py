@@ -115,8 +115,8 @@ def durations(command: click.Command) -> Iterator[click.Parameter]:
         context = click.Context(command)
         for name in command.list_commands(context):
             yield from durations(command.get_command(context, name) or click.Command(name))
-    options = (each for each in command.params if isinstance(each, click.Option))
-    yield from (each for each in options if str(each.name).endswith("_s") or each.metavar == "SECONDS")
+    options = (option for option in command.params if isinstance(option, click.Option))
+    yield from (option for option in options if str(option.name).endswith("_s") or option.metavar == "SECONDS")
 
 
 def test_every_option_in_seconds_is_a_duration_or_a_time() -> None:

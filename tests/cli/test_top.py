@@ -49,9 +49,9 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
     return config
 
 
-def drawn(config: Config, chosen: Chosen = ALL, most_rows: int | None = None, width: int = 100) -> str:
+def drawn(config: Config, chosen: Chosen = ALL, max_rows: int | None = None, width: int = 100) -> str:
     console = Console(file=io.StringIO(), width=width, markup=False, highlight=False)
-    console.print(draw(find_standing(config), chosen, most_rows, width))
+    console.print(draw(find_standing(config), chosen, max_rows, width))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -67,10 +67,10 @@ def test_nodes_are_a_bar_and_who_has_most_of_them_comes_first(config: Config) ->
 
 
 def test_no_line_is_wider_than_the_terminal_and_none_more_than_it_is_high(config: Config) -> None:
-    lines = drawn(config, most_rows=5, width=60).splitlines()
+    lines = drawn(config, max_rows=5, width=60).splitlines()
     assert max(map(len, lines)) <= 60
     assert sum("no idle" in line or "running" in line for line in lines) <= 5
-    assert "25 more" in drawn(config, most_rows=5)
+    assert "25 more" in drawn(config, max_rows=5)
 
 
 def test_one_users_trainings_can_be_chosen(config: Config) -> None:

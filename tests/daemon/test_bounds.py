@@ -20,7 +20,7 @@ from freetrain.core.observed import SeenCosts, SizeChange
 from freetrain.core.throughput import Observation, usable
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.service import Service
-from freetrain.elastic.on_disk import progress_line
+from freetrain.elastic.on_disk import progress
 from freetrain.slurm.tags import KEYS, Tag, check_values, format_tag
 from freetrain.store.store import DAEMONS_STORE, Store
 from freetrain.web.live_page import LivePage
@@ -129,7 +129,7 @@ PROGRESS = {
 
 def test_what_progress_may_say_lies_within_what_records_may_hold() -> None:
     for name, bound in PROGRESS.items():
-        least, most = progress_line._RANGES[name]
+        least, most = progress._RANGES[name]
         assert least in bound, name
         assert most in bound, name
 

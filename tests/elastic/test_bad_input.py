@@ -8,9 +8,9 @@ import torch
 
 from freetrain.elastic.errors import CheckpointError, DirectoryError
 from freetrain.elastic.membership.identity import this_member
-from freetrain.elastic.on_disk.checkpoints import Checkpoints
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.timeouts import Timeouts
+from freetrain.elastic.training.checkpoints import Checkpoints
 from freetrain.errors import InputError
 from tests.elastic.harness import Workers, workers
 

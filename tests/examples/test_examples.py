@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.elastic.on_disk.directory import TrainerDirectory
-from freetrain.elastic.on_disk.progress_log import read_progress
+from freetrain.elastic.on_disk.progress import read_progress
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 CLI = [sys.executable, "-m", "freetrain"]

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from freetrain.errors import FreetrainError, InputError
-from freetrain.lab import LabOptions, packages
+from freetrain.lab import LabOptions, programs
 from freetrain.lab.configuration import cgroup_conf, gres_conf, slurm_conf, slurmdbd_conf, topology_conf
-from freetrain.lab.layout import MOST_SOCKET_BYTES, Layout
-from freetrain.lab.people import People
+from freetrain.lab.layout import MAX_SOCKET_BYTES, LabLayout
+from freetrain.lab.options import People
 
-LAYOUT = Layout(Path("/tmp/ft-1"))
+LAYOUT = LabLayout(Path("/tmp/ft-1"))
 PEOPLE = People("slurm", "root", {"alice": "news", "bob": "games", "daemon": "backup"})
 
 
@@ -136,25 +136,25 @@ def test_partitions_may_share_their_nodes() -> None:
 
 def test_a_long_path_is_refused_before_a_daemon_does() -> None:
     node = "/nodes/n001/n001_4294967295.4294967295"
-    longest = "/" + "x" * (MOST_SOCKET_BYTES - len(node) - 1)
-    Layout(Path(longest)).require_usable("n001")
+    longest = "/" + "x" * (MAX_SOCKET_BYTES - len(node) - 1)
+    LabLayout(Path(longest)).require_usable("n001")
     with pytest.raises(InputError, match="3 bytes too long"):
-        Layout(Path(longest + "xyz")).require_usable("n001")
+        LabLayout(Path(longest + "xyz")).require_usable("n001")
 
 
 @pytest.mark.parametrize("name", ["with space", "per%cent", "brack[et]", "#"])
 def test_names_that_slurm_would_misread_are_refused(name: str) -> None:
     with pytest.raises(InputError, match="mean something to Slurm"):
-        Layout(Path("/tmp") / name).require_usable("n001")
+        LabLayout(Path("/tmp") / name).require_usable("n001")
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for present in ("munged", "slurmctld", "slurmd", "scontrol", "sinfo", "scancel"):
         (tmp_path / present).touch(mode=0o755)
-    monkeypatch.setattr(packages, "SEARCH_PATH", str(tmp_path))
-    packages.require_programs(accounting=False)
+    monkeypatch.setattr(programs, "SEARCH_PATH", str(tmp_path))
+    programs.require_programs(accounting=False)
     with pytest.raises(FreetrainError, match="slurmdbd, sacctmgr, mariadbd, mariadb-install-db") as caught:
-        packages.require_programs(accounting=True)
+        programs.require_programs(accounting=True)
     assert "apt install slurm-wlm slurmdbd munge mariadb-server" in caught.value.hint
 
 
@@ -165,5 +165,5 @@ def test_slurm_says_which_it_is(
     slurmctld = tmp_path / "slurmctld"
     slurmctld.write_text(f"#!/bin/sh\necho {told}\n")
     slurmctld.chmod(0o755)
-    monkeypatch.setattr(packages, "SEARCH_PATH", str(tmp_path))
-    assert packages.slurm_version() == version
+    monkeypatch.setattr(programs, "SEARCH_PATH", str(tmp_path))
+    assert programs.slurm_version() == version

@@ -81,7 +81,7 @@ def test_a_node_that_crashes_takes_all_its_processes_along_and_comes_back(lab: L
     batch = ("sbatch", "--parsable", "--exclusive", "-o/dev/null", "--wrap", SLEEPER, "-p", "freetrain")
     run(lab, *batch, "--no-requeue", "-w", "n002", role="alice")
     other = run(lab, *batch, "--export=NIL", "-w", "n003", role="bob").strip()
-    assert eventually(lambda: sum("sleep" in each for each in processes_in(lab.directory)) >= 4)
+    assert eventually(lambda: sum("sleep" in process for process in processes_in(lab.directory)) >= 4)
     lab.crash("n002")
     left = [text for text in texts_of_processes_in(lab.directory) if "SLURMD_NODENAME=n00" in text]
     assert not any("SLURMD_NODENAME=n002" in text for text in left)
@@ -119,7 +119,7 @@ def test_down_leaves_no_process_and_up_starts_afresh(directory: Path) -> None:
     options = on_free_ports(LabOptions(nodes=2, accounting=True))
     lab = Lab.up(directory, options)
     run(lab, "sbatch", "-N2", "-o/dev/null", f"--wrap=srun sh -c {SLEEPER!r}", role="alice")
-    assert eventually(lambda: any("slurmstepd" in each for each in processes_in(directory)))
+    assert eventually(lambda: any("slurmstepd" in process for process in processes_in(directory)))
     Lab.find(directory).down()
     assert processes_in(directory) == []
     again = Lab.up(directory, options)

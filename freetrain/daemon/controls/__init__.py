@@ -1,1 +1,11 @@
-"""What the daemon is told while it runs: to look, to pause, to leave nodes alone."""
+"""Controls: how people and Slurm steer a daemon that runs, without touching its database.
+
+Each is a file or a socket in the state directory that the daemon reads at every look, so that it also counts
+for one that starts later.
+
+- ``stop_files.py``: nothing is lent while such a file is there. ``pause.py``: nothing more is lent until a
+  time.
+- ``drains.py``: nodes to be emptied for a maintenance.
+- ``nudge.py``: a socket on which owners ask for a look now, each at a pace. ``wake_file.py``: a file to which
+  Slurm's plug-ins write a byte when jobs come or end.
+"""

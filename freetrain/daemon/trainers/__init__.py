@@ -1,1 +1,16 @@
-"""What users hand in and write: read, judged, and kept apart, so that each can harm itself only."""
+"""Trainers: from what users submit and write to requests that the loop can decide on.
+
+A tagged array in Slurm's queue comes in; a :class:`freetrain.lending.facts.Request` comes out, or a sentence
+for its owner. What a user writes is a claim: it is bounded where it is read, and judged for that trainer
+alone.
+
+- ``registry.py``: one look at all trainers. ``submission_reader.py``: what their tasks ask for.
+- ``entries.py``: one trainer with all that is known of it; ``roster.py``: what becomes of each after a look,
+  pure; ``ends.py``: what follows from how its fragments ended.
+- ``requests.py``: the request of a training; ``fillers.py`` and ``moldable.py``: those of independent tasks,
+  of one node and of several; ``change_costs.py``, ``needs.py``: what changes cost it, and what a policy would
+  have to know.
+- ``progress_reader.py``, ``user_files.py``: progress files, read in a thread of their own, whatever stands
+  there.
+- ``isolation.py``: what goes wrong with one trainer stays with it.
+"""

@@ -15,8 +15,7 @@ from freetrain.core.observed import SizeChange
 from freetrain.core.throughput import Observation
 from freetrain.daemon.trainers.isolation import Fault, isolated
 from freetrain.daemon.trainers.user_files import WrongFileError, directory_of, has_plain, open_plain
-from freetrain.elastic.on_disk.progress_line import MOST_NODES
-from freetrain.elastic.on_disk.progress_log import ProgressLog, read_part
+from freetrain.elastic.on_disk.progress import MAX_NODES, ProgressLog, read_part
 
 _PROGRESS, _FINISHED = "progress.jsonl", "finished.json"
 
@@ -68,7 +67,7 @@ class Place:
     directory: str
     owner: str
     offset_bytes: int
-    most_nodes: int = MOST_NODES
+    most_nodes: int = MAX_NODES
 
 
 class ProgressReader:

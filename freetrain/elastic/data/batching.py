@@ -1,10 +1,14 @@
-"""How many samples a step takes, and who takes which: pure arithmetic."""
+"""How many samples a step takes, which rank takes which, and the batches of the step under way."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.worlds.world import World
 
 Item = TypeVar("Item")
 
@@ -55,3 +59,98 @@ def passes_of(share: Sequence[Item], at_most: int | None) -> list[Sequence[Item]
     """The share in pieces of nearly equal length, none longer than ``at_most``; at least one piece."""
     count = max(1, -(-len(share) // at_most) if at_most else 1)
     return [share_of(share, index, count) for index in range(count)]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """The samples of one batch.
+
+    Attributes:
+        ids: of the whole world.
+        mine: of this rank; perhaps none.
+    """
+
+    ids: Sequence[int]
+    mine: Sequence[int]
+
+    @property
+    def weight(self) -> float:
+        """This rank's share of the samples."""
+        return len(self.mine) / len(self.ids)
+
+    @property
+    def fetched(self) -> list[int]:
+        """The samples to compute with: a rank without samples repeats one, as all take part in each step."""
+        return list(self.mine or self.ids[:1])
+
+
+class StepBatches(ABC):
+    """The batches of the step under way, which the position moves over only when the step is complete.
+
+    Args:
+        dataset: the samples' source.
+        sampler: says how far the training has come.
+        batch: samples per batch.
+
+    Attributes:
+        taken: batches of the step under way.
+        wait_s: seconds spent waiting for them.
+        dataset: the samples' source.
+        batch: samples per batch.
+        is_at_end: whether the epoch has no more batches.
+        mark: of the data that all ranks have read in the step under way, where each reads all of it.
+    """
+
+    def __init__(self, dataset: Any, sampler: Sampler, batch: FixedBatch | ScaledBatch) -> None:
+        self.taken: list[Draw] = []
+        self.wait_s = 0.0
+        self.is_at_end = False
+        self.mark = 0
+        self.dataset = dataset
+        self._sampler = sampler
+        self.batch = batch
+
+    @abstractmethod
+    def restart(self) -> None:
+        """The world, the epoch or the position is another one."""
+
+    @abstractmethod
+    def next(self, world: World) -> tuple[Draw, Any] | None:
+        """One batch more for the step under way; None at the end of the epoch."""
+
+    @abstractmethod
+    def batches_per_epoch(self, world_size: Callable[[], int]) -> int:
+        """How many there are in this epoch in a world of this size, which is asked for only where it matters."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Fetch no more."""
+
+    def note_read(self, count: int, world: World) -> tuple[Draw, list[int]]:
+        """Take the samples that all ranks have read just now; their draw, and the places of this rank's ones."""
+        start = self._sampler.position + self.samples
+        ids = range(start, start + count)
+        draw = Draw(ids, share_of(ids, world.rank, world.size))
+        self.taken.append(draw)
+        return draw, [id_ - start for id_ in draw.fetched]
+
+    def forget_step(self) -> None:
+        """The step is over."""
+        self.taken = []
+        self.wait_s = 0.0
+        self.mark = 0
+
+    @property
+    def samples(self) -> int:
+        """Samples of the step under way, over all ranks."""
+        return sum(len(draw.ids) for draw in self.taken)
+
+    @property
+    def share(self) -> float:
+        """This rank's share of these samples."""
+        return sum(len(draw.mine) for draw in self.taken) / max(1, self.samples)
+
+    @property
+    def number(self) -> int:
+        """Number of the batch taken last, in its epoch, from 0."""
+        return self._sampler.batches + len(self.taken) - 1

@@ -1,18 +1,19 @@
-"""Batches of this rank, fetched as the script's DataLoader says, from any place of an epoch on."""
+"""Batches of samples that can be asked for by number: fetched by the script's DataLoader, or by threads."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, default_collate
 
-from freetrain.elastic.data.batching import FixedBatch, ScaledBatch, share_of
+from freetrain.elastic.data.batching import Draw, FixedBatch, ScaledBatch, StepBatches, passes_of, share_of
 from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.data.step_batches import Draw, StepBatches
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
 
@@ -26,34 +27,18 @@ _KEPT = (
     "prefetch_factor",
     "persistent_workers",
 )
-"""Of the script's DataLoader; which samples its batches have is decided here."""
+"""Options of the script's DataLoader that are kept; the samples of its batches are decided here."""
 
-
-class Stream(Protocol):
-    """Fetches batches in the order that it is told."""
-
-    dataset: Any
-
-    def restart(self, draws: Iterator[Draw]) -> None:
-        """From now on these come; what was fetched otherwise is forgotten."""
-
-    def next(self) -> tuple[Draw, Any] | None:
-        """The next batch, or None where there is none."""
-
-    def close(self) -> None:
-        """Fetch no more."""
+Passes = Sequence[Sequence[int]]
+Ids = tuple[int, ...]
 
 
 class Drawing(StepBatches):
-    """Batches of samples that can be asked for by number.
+    """Batches of samples that can be asked for by number."""
 
-    Args:
-        sampler: says which samples come next.
-        batch: samples per batch.
-        stream: fetches them.
-    """
-
-    def __init__(self, sampler: Sampler, batch: FixedBatch | ScaledBatch, stream: Stream) -> None:
+    def __init__(
+        self, sampler: Sampler, batch: FixedBatch | ScaledBatch, stream: BatchStream | PassStream
+    ) -> None:
         super().__init__(stream.dataset, sampler, batch)
         self._stream = stream
         self._is_stale = True
@@ -78,9 +63,7 @@ class Drawing(StepBatches):
     def batches_per_epoch(self, world_size: Callable[[], int]) -> int:
         """How many there are in this epoch, if the world does not change."""
         sampler = self._sampler
-        per_batch = (
-            self._batch.samples if isinstance(self._batch, FixedBatch) else self._batch.per_step(world_size())
-        )
+        per_batch = self.batch.samples if isinstance(self.batch, FixedBatch) else self.batch.per_step(world_size())
         left = sampler.samples - sampler.position
         return sampler.batches + (left // per_batch if sampler.drop_last else -(-left // per_batch))
 
@@ -89,9 +72,9 @@ class Drawing(StepBatches):
         self._stream.close()
 
     def _draws(self, world: World) -> Iterator[Draw]:
-        """What is left of the epoch; asked for ahead of the training, whose position moves meanwhile."""
+        """The rest of the epoch; asked for ahead of the training, whose position moves meanwhile."""
         sampler = self._sampler
-        start, per_batch = sampler.position, self._batch.per_step(world.size)
+        start, per_batch = sampler.position, self.batch.per_step(world.size)
         if sampler.drop_last and sampler.samples < per_batch:
             raise InputError(
                 f"a step takes {per_batch} samples, and an epoch has only {sampler.samples}: with drop_last=True "
@@ -104,7 +87,7 @@ class Drawing(StepBatches):
 
 
 class BatchStream:
-    """Fetches what it is told to, with the worker processes and the rest of the script's DataLoader.
+    """Fetches given batches with the worker processes and the rest of the script's DataLoader.
 
     Args:
         data: a DataLoader, a data set with length and items, or a number, whose batches are the ids themselves.
@@ -124,12 +107,13 @@ class BatchStream:
         self._restarts = 0
 
     def restart(self, draws: Iterator[Draw]) -> None:
-        """From now on these come, in this order; what was fetched otherwise is forgotten."""
+        """Go on with these, in this order; anything else that was fetched is forgotten."""
         self._restarts += 1
         # Workers draw random numbers of their own from this; the training's own stream is left as it is.
         self._generator.manual_seed((torch.initial_seed() + self._restarts) % (1 << 63))
         self._plan.begin(draws)
-        self._iterator = iter(())  # its workers end before others start
+        # First of all: the old iterator's worker processes end before the new one's start.
+        self._iterator = iter(())
         self._iterator = iter(self._loader)
 
     def next(self) -> tuple[Draw, Any] | None:
@@ -146,14 +130,14 @@ class BatchStream:
 
 
 class _Plan:
-    """What the DataLoader takes for its sampler of batches."""
+    """The sampler of batches for the DataLoader."""
 
     def __init__(self) -> None:
         self.fetched: deque[Draw] = deque()
         self._draws: Iterator[Draw] = iter(())
 
     def begin(self, draws: Iterator[Draw]) -> None:
-        """From now on these."""
+        """Go on with these."""
         self._draws, self.fetched = draws, deque()
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -161,3 +145,117 @@ class _Plan:
         for draw in draws:
             fetched.append(draw)
             yield draw.fetched
+
+
+class PassStream:
+    """Samples of each batch, pass by pass, while threads fetch the batch after it.
+
+    Args:
+        data: a data set with length and items, or a number of samples, whose data are their ids.
+        threads: that fetch ahead; 0: none.
+        at_most: samples of a pass; None: each batch is one pass.
+    """
+
+    def __init__(self, data: Any, threads: int, at_most: int | None) -> None:
+        self.dataset: Any = range(data) if isinstance(data, int) else data
+        self.loader = Loader(data, threads)
+        self._at_most = at_most
+        self._draws: Iterator[Draw] = iter(())
+        self._ahead: Draw | None = None
+
+    def restart(self, draws: Iterator[Draw]) -> None:
+        """Go on with these, in this order."""
+        self._draws = draws
+        self._ahead = next(draws, None)
+
+    def next(self) -> tuple[Draw, Passes] | None:
+        """The next batch and its passes, of which one without samples has no data of its own; None at the end."""
+        draw, self._ahead = self._ahead, None
+        if draw is None:
+            return None
+        self._ahead = next(self._draws, None)
+        passes = passes_of(draw.mine, self._at_most)
+        self.loader.prepare([*passes, *(passes_of(self._ahead.mine, self._at_most) if self._ahead else ())])
+        return draw, passes
+
+    def close(self) -> None:
+        """Fetch no more."""
+        self.loader.close()
+
+
+class Loader:
+    """Turns sample ids into batches.
+
+    Args:
+        data: anything with items, or a number: the batches are then the ids themselves.
+        threads: that fetch ahead, each a part of every batch; 0 fetches when asked. Threads share the data set,
+            and one is enough to hide loading behind computing unless loading is the slower of the two.
+    """
+
+    def __init__(self, data: Any, threads: int = 1) -> None:
+        self._data = data
+        self._threads = threads
+        self._pool = None
+        if threads > 0 and not isinstance(data, int):
+            self._pool = ThreadPoolExecutor(threads, thread_name_prefix="freetrain-loader")
+        self._ahead: dict[Ids, _Batch] = {}
+
+    def get(self, ids: Sequence[int]) -> Any:
+        """The batch of these samples; what the data set raises is raised here."""
+        if isinstance(self._data, int):
+            return torch.tensor(list(ids))
+        ahead = self._ahead.pop(tuple(ids), None)
+        if ahead is None:
+            return default_collate([self._data[id_] for id_ in ids])
+        return ahead.collated.result()
+
+    def prepare(self, batches: Sequence[Sequence[int]]) -> None:
+        """Fetch these next, in this order; anything else that was prepared is forgotten."""
+        if self._pool is None:
+            return
+        wanted = [tuple(ids) for ids in batches if ids]
+        for stale in self._ahead.keys() - set(wanted):
+            self._ahead.pop(stale).is_wanted = False
+        for ids in wanted:
+            if ids not in self._ahead:
+                batch = self._ahead[ids] = _Batch(self._data, ids, min(self._threads, len(ids)))
+                for part in range(batch.parts):
+                    self._pool.submit(batch.fetch, part)
+
+    def close(self) -> None:
+        """Fetch no more."""
+        for batch in self._ahead.values():
+            batch.is_wanted = False
+        self._ahead.clear()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _Batch:
+    """A batch whose parts are fetched by as many threads; the last one puts it together."""
+
+    def __init__(self, data: Any, ids: Ids, parts: int) -> None:
+        self.collated: Future[Any] = Future()
+        self.is_wanted = True
+        self.parts = parts
+        self._data = data
+        self._ids = ids
+        self._items: list[list[Any] | None] = [None] * parts
+        self._lock = threading.Lock()
+
+    def fetch(self, part: int) -> None:
+        """Fetch one part."""
+        try:
+            items = [self._data[id_] for id_ in share_of(self._ids, part, self.parts) if self.is_wanted]
+            with self._lock:
+                self._items[part] = items
+                is_last = None not in self._items
+            if is_last and self.is_wanted:
+                self.collated.set_result(default_collate([item for some in self._items for item in some or ()]))
+        except BaseException as error:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        with self._lock:
+            if not self.collated.done():
+                self.collated.set_exception(error)

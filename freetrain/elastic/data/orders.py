@@ -9,18 +9,18 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
-from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
-from freetrain.elastic.data.own_batches import makes_own_batches, same_random_numbers
+from freetrain.elastic.data.batching import FixedBatch, ScaledBatch, StepBatches
+from freetrain.elastic.data.drawing import BatchStream, Drawing
 from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.data.streaming import is_stream
+from freetrain.elastic.data.streams import OwnBatches, Streaming, is_stream, makes_own_batches, same_random_numbers
 from freetrain.errors import InputError
 
 _ENDLESS = 1 << 62
-"""Samples of data that does not say how many it has."""
+"""Samples of data whose length is not known."""
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class BatchOrder:
     """Which batches the script wants of its data.
 
     Attributes:
@@ -29,6 +29,7 @@ class Order:
         shuffle: whether in another order in each epoch.
         drop_last: whether without what is not enough for a batch.
         listed: the order of an epoch, where the script has a sampler of its own.
+        has_own_batches: whether the script's loader makes the batches, which are then read in order.
     """
 
     samples: int
@@ -36,6 +37,7 @@ class Order:
     shuffle: bool
     drop_last: bool
     listed: Callable[[int], Sequence[int]] | None = None
+    has_own_batches: bool = False
 
     def sampler(self, epochs: int, seed: int) -> Sampler:
         """Samples in this order, for a script that says itself when an epoch ends."""
@@ -49,11 +51,19 @@ class Order:
             holds_at_end=True,
         )
 
+    def read(self, data: Any, sampler: Sampler) -> StepBatches:
+        """The batches of each step."""
+        if self.has_own_batches:
+            return OwnBatches(data, sampler, sampler.seed)
+        if is_stream(data):
+            return Streaming(data, sampler, self.batch)
+        return Drawing(sampler, self.batch, BatchStream(data))
+
     @classmethod
     def of(
         cls, data: Any, batch: FixedBatch | ScaledBatch | None, seed: int, *, shuffle: bool, drop_last: bool
-    ) -> Order:
-        """As the script's DataLoader says, or as it is told.
+    ) -> BatchOrder:
+        """The order by the script's DataLoader, or by these arguments.
 
         Raises:
             InputError: no batches can be made of it.
@@ -74,7 +84,7 @@ class Order:
                 "Leave out batch=..., so that batches are as the loader makes them, or give it a batch_size.",
             )
         if makes_own_batches(data) and batch is None:
-            return cls(_ENDLESS, FixedBatch(1), shuffle=False, drop_last=False)
+            return cls(_ENDLESS, FixedBatch(1), shuffle=False, drop_last=False, has_own_batches=True)
         if is_stream(data):
             return cls._of_stream(data, batch, drop_last=drop_last)
         if not isinstance(data, DataLoader):
@@ -83,6 +93,7 @@ class Order:
         batch = batch or FixedBatch(data.batch_size or 1)
         sampler: Any = data.sampler
         dataset: Any = data.dataset
+        # Torch's own type and no subclass, which may draw otherwise.
         is_plain = type(sampler) is RandomSampler and not sampler.replacement and len(sampler) == len(dataset)
         if type(sampler) is SequentialSampler or is_plain:
             samples = _checked(len(dataset))
@@ -96,7 +107,7 @@ class Order:
         return cls(_checked(len(sampler)), batch, shuffle=True, drop_last=data.drop_last, listed=listed)
 
     @classmethod
-    def _of_stream(cls, data: Any, batch: FixedBatch | ScaledBatch | None, *, drop_last: bool) -> Order:
+    def _of_stream(cls, data: Any, batch: FixedBatch | ScaledBatch | None, *, drop_last: bool) -> BatchOrder:
         if isinstance(data, DataLoader):
             if data.num_workers:
                 raise InputError(

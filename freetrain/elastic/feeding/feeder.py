@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import mmap
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from freetrain.elastic.errors import DirectoryError
-from freetrain.elastic.feeding.errors import FeedError
-from freetrain.elastic.feeding.feed import Feed
-from freetrain.elastic.feeding.offer import Offer
+from freetrain.elastic.feeding.link import FeedError, FeedOffer, Link, let_go
+from freetrain.elastic.feeding.parts import Packet, StateParts, size_of
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.members import Generation
-from freetrain.elastic.training.state import TrainingState
+from freetrain.elastic.training.state import TrainingState, hyperparameters
+from freetrain.elastic.training.tensors import DetachedTensors, detach_tensors
 
 log = logging.getLogger(__name__)
 
+STEP_BYTES = 128 << 20
+"""State sent after each step, one parameter at least: copying so much takes some hundredths of a second."""
+
+_MAX_REST_BYTES = 8 << 20
+"""The rest is sent after each step once all parameters are there."""
+
 
 class Feeder:
-    """Feeds the newcomers that have chosen this member for their source.
-
-    Args:
-        state: of the training.
-        session: knows who wants to be fed.
-    """
+    """Feeds the newcomers that have chosen this member for their source."""
 
     def __init__(self, state: TrainingState, session: Session) -> None:
         self._state = state
@@ -47,30 +49,30 @@ class Feeder:
         self._watch_optimizers()
 
     def release(self, generation: Generation) -> None:
-        """This generation follows: who is in it needs no more."""
+        """This generation follows: its members need no more."""
         for name in self._feeds.keys() & set(generation.members):
             self._feeds.pop(name).end()
         self._watch_optimizers()
 
     def close(self) -> None:
-        """Feed nobody any more: this member leaves, or its state has been replaced."""
+        """Stop feeding: this member leaves, or its state has been replaced."""
         for feed in self._feeds.values():
             feed.end()
         self._feeds.clear()
         self._watch_optimizers()
 
     def _answer(self) -> None:
-        """Begin to feed who asks for it."""
+        """Begin to feed newcomers that ask for it."""
         view = self._session.view
         for name, attempt in view.feeds - self._answered:
             self._answered.add((name, attempt))
             offer = None
             if name not in view.gone and name not in view.ready and name not in view.ranks:
-                offer = Offer.of(self._session.directory.feed_offer(name, attempt))
+                offer = FeedOffer.of(self._session.directory.feed_offer(name, attempt))
             if offer is not None and offer.source == self._session.member.id:
                 self._begin(name, offer)
 
-    def _begin(self, name: str, offer: Offer) -> None:
+    def _begin(self, name: str, offer: FeedOffer) -> None:
         try:
             link, memory = offer.accept(self._session.directory.secret, lambda: name in self._session.view.gone)
         except FeedError as error:
@@ -81,9 +83,9 @@ class Feeder:
             self._feeds[name] = Feed(self._state, link, memory)
 
     def _watch_optimizers(self) -> None:
-        """Be told of each update while somebody is fed: after all other hooks, when gradients are what they are.
+        """Hook into each update while a newcomer is fed: after all other hooks, when gradients are final.
 
-        Only between updates, as hooks must not change while torch calls them.
+        Changed only between updates, as hooks must not change while torch calls them.
         """
         if bool(self._feeds) == bool(self._hooks):
             return
@@ -105,3 +107,92 @@ class Feeder:
         except FeedError as error:
             log.info("%s is fed no more: %s", name, error)
             self._feeds.pop(name).end(str(error))
+
+
+class Feed:
+    """One newcomer as its source sees it: what it has been sent."""
+
+    def __init__(self, state: TrainingState, link: Link, memory: mmap.mmap) -> None:
+        self._state = state
+        self._parts = StateParts(state)
+        self._link = link
+        self._packet = Packet(memory)
+        self._arrived = 0
+        self._unread = 0
+        self._versions = self._parts.versions()
+
+    def send_update(self, place: int) -> None:
+        """The gradients with which the optimizer of this place is about to step, of what has arrived.
+
+        An optimizer that has none does nothing, there as here.
+
+        Raises:
+            FeedError: that cannot be.
+        """
+        self._check_versions()
+        self._await_read()
+        self._packet.used_bytes = 0
+        optimizer = self._state.optimizers[place]
+        gradients = self._parts.put_gradients(place, self._arrived, self._packet)
+        if gradients and hasattr(optimizer, "found_inf"):
+            raise FeedError("a GradScaler leaves it to the optimizer itself to look for infinite gradients")
+        if gradients:
+            groups = hyperparameters(optimizer)
+            self._send(0, kind="update", place=place, groups=groups, gradients=gradients)
+
+    def note_update(self) -> None:
+        """The optimizer has stepped."""
+        self._versions = self._parts.versions()
+
+    def send_state(self) -> None:
+        """Some more parameters; with the last ones, and from then on, the rest.
+
+        Raises:
+            FeedError: that cannot be.
+        """
+        self._check_versions()
+        if StateParts(self._state).layout != self._parts.layout:
+            raise FeedError("the script has changed which parameters it trains, or in which groups")
+        rest = self._state.capture_rest()
+        if size_of(rest) > _MAX_REST_BYTES:
+            raise FeedError("buffers, or what is in also={...}, are large")
+        contents = DetachedTensors()
+        detach_tensors(rest, contents)
+        if contents.shards:
+            raise FeedError("something in also={...} is sharded")
+        start = self._packet.used_bytes
+        parts = []
+        while self._arrived < len(self._parts) and self._fits(start):
+            parts.append(self._parts.put(self._arrived, self._packet))
+            self._arrived += 1
+        is_whole = self._arrived == len(self._parts)
+        self._send(start, kind="state", parts=parts, rest=rest if is_whole else None, layout=self._parts.layout)
+
+    def end(self, why: str = "") -> None:
+        """The newcomer needs no more, or gets no more; or it cannot be fed, and why."""
+        self._link.send({"kind": "end", "why": why})
+        self._link.close()
+        held = [self._link, self._packet]
+        del self._link, self._packet
+        let_go(held)
+
+    def _fits(self, start: int) -> bool:
+        """Whether one more is to be sent after this step: the first one always."""
+        size_bytes, spent = self._parts.size_bytes(self._arrived), self._packet.used_bytes - start
+        if not spent and size_bytes > self._packet.room_bytes:
+            raise FeedError("the newcomer has no room for what the optimizer keeps for a parameter")
+        return not spent or spent + size_bytes <= min(STEP_BYTES, spent + self._packet.room_bytes)
+
+    def _await_read(self) -> None:
+        """Wait until what was sent is read: its memory is filled again."""
+        while self._unread:
+            self._link.await_done()
+            self._unread -= 1
+
+    def _check_versions(self) -> None:
+        if self._versions != self._parts.versions():
+            raise FeedError("something besides the optimizer changes parameters, or what it knows of them")
+
+    def _send(self, start: int, **document: Any) -> None:
+        self._link.send(document, start, self._packet.used_bytes)
+        self._unread += 1

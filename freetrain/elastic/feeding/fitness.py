@@ -1,4 +1,4 @@
-"""Which trainings can be fed to a newcomer, and which are worth it."""
+"""Which trainings can be fed to a newcomer, which are worth it, and how a newcomer gets ready."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from collections.abc import Callable
 import torch
 from torch import optim
 
-from freetrain.elastic.training.state import TrainingState
+from freetrain.elastic.training.state import TrainingState, hyperparameters, set_hyperparameters
+from freetrain.elastic.training.tensors import is_sharded
+from freetrain.elastic.worlds.replica import lost_replica
 from freetrain.errors import InputError
 
 log = logging.getLogger(__name__)
@@ -32,7 +34,7 @@ _OPTIMIZERS = (
     optim.Rprop,
     optim.ASGD,
 )
-"""Those that make of each parameter's gradient that parameter's update, and look at no other."""
+"""Optimizers that make each parameter's update of that parameter's gradient alone."""
 
 
 def wants_to_be_fed(state: TrainingState) -> bool:
@@ -41,7 +43,7 @@ def wants_to_be_fed(state: TrainingState) -> bool:
     Raises:
         InputError: the environment does not say from which size on it would.
     """
-    size_bytes = sum(each.numel() * each.element_size() for each in state.module.parameters())
+    size_bytes = sum(parameter.numel() * parameter.element_size() for parameter in state.module.parameters())
     if size_bytes < 1e6 * _from_mb():
         return False
     reason = why_not_fed(state)
@@ -59,11 +61,14 @@ def why_not_fed(state: TrainingState) -> str | None:
         if not all(_is_ours(hook) for some in hooks for hook in some.values()):
             return "the optimizer has hooks"
     updated = [
-        id(each) for optimizer in state.optimizers for group in optimizer.param_groups for each in group["params"]
+        id(parameter)
+        for optimizer in state.optimizers
+        for group in optimizer.param_groups
+        for parameter in group["params"]
     ]
     if len(updated) != len(set(updated)):
         return "some parameters have two optimizers"
-    if any(each.layout is not torch.strided for each in state.module.parameters()):
+    if any(parameter.layout is not torch.strided for parameter in state.module.parameters()):
         return "some parameters are sparse"
     return None
 
@@ -82,3 +87,52 @@ def _from_mb() -> float:
     if not value >= 0:
         raise InputError(f"{FROM_VARIABLE}={text} in the environment is not a number of megabytes.", "Unset it.")
     return value
+
+
+def prewarm(state: TrainingState) -> None:
+    """Step each optimizer once with gradients of zero and learning rates of zero, and let it forget that.
+
+    Parameters stay as they are. What torch prepares for an optimizer's first step it prepares now: code that it
+    imports, and for sharded tensors how each of its operations is to be spread, also those of clipping.
+
+    All workers of a replica have to call it at the same time.
+
+    Raises:
+        Departed: another worker of the replica was lost.
+    """
+    if why_not_fed(state) is not None:
+        return
+    for optimizer in state.optimizers:
+        # Some optimizers know something before their first step, which it would change.
+        if not any(optimizer.state.values()):
+            _step_with_zeros(optimizer)
+
+
+def _step_with_zeros(optimizer: torch.optim.Optimizer) -> None:
+    parameters = [
+        parameter for group in optimizer.param_groups for parameter in group["params"] if parameter.requires_grad
+    ]
+    if any(parameter.grad is not None for parameter in parameters):
+        return
+    before = hyperparameters(optimizer)
+    try:
+        for parameter in parameters:
+            parameter.grad = torch.zeros_like(parameter)
+        for group in optimizer.param_groups:
+            group["lr"] = group["lr"] * 0
+        _clip([parameter for parameter in parameters if is_sharded(parameter)])
+        optimizer.step()
+    finally:
+        for parameter in parameters:
+            parameter.grad = None
+        optimizer.state.clear()
+        set_hyperparameters(optimizer, before)
+
+
+def _clip(sharded: list[torch.Tensor]) -> None:
+    """Clip as scripts do; the norm is a sum over the workers of the replica."""
+    try:
+        if sharded:
+            torch.nn.utils.clip_grad_norm_(sharded, 1.0)
+    except RuntimeError as error:
+        raise lost_replica() from error

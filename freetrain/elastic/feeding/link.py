@@ -6,23 +6,34 @@ import contextlib
 import mmap
 import os
 import queue
+import secrets
 import select
 import socket
 import struct
 import threading
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from freetrain.elastic.feeding.errors import FeedError, LinkLostError
-from freetrain.elastic.feeding.packets import decode
-from freetrain.elastic.worlds.exchange import encode
+from freetrain.elastic.on_disk.members import Member, Secret, this_host
+from freetrain.elastic.worlds.exchange import decode, encode
 
 _HEAD = struct.Struct("!QQQ")
 """Length of the document; place and length of the bytes of the memory that follow it."""
 
 _SLICE_S = 0.05
 _DONE = b"\x01"
+_CONNECT_TIMEOUT_S = 5.0
+"""Patience for a connection and its first words: both sides are awake."""
+
+
+class FeedError(Exception):
+    """Something cannot be fed; the text says what."""
+
+
+class LinkLostError(FeedError):
+    """The connection has ended; with another member it may go better."""
 
 
 class Link:
@@ -69,19 +80,16 @@ class Link:
         content = self._read(bytearray(length))
         if count:
             self._read(self._memory[start : start + count])
-        return decode(bytes(content))
+        document: dict[str, Any] = decode(bytes(content), "cpu")
+        return document
 
     def say_done(self) -> None:
-        """Tell the other end that its memory may be filled anew."""
+        """Tell the other end that its memory may be filled again."""
         with contextlib.suppress(OSError):
             self._connection.sendall(_DONE)
 
     def await_done(self) -> None:
-        """Wait until the other end has said so.
-
-        Raises:
-            LinkLostError: it is lost.
-        """
+        """Wait for that from the other end; raises LinkLostError if it is lost."""
         self._read(bytearray(len(_DONE)))
 
     def close(self) -> None:
@@ -96,7 +104,7 @@ class Link:
             while (content := self._unsent.get()) is not None:
                 self._connection.sendall(content)
         except OSError:
-            pass  # who reads sees that it has ended
+            pass  # the other end sees that it has ended
         finally:
             with contextlib.suppress(OSError):
                 self._connection.shutdown(socket.SHUT_WR)
@@ -119,6 +127,7 @@ class Link:
 
 def is_readable(connection: socket.socket, wait_s: float) -> bool:
     """Whether there is something to read, or an end of it, within this time."""
+    # Not select(), which cannot watch descriptors beyond 1023.
     poll = select.poll()
     poll.register(connection, select.POLLIN)
     return bool(poll.poll(wait_s * 1000))
@@ -139,6 +148,7 @@ class SharedMemory:
         self.size_bytes = size_bytes
         self.descriptor = os.memfd_create("freetrain-feed", os.MFD_CLOEXEC)
         try:
+            # All pages now: one that cannot be had at its first use would end the process with SIGBUS.
             os.posix_fallocate(self.descriptor, 0, size_bytes)
             self.memory = mmap.mmap(self.descriptor, size_bytes)
         except OSError as error:
@@ -162,11 +172,7 @@ def let_go(held: list[Any]) -> None:
 
 
 def memory_of(pid: int, descriptor: int, size_bytes: int) -> mmap.mmap:
-    """The memory of another process of this machine.
-
-    Raises:
-        FeedError: it is not to be had.
-    """
+    """The memory of another process of this machine; raises FeedError if it is not to be had."""
     try:
         handle = os.open(f"/proc/{pid}/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -181,3 +187,97 @@ def _available_bytes() -> int:
     """Memory of this machine that can be had without swapping."""
     facts = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
     return 1024 * int(facts["MemAvailable"].split()[0])
+
+
+@dataclass(frozen=True, slots=True)
+class FeedOffer:
+    """Where a newcomer can be fed, and by which member.
+
+    Attributes:
+        source: the member that it wants to be fed by.
+        host: its machine.
+        address: how other machines reach it.
+        port: where it listens.
+        pid: its process.
+        descriptor: of its memory in that process.
+        size_bytes: of the memory.
+        nonce: of which both sides make the word that the source says first.
+    """
+
+    source: str
+    host: str
+    address: str
+    port: int
+    pid: int
+    descriptor: int
+    size_bytes: int
+    nonce: str
+
+    @classmethod
+    def of(cls, document: dict[str, Any] | None) -> Self | None:
+        """The offer as it was written; None if it cannot be read."""
+        try:
+            return cls(**(document or {}))
+        except TypeError:
+            return None
+
+    def document(self) -> dict[str, Any]:
+        """The offer as it is written."""
+        return asdict(self)
+
+    def accept(self, secret: Secret, given_up: Callable[[], bool]) -> tuple[Link, mmap.mmap]:
+        """The source's end of the connection, and its memory; raises FeedError if it does not come about."""
+        here = self.host == this_host()
+        memory = memory_of(self.pid, self.descriptor, self.size_bytes) if here else mmap.mmap(-1, self.size_bytes)
+        try:
+            address = ("127.0.0.1" if here else self.address, self.port)
+            connection = socket.create_connection(address, _CONNECT_TIMEOUT_S)
+            connection.settimeout(None)
+            connection.sendall(_word(secret, self.nonce))
+        except OSError as error:
+            raise FeedError(f"the newcomer cannot be reached: {error}") from error
+        return Link(connection, memory, given_up, is_seen=here), memory
+
+
+class Listener:
+    """A newcomer's end until its source has connected."""
+
+    def __init__(self, me: Member, secret: Secret, memory: SharedMemory) -> None:
+        self._me = me
+        self._secret = secret
+        self._memory = memory
+        self._nonce = secrets.token_hex(16)
+        self._listening = socket.create_server(("", 0))
+
+    def offer(self, source: str) -> FeedOffer:
+        """The offer to this source."""
+        me, memory = self._me, self._memory
+        port = self._listening.getsockname()[1]
+        return FeedOffer(
+            source, me.host, me.address, port, me.pid, memory.descriptor, memory.size_bytes, self._nonce
+        )
+
+    def accept(self, wait_s: float, given_up: Callable[[], bool]) -> Link | None:
+        """The connection with a source that knows the word; None if none comes in this time."""
+        if not is_readable(self._listening, wait_s):
+            return None
+        connection, _ = self._listening.accept()
+        word = _word(self._secret, self._nonce)
+        connection.settimeout(_CONNECT_TIMEOUT_S)
+        try:
+            proof = connection.recv(len(word), socket.MSG_WAITALL)
+        except OSError:
+            proof = b""
+        if not secrets.compare_digest(proof, word):
+            connection.close()
+            return None
+        connection.settimeout(None)
+        return Link(connection, self._memory.memory, given_up)
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._listening.close()
+
+
+def _word(secret: Secret, nonce: str) -> bytes:
+    return secret.derive(f"feed {nonce}").encode()

@@ -8,12 +8,9 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from freetrain.elastic.feeding.errors import FeedError, LinkLostError
-from freetrain.elastic.feeding.feed import STEP_BYTES
-from freetrain.elastic.feeding.link import Link, SharedMemory
-from freetrain.elastic.feeding.offer import Listener
-from freetrain.elastic.feeding.packets import Packet
-from freetrain.elastic.feeding.parts import Parts
+from freetrain.elastic.feeding.feeder import STEP_BYTES
+from freetrain.elastic.feeding.link import FeedError, Link, LinkLostError, Listener, SharedMemory
+from freetrain.elastic.feeding.parts import Packet, StateParts
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.next_generation import View
 from freetrain.elastic.training.state import TrainingState
@@ -23,18 +20,14 @@ log = logging.getLogger(__name__)
 _LOOK_S = 0.02
 _FIRST_LOOK_S = 10.0
 _SOURCE_SEEN_LOST_S = 1.0
-_MOST_SOURCES = 10
+_MAX_SOURCES = 10
 
-_MOST_PER_VALUE = 4
+_MAX_TENSORS_PER_VALUE = 4
 """Tensors of a parameter's size that an optimizer here keeps for it, and the parameter itself, at most."""
 
 
 class Newcomer:
     """One worker before its first world.
-
-    Args:
-        state: of this worker.
-        session: its membership.
 
     Attributes:
         is_mixed: whether it has some of the training's state, and not all.
@@ -67,7 +60,7 @@ class Newcomer:
         return self._is_whole
 
     def _be_fed(self, memory: SharedMemory) -> None:
-        """By one member, or by another if that one is lost."""
+        """Be fed by one member, or by another if that one is lost."""
         for attempt in itertools.count():
             view = self._session.view
             if not self._sources(view) or self._is_decided(view):
@@ -76,7 +69,7 @@ class Newcomer:
             try:
                 self._be_fed_by(source, attempt, memory)
             except LinkLostError as error:
-                if self._is_ready or attempt == _MOST_SOURCES:
+                if self._is_ready or attempt == _MAX_SOURCES:
                     raise
                 log.info("fed no more (%s): trying another member", error)
                 self._await_loss(source)
@@ -95,16 +88,16 @@ class Newcomer:
     @contextlib.contextmanager
     def _memory(self) -> Iterator[SharedMemory]:
         """Room for all gradients and for some of the state."""
-        parts = Parts(self._state)
+        parts = StateParts(self._state)
         largest = max(parts.size_bytes(index) for index in range(len(parts)))
-        memory = SharedMemory(parts.gradient_bytes + max(STEP_BYTES, _MOST_PER_VALUE * largest))
+        memory = SharedMemory(parts.gradient_bytes + max(STEP_BYTES, _MAX_TENSORS_PER_VALUE * largest))
         try:
             yield memory
         finally:
             memory.close()
 
     def _choose_source(self, view: View) -> str:
-        """One with the same shard; newcomers that come together have each another, and rank 0 has most to do."""
+        """A source with the same shard: another for each newcomer, and rank 0, which is busiest, last."""
         me = self._session.member
         fed = [id_ for id_ in view.outside if view.members[id_].is_fed and view.members[id_].shard == me.shard]
         place = fed.index(me.id) if me.id in fed else 0
@@ -136,7 +129,7 @@ class Newcomer:
 
     def _take_all(self, link: Link, source: str, packet: Packet) -> None:
         """Take what comes until the source says that it was all."""
-        parts = Parts(self._state)
+        parts = StateParts(self._state)
         while not self._is_out(self._session.view):
             message = link.receive(_LOOK_S)
             if message is None:
@@ -151,7 +144,7 @@ class Newcomer:
                 return
             self._take(message, parts, packet, link)
 
-    def _take(self, message: dict[str, Any], parts: Parts, packet: Packet, link: Link) -> None:
+    def _take(self, message: dict[str, Any], parts: StateParts, packet: Packet, link: Link) -> None:
         if message["kind"] == "update":
             self._is_whole = False
             parts.update(message, packet)
@@ -159,7 +152,7 @@ class Newcomer:
             self._take_state(message, parts, packet)
         link.say_done()
 
-    def _take_state(self, message: dict[str, Any], parts: Parts, packet: Packet) -> None:
+    def _take_state(self, message: dict[str, Any], parts: StateParts, packet: Packet) -> None:
         if message["layout"] != parts.layout:
             raise FeedError("the source trains other parameters, or in other groups, than the script at its start")
         self.is_mixed = True
@@ -177,7 +170,7 @@ class Newcomer:
             self._session.directory.say_ready(self._session.member.id)
 
     def _await_loss(self, source: str) -> None:
-        """The end of a connection is seen before the end of a member."""
+        """Wait for the member's end, which is seen after that of its connection."""
         self._session.wait_for(lambda view: source not in _lasting(view), _SOURCE_SEEN_LOST_S)
 
     def _is_lost(self, source: str) -> bool:

@@ -6,23 +6,57 @@ import argparse
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
 import torch
 
-from freetrain.elastic.gpu_check.checks import CHECKS
-from freetrain.elastic.gpu_check.outcomes import (
-    FAILED_STATUS,
-    NO_DEVICE_STATUS,
+from freetrain.elastic.gpu_check.checks import (
     NotPossibleError,
-    Outcome,
-    Verdict,
-    status_of,
-    summary,
-    table,
+    abort,
+    compiled,
+    copies,
+    health,
+    memory,
+    mixed_precision,
+    one_rank,
+    state_copy,
 )
+from freetrain.elastic.gpu_check.rank_checks import hung_peer, joins_and_leaves, two_ranks_on_one_device
 
 _NOT_POSSIBLE_STATUS = 77
 _ALL_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCheck:
+    """One of the checks.
+
+    Attributes:
+        run: on a device; returns a line of figures. Raises NotPossibleError with the reason where it cannot be
+            tried here, and AssertionError, or whatever it does, if it goes wrong.
+        limit_s: after which it counts as hung.
+    """
+
+    run: Callable[[torch.device], str]
+    limit_s: float = 60.0
+
+
+CHECKS = {
+    "health": GpuCheck(health),
+    "copies on streams": GpuCheck(copies),
+    "copies of the state": GpuCheck(state_copy),
+    "one rank": GpuCheck(one_rank),
+    "mixed precision": GpuCheck(mixed_precision),
+    "compile": GpuCheck(compiled, 120.0),
+    "memory of worlds": GpuCheck(memory, 90.0),
+    "abort": GpuCheck(abort),
+    "two ranks on one device": GpuCheck(two_ranks_on_one_device, 90.0),
+    "join, leave, kill": GpuCheck(joins_and_leaves, 150.0),
+    "a rank that hangs": GpuCheck(hung_peer, 90.0),
+}
 
 
 def main() -> int:
@@ -59,19 +93,19 @@ def _where(device: str) -> str:
     return f"{len(names)} x {names[0]}, torch {torch.__version__}, CUDA {torch.version.cuda}, NCCL {nccl}"
 
 
-def _outcome_of(name: str, device: str, until_s: float) -> Outcome:
+def _outcome_of(name: str, device: str, until_s: float) -> CheckOutcome:
     began_s = time.monotonic()
     limit_s = min(CHECKS[name].limit_s, max(1.0, until_s - began_s))
     command = [sys.executable, "-m", __package__, "--device", device, "--in-this-process", "--only", name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s)
     except subprocess.TimeoutExpired:
-        return Outcome(name, Verdict.TIMED_OUT, f"after {limit_s:g} s", time.monotonic() - began_s)
+        return CheckOutcome(name, CheckVerdict.TIMED_OUT, f"after {limit_s:g} s", time.monotonic() - began_s)
     elapsed_s = time.monotonic() - began_s
     last = (done.stdout.strip() or done.stderr.strip()).splitlines()[-1:] or [f"exit status {done.returncode}"]
-    verdicts = {0: Verdict.WELL, _NOT_POSSIBLE_STATUS: Verdict.NOT_POSSIBLE}
-    verdict = verdicts.get(done.returncode, Verdict.FAILED)
-    return Outcome(name, verdict, last[0] if verdict != Verdict.FAILED else _why(done), elapsed_s)
+    verdicts = {0: CheckVerdict.WELL, _NOT_POSSIBLE_STATUS: CheckVerdict.NOT_POSSIBLE}
+    verdict = verdicts.get(done.returncode, CheckVerdict.FAILED)
+    return CheckOutcome(name, verdict, last[0] if verdict != CheckVerdict.FAILED else _why(done), elapsed_s)
 
 
 def _why(done: subprocess.CompletedProcess[str]) -> str:
@@ -90,6 +124,66 @@ def _check(name: str, device: str) -> int:
         print(error, file=sys.stderr)
         return FAILED_STATUS
     return 0
+
+
+class CheckVerdict(StrEnum):
+    """The outcome of one check."""
+
+    WELL = "well"
+    FAILED = "FAILED"
+    TIMED_OUT = "TIMED OUT"
+    NOT_POSSIBLE = "not possible"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """One line of the table.
+
+    Attributes:
+        check: its name.
+        verdict: what came of it.
+        detail: figures, or why.
+        elapsed_s: how long it took.
+    """
+
+    check: str
+    verdict: CheckVerdict
+    detail: str
+    elapsed_s: float
+
+
+NO_DEVICE_STATUS = 2
+
+
+FAILED_STATUS = 1
+
+
+def status_of(outcomes: Sequence[CheckOutcome]) -> int:
+    """0: all that was possible went well; 1: something did not; 2: nothing was possible."""
+    verdicts = Counter(outcome.verdict for outcome in outcomes)
+    if verdicts[CheckVerdict.FAILED] or verdicts[CheckVerdict.TIMED_OUT]:
+        return FAILED_STATUS
+    return 0 if verdicts[CheckVerdict.WELL] else NO_DEVICE_STATUS
+
+
+def table(outcomes: Sequence[CheckOutcome]) -> str:
+    """A line for each check."""
+    rows = [("check", "", "s", "")]
+    rows += [
+        (outcome.check, str(outcome.verdict), f"{outcome.elapsed_s:.1f}", outcome.detail) for outcome in outcomes
+    ]
+    widths = [max(len(row[place]) for row in rows) for place in range(3)]
+    lines = [
+        f"{name:{widths[0]}}  {verdict:{widths[1]}}  {elapsed:>{widths[2]}}  {detail}".rstrip()
+        for name, verdict, elapsed, detail in rows
+    ]
+    return "\n".join(lines)
+
+
+def summary(outcomes: Sequence[CheckOutcome]) -> str:
+    """The outcomes in a sentence."""
+    verdicts = Counter(outcome.verdict for outcome in outcomes)
+    return ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in CheckVerdict if verdicts[verdict])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Who this process is to the others, and the environment in which an agent tells it."""
+"""This process as a member: its name, its address, and the members that it fits in with."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import uuid
 from functools import lru_cache
 
 from freetrain.elastic.on_disk.members import Member, start_ticks, this_host
+from freetrain.elastic.on_disk.next_generation import View
 from freetrain.errors import InputError
 
 MEMBER_VARIABLE = "FREETRAIN_MEMBER"
@@ -19,24 +20,27 @@ AGENT_VARIABLE = "FREETRAIN_AGENT"
 REPLICA_VARIABLE = "FREETRAIN_REPLICA"
 SERVER_VARIABLE = "FREETRAIN_SERVER"
 """Set for a process that is to add up the gradients of the others."""
-ADDRESS_VARIABLE = "FREETRAIN_ADDRESS"
 
+ADDRESS_VARIABLE = "FREETRAIN_ADDRESS"
 _SWITCHES_VARIABLE = "SLURM_TOPOLOGY_ADDR"
 """Slurm tells every task the switches above its node."""
-_NODE_VARIABLE = "SLURMD_NODENAME"
 
+_NODE_VARIABLE = "SLURMD_NODENAME"
 _END_VARIABLE = "SLURM_JOB_END_TIME"
 """Slurm tells every task when its job's time limit ends, and so, of a fragment, the hole that it lies in."""
 
 _GIVEN_VARIABLES = {"cpus": "SLURM_CPUS_ON_NODE", "memory_mb": "SLURM_MEM_PER_NODE"}
-"""What Slurm has given the job of its node; memory only where the job asks for it by node."""
+"""The job's share of its node, by Slurm; memory only where the job asks for it by node."""
 
 _SIOCGIFADDR = 0x8915
-_LONGEST_INTERFACE = 15
+_MAX_INTERFACE_BYTES = 15
+FOREIGN_HINT = (
+    "Give each trainer a directory of its own (--trainer), and all its members the same script and torch."
+)
 
 
 def new_id() -> str:
-    """A name that nobody had before, and that tells the host to people."""
+    """A name that is unique for ever, and that shows people the host."""
     return f"{socket.gethostname().partition('.')[0]}-{uuid.uuid4().hex[:8]}"
 
 
@@ -50,14 +54,14 @@ def given_by_slurm() -> dict[str, int]:
 def this_address() -> str:
     """How other hosts reach this one: as the environment says, else by name, else by the address of its way out.
 
-    On many machines the own name leads to the loopback interface, where nobody else can follow.
+    On many machines the own name leads to the loopback interface, which others cannot reach.
     """
     named = os.environ.get(ADDRESS_VARIABLE) or socket.gethostname()
     return named if _interface_of(named) else _outward_address() or named
 
 
 def use_interface_of_this_address() -> None:
-    """Let gloo listen where the others look for this process, unless the user said where.
+    """Let gloo listen where the others look for this process, unless the user named an interface.
 
     NCCL finds its own way, often a faster one, but where the user named an address: it then meets there, too.
     """
@@ -99,7 +103,7 @@ def _interface_of(name: str) -> str | None:
 
 def _address_of(interface: str) -> str | None:
     """The IPv4 address of a network interface of this machine."""
-    request = struct.pack("256s", interface.encode()[:_LONGEST_INTERFACE])
+    request = struct.pack("256s", interface.encode()[:_MAX_INTERFACE_BYTES])
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         return socket.inet_ntoa(fcntl.ioctl(asked, _SIOCGIFADDR, request)[20:24])
     return None
@@ -108,6 +112,7 @@ def _address_of(interface: str) -> str | None:
 def _outward_address() -> str | None:
     """The address with which this machine would talk to the world; nothing is sent."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        # An address for documentation (RFC 5737): connecting a datagram socket only picks the way out.
         asked.connect(("192.0.2.1", 9))
         return str(asked.getsockname()[0])
     return None
@@ -146,10 +151,49 @@ def this_member(
 
 
 def is_server() -> bool:
-    """Whether this process is to add up the gradients of the others, as its agent told it."""
+    """Whether this process is to add up the gradients of the others, by its agent's word."""
     return bool(os.environ.get(SERVER_VARIABLE))
 
 
 def _end_of_this_job_s() -> float:
     text = os.environ.get(_END_VARIABLE, "")
     return float(text) if text.isascii() and text.isdigit() else 0.0
+
+
+def why_foreign(member: Member, newcomer: Member) -> str | None:
+    """Why this newcomer does not fit in with a member; None if it does."""
+    return _difference(member, newcomer) or _difference_of_nodes(member, newcomer)
+
+
+def why_foreign_to(view: View, member: Member) -> str | None:
+    """Why this member does not fit in with the members that are there; None if it does."""
+    for id_ in view.present:
+        reason = _difference(view.members[id_], member)
+        if reason is not None and id_ in view.ranks:
+            return reason
+    return None
+
+
+def _difference_of_nodes(member: Member, newcomer: Member) -> str | None:
+    """Only members that are alive object to it: a training may go on from its checkpoint with other nodes."""
+    if newcomer.shards == member.shards:
+        return None
+    return (
+        f"its node has {newcomer.shards} workers to shard the model over, and those of the others have "
+        f"{member.shards}: all nodes of a sharded training need the same number (--nproc)"
+    )
+
+
+def _difference(member: Member, newcomer: Member) -> str | None:
+    if newcomer.torch != member.torch:
+        return f"it runs torch {newcomer.torch}, the others {member.torch}"
+    mine, theirs = (
+        dict(part.partition("=")[::2] for part in record.fingerprint.split()) for record in (member, newcomer)
+    )
+    differing = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
+    if differing == ["script"]:
+        return "its script is not the one that the others run: it has been edited since, or is another one"
+    if differing:
+        named = " and ".join(name for name in differing if name != "script")
+        return f"another training runs there, whose {named} differ, and two cannot share a directory"
+    return None

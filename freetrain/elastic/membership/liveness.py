@@ -1,17 +1,25 @@
-"""Who is alive: by the process table on the same machine, by heartbeats everywhere."""
+"""Which workers are alive, which are slow, and which come to no end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import statistics
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from freetrain.elastic.on_disk.members import Member, start_ticks, this_host
+
+_WINDOW_S = 60.0
+"""Time over which waiting is compared: single steps, and looks at them, vary too much."""
+
+_MIN_SHARE = 0.1
+"""A worker is reported as slow when the others have waited more than it by this share of the time."""
 
 
 class Liveness:
     """Watches members' signs of life.
 
     Hosts' clocks are never compared: a member is lost when its heartbeat has not *changed* for ``lost_after_s`` on
-    the observer's own clock. An observer that was stopped itself starts counting anew, or it would give up
+    the observer's own clock. An observer that was stopped itself starts counting again, or it would give up
     everybody else for lost when it wakes up.
     """
 
@@ -23,11 +31,11 @@ class Liveness:
         self._looked_s = now_s()
 
     def forget(self) -> None:
-        """Start counting anew: who cannot leave a sign of life itself must not miss those of the others."""
+        """Start counting again: a member that cannot leave a sign of life itself must not miss the others'."""
         self._seen.clear()
 
     def dead_here(self, members: Iterable[Member]) -> list[str]:
-        """Those whose process on this machine has ended; costs microseconds each."""
+        """Members whose process on this machine has ended; costs microseconds each."""
         return [
             member.id
             for member in members
@@ -35,7 +43,7 @@ class Liveness:
         ]
 
     def silent(self, members: Iterable[str]) -> list[str]:
-        """Those whose heartbeat has not changed for too long."""
+        """Members whose heartbeat has not changed for too long."""
         now_s = self._now_s()
         if now_s - self._looked_s > self._lost_after_s / 2:
             self._seen.clear()
@@ -49,3 +57,97 @@ class Liveness:
             self._seen[member] = (beat, now_s)
             return 0.0
         return now_s - seen[1]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerProgress:
+    """How far a worker is.
+
+    Attributes:
+        generation: number of its world; 0 before the first.
+        started: sums, broadcasts and the like that it has begun in that world; all begin the same ones.
+        waited_ms: that it has waited in that world for the sums of its steps.
+        computed_s: whole seconds that its main thread has computed.
+    """
+
+    generation: int = 0
+    started: int = 0
+    waited_ms: int = 0
+    computed_s: int = 0
+
+    @classmethod
+    def of(cls, beat: str) -> WorkerProgress:
+        """Progress as a heartbeat has it, after the count of beats."""
+        try:
+            _, generation, started, waited_ms, computed_s = map(int, beat.split())
+        except ValueError:
+            return cls()
+        return cls(generation, started, waited_ms, computed_s)
+
+    def __str__(self) -> str:
+        """Progress as a heartbeat has it: always as long."""
+        return f"{self.generation:10d} {self.started:14d} {self.waited_ms:14d} {self.computed_s:13d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stragglers:
+    """Findings of one look.
+
+    Attributes:
+        hung_s: workers for which others have waited too long, and since when these neither moved nor computed.
+        slow: by which share of the last minute the others have waited more than these workers; once a minute.
+    """
+
+    hung_s: Mapping[str, float] = field(default_factory=dict)
+    slow: Mapping[str, float] = field(default_factory=dict)
+
+
+class StragglerDetector:
+    """Compares the workers of one world at each look.
+
+    Args:
+        hung_after_s: how long others may wait for a worker.
+    """
+
+    def __init__(self, hung_after_s: float) -> None:
+        self._hung_after_s = hung_after_s
+        self._generation = 0
+        self._behind: dict[str, tuple[WorkerProgress, float]] = {}
+        self._first: Mapping[str, WorkerProgress] = {}
+        self._first_s = 0.0
+
+    def look(self, progress: Mapping[str, WorkerProgress], generation: int, now_s: float) -> Stragglers:
+        """Compare the workers of one world.
+
+        Args:
+            progress: of its members, each as its latest sign of life has it.
+            generation: of the world; a worker that has not entered it yet is not compared.
+            now_s: on the observer's own clock.
+        """
+        here = {id_: worker for id_, worker in progress.items() if worker.generation == generation}
+        if generation != self._generation or here.keys() != self._first.keys():
+            self._generation, self._behind = generation, {}
+            self._first, self._first_s = here, now_s
+        return Stragglers(self._hung_s(here, now_s), self._slow(here, now_s))
+
+    def _hung_s(self, here: Mapping[str, WorkerProgress], now_s: float) -> dict[str, float]:
+        furthest = max((worker.started for worker in here.values()), default=0)
+        before, self._behind = self._behind, {}
+        for id_, worker in here.items():
+            if worker.started < furthest:
+                known, since_s = before.get(id_, (WorkerProgress(), now_s))
+                stands = (known.started, known.computed_s) == (worker.started, worker.computed_s)
+                self._behind[id_] = (worker, since_s if stands else now_s)
+        waits_s = {id_: now_s - since_s for id_, (_, since_s) in self._behind.items()}
+        return {id_: wait_s for id_, wait_s in waits_s.items() if wait_s > self._hung_after_s}
+
+    def _slow(self, here: Mapping[str, WorkerProgress], now_s: float) -> dict[str, float]:
+        elapsed_s = now_s - self._first_s
+        if elapsed_s < _WINDOW_S:
+            return {}
+        shares = {
+            id_: (worker.waited_ms - self._first[id_].waited_ms) / 1000 / elapsed_s for id_, worker in here.items()
+        }
+        self._first, self._first_s = here, now_s
+        usual = statistics.median_high(shares.values())
+        return {id_: usual - share for id_, share in shares.items() if usual - share > _MIN_SHARE}

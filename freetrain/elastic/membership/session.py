@@ -4,31 +4,41 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import secrets
+import signal
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from types import FrameType
 
 import torch
 
 from freetrain.elastic.errors import (
     EVICTED_STATUS,
     AbandonedError,
+    BrokenWorldError,
     Departed,
     DirectoryError,
     ForeignTrainerError,
 )
-from freetrain.elastic.membership.breaks import Breaks
-from freetrain.elastic.membership.fitting_in import FOREIGN_HINT, why_foreign, why_foreign_to
-from freetrain.elastic.membership.identity import this_member, use_interface_of_this_address
-from freetrain.elastic.membership.signals import leave_signals_to_agent
-from freetrain.elastic.membership.stores import Stores
-from freetrain.elastic.membership.waiting import Progress
+from freetrain.elastic.membership.identity import (
+    AGENT_VARIABLE,
+    FOREIGN_HINT,
+    this_member,
+    use_interface_of_this_address,
+    why_foreign,
+    why_foreign_to,
+)
+from freetrain.elastic.membership.liveness import WorkerProgress
 from freetrain.elastic.membership.watcher import Guard, Watcher
 from freetrain.elastic.on_disk.directory import TrainerDirectory
-from freetrain.elastic.on_disk.members import Generation
-from freetrain.elastic.on_disk.next_generation import View
-from freetrain.elastic.service import named_service
+from freetrain.elastic.on_disk.members import Generation, this_host
+from freetrain.elastic.on_disk.next_generation import Proposal, View
+from freetrain.elastic.service import answering_service, named_service
 from freetrain.elastic.timeouts import Timeouts
+from freetrain.elastic.worlds.guarded_store import SERVICE_HOST, StoreServer
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World
 
@@ -38,14 +48,22 @@ _BROKEN_AFTER_S = 1.0
 """A world that fails although nobody is missing is reported after this time: losses are found sooner."""
 
 _REPORT_AGAIN_S = 10.0
-
-_SAY_WAITING_AFTER_S, _SAY_WAITING_AGAIN_S = 30.0, 60.0
+_WARN_WAITING_AFTER_S, _WARN_WAITING_AGAIN_S = 30.0, 60.0
 _LEAVES_WAITING_AFTER_S = 5.0
 """A worker that is asked to leave waits so long for the others to end the step with it, as a slow step may be."""
 
-_MOST_NAMED = 4
-
+_MAX_NAMED = 4
 _NOBODY_MISSING = "its collectives failed with nobody missing"
+_MAX_BROKEN_OF_A_NEWCOMER = 3
+_MAX_BROKEN_OF_A_VETERAN = 6
+"""Worlds in a row. A newcomer gives up first: if the fault is its own, the others go on without it."""
+
+_BROKEN_HINT = (
+    "If it is about an address or a connection, see whether the nodes reach each other (FREETRAIN_ADDRESS, "
+    "GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME); otherwise, whether the backend can sum and broadcast all of the "
+    "model's tensors."
+)
+_AGENTS_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class Session:
@@ -85,15 +103,15 @@ class Session:
         self._backend = backend
         self._stores = Stores(self.member.address, directory.secret.derive)
         self._last_error = _NOBODY_MISSING
-        self._breaks = Breaks()
-        self._say_waiting_s = _SAY_WAITING_AFTER_S
+        self._breaks = BrokenWorlds()
+        self._warn_waiting_s = _WARN_WAITING_AFTER_S
         self._leaving_since_s = 0.0
-        may_join = partial(why_foreign, self.member)
-        self._watcher = Watcher(directory, self.member, timeouts, self._stores.open, may_join)
+        fits = partial(why_foreign, self.member)
+        self._watcher = Watcher(directory, self.member, timeouts, self._stores.open, fits)
 
     @property
     def view(self) -> View:
-        """What the watcher saw last."""
+        """The watcher's last view."""
         return self._watcher.view
 
     @property
@@ -110,7 +128,7 @@ class Session:
         self._watcher.note_wait(wait_s)
 
     def join(self) -> None:
-        """Say that this worker is ready, and begin to watch."""
+        """Record that this worker is ready, and begin to watch."""
         reason = why_foreign_to(self.directory.view(), self.member)
         if reason is not None:
             raise ForeignTrainerError(
@@ -131,7 +149,7 @@ class Session:
         Args:
             broke_with: why the present world does not hold; None if it changes as planned.
             step: the last completed step.
-            on_generation: told of the one to form, before others are waited for.
+            on_generation: called with the one to form, before this worker waits for others.
 
         Raises:
             Departed: there is none; the worker's part has ended.
@@ -165,7 +183,7 @@ class Session:
             form_timeout_s,
             ports,
             self._while_waiting,
-            self._turn_out,
+            self._expel,
         )
         guard = Guard(generation, world.cut, lambda: world.started)
         self._watcher.guard(guard)
@@ -177,7 +195,7 @@ class Session:
         self._last_error = _NOBODY_MISSING
         return world
 
-    def _turn_out(self, member: str, reason: str) -> None:
+    def _expel(self, member: str, reason: str) -> None:
         """A member of the world differs from the others; it ends by itself, if it can."""
         log.warning("%s is ended: %s", member, reason)
         with contextlib.suppress(DirectoryError):
@@ -189,10 +207,10 @@ class Session:
         Raises:
             Departed: this worker is to leave, and the others do not come to the end of the step.
         """
-        if waited_s < _SAY_WAITING_AFTER_S:
-            self._say_waiting_s = _SAY_WAITING_AFTER_S
-        elif self.world is not None and waited_s >= self._say_waiting_s:
-            self._say_waiting_s += _SAY_WAITING_AGAIN_S
+        if waited_s < _WARN_WAITING_AFTER_S:
+            self._warn_waiting_s = _WARN_WAITING_AFTER_S
+        elif self.world is not None and waited_s >= self._warn_waiting_s:
+            self._warn_waiting_s += _WARN_WAITING_AGAIN_S
             log.warning("waiting for %.0f s, in %s: %s", waited_s, self.world.awaits, self._behind(self.world))
         is_leaving = self.member.id in self.view.leaving
         self._leaving_since_s = self._leaving_since_s if is_leaving else waited_s
@@ -202,12 +220,12 @@ class Session:
             )
 
     def _behind(self, world: World) -> str:
-        """Who has not come to this worker's place, in words."""
+        """The ranks that have not come to this worker's place, in words."""
         members = world.generation.members
-        progress = {id_: Progress.of(self.directory.last_beat(id_)) for id_ in members}
+        progress = {id_: WorkerProgress.of(self.directory.last_beat(id_)) for id_ in members}
         missing = [id_ for id_ in members if progress[id_].started < world.started and id_ != self.member.id]
-        named = [f"rank {members.index(id_)} ({id_})" for id_ in missing[:_MOST_NAMED]]
-        more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+        named = [f"rank {members.index(id_)} ({id_})" for id_ in missing[:_MAX_NAMED]]
+        more = f" and {len(missing) - _MAX_NAMED} more" if len(missing) > _MAX_NAMED else ""
         hint = (
             f"a rank that does nothing for {self._timeouts.hung_after_s:g} s is given up (FREETRAIN_HUNG_AFTER_S)"
         )
@@ -241,7 +259,7 @@ class Session:
         return bool((set(world.generation.members) - set(view.gone)) & set(view.ranks) - view.leaving)
 
     def wait_for_leavers(self) -> None:
-        """Wait until nobody is left who may still be writing the last checkpoint."""
+        """Wait until no member is left that may still be writing the last checkpoint."""
         self._watcher.wait_for(
             lambda view: not (view.leaving & view.members.keys()) - view.gone.keys() - {self.member.id}, 3600.0
         )
@@ -277,7 +295,7 @@ class Session:
         return view.generation
 
     def _depart_if_complete(self) -> None:
-        """A newcomer has nothing to do where all is done, and those who did it do not wait for it."""
+        """A newcomer has nothing to do where all is done, and the workers that did it do not wait for it."""
         if self.member.is_server and self.directory.finished_path.exists():
             raise Departed("the training is complete")
         if not self._was_in_a_world and self.directory.finished_path.exists():
@@ -296,3 +314,101 @@ class Session:
         """How many agents the world's ranks have; a rank without agent stands for itself."""
         known = self._watcher.view.members
         return len({(known[id_].agent if id_ in known else "") or id_ for id_ in generation.members})
+
+
+class BrokenWorlds:
+    """Counts the worlds in a row that broke although no member was missing, and in which no step was completed.
+
+    A lost rank explains a broken world once. What breaks one world after the other with all members alive is a
+    defect of the network, the script or this software, and forming more worlds would hide it for ever.
+    """
+
+    def __init__(self) -> None:
+        self._in_a_row = 0
+        self._last_step: int | None = None
+        self._veteran = False
+
+    def count(self, error: BaseException | None, cause: str, step: int) -> None:
+        """Take note of a generation that follows.
+
+        Args:
+            error: what the world before it broke with in this process; None if it did not, or was cut.
+            cause: of the generation that follows.
+            step: the last completed step.
+
+        Raises:
+            BrokenWorldError: too many in a row.
+        """
+        if self._last_step is not None and step > self._last_step:
+            self._veteran = True
+            self._in_a_row = 0
+        self._last_step = step
+        if cause != "broken":
+            self._in_a_row = 0
+        elif error is not None:
+            self._in_a_row += 1
+        limit = _MAX_BROKEN_OF_A_VETERAN if self._veteran else _MAX_BROKEN_OF_A_NEWCOMER
+        if error is not None and self._in_a_row >= limit:
+            raise BrokenWorldError(
+                f"{self._in_a_row} worlds in a row broke although no member was missing, the last one with: "
+                f"{error}\n{_BROKEN_HINT}"
+            ) from error
+
+
+class Stores:
+    """Stores that this process has opened, whose generations may still meet there.
+
+    Args:
+        address: by which the others reach this process.
+        word_of: what the members of a generation prove to know, from the generation's nonce.
+    """
+
+    def __init__(self, address: str, word_of: Callable[[str], str]) -> None:
+        self._address = address
+        self._word_of = word_of
+        self._stores: dict[int, StoreServer] = {}
+
+    def open(self, proposal: Proposal) -> Generation:
+        """The generation that was proposed, with a store."""
+        host, address, port = this_host(), self._address, 0
+        nonce = secrets.token_hex(16)
+        service = answering_service()
+        if service is not None:
+            host, (address, port) = SERVICE_HOST, service
+        elif proposal.members:
+            store = StoreServer(words=[self._word_of(nonce)])
+            self._stores[proposal.number] = store
+            port = store.port
+        return Generation(
+            proposal.number, proposal.members, host, address, port, nonce, proposal.cause, proposal.servers
+        )
+
+    def ports(self) -> list[int]:
+        """Ports of the open ones."""
+        return [store.port for store in list(self._stores.values())]
+
+    def drop(self, before: int) -> None:
+        """Close those of generations before this one."""
+        for number in list(self._stores):  # a copy, since the watcher's thread opens stores meanwhile
+            if number < before:
+                self._stores.pop(number).close()
+
+
+def leave_signals_to_agent() -> None:
+    """Ignore signals that ask to leave, in a process that an agent watches: the agent says when to leave.
+
+    Some Slurms signal every process of a step (proctrack/linuxproc), others the one that srun started alone
+    (proctrack/cgroup). What the script does itself on a signal stays as it is.
+    """
+    if not os.environ.get(AGENT_VARIABLE) or threading.current_thread() is not threading.main_thread():
+        return
+    worker = os.getpid()
+
+    def go_on(number: int, _frame: FrameType | None) -> None:
+        if os.getpid() != worker:  # forked, as by a data loader, which may end it in this way
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    for number in _AGENTS_SIGNALS:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, go_on)

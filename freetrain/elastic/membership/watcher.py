@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable
 
 from freetrain.elastic.errors import DirectoryError
-from freetrain.elastic.membership.liveness import Liveness
-from freetrain.elastic.membership.waiting import Progress, Waiting
+from freetrain.elastic.membership.liveness import Liveness, StragglerDetector, WorkerProgress
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.members import Generation, Member
 from freetrain.elastic.on_disk.next_generation import Proposal, View, members_missing, next_generation, watched_by
@@ -22,22 +21,22 @@ _LOOK_SHARE = 20
 watcher looks less often instead of loading the server."""
 
 _HURRY_S = 2.0
-"""For so long it looks often all the same, once the training stands until the next world is known."""
+"""Time for which it looks often all the same: the training stands until the next world is known."""
 
 _SETTLE_S = 0.03
 """Losses often come in twos; one change of the world for both costs half."""
 
 _GATHER_S = 0.5
-"""Newcomers that start together boot at slightly different speeds. Nobody's training waits for them meanwhile."""
+"""Newcomers that start together boot at slightly different speeds. No training waits for them meanwhile."""
 
 _SUPERSEDED_S = 1.5
 """A world still forming when a newer generation appears gets this long: all may yet come, or some have moved on,
 and the others would wait for them."""
 
 
-_COMPLAIN_AGAIN_S = 60.0
+_WARN_AGAIN_S = 60.0
 
-_SAY_MISSING_AFTER_S = 2.0
+_WARN_MISSING_AFTER_S = 2.0
 """Members that are started together boot at slightly different speeds."""
 
 
@@ -63,7 +62,7 @@ class Watcher:
         member: this process.
         timeouts: how patient to be.
         open_store: opens the store of a proposed generation in this process and returns its port.
-        may_join: why a newcomer does not fit in with the others, or None.
+        why_foreign: why a newcomer does not fit in with the others, or None.
     """
 
     def __init__(
@@ -72,15 +71,15 @@ class Watcher:
         member: Member,
         timeouts: Timeouts,
         open_store: Callable[[Proposal], Generation],
-        may_join: Callable[[Member], str | None],
+        why_foreign: Callable[[Member], str | None],
     ) -> None:
         self._directory = directory
         self._member = member
         self._timeouts = timeouts
         self._open_store = open_store
-        self._may_join = may_join
+        self._why_foreign = why_foreign
         self._liveness = Liveness(directory.last_beat, timeouts.lost_after_s, time.monotonic)
-        self._waiting = Waiting(timeouts.hung_after_s)
+        self._waiting = StragglerDetector(timeouts.hung_after_s)
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._hurries_until_s = float("-inf")
@@ -89,8 +88,8 @@ class Watcher:
         self._guard: Guard | None = None
         self._main_thread = threading.main_thread().ident or 0
         self._unsettled: tuple[Proposal, float] | None = None
-        self._complained_s = float("-inf")
-        self._say_missing_s: float | None = None
+        self._warned_s = float("-inf")
+        self._warn_missing_s: float | None = None
         self.view = View()
 
     def start(self) -> None:
@@ -109,7 +108,7 @@ class Watcher:
         self._wake.set()
 
     def guard(self, guard: Guard | None) -> None:
-        """From now on get the main thread out of this world when it breaks; None: out of none."""
+        """Get the main thread out of this world when it breaks, from now on; None: out of none."""
         self._guard = guard
 
     def note_wait(self, wait_s: float) -> None:
@@ -136,19 +135,19 @@ class Watcher:
             try:
                 self._look(silence_too=count > 1 and beats)
                 if beats:
-                    self._look_for_whom_all_wait(self.view)
+                    self._find_stragglers(self.view)
             except DirectoryError as error:
-                self._complain(error.what)
+                self._warn(error.what)
             except OSError as error:
-                self._complain(f"cannot look at {self._directory.root}: {error}.")
+                self._warn(f"cannot look at {self._directory.root}: {error}.")
             self._wake.wait(self._rest_s(time.monotonic() - look_s))
             self._wake.clear()
 
-    def _complain(self, what: str) -> None:
-        """Once in a while, for a directory that is full stays so."""
+    def _warn(self, what: str) -> None:
+        """Warn once in a while, since a directory that is full stays so."""
         now_s = time.monotonic()
-        if now_s - self._complained_s > _COMPLAIN_AGAIN_S:
-            self._complained_s = now_s
+        if now_s - self._warned_s > _WARN_AGAIN_S:
+            self._warned_s = now_s
             log.warning("%s The training goes on as soon as %s can be used again.", what, self._directory.root)
 
     def _rest_s(self, look_s: float) -> float:
@@ -157,7 +156,7 @@ class Watcher:
         return min(max(self._timeouts.poll_s, share * look_s), self._timeouts.beat_s)
 
     def _look(self, *, silence_too: bool) -> None:
-        """First what can always be done: what has to be written may fail, and is tried again at the next look."""
+        """Read first, then write: what has to be written may fail, and is tried again at the next look."""
         view = self._directory.view()
         if view != self.view:
             with self._changed:
@@ -165,9 +164,9 @@ class Watcher:
                 self._changed.notify_all()
         self._cut_broken(view)
         self._mark_lost(view, silence_too=silence_too)
-        self._turn_away(view)
+        self._refuse_misfits(view)
         self._propose(view)
-        self._say_who_is_missing(view)
+        self._report_missing(view)
 
     def _mark_lost(self, view: View, *, silence_too: bool) -> None:
         others = [view.members[id_] for id_ in view.present if id_ != self._member.id]
@@ -177,19 +176,19 @@ class Watcher:
             for id_ in self._liveness.silent(watched_by(self._member.id, view)):
                 self._directory.mark_gone(id_, f"no sign of life for {self._timeouts.lost_after_s:g} s")
 
-    def _progress(self) -> Progress:
-        """Of this member, in the world that it is in."""
+    def _progress(self) -> WorkerProgress:
+        """This member's progress in the world that it is in."""
         guard = self._guard
         if guard is None or not guard.formed:
-            return Progress()
+            return WorkerProgress()
         computed_s = int(time.clock_gettime(time.pthread_getcpuclockid(self._main_thread)))
-        return Progress(guard.generation.number, guard.started(), int(1000 * guard.waited_s), computed_s)
+        return WorkerProgress(guard.generation.number, guard.started(), int(1000 * guard.waited_s), computed_s)
 
-    def _look_for_whom_all_wait(self, view: View) -> None:
+    def _find_stragglers(self, view: View) -> None:
         """Rank 0 does, as it looks at everybody's signs of life anyway."""
         if not view.current or view.current[0] != self._member.id:
             return
-        progress = {id_: Progress.of(self._directory.last_beat(id_)) for id_ in view.current}
+        progress = {id_: WorkerProgress.of(self._directory.last_beat(id_)) for id_ in view.current}
         found = self._waiting.look(progress, view.number, time.monotonic())
         for id_, wait_s in found.hung_s.items():
             reason = f"no sign of progress for {wait_s:.0f} s, while others waited for it"
@@ -198,9 +197,9 @@ class Watcher:
         for id_, share in found.slow.items():
             log.warning("%s is slow: the others waited for it %.0f %% of the last minute", id_, 100 * share)
 
-    def _turn_away(self, view: View) -> None:
+    def _refuse_misfits(self, view: View) -> None:
         for id_ in (*view.outside, *view.servers):
-            reason = self._may_join(view.members[id_]) if self._member.id in view.ranks else None
+            reason = self._why_foreign(view.members[id_]) if self._member.id in view.ranks else None
             if reason is not None:
                 self._directory.refuse(id_, reason)
 
@@ -220,20 +219,20 @@ class Watcher:
             "published" if won else "lost",
         )
 
-    def _say_who_is_missing(self, view: View) -> None:
-        """The first of those who wait for more says so, after a moment and then once in a while."""
-        least = self._timeouts.min_members
-        missing = members_missing(view, least)
+    def _report_missing(self, view: View) -> None:
+        """The first of the waiting members reports it, after a moment and then once in a while."""
+        needed = self._timeouts.min_members
+        missing = members_missing(view, needed)
         if not missing or view.waiting[0] != self._member.id:
-            self._say_missing_s = None
+            self._warn_missing_s = None
             return
         now_s = time.monotonic()
-        if self._say_missing_s is None:
-            self._say_missing_s = now_s + _SAY_MISSING_AFTER_S
-        elif now_s >= self._say_missing_s:
-            self._say_missing_s = now_s + _COMPLAIN_AGAIN_S
+        if self._warn_missing_s is None:
+            self._warn_missing_s = now_s + _WARN_MISSING_AFTER_S
+        elif now_s >= self._warn_missing_s:
+            self._warn_missing_s = now_s + _WARN_AGAIN_S
             here = len(view.waiting)
-            log.warning("waiting for %d more: %d are here, and it starts with %d (--min)", missing, here, least)
+            log.warning("waiting for %d more: %d are here, and it starts with %d (--min)", missing, here, needed)
 
     def _settled(self, proposal: Proposal) -> bool:
         """Whether the same proposal has been due for a moment."""
@@ -253,12 +252,13 @@ class Watcher:
             return
         now_s = time.monotonic()
         guard.broken_since_s = guard.broken_since_s or now_s
+        # The main thread may have left this world while this thread looked.
         if now_s - guard.broken_since_s >= patience_s and guard is self._guard:
             guard.cut()
 
     def _patience_s(self, guard: Guard, view: View) -> float | None:
         """How long the main thread may try to get out by itself; None: this world is as it should be."""
-        # Also where a newer generation has come already, which whoever is still in this world would keep waiting.
+        # Also where a newer generation has come already: members still in this world would keep it waiting.
         broken = guard.generation.number in view.broken_numbers
         if broken or any(id_ in view.gone for id_ in guard.generation.everyone):
             return self._timeouts.cut_after_s

@@ -5,20 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.on_disk.files import create_json, make_folder, names_in, overwrite, read_json, write_json
-from freetrain.elastic.on_disk.members import Generation, Member, to_document
-from freetrain.elastic.on_disk.next_generation import View
-from freetrain.elastic.on_disk.secret import Secret
-from freetrain.elastic.on_disk.view_reader import ViewReader, generation_name, reason_in, with_suffix
+from freetrain.elastic.on_disk.members import Generation, Member, Secret, from_document, to_document
+from freetrain.elastic.on_disk.next_generation import View, spread
 
 TRAINER_VARIABLE = "FREETRAIN_TRAINER"
 _KEPT_GENERATIONS = 50
-
 _ROOT_MODE = 0o711
 """The daemon runs under an account of its own and must get at the progress, and at nothing else in there."""
 
@@ -28,7 +25,7 @@ class TrainerDirectory:
 
     Every fact is a file of its own, written once and never changed (heartbeats apart), so readers need no lock and
     a stale view shows an earlier truth, never a wrong one. Where servers are to run is replaced as a whole. A
-    generation is fenced by its number: the file of generation n can be created only once, whoever tries.
+    generation is fenced by its number: the file of generation n can be created only once.
     """
 
     def __init__(self, root: Path) -> None:
@@ -42,12 +39,14 @@ class TrainerDirectory:
         self._beats = root / "beats"
         self._requests = root / "requests"
         self._agents = root / "agents"
-        self._views = ViewReader(self._members, self._generations, self.refuse)
         self.secret = Secret(b"")
+        self._known: dict[str, Member] = {}
+        self._reasons: dict[str, str] = {}
+        self._latest: Generation | None = None
 
     @classmethod
     def open(cls, root: Path) -> TrainerDirectory:
-        """The directory, made if need be; raises a sentence if it cannot be used."""
+        """The directory, made if need be; raises DirectoryError if it cannot be used."""
         self = cls(root.absolute())
         make_folder(self.root, _ROOT_MODE)
         for name in ("checkpoints", "members", "generations", "beats", "requests", "agents"):
@@ -68,6 +67,7 @@ class TrainerDirectory:
 
     def _check_writable(self) -> None:
         try:
+            # A full disk, or a quota, shows only when something is written.
             with tempfile.TemporaryFile(dir=self._members) as probe:
                 probe.write(bytes(4096))
                 probe.flush()
@@ -80,15 +80,15 @@ class TrainerDirectory:
     # -- members
 
     def join(self, member: Member) -> None:
-        """Say that this member is ready."""
+        """Record that this member is ready to join."""
         write_json(self._members / f"{member.id}.json", to_document(self.secret.sign(member)))
 
     def leave(self, member: str) -> None:
-        """Say that this member wants to leave at the next step boundary."""
+        """Record that this member wants to leave at the next step boundary."""
         create_json(self._members / f"{member}.leaving", {"reason": "asked to leave"})
 
     def mark_gone(self, member: str, reason: str) -> bool:
-        """Say that this member left or was lost; there is no way back. True for who said it first."""
+        """Record that this member left or was lost, for good; True for the process that recorded it first."""
         return create_json(self._members / f"{member}.gone", {"reason": reason})
 
     def refuse(self, member: str, reason: str) -> None:
@@ -96,30 +96,30 @@ class TrainerDirectory:
         create_json(self._members / f"{member}.refused", {"reason": reason})
 
     def offer_feed(self, member: str, attempt: int, document: dict[str, Any]) -> None:
-        """Say where and by whom this newcomer can be fed, now that it has been tried so often before."""
+        """Publish where this newcomer can be fed, and by which member, after so many attempts before."""
         create_json(self._members / f"{member}.{attempt}.feed", document)
 
     def feed_offer(self, member: str, attempt: int) -> dict[str, Any] | None:
-        """What the newcomer said."""
+        """The newcomer's offer of this attempt."""
         return read_json(self._members / f"{member}.{attempt}.feed")
 
     def say_ready(self, member: str) -> None:
-        """Say that this newcomer waits for nothing but a world."""
+        """Record that this newcomer waits for nothing but a world."""
         create_json(self._members / f"{member}.ready", {})
 
     def is_gone(self, member: str) -> str | None:
         """Why the member is gone; None if it is not."""
         path = self._members / f"{member}.gone"
-        return reason_in(path) if path.exists() else None
+        return _reason_in(path) if path.exists() else None
 
     # -- replicas
 
     def bind(self, replica: str) -> None:
-        """Say that the workers of this replica live and die together."""
+        """Record that the workers of this replica live and die together."""
         create_json(self._members / f"{replica}.bound", {})
 
     def is_bound(self, replica: str) -> bool:
-        """Whether one of them has said so."""
+        """Whether one of them has recorded that."""
         return (self._members / f"{replica}.bound").exists()
 
     def forget_replica(self, replica: str) -> None:
@@ -128,33 +128,70 @@ class TrainerDirectory:
             _remove(self._members / f"{replica}.{suffix}")
 
     def call_replica(self, replica: str, document: dict[str, Any]) -> None:
-        """Say where the workers of this replica meet."""
+        """Publish where the workers of this replica meet."""
         create_json(self._members / f"{replica}.meeting", document)
 
     def meeting_of(self, replica: str) -> dict[str, Any] | None:
-        """Where they meet; None if nobody has said so yet."""
+        """Where they meet; None if that is not published yet."""
         return read_json(self._members / f"{replica}.meeting")
 
     # -- generations
 
     def publish(self, generation: Generation) -> bool:
         """Create the generation; False if another one of this number exists."""
-        path = self._generations / generation_name(generation.number)
+        path = self._generations / _generation_name(generation.number)
         created = create_json(path, to_document(self.secret.sign(generation)))
         if created:
             self._prune(generation.number - _KEPT_GENERATIONS)
         return created
 
     def report_broken(self, number: int, reason: str) -> None:
-        """Say that this generation's world does not work (any more)."""
+        """Record that this generation's world does not work (any more)."""
         create_json(self._generations / f"{number:08d}.broken", {"reason": reason})
 
     def view(self) -> View:
-        """All of it at one look."""
-        return self._views.look(self.secret)
+        """The directory as it is now: two listings, and only those files that were not read before."""
+        numbers = names_in(self._generations)
+        latest = max((name for name in numbers if name.endswith(".json")), default="")
+        if latest and (self._latest is None or latest != _generation_name(self._latest.number)):
+            self._latest = self._read_generation(latest) or self._latest
+        names = names_in(self._members)
+        for name in names:
+            self._read_member(name)
+        members = {id_: self._known[id_] for id_ in _with_suffix(names, ".json") if id_ in self._known}
+        left = {id_: self._reasons[f"{id_}.gone"] for id_ in _with_suffix(names, ".gone")}
+        leaving, gone = spread(members, frozenset(_with_suffix(names, ".leaving")), left)
+        return View(
+            generation=self._latest,
+            members=members,
+            leaving=leaving,
+            gone=gone,
+            refused={id_: self._reasons[f"{id_}.refused"] for id_ in _with_suffix(names, ".refused")},
+            feeds=frozenset(map(_member_and_attempt, _with_suffix(names, ".feed"))),
+            ready=frozenset(_with_suffix(names, ".ready")),
+            broken_numbers=frozenset(int(name) for name in _with_suffix(numbers, ".broken") if name.isdecimal()),
+        )
+
+    def _read_member(self, name: str) -> None:
+        """Read a file about a member, once: none of them ever changes."""
+        id_, _, kind = name.rpartition(".")
+        if kind in ("gone", "refused") and name not in self._reasons:
+            self._reasons[name] = _reason_in(self._members / name)
+        elif kind == "json" and id_ not in self._known:
+            member = from_document(Member, read_json(self._members / name) or {})
+            if member is None:
+                return
+            if self.secret.signed(member):
+                self._known[id_] = member
+            else:
+                self.refuse(id_, "it does not know the trainer's secret")
+
+    def _read_generation(self, name: str) -> Generation | None:
+        generation = from_document(Generation, read_json(self._generations / name) or {})
+        return generation if generation and self.secret.signed(generation) else None
 
     def _prune(self, oldest_kept: int) -> None:
-        """Drop what nobody asks for any more, so that a look stays cheap over months."""
+        """Remove what nobody asks for any more, so that a look stays cheap over months."""
         outdated = [name for name in names_in(self._generations) if name < f"{max(oldest_kept, 0):08d}"]
         for name in outdated:
             _remove(self._generations / name)
@@ -163,8 +200,8 @@ class TrainerDirectory:
 
     def _forget_members(self) -> None:
         view = self.view()
-        left = set(with_suffix(names_in(self._members), ".gone"))
-        # Who is gone with another one has to know by that one that it is.
+        left = set(_with_suffix(names_in(self._members), ".gone"))
+        # A member that is gone with another one of its replica learns that from the other's record.
         needed = {member.replica for id_, member in view.members.items() if id_ not in left} - {""}
         outdated = set(view.members) & left - set(view.everyone)
         for id_ in (id_ for id_ in outdated if view.members[id_].replica not in needed):
@@ -183,6 +220,7 @@ class TrainerDirectory:
         since a full file system has room for nothing else.
         """
         try:
+            # Always as long: over what is there already even a full disk can be written.
             overwrite(self._beats / member, f"{count:20d} {progress:54}".encode())
         except OSError:
             return False
@@ -197,12 +235,12 @@ class TrainerDirectory:
 
     # -- servers
 
-    def tell_servers(self, nodes: Sequence[str]) -> None:
-        """Say on which nodes servers are to run from now on."""
+    def place_servers(self, nodes: Sequence[str]) -> None:
+        """Publish on which nodes servers are to run from now on."""
         write_json(self._servers_path, {"nodes": list(nodes)})
 
-    def told_servers(self) -> frozenset[str]:
-        """On which nodes they are to run; none: nobody has said anything, or that there are to be none."""
+    def server_nodes(self) -> frozenset[str]:
+        """The nodes on which servers are to run; none before they are published."""
         nodes = (read_json(self._servers_path) or {}).get("nodes")
         return frozenset(map(str, nodes)) if isinstance(nodes, list) else frozenset()
 
@@ -215,7 +253,7 @@ class TrainerDirectory:
         return path
 
     def requests(self) -> list[tuple[Path, dict[str, object]]]:
-        """What is asked of agents."""
+        """Requests to agents that none has taken."""
         paths = [self._requests / name for name in sorted(names_in(self._requests))]
         return [(path, document) for path in paths if (document := read_json(path)) is not None]
 
@@ -228,11 +266,11 @@ class TrainerDirectory:
         return True
 
     def write_agent(self, agent: str, document: dict[str, object]) -> None:
-        """Say what an agent is doing, or why it ended."""
+        """Record what an agent is doing, or why it ended."""
         write_json(self._agents / f"{agent}.json", dict(document))
 
     def agents(self) -> dict[str, dict[str, object]]:
-        """What the agents said."""
+        """The agents' records, by agent."""
         documents = {name.removesuffix(".json"): read_json(self._agents / name) for name in names_in(self._agents)}
         return {name: document for name, document in documents.items() if document is not None}
 
@@ -246,3 +284,23 @@ def trainer_from_environment() -> Path | None:
 def _remove(path: Path) -> None:
     with contextlib.suppress(OSError):
         path.unlink()
+
+
+def _generation_name(number: int) -> str:
+    """The file of this generation; in order of their names they are in order of their numbers."""
+    return f"{number:08d}.json"
+
+
+def _reason_in(path: Path) -> str:
+    """Why a member is gone or refused, as this file says."""
+    return str((read_json(path) or {}).get("reason", ""))
+
+
+def _with_suffix(names: Iterable[str], suffix: str) -> list[str]:
+    """The names with this suffix, without it."""
+    return [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
+
+
+def _member_and_attempt(name: str) -> tuple[str, int]:
+    member, _, attempt = name.rpartition(".")
+    return member, int(attempt)

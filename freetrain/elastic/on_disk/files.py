@@ -14,15 +14,6 @@ from typing import Any, BinaryIO
 from freetrain.elastic.errors import DirectoryError
 
 
-def write_atomically(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Replace the file; a reader sees the old content or the new one, nothing between.
-
-    Raises:
-        DirectoryError: it cannot be written.
-    """
-    _place(path, content, mode, os.replace)
-
-
 def create_exclusively(path: Path, content: bytes, mode: int = 0o600) -> bool:
     """Create the file with all its content at once; False if it exists already.
 
@@ -61,8 +52,12 @@ def create_private(path: Path, mode: int = 0o600) -> BinaryIO:
 
 
 def write_json(path: Path, document: dict[str, Any], mode: int = 0o600) -> None:
-    """Replace the file by this document."""
-    write_atomically(path, to_json(document), mode)
+    """Replace the file by this document: a reader sees the old one or the new one, nothing between.
+
+    Raises:
+        DirectoryError: it cannot be written.
+    """
+    _place(path, to_json(document), mode, os.replace)
 
 
 def create_json(path: Path, document: dict[str, Any]) -> bool:
@@ -101,6 +96,7 @@ def append_line(path: Path, document: dict[str, Any]) -> None:
     """Append one line of JSON in a single write, for everybody to read."""
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
+        # One write: lines that several processes append at a time stay whole.
         os.write(handle, to_json(document))
     finally:
         os.close(handle)

@@ -1,8 +1,13 @@
-"""What stands in the trainer's directory: members and generations, as JSON."""
+"""Records in the trainer's directory: members and generations, signed with the trainer's secret."""
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import hmac
+import json
 import os
+import secrets
 import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -10,11 +15,15 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from freetrain.elastic.errors import DirectoryError
+from freetrain.elastic.on_disk.files import create_exclusively, why_distrusted
+
 LOCAL_RANK_VARIABLE, LOCAL_WORLD_SIZE_VARIABLE = "FREETRAIN_LOCAL_RANK", "FREETRAIN_LOCAL_WORLD_SIZE"
 """A worker's place on its node, and how many there are. Under torchrun's names, which come with others, libraries
 would take this for a run of torchrun."""
 
 Record = TypeVar("Record", bound="Member | Generation")
+SECRET_VARIABLE = "FREETRAIN_SECRET"
 
 
 @dataclass(frozen=True)
@@ -22,7 +31,7 @@ class Member:
     """One worker that is, was or wants to be part of the training.
 
     Attributes:
-        id: unique for ever; a worker that comes back comes back under another.
+        id: unique for ever; a worker that comes back has another one.
         agent: the agent that started it.
         host: identity of the machine (and of its network and process name spaces).
         address: how other hosts reach it.
@@ -33,12 +42,12 @@ class Member:
         joined_s: when it was ready to join.
         slots: processes it stands for (more than one only where whole agents are members).
         is_fed: whether it gets the state before it joins a world, where there is one.
-        switches: those above its node, the highest first, and the node: "top.leaf2.n007"; empty: nobody knows.
+        switches: those above its node, the highest first, and the node: "top.leaf2.n007"; empty: not known.
         replica: what it shares with the members that hold one copy of the model with it; empty if it is alone.
         shard: its place among these, from 0.
         shards: how many they are.
         is_server: whether it adds up the gradients of the others and trains nothing itself.
-        ends_s: when its node is expected to be taken back, epoch seconds; 0: nobody knows.
+        ends_s: when its node is expected to be taken back, epoch seconds; 0: not known.
         proof: signature with the trainer's secret.
     """
 
@@ -63,7 +72,7 @@ class Member:
 
     @property
     def node(self) -> str:
-        """Slurm's name of its node; empty: nobody knows."""
+        """Slurm's name of its node; empty: not known."""
         return self.switches.rpartition(".")[2]
 
 
@@ -77,9 +86,9 @@ class Generation:
         host: machine of the store.
         address: how other machines reach it.
         port: its port there.
-        nonce: makes the store's keys unguessable for who cannot read this file.
+        nonce: makes the store's word unguessable without this file.
         cause: why it came to be.
-        servers: ids of those who add up the gradients; where there are none, the workers do it themselves.
+        servers: ids of the processes that add up the gradients; without any, the workers do it themselves.
         proof: signature with the trainer's secret.
     """
 
@@ -152,3 +161,48 @@ def _text(path: Path) -> str | None:
         return path.read_text().strip()
     except OSError:
         return None
+
+
+class Secret:
+    """Signs and checks records; 32 random bytes in a file that only the owner reads."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    @classmethod
+    def of(cls, path: Path) -> Secret:
+        """The secret in this file, made if there is none; the environment's takes precedence."""
+        if os.environ.get(SECRET_VARIABLE):
+            return cls(os.environ[SECRET_VARIABLE].encode())
+        if not path.exists():
+            create_exclusively(path, secrets.token_hex(32).encode() + b"\n")
+        try:
+            distrust = why_distrusted(path)
+            key = path.read_bytes().strip()
+        except OSError as error:
+            raise DirectoryError(
+                f"cannot read the trainer's secret {path}: {error.strerror}; so this process cannot join.",
+                "Only the user who started the trainer can join it.",
+            ) from error
+        if distrust is not None:
+            raise DirectoryError(
+                f"{distrust}; so the trainer's secret may not be one.",
+                f"Look who wrote it; 'chmod 600 {path}' if all is well.",
+            )
+        return cls(key)
+
+    def sign(self, record: Record) -> Record:
+        """The record with its proof."""
+        return dataclasses.replace(record, proof=self._digest(record))
+
+    def signed(self, record: Record) -> bool:
+        """Whether the record was signed with this secret."""
+        return hmac.compare_digest(record.proof, self._digest(record))
+
+    def derive(self, text: str) -> str:
+        """A key for one purpose."""
+        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()[:32]
+
+    def _digest(self, record: Record) -> str:
+        facts = {name: value for name, value in to_document(record).items() if name != "proof"}
+        return hmac.new(self._key, json.dumps(facts, sort_keys=True).encode(), hashlib.sha256).hexdigest()

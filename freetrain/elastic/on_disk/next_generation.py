@@ -1,27 +1,27 @@
-"""Who should be in the next generation, and who says so: pure decisions on what the directory shows."""
+"""The next generation: its members and its proposer, decided purely from what the directory shows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from freetrain.elastic.on_disk.members import Generation, Member
-from freetrain.elastic.on_disk.replicas import in_order_of_coming, of_one_size, only_whole
 
 
 @dataclass(frozen=True)
 class View:
-    """What the trainer's directory showed at one look.
+    """A picture of the trainer's directory at one look.
 
     Attributes:
         generation: the latest one, or None before the first.
         members: all that joined and can prove that they may.
-        leaving: those who want to leave at the next step boundary, with those of their replicas.
-        gone: those who left or were lost, with the reason, and those who were lost with them.
-        refused: those who were turned away, with the sentence that says why.
-        broken_numbers: of generations of which a member says that their world does not work.
-        feeds: those who said where they can be fed, and how often that has been tried before.
-        ready: those who need not, or cannot, be fed any more.
+        leaving: members that want to leave at the next step boundary, with the rest of their replicas.
+        gone: members that left or were lost, with the reason, and members that were lost with them.
+        refused: members that were turned away, with the sentence that says why.
+        broken_numbers: numbers of generations whose world does not work, as a member reported.
+        feeds: newcomers that published where they can be fed, and how many attempts came before.
+        ready: newcomers that need not, or cannot, be fed any more.
     """
 
     generation: Generation | None = None
@@ -40,7 +40,7 @@ class View:
 
     @property
     def broken(self) -> bool:
-        """Whether a member says that the latest generation's world does not work."""
+        """Whether the latest generation's world was reported not to work."""
         return self.number in self.broken_numbers
 
     @property
@@ -65,23 +65,24 @@ class View:
 
     @property
     def outside(self) -> tuple[str, ...]:
-        """Workers who joined and are in no generation yet, in the order of their coming."""
+        """Workers that joined and are in no generation yet, in the order in which they came."""
         out = {*self.ranks, *self.leaving, *self.gone, *self.refused}
-        outside = [each for id_, each in self.members.items() if id_ not in out and not each.is_server]
+        outside = [member for id_, member in self.members.items() if id_ not in out and not member.is_server]
         return tuple(member.id for member in in_order_of_coming(outside))
 
     @property
     def servers(self) -> tuple[str, ...]:
-        """Those who are there to add up gradients and stay, in the order of their coming."""
+        """Servers (they add up gradients) that are there and stay, in the order in which they came."""
         out = {*self.leaving, *self.gone, *self.refused}
-        servers = [each for id_, each in self.members.items() if each.is_server and id_ not in out]
+        servers = [member for id_, member in self.members.items() if member.is_server and id_ not in out]
         return tuple(member.id for member in in_order_of_coming(servers))
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """Those of them who only wait for a world.
+        """Workers outside that only wait for a world.
 
-        Who has to be fed first does not, while somebody can do it, nor does who waits for others of its replica.
+        A worker that has to be fed first does not, while a member can feed it; nor does one whose replica is not
+        complete.
         """
         outside = self.outside
         if self.current:
@@ -103,9 +104,9 @@ class Proposal:
 def next_generation(view: View, min_members: int = 1) -> Proposal | None:
     """The generation that should follow the latest one; None while all is as it should be.
 
-    The first survivor is rank 0, or, at a start, who came first; it proposes, and if nobody remains, the first of
-    those that are still there. The others follow in ring order. A trainer starts from nothing only with
-    ``min_members``. Servers are in it that are there; they neither make a world nor keep it up.
+    The first survivor is rank 0, at a start the first that came. It proposes; if no worker remains, the first
+    member that is still there does. The others follow in ring order. A trainer starts from nothing only with
+    ``min_members``. Servers that are there are in it; they neither make a world nor keep it up.
     """
     stay = tuple(id_ for id_ in view.current if id_ not in view.leaving)
     wanted = ring_order(of_one_size(stay + view.waiting, view.members), view.members)
@@ -119,7 +120,7 @@ def next_generation(view: View, min_members: int = 1) -> Proposal | None:
 
 
 def ring_order(ids: Sequence[str], members: Mapping[str, Member]) -> tuple[str, ...]:
-    """The same members such that a ring through them enters and leaves every switch, and every node, once.
+    """The same members, so that a ring through them enters and leaves every switch, and every node, once.
 
     The ring begins with the first of them; where nobody knows the switches, all stay where they are.
     """
@@ -129,7 +130,7 @@ def ring_order(ids: Sequence[str], members: Mapping[str, Member]) -> tuple[str, 
 
 
 def members_missing(view: View, min_members: int) -> int:
-    """How many members more a start from nothing waits for; 0 where there is nothing to wait for."""
+    """The number of members that a start from nothing still waits for; 0 where there is nothing to wait for."""
     return 0 if view.current or not view.waiting else max(0, min_members - len(view.waiting))
 
 
@@ -145,13 +146,62 @@ def _cause(view: View, stay: tuple[str, ...]) -> str:
 
 
 def watched_by(member: str, view: View) -> tuple[str, ...]:
-    """Whose heartbeats this member has to look at.
+    """The members whose heartbeats this member has to look at.
 
     Rank 0 looks at all, the others at rank 0 and at the rank after them: few files to read in a large world, and
-    yet nobody can vanish unseen. Who is not in the world looks at all of it, since it may have to start anew.
+    yet nobody can vanish unseen. A member outside the world looks at all of it, since it may have to start again.
     """
     others = tuple(id_ for id_ in view.present if id_ != member)
     if member not in view.current or view.current[0] == member:
         return others
     after = view.current[(view.current.index(member) + 1) % len(view.current)]
     return tuple(dict.fromkeys(id_ for id_ in (view.current[0], after) if id_ != member))
+
+
+def spread(
+    members: Mapping[str, Member], leaving: frozenset[str], gone: Mapping[str, str]
+) -> tuple[frozenset[str], Mapping[str, str]]:
+    """Members that leave and that are gone, with those that cannot go on without them.
+
+    Args:
+        members: all that joined.
+        leaving: members that want to leave.
+        gone: members that left or were lost, with the reason.
+
+    Returns:
+        Both with the other members of their replicas; where a member left on request, the others are leaving.
+    """
+    bound = [member for member in members.values() if member.replica]
+    if not bound:
+        return leaving, gone
+    leaves = {member.replica for member in bound if member.id in leaving}
+    lost = {member.replica: member.id for member in bound if member.id in gone and member.id not in leaving}
+    too = {member.id: f"its replica lost {lost[member.replica]}" for member in bound if member.replica in lost}
+    return leaving | {member.id for member in bound if member.replica in leaves}, {**too, **gone}
+
+
+def in_order_of_coming(members: Iterable[Member]) -> list[Member]:
+    """Members of a replica side by side, by shard; a replica has come when its last member has."""
+    members = list(members)
+    joined_s: dict[str, float] = {}
+    for member in members:
+        name = _name(member)
+        joined_s[name] = max(member.joined_s, joined_s.get(name, member.joined_s))
+    return sorted(members, key=lambda member: (joined_s[_name(member)], _name(member), member.shard))
+
+
+def only_whole(names: Iterable[str], members: Mapping[str, Member]) -> tuple[str, ...]:
+    """The names whose replica is there with all of its members."""
+    names = tuple(names)
+    here = Counter(members[name].replica for name in names)
+    return tuple(name for name in names if members[name].shards in (1, here[members[name].replica]))
+
+
+def of_one_size(names: tuple[str, ...], members: Mapping[str, Member]) -> tuple[str, ...]:
+    """The names whose replicas are as large as the first one's; a member that is not known counts as alone."""
+    sizes = [members[name].shards if name in members else 1 for name in names]
+    return tuple(name for name, size in zip(names, sizes, strict=True) if size == sizes[0])
+
+
+def _name(member: Member) -> str:
+    return member.replica or member.id

@@ -1,14 +1,58 @@
-"""Progress of a trainer as JSON lines, for the daemon and for people."""
+"""The trainer's progress, a line of JSON every few seconds: as rank 0 writes it, and as it is read and believed.
+
+A user may write anything into the file: a line that is not understood is refused.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import math
+import re
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TypeVar
 
 from freetrain.elastic.on_disk.files import append_line
+
+MAX_LINE_BYTES = 16_384
+"""Far more than the runtime writes."""
+
+MAX_NODES = 100_000
+_MAX_BRACKETS = 50
+"""A line is flat; what is nested thousands deep would exhaust the parser's stack."""
+
+_COUNT, _DURATION_S, _PART_S = (0, 10**15), (1e-9, 1e9), (0.0, 1e9)
+_RANGES: Mapping[str, tuple[float, float]] = {
+    "time_s": (0.0, 1e11),
+    "generation": _COUNT,
+    "world": (1, 10**7),
+    "nodes": (1, MAX_NODES),
+    "servers": (0, 10**7),
+    "step": _COUNT,
+    "epoch": _COUNT,
+    "samples_done": _COUNT,
+    "samples": _COUNT,
+    "elapsed_s": _DURATION_S,
+    "samples_per_s": (1e-9, 1e12),
+    "step_s": _DURATION_S,
+    "compute_s": _PART_S,
+    "communication_s": _PART_S,
+    "data_wait_share": (0.0, 1e3),
+    "cpus": (0, 10**6),
+    "memory_mb": _COUNT,
+    "pause_s": _PART_S,
+    "save_s": _PART_S,
+    "start_s": _PART_S,
+}
+"""The bounds within which each number is believed."""
+
+_CAUSE = re.compile(r"[a-z][a-z ]{0,39}")
+Line = TypeVar("Line", bound="Rate | Rescale")
+MAX_LINES = 2_000
+"""Lines of a part that are read at once."""
 
 
 @dataclass(slots=True)
@@ -20,15 +64,11 @@ class _Tally:
     exposed_s: float = 0.0
 
 
-class Progress:
+class ProgressWriter:
     """Adds up what rank 0 sees and appends a line every now and then.
 
     Adding up costs a microsecond per step; a line (some tens of microseconds, on NFS a millisecond) is written at
     most once per ``every_s``.
-
-    Args:
-        path: the file.
-        every_s: seconds between two lines.
     """
 
     def __init__(self, path: Path, every_s: float = 5.0) -> None:
@@ -84,3 +124,234 @@ class Progress:
         # A full disk must not end the training.
         with contextlib.suppress(OSError):
             append_line(self._path, {"time_s": time.time(), **document})
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """The speed of a world over some seconds.
+
+    Attributes:
+        time_s: when it was written, epoch seconds.
+        generation: which world.
+        world: its ranks.
+        nodes: its agents: fragments of one node each.
+        step: the last one completed.
+        epoch: from 0.
+        samples_done: since the start of the training.
+        samples: in these seconds.
+        elapsed_s: how many seconds.
+        samples_per_s: samples / elapsed_s.
+        step_s: mean duration of a step.
+        compute_s: of it, computing.
+        communication_s: of it, waiting for the sum of the gradients where no computing hides it.
+        data_wait_share: part of the step that waited for data.
+        servers: that added up its gradients; 0: the workers did it themselves.
+        cpus: that Slurm gave rank 0's task; 0: not known.
+        memory_mb: likewise.
+    """
+
+    time_s: float
+    generation: int
+    world: int
+    nodes: int
+    step: int
+    epoch: int
+    samples_done: int
+    samples: int
+    elapsed_s: float
+    samples_per_s: float
+    step_s: float
+    compute_s: float
+    communication_s: float
+    data_wait_share: float
+    servers: int = 0
+    cpus: int = 0
+    memory_mb: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rescale:
+    """A change of the world.
+
+    Attributes:
+        time_s: when it was over, epoch seconds.
+        generation: of the new world.
+        world: its ranks.
+        nodes: its agents.
+        cause: start, join, leave, loss or broken.
+        step: the last one completed.
+        pause_s: from the end of the old world's last step to that of the new world's first, as rank 0 saw it.
+        save_s: of it, in restart mode, from SIGTERM until the old workers had ended; None: not known.
+        start_s: from the start of the new workers to their first step, where steps are watched; None: not known.
+    """
+
+    time_s: float
+    generation: int
+    world: int
+    nodes: int
+    cause: str
+    step: int
+    pause_s: float
+    save_s: float | None = None
+    start_s: float | None = None
+
+
+def parse_line(text: bytes, max_nodes: int = MAX_NODES) -> Rate | Rescale:
+    """The content of a line, if each of its fields is there, of its type and within its bounds.
+
+    Args:
+        text: without the newline; any bytes.
+        max_nodes: no training can have had more nodes.
+
+    Raises:
+        ValueError: the line is not believed; the end of a sentence that begins with *because*, with nothing of the
+            line in it.
+    """
+    document = _document(text)
+    match document.get("event"):
+        case "rate":
+            return _line(Rate, document, max_nodes)
+        case "rescale":
+            return _line(Rescale, document, max_nodes)
+    raise ValueError("its event is neither rate nor rescale")
+
+
+def _document(text: bytes) -> Mapping[str, Any]:
+    if len(text) > MAX_LINE_BYTES:
+        raise ValueError(f"it is longer than {MAX_LINE_BYTES} bytes")
+    if text.count(b"[") + text.count(b"{") > _MAX_BRACKETS:
+        raise ValueError("it is nested too deep")
+    try:
+        pairs = json.loads(text.decode(), object_pairs_hook=tuple)
+    except ValueError as error:
+        raise ValueError("it is not JSON") from error
+    if not isinstance(pairs, tuple):
+        raise ValueError("it is not a JSON object")
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        raise ValueError("one of its keys is given twice")
+    return document
+
+
+def _line(kind: type[Line], document: Mapping[str, Any], max_nodes: int) -> Line:
+    values: dict[str, Any] = {}
+    for known in fields(kind):
+        if known.name not in document and known.default is MISSING:
+            raise ValueError(f"{known.name} is missing")
+        if known.name in document:
+            values[known.name] = _value(known.name, str(known.type).removesuffix(" | None"), document[known.name])
+    if values["nodes"] > max_nodes:
+        raise ValueError(f"nodes is more than the {max_nodes} that there are")
+    return kind(**values)
+
+
+def _value(name: str, kind: str, value: object) -> float | str:
+    return _cause(value) if kind == "str" else _number(name, kind, value)
+
+
+def _cause(value: object) -> str:
+    if not isinstance(value, str) or not _CAUSE.fullmatch(value):
+        raise ValueError("cause is not a short word")
+    return value
+
+
+def _number(name: str, kind: str, value: object) -> float:
+    """The number; exact types, for a boolean is an integer to Python."""
+    if type(value) is float and kind == "float":
+        if not math.isfinite(value):
+            raise ValueError(f"{name} is not finite")
+    elif type(value) is not int:
+        raise ValueError(f"{name} is not a number" if kind == "float" else f"{name} is not a whole number")
+    minimum, maximum = _RANGES[name]
+    if not minimum <= value <= maximum:
+        raise ValueError(f"{name} is not between {minimum:,.15g} and {maximum:,.15g}")
+    return float(value) if kind == "float" else value
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A line that was not believed.
+
+    Attributes:
+        at_byte: where it begins.
+        why: the end of a sentence that begins with *because*.
+    """
+
+    at_byte: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressLog:
+    """The lines of some part of the file.
+
+    Attributes:
+        rates: in order of time.
+        rescales: in order of time.
+        offset_bytes: where to read on.
+        rejected: number of lines that were not believed.
+        first_rejected: the first of them.
+    """
+
+    rates: tuple[Rate, ...]
+    rescales: tuple[Rescale, ...]
+    offset_bytes: int
+    rejected: int
+    first_rejected: Rejected | None = None
+
+
+def read_progress(path: Path, offset_bytes: int = 0) -> ProgressLog:
+    """All whole lines from the offset on; a line that is being written is left for the next time.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as stream:
+        return read_part(stream, offset_bytes)
+
+
+def read_part(
+    stream: BinaryIO, offset_bytes: int, max_bytes: int | None = None, max_nodes: int = MAX_NODES
+) -> ProgressLog:
+    """The whole lines from the offset on; of one that is too long, what is there is skipped, and counted once.
+
+    Args:
+        stream: the file.
+        offset_bytes: where to begin; within the file.
+        max_bytes: how much to read, and no more than ``MAX_LINES`` lines then; None: everything. Not less than
+            the longest line, or that would be read for ever.
+        max_nodes: see :func:`parse_line`.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    # The byte before tells whether a line begins here, or a line that was too long goes on.
+    at_byte = max(offset_bytes - 1, 0)
+    stream.seek(at_byte)
+    content = stream.read(-1 if max_bytes is None else max_bytes + 1)
+    if offset_bytes:
+        end = content.find(b"\n") + 1 or len(content)
+        at_byte, content = at_byte + end, content[end:]
+    *lines, rest = content.split(b"\n", -1 if max_bytes is None else MAX_LINES)
+    parsed: list[Rate | Rescale | Rejected] = []
+    for line in lines:
+        parsed.append(_believed(line, at_byte, max_nodes))
+        at_byte += len(line) + 1
+    if len(rest) > MAX_LINE_BYTES and b"\n" not in rest:
+        parsed.append(_believed(rest, at_byte, max_nodes))
+        at_byte += len(rest)
+    rejected = [line for line in parsed if isinstance(line, Rejected)]
+    return ProgressLog(
+        tuple(line for line in parsed if isinstance(line, Rate)),
+        tuple(line for line in parsed if isinstance(line, Rescale)),
+        at_byte,
+        len(rejected),
+        rejected[0] if rejected else None,
+    )
+
+
+def _believed(line: bytes, at_byte: int, max_nodes: int) -> Rate | Rescale | Rejected:
+    try:
+        return parse_line(line, max_nodes)
+    except ValueError as error:
+        return Rejected(at_byte, str(error))

@@ -1,4 +1,4 @@
-"""What a fragment runs on its node: starts the workers, watches them, takes them out of the training in time."""
+"""The agent on a node: it starts the workers, watches them, and takes them out of the training in time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping
 
 from freetrain.elastic.errors import EVICTED_STATUS, ODD_STATUS, DirectoryError
-from freetrain.elastic.membership.hosting import Hosting
 from freetrain.elastic.membership.identity import (
     AGENT_VARIABLE,
     MEMBER_VARIABLE,
@@ -19,10 +18,8 @@ from freetrain.elastic.membership.identity import (
 )
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
 from freetrain.elastic.on_disk.members import LOCAL_RANK_VARIABLE, LOCAL_WORLD_SIZE_VARIABLE
-from freetrain.elastic.on_node.options import AgentOptions, Ending
-from freetrain.elastic.on_node.server_duty import ServerDuty
-from freetrain.elastic.on_node.signals import Signals
-from freetrain.elastic.on_node.workers import Worker, count_gpus, describe
+from freetrain.elastic.on_node.servers import Hosting, ServerDuty
+from freetrain.elastic.on_node.workers import AgentEnd, AgentOptions, Signals, Worker, count_gpus, describe
 from freetrain.errors import ExitCode
 
 log = logging.getLogger(__name__)
@@ -39,13 +36,7 @@ _NEVER_JOINED = f"{_FOR_TORCHRUN}. It ended with status 0"
 
 
 class Agent:
-    """Runs the workers of one node.
-
-    Args:
-        directory: the trainer's.
-        options: what the user chose.
-        signals: those that ask to leave.
-    """
+    """Runs the workers of one node."""
 
     def __init__(self, directory: TrainerDirectory, options: AgentOptions, signals: Signals) -> None:
         self.id = new_id()
@@ -58,16 +49,16 @@ class Agent:
         self._broken = False
         self._missing: list[int] = []
         self._failures: list[str] = []
-        self._untold: list[tuple[Worker, int]] = []
+        self._unreported: list[tuple[Worker, int]] = []
         self._unusable = ""
-        self._strangers = 0
+        self._never_joined = 0
         self._killed = 0
         self._leaving: str | None = None
         self._leaving_since_s = 0.0
         self._server_duty = ServerDuty(directory, self.id, options.servers)
         self._complaint = ""
 
-    def run(self) -> Ending:
+    def run(self) -> AgentEnd:
         """Start the workers and stay until the last has ended."""
         try:
             self._start_all()
@@ -84,29 +75,29 @@ class Agent:
         try:
             self._report("ended", ending.reason)
         except DirectoryError as error:
-            self._complain(error)
+            self._warn_once(error)
         return ending
 
     def _look(self) -> None:
         for worker in list(self._workers):
             status = worker.poll()
             if status is not None:
-                self._bury(worker, status)
+                self._note_end(worker, status)
             else:
-                self._hurry(worker)
+                self._kill_if_overdue(worker)
         if self._broken and self._is_bound():
-            self._take_along()
-        self._tell_of_the_dead()
+            self._kill_rest_of_replica()
+        self._report_ended()
         if self._signals.received is not None and self._leaving is None:
             self._leaving, self._leaving_since_s = self._signals.received, time.time()
             for worker in self._workers:
                 self._ask_to_leave(worker)
         if self._leaving is None:
             self._serve_requests()
-            self._tend_server()
+            self._update_server()
 
     def _start_all(self) -> None:
-        """All workers of the node, which then may have a model together."""
+        """Start all workers of the node, which then may share a model."""
         self._directory.forget_replica(self._replica)
         self._replicas += 1
         self._broken = False
@@ -121,10 +112,10 @@ class Agent:
     def _replica(self) -> str:
         return f"{self.id}.{self._replicas}"
 
-    def _take_along(self) -> None:
-        """A worker has failed, whose shard of the model the others need."""
+    def _kill_rest_of_replica(self) -> None:
+        """End the others after a failure: they need the shard of the model that is lost."""
         for worker in self._workers:
-            worker.is_taken_along = True
+            worker.ends_with_replica = True
             worker.kill()
 
     def _start(self, index: int, *, is_server: bool = False) -> None:
@@ -136,10 +127,10 @@ class Agent:
         )
         self._workers.append(worker)
 
-    def _tend_server(self) -> None:
-        """Run a server, or none."""
+    def _update_server(self) -> None:
+        """Start or end this node's server, as the agents agree."""
         server = next((worker for worker in self._workers if worker.is_server), None)
-        is_alone = server is not None and len(self._workers) == 1 and not self._missing and not self._untold
+        is_alone = server is not None and len(self._workers) == 1 and not self._missing and not self._unreported
         wanted = self._server_duty.look(is_alone=is_alone)
         if server is not None and wanted is Hosting.END:
             self._ask_to_leave(server)
@@ -167,15 +158,15 @@ class Agent:
             environment |= {SERVER_VARIABLE: "1", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
         return environment
 
-    def _bury(self, worker: Worker, status: int) -> None:
+    def _note_end(self, worker: Worker, status: int) -> None:
         self._workers.remove(worker)
-        self._untold.append((worker, status))
+        self._unreported.append((worker, status))
         if status == ExitCode.STATE_IO:
             self._unusable = f"worker {worker.name} could not use the trainer's directory, see its own message"
-        if self._leaving is not None or worker.told_to_leave_s is not None or worker.is_taken_along:
+        if self._leaving is not None or worker.asked_to_leave_s is not None or worker.ends_with_replica:
             return
         if status == 0:
-            self._strangers += not self._was_member(worker)
+            self._never_joined += not self._was_member(worker)
             return
         if self._broken and self._is_bound():
             return
@@ -188,20 +179,20 @@ class Agent:
         self._failures.append(f"{worker.name}: {why}")
         log.warning("worker %s failed: %s", worker.name, why)
 
-    def _tell_of_the_dead(self) -> None:
-        """Tell the others at once, whose collectives need not wait for a heartbeat; then replace who failed.
+    def _report_ended(self) -> None:
+        """Record ended workers at once, so that no collective waits for their heartbeats; then replace them.
 
-        In a full directory that has to wait: nobody could join there, and those who are alive may train on.
+        In a full directory that has to wait: no worker could join there, and the others may train on.
         """
-        while self._untold:
-            worker, status = self._untold[0]
-            is_to_be_replaced = self._leaving is None and self._ought_to_be_replaced(worker, status)
+        while self._unreported:
+            worker, status = self._unreported[0]
+            is_to_be_replaced = self._leaving is None and self._may_be_replaced(worker, status)
             try:
                 self._directory.mark_gone(worker.name, describe(status))
             except DirectoryError as error:
-                self._complain(error)
+                self._warn_once(error)
                 return
-            del self._untold[0]
+            del self._unreported[0]
             if is_to_be_replaced:
                 self._missing.append(worker.index)
         self._replace_missing()
@@ -217,18 +208,18 @@ class Agent:
                 self._start(index)
         self._missing = []
 
-    def _ought_to_be_replaced(self, worker: Worker, status: int) -> bool:
-        """Whether another one in its place would fare better: it had joined, had room, and was like the others."""
+    def _may_be_replaced(self, worker: Worker, status: int) -> bool:
+        """Whether another one in its place could do better: it had joined, had room, and was like the others."""
         return (
             not worker.is_server
             and status not in (0, ExitCode.STATE_IO, ODD_STATUS)
-            and worker.told_to_leave_s is None
+            and worker.asked_to_leave_s is None
             and len(self._failures) <= self._options.max_restarts
             and self._was_member(worker)
         )
 
-    def _complain(self, error: DirectoryError) -> None:
-        """Once, however often it is tried again."""
+    def _warn_once(self, error: DirectoryError) -> None:
+        """Warn once, however often it is tried again."""
         if error.what != self._complaint:
             self._complaint = error.what
             log.warning("%s %s", error.what, error.hint)
@@ -236,18 +227,18 @@ class Agent:
     def _was_member(self, worker: Worker) -> bool:
         """Whether it got as far as joining: a script that fails before would fail again.
 
-        Who has said goodbye, or was given up by the others, had joined; its record may be dropped by now.
+        A worker that left, or was given up by the others, had joined; its record may be removed by now.
         """
         directory = self._directory
         return worker.name in directory.view().members or directory.is_gone(worker.name) is not None
 
-    def _hurry(self, worker: Worker) -> None:
-        """Kill who was given up by the others and does not notice, or does not get to a step boundary in time."""
+    def _kill_if_overdue(self, worker: Worker) -> None:
+        """Kill a worker that the others gave up, or that does not get to a step boundary in time."""
         now_s = time.monotonic()
         if worker.gone_since_s is None and self._directory.is_gone(worker.name) is not None:
             worker.gone_since_s = now_s
-        overdue = worker.told_to_leave_s is not None and (
-            now_s - worker.told_to_leave_s > self._options.end_timeout_s
+        overdue = worker.asked_to_leave_s is not None and (
+            now_s - worker.asked_to_leave_s > self._options.end_timeout_s
         )
         lost = (
             worker.gone_since_s is not None
@@ -259,17 +250,17 @@ class Agent:
             worker.kill()
 
     def _is_lost(self, worker: Worker) -> bool:
-        """Whether others gave it up; who said goodbye itself may take its time over what follows the loop."""
+        """Whether others gave it up; a worker that left by itself may take its time over what follows the loop."""
         return (self._directory.is_gone(worker.name) or "").startswith("no sign of")
 
     def _ask_to_leave(self, worker: Worker) -> None:
-        if worker.told_to_leave_s is not None:
+        if worker.asked_to_leave_s is not None:
             return
-        worker.told_to_leave_s = time.monotonic()
+        worker.asked_to_leave_s = time.monotonic()
         try:
             self._directory.leave(worker.name)
         except DirectoryError as error:  # it cannot be asked, and is killed when its time is up
-            self._complain(error)
+            self._warn_once(error)
         if not self._was_member(worker):
             worker.kill()
 
@@ -284,12 +275,12 @@ class Agent:
                         worker.kill()
 
     def _has_members(self) -> bool:
-        """Whether anybody has joined the trainer."""
+        """Whether any member has joined the trainer."""
         view = self._directory.view()
         return bool(view.members or view.gone)
 
     def _has_lost_steps(self) -> bool:
-        """Whether workers were killed whose steps nobody has in memory, or in a checkpoint since then."""
+        """Whether workers were killed whose steps are in no memory, and in no checkpoint since then."""
         if not self._killed or self._directory.view().current:
             return False
         written_s = [path.stat().st_mtime for path in self._directory.checkpoints.glob("step-*")]
@@ -300,27 +291,27 @@ class Agent:
             self.id, {"state": state, "reason": reason, "pid": os.getpid(), "time_s": time.time()}
         )
 
-    def _ending(self) -> Ending:
-        if self._untold:
+    def _ending(self) -> AgentEnd:
+        if self._unreported:
             self._unusable = f"the trainer's directory {self._directory.root} cannot be written"
         if self._unusable and not self._directory.finished_path.exists():
-            return Ending(ExitCode.STATE_IO, self._unusable)
+            return AgentEnd(ExitCode.STATE_IO, self._unusable)
         if self._leaving is not None and self._has_lost_steps():
-            return Ending(
+            return AgentEnd(
                 1,
                 f"left on {self._leaving}; {self._killed} workers had not come to the end of a step within "
                 f"{self._options.end_timeout_s:g} s (--leave-timeout) and were killed: with nobody else there, "
                 "what they had trained since the newest checkpoint is lost",
             )
         if self._leaving is not None:
-            return Ending(0, f"left on {self._leaving}; the training can go on without this node")
+            return AgentEnd(0, f"left on {self._leaving}; the training can go on without this node")
         if self._failures and not self._directory.finished_path.exists():
             hint = "" if self._has_members() else f"; {_FOR_TORCHRUN}"
-            return Ending(
+            return AgentEnd(
                 1, f"{len(self._failures)} of {self._started} workers failed, last {self._failures[-1]}{hint}"
             )
         if self._directory.finished_path.exists():
-            return Ending(0, "the training is complete")
-        if self._strangers:
-            return Ending(1, _NEVER_JOINED)
-        return Ending(0, "all workers left, as asked")
+            return AgentEnd(0, "the training is complete")
+        if self._never_joined:
+            return AgentEnd(1, _NEVER_JOINED)
+        return AgentEnd(0, "all workers left, as asked")

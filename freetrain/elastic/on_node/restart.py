@@ -1,12 +1,16 @@
-"""Restart mode: unmodified torchrun-style scripts, started anew from their own checkpoint at every rescale."""
+"""Restart mode: unmodified torchrun-style scripts, restarted from their own checkpoint at every rescale."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import re
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.membership.identity import this_address, this_member
@@ -15,10 +19,8 @@ from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.files import write_json
 from freetrain.elastic.on_disk.members import Generation, Member, this_host
 from freetrain.elastic.on_disk.next_generation import Proposal, View
-from freetrain.elastic.on_node.options import AgentOptions, Ending
-from freetrain.elastic.on_node.restart_progress import RestartProgress
-from freetrain.elastic.on_node.signals import Signals
-from freetrain.elastic.on_node.workers import Worker, describe
+from freetrain.elastic.on_disk.progress import ProgressWriter
+from freetrain.elastic.on_node.workers import AgentEnd, AgentOptions, Signals, Worker, describe
 from freetrain.elastic.timeouts import Timeouts
 
 log = logging.getLogger(__name__)
@@ -26,6 +28,12 @@ log = logging.getLogger(__name__)
 _POLL_S = 0.02
 _BLAME_AFTER_S = 2.0
 """A worker that fails when another node vanishes is no failure of its own: this long a new generation may take."""
+
+_FIRST_STEP_POLL_S = 0.2
+LAST_NUMBER = r"(\d+)\D*$"
+"""The last whole number of a line."""
+
+_TAIL_BYTES = 65_536
 
 
 class RestartAgent:
@@ -58,12 +66,12 @@ class RestartAgent:
         self._failed_s: float | None = None
         self._failures: list[str] = []
 
-    def run(self) -> Ending:
+    def run(self) -> AgentEnd:
         """Join, and run the workers of every generation until the training is complete or this node leaves."""
         self._directory.beat(self._me.id, -1)
         self._directory.join(self._me)
         self._watcher.start()
-        ending: Ending | None = None
+        ending: AgentEnd | None = None
         try:
             while ending is None:
                 ending = self._look(self._watcher.view)
@@ -75,15 +83,15 @@ class RestartAgent:
             self._watcher.stop()
         return ending
 
-    def _look(self, view: View) -> Ending | None:
+    def _look(self, view: View) -> AgentEnd | None:
         if self._signals.received is not None:
-            return Ending(0, f"left on {self._signals.received}; the training can go on without this node")
+            return AgentEnd(0, f"left on {self._signals.received}; the training can go on without this node")
         if self._me.id in view.leaving:
-            return Ending(0, "left, as asked")
+            return AgentEnd(0, "left, as asked")
         if self._me.id in view.refused:
-            return Ending(1, f"the trainer refuses this node: {view.refused[self._me.id]}")
+            return AgentEnd(1, f"the trainer refuses this node: {view.refused[self._me.id]}")
         if self._me.id in view.gone:
-            return Ending(1, f"given up for lost by the others: {view.gone[self._me.id]}")
+            return AgentEnd(1, f"given up for lost by the others: {view.gone[self._me.id]}")
         if self._is_new(view):
             self._start_workers(view)
         return self._look_at_workers(view)
@@ -93,13 +101,13 @@ class RestartAgent:
             return False
         return self._generation is None or view.number > self._generation.number
 
-    def _look_at_workers(self, view: View) -> Ending | None:
-        """All ended well: complete. One failed: wait whether another node is to blame, else start all anew."""
+    def _look_at_workers(self, view: View) -> AgentEnd | None:
+        """All ended well: complete. A worker failed: wait whether another node is to blame, else restart all."""
         self._progress.look()
         statuses = [worker.poll() for worker in self._workers]
         if self._workers and all(status == 0 for status in statuses):
             write_json(self._directory.finished_path, {"time_s": time.time()}, mode=0o644)
-            return Ending(0, "the training is complete")
+            return AgentEnd(0, "the training is complete")
         bad = [status for status in statuses if status]
         if not bad or self._generation is None or view.number > self._generation.number:
             return None
@@ -109,7 +117,7 @@ class RestartAgent:
         self._failures.append(describe(bad[0]))
         self._failed_s = None
         if len(self._failures) > self._options.max_restarts:
-            return Ending(1, f"workers failed {len(self._failures)} times, last with {self._failures[-1]}")
+            return AgentEnd(1, f"workers failed {len(self._failures)} times, last with {self._failures[-1]}")
         self._stop_workers()
         self._directory.report_broken(self._generation.number, describe(bad[0]))
         return None
@@ -185,3 +193,150 @@ def _why_foreign(newcomer: Member) -> str | None:
     if newcomer.fingerprint != "restart mode":
         return "the trainer there runs in restart mode, this process does not"
     return None
+
+
+class RestartProgress:
+    """Writes what the first agent of each generation sees.
+
+    Args:
+        path: of the progress.
+        steps: where to read how far the script is; None: nowhere.
+        samples_per_step: over all ranks.
+        every_s: seconds between two lines.
+        now_s: the clock.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        steps: WatchedSteps | None = None,
+        samples_per_step: int = 1,
+        every_s: float = 5.0,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._progress = ProgressWriter(path)
+        self._steps = steps
+        self._samples_per_step = samples_per_step
+        self._every_s = every_s
+        self._now_s = now_s
+        self._paused_since_s: float | None = None
+        self._started_s = 0.0
+        self._save_s: float | None = None
+        self._looked_s = self._since_s = now_s()
+        self._generation: Generation | None = None
+        self._world = 0
+        self._step = 0
+        self._trains = False
+
+    def pause(self) -> None:
+        """The workers are about to be ended."""
+        self.look(at_once=True)
+        self._paused_since_s = self._now_s()
+        self._generation = None
+
+    def end(self) -> None:
+        """The workers have ended, or their time is up."""
+        if self._paused_since_s is not None:
+            self._save_s = self._now_s() - self._paused_since_s
+
+    def start(self, generation: Generation, world: int) -> None:
+        """This generation's workers have been started, so many in all; this agent is its first."""
+        self._generation, self._world = generation, world
+        self._trains = False
+        self._started_s = self._now_s()
+        self._step = self._latest()
+        if self._steps is None:
+            self._tell_start()
+
+    def look(self, *, at_once: bool = False) -> None:
+        """See how far the script is, when it is time to, and write a line on it."""
+        now_s = self._now_s()
+        rest_s = self._every_s if self._trains else _FIRST_STEP_POLL_S
+        if self._steps is None or self._generation is None or (now_s - self._looked_s < rest_s and not at_once):
+            return
+        self._looked_s = now_s
+        step = self._latest()
+        if step == self._step:
+            return
+        if not self._trains:
+            self._tell_start()
+        elif step > self._step:
+            self._tell_rate(step, now_s)
+        # Fewer steps than before: the script went back to its checkpoint.
+        self._step, self._since_s, self._trains = step, now_s, True
+
+    def _latest(self) -> int:
+        return (self._steps.latest() if self._steps else None) or 0
+
+    def _tell_start(self) -> None:
+        assert self._generation is not None
+        now_s = self._now_s()
+        parts: dict[str, float] = {
+            "pause_s": 0.0 if self._paused_since_s is None else now_s - self._paused_since_s
+        }
+        if self._save_s is not None:
+            parts["save_s"] = self._save_s
+        if self._steps is not None:
+            parts["start_s"] = now_s - self._started_s
+        self._paused_since_s = self._save_s = None
+        cause = self._generation.cause
+        self._progress.write_event("rescale", **self._facts(self._step), cause=cause, **parts)
+
+    def _tell_rate(self, step: int, now_s: float) -> None:
+        steps, elapsed_s = step - self._step, now_s - self._since_s
+        samples = steps * self._samples_per_step
+        self._progress.write_event(
+            "rate",
+            **self._facts(step),
+            epoch=0,
+            samples_done=step * self._samples_per_step,
+            samples=samples,
+            elapsed_s=elapsed_s,
+            samples_per_s=samples / elapsed_s,
+            step_s=elapsed_s / steps,
+            compute_s=elapsed_s / steps,
+            communication_s=0.0,
+            data_wait_share=0.0,
+        )
+
+    def _facts(self, step: int) -> dict[str, int]:
+        assert self._generation is not None
+        nodes = len(self._generation.members)
+        return {"generation": self._generation.number, "world": self._world, "nodes": nodes, "step": step}
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedSteps:
+    """Steps as a file tells them.
+
+    Attributes:
+        path: the file.
+        pattern: whose first group is the number of steps completed; the last line that has it counts.
+    """
+
+    path: Path
+    pattern: re.Pattern[str]
+
+    def latest(self) -> int | None:
+        """The number of steps completed; None: the file is not there, or does not say."""
+        for line in reversed(self._last_lines()):
+            found = self.pattern.search(line)
+            if found:
+                return _whole(found.group(1))
+        return None
+
+    def _last_lines(self) -> list[str]:
+        try:
+            with self.path.open("rb") as stream:
+                stream.seek(max(0, stream.seek(0, os.SEEK_END) - _TAIL_BYTES))
+                # What follows the last newline is still being written.
+                return stream.read().decode(errors="replace").split("\n")[:-1]
+        except OSError:
+            return []
+
+
+def _whole(text: str | None) -> int | None:
+    try:
+        return int(text or "")
+    except ValueError:
+        return None

@@ -1,4 +1,4 @@
-"""Worker processes: started in a session of their own, ended with all that they started."""
+"""Parts of both kinds of agents: the user's options, the signals that ask to leave, and worker processes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,72 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 from freetrain.errors import InputError
 
+END_TIMEOUT_S = 20.0
+"""How long workers may take to end, if nothing else is asked for."""
+
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """The user's options of an agent.
+
+    Attributes:
+        command: the training script with its arguments.
+        nproc: workers on this node.
+        max_restarts: failed workers to replace before giving up.
+        end_timeout_s: how long workers may take to end before they are killed: to the next step boundary (the
+            others then redo that step without them), or in restart mode to save.
+        logs: folder for a file with each worker's output; None: all goes where the agent's goes.
+        servers: how many should add up the workers' gradients, on all nodes of the trainer together; None: as many
+            as freetrain says, on the nodes that it names.
+    """
+
+    command: Sequence[str]
+    nproc: int
+    max_restarts: int = 3
+    end_timeout_s: float = END_TIMEOUT_S
+    servers: int | None = 0
+    logs: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEnd:
+    """How an agent ended: exit status and the reason in words."""
+
+    status: int
+    reason: str
+
+
+class Signals:
+    """Notes the signals that ask to leave; handlers set a flag and do nothing else."""
+
+    def __init__(self, numbers: Iterable[signal.Signals]) -> None:
+        self.received: str | None = None
+        self._numbers = tuple(numbers)
+        self._before: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> Signals:
+        """Listen."""
+        for number in self._numbers:
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Listen no more."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self.received = signal.Signals(number).name
 
 
 class Worker:
@@ -42,9 +101,9 @@ class Worker:
         self.name = name
         self.index = index
         self.is_server = is_server
-        self.told_to_leave_s: float | None = None
+        self.asked_to_leave_s: float | None = None
         self.gone_since_s: float | None = None
-        self.is_taken_along = False
+        self.ends_with_replica = False
         self.started_s = time.monotonic()
         try:
             with contextlib.ExitStack() as stack:
@@ -54,6 +113,7 @@ class Worker:
                     env={**os.environ, **environment},
                     stdout=log,
                     stderr=log,
+                    # A process group of its own: a signal to it reaches all that the script has started.
                     start_new_session=True,
                     preexec_fn=_die_with_parent,
                 )
@@ -64,11 +124,11 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """The process id."""
         return self._process.pid
 
     def poll(self) -> int | None:
-        """Its exit status, negative for a signal; None while it runs. Who ended takes its children along.
+        """The exit status, negative for a signal; None while it runs. Its children end with it.
 
         Forked children (of a data loader) would keep its connections open, and hide its end from the others.
         """
@@ -92,7 +152,7 @@ class Worker:
 
 
 def _die_with_parent() -> None:
-    """In the child: an agent that is killed must not leave workers behind."""
+    """Called in the child: an agent that is killed must not leave workers behind."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

@@ -1,1 +1,18 @@
-"""What a training script sees: a run that makes its steps, or a loop that the script keeps."""
+"""What a training script sees: a loop that it keeps (``Loop``), or one whose steps the runtime makes (``Run``).
+
+A step goes like this: the script takes batches and calls ``backward()``; before its optimizer steps, a hook adds
+the gradients up over the ranks; when the script takes the next batch the step is concluded, and if the world has
+changed by then the next one is entered. A rank that is lost within a step makes the step void: the script goes
+on to its end, in which optimizers do nothing, and gets the same samples again in the next world.
+
+Files, in reading order:
+
+- ``loop.py``: :class:`Loop`: batches, epochs, what scripts may ask of the training.
+- ``steps.py``: where steps begin and end; schedules that have to be carried along.
+- ``updates.py``: the script's optimizers, whose gradients are added up before they step.
+- ``gradients.py``: the sums themselves, in packs, during the backward pass or after it.
+- ``run.py``: :class:`Run`, a thin layer over the loop.
+- ``sharding.py``: models that are sharded over the workers of a node.
+- ``local_steps.py``, ``adascale.py``: rounds of steps without exchange; learning rates for growing batches.
+- ``hooks.py``: what the script is called with: sizes, completed steps, signals.
+"""

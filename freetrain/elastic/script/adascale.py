@@ -1,28 +1,35 @@
-"""Learning rates that follow batches which grow with the world, by what the gradients themselves say."""
+"""Learning rates that follow batches which grow with the world, by what the gradients themselves say.
+
+The formulas are those of AdaScale (Johnson, Agrawal, Gu, Guestrin: "AdaScale SGD: A User-Friendly Algorithm for
+Distributed Training", ICML 2020, arXiv 2007.05105), for shares of any size.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from freetrain.elastic.training.gain import NoiseAverage, gain, noise_in
 from freetrain.errors import InputError
 
 _ADAMS = (torch.optim.Adam, torch.optim.AdamW)
 _SGDS = (torch.optim.SGD,)
 _WARM_STEPS = 5
-"""Before so many steps what Adam knows of a parameter's gradients says little."""
+"""Steps before which Adam's state of a parameter says little."""
+
+_MIN_VARIANCE = 1e-6
+_MEMORY_STEPS = 1000
 
 
 class AdaScale:
     """Makes each step as much larger as its larger batch is worth, for ``elastic.Run(..., scaling=...)``.
 
     With S times the samples that the learning rate was tuned for, a step is worth r ∈ [1, S] steps of the tuned
-    size (AdaScale; :mod:`freetrain.elastic.training.gain` has the formulas and their source). The optimizer's
-    learning rates are multiplied by r during its step, and are what the script made of them otherwise.
+    size (:func:`gain`). The optimizer's learning rates are multiplied by r during its step, and are what the
+    script made of them otherwise.
 
     For Adam and AdamW they are multiplied by √r, and gradients are compared as Adam scales them, divided by the
     root of their second moment: so does AdaptDL (Qiao and others: "Pollux", OSDI 2021; its ``AdamScale``).
@@ -56,7 +63,7 @@ class AdaScale:
         self._factor: float | None = None
         self._rates: list[Any] = []
         groups = enumerate(optimizer.param_groups)
-        self._group_of = {each: place for place, group in groups for each in group["params"]}
+        self._group_of = {parameter: place for place, group in groups for parameter in group["params"]}
         optimizer.register_step_pre_hook(self._before_step)
         optimizer.register_step_post_hook(self._after_step)
 
@@ -65,7 +72,7 @@ class AdaScale:
         return optimizer is self._optimizer
 
     def squared_norm(self, gradients: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
-        """Of gradients, given in pairs with their parameters, as the optimizer scales them; a scalar."""
+        """The squared norm of gradients, paired with their parameters, as the optimizer scales them; a scalar."""
         squares = [self._squared(parameter, gradient.detach()) for parameter, gradient in gradients]
         return torch.stack(squares).sum() if squares else torch.zeros((), dtype=torch.float64)
 
@@ -78,17 +85,17 @@ class AdaScale:
             ranks: those with samples.
         """
         scale = samples / self._at_batch
-        summed = ((each, each.grad) for each in self._group_of if each.grad is not None)
+        summed = ((parameter, parameter.grad) for parameter in self._group_of if parameter.grad is not None)
         noise = noise_in(local, float(self.squared_norm(summed)), ranks, scale)
         if noise is not None and math.isfinite(noise.squared + noise.variance):
             self._average.add(noise, scale)
         known = self._average.noise
-        # Until several ranks have said something about the noise, a larger batch is taken for worth no more.
+        # Until several ranks have shown the noise, a larger batch is taken for worth no more.
         self.gain = min(scale, 1.0) if known is None else gain(known, scale)
         self._factor = math.sqrt(self.gain) if self._is_adam else self.gain
 
     def state_dict(self) -> dict[str, Any]:
-        """As carried along."""
+        """The state to carry along."""
         return {"progress": self.progress, "gain": self.gain, "average": self._average.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -120,3 +127,71 @@ class AdaScale:
             gradient = gradient / (known["exp_avg_sq"].sqrt().div_(math.sqrt(correction)).add_(group["eps"]))
         norm: torch.Tensor = torch.linalg.vector_norm(gradient, dtype=torch.float64)
         return norm.square()
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Estimates by one step's gradients of the gradient of all data.
+
+    Attributes:
+        squared: its squared norm, μ².
+        variance: trace of the covariance of a gradient of a batch of the tuned size, σ².
+    """
+
+    squared: float
+    variance: float
+
+
+def noise_in(local: float, total: float, ranks: int, scale: float) -> Noise | None:
+    """Estimates without bias, from the gradients of several ranks; None: one rank alone tells nothing.
+
+    With shares wᵢ = nᵢ/N of a step's N samples, E‖gᵢ‖² = μ² + τ²/nᵢ, where τ² is the trace of one sample's
+    covariance, so that local − total = τ² (ranks − 1)/N. For equal shares these are the estimates of AdaScale.
+
+    Args:
+        local: Σ wᵢ ‖gᵢ‖², where gᵢ is the mean gradient of rank i's samples.
+        total: ‖Σ wᵢ gᵢ‖².
+        ranks: those with samples.
+        scale: N by the tuned number of samples, S.
+    """
+    if ranks < 2:
+        return None
+    return Noise((ranks * total - local) / (ranks - 1), (local - total) * scale / (ranks - 1))
+
+
+def gain(noise: Noise, scale: float) -> float:
+    """Steps of the tuned size that a step of ``scale`` times the samples is worth: (σ² + μ²)/(σ²/S + μ²).
+
+    Between 1 (the gradient has no noise that a larger batch could average away) and S.
+    """
+    variance, squared = max(noise.variance, _MIN_VARIANCE), max(noise.squared, 0.0)
+    return (variance + squared) / (variance / scale + squared)
+
+
+class NoiseAverage:
+    """Moving averages of both estimates, over some 1000/S steps, without the bias of their start."""
+
+    def __init__(self) -> None:
+        self._squared = self._variance = self._weight = 0.0
+
+    def add(self, noise: Noise, scale: float) -> None:
+        """One step more; θ = max(1 − S/1000, 0) of the average before remains."""
+        remains = max(1.0 - scale / _MEMORY_STEPS, 0.0)
+        self._squared = remains * self._squared + (1.0 - remains) * noise.squared
+        self._variance = remains * self._variance + (1.0 - remains) * noise.variance
+        self._weight = remains * self._weight + (1.0 - remains)
+
+    @property
+    def noise(self) -> Noise | None:
+        """The averages; None before the first step."""
+        if not self._weight:
+            return None
+        return Noise(self._squared / self._weight, self._variance / self._weight)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state to carry along."""
+        return {"squared": self._squared, "variance": self._variance, "weight": self._weight}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from there."""
+        self._squared, self._variance, self._weight = state["squared"], state["variance"], state["weight"]

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from freetrain.elastic.errors import LostRankError
-from freetrain.elastic.training.shards import is_sharded, local
-from freetrain.elastic.worlds.calls import Asked, digest_of
+from freetrain.elastic.training.tensors import is_sharded, local
+from freetrain.elastic.worlds.calls import PendingCalls, digest_of
 from freetrain.elastic.worlds.exchange import (
     CHUNK_BYTES,
     add_up_tensors,
@@ -22,7 +22,7 @@ from freetrain.elastic.worlds.exchange import (
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
 
-Ask = Callable[[str, int, float], Asked]
+Ask = Callable[[str, int, float], PendingCalls]
 
 
 @dataclass(slots=True)
@@ -44,9 +44,10 @@ class Gradients:
     gradient here that had none in the update before, or the reverse; only then do the ranks compare which.
 
     Args:
-        ask: begins to tell the ranks of the update: its kind, what has to be the same, this rank's part of the
-            loss.
-        agree: hears what they said; raises LostRankError, or OddOneOutError.
+        optimizer: that steps with them.
+        ask: begins to announce the update to the ranks: its kind, what has to be the same, this rank's part of
+            the loss.
+        agree: takes in their answers; raises LostRankError, or OddOneOutError.
         buffers: of the model, which all ranks have as rank 0 has them after each update; empty: each has its own.
         adds_up_shards: whether the gradients of sharded parameters are weighted when the node adds them up.
         measure: a number from parameters and this rank's own gradients, before these are summed.
@@ -57,14 +58,16 @@ class Gradients:
 
     def __init__(
         self,
+        optimizer: torch.optim.Optimizer,
         ask: Ask,
-        agree: Callable[[Asked], object],
+        agree: Callable[[PendingCalls], object],
         buffers: Callable[[], Iterable[torch.Tensor]] = tuple,
         *,
         adds_up_shards: bool = False,
         measure: Callable[[Iterable[tuple[torch.Tensor, torch.Tensor]]], torch.Tensor] | None = None,
     ) -> None:
         self.measured = torch.zeros(())
+        self._optimizer = optimizer
         self._ask, self._agree, self._buffers = ask, agree, buffers
         self._adds_up_shards = adds_up_shards
         self._measure = measure
@@ -77,7 +80,7 @@ class Gradients:
         self._none_anywhere: frozenset[int] = frozenset()
         self._none_here: set[int] = set()
         self._world: World
-        self._asked: Asked
+        self._asked: PendingCalls
         self._weight = 0.0
         self._aside: Mapping[torch.Tensor, torch.Tensor] = {}
         self._begun = 0
@@ -85,7 +88,7 @@ class Gradients:
         self._broke_with: LostRankError | None = None
 
     def forget_world(self) -> None:
-        """The ranks are others now, of whom nothing is known."""
+        """The ranks are others now, and nothing is known of them."""
         self._trusted = -1
         self._is_open = False
         for pack in self._packs:
@@ -93,32 +96,29 @@ class Gradients:
 
     def begin(
         self,
-        parameters: Sequence[torch.Tensor],
-        places: Sequence[int],
         world: World,
         weight: float,
+        loss_share: float,
+        aside: dict[torch.Tensor, torch.Tensor],
         *,
-        loss_share: float = 0.0,
         during_backward: bool = False,
-        aside: Mapping[torch.Tensor, torch.Tensor] | None = None,
     ) -> None:
-        """Tell the ranks that the gradients of these parameters are to be summed.
+        """Announce to the ranks that the gradients of these parameters are to be summed.
 
         Args:
-            parameters: those of one optimizer that want a gradient.
-            places: of these among all of its parameters.
             world: whose ranks sum them.
             weight: this rank's share of the samples.
             loss_share: its part of the mean loss.
+            aside: gradients of earlier batches, weighted already; those of these parameters are used up.
             during_backward: sum each pack as soon as its gradients are there.
-            aside: gradients of earlier batches, weighted already; used up.
 
         Raises:
             LostRankError: a rank was lost, or differs.
             OddOneOutError: this one differs.
         """
-        self._plan(parameters, places)
-        self._world, self._weight, self._aside = world, weight, aside or {}
+        self._plan()
+        self._world, self._weight = world, weight
+        self._aside = {own: aside.pop(own) for own in self._parameters if own in aside}
         self._begun, self._none_here, self._broke_with = 0, set(), None
         self.measured = torch.zeros(())
         self._asked = self._ask("sum of gradients", self._digest, loss_share)
@@ -129,7 +129,7 @@ class Gradients:
         for pack in self._packs:
             pack.missing = {id(parameter) for parameter in pack.parameters}
         self._is_open = during_backward
-        for parameter in parameters if during_backward else ():
+        for parameter in self._parameters if during_backward else ():
             if parameter not in self._hooked:
                 self._hooked.add(parameter)
                 register: Any = parameter.register_post_accumulate_grad_hook
@@ -155,7 +155,7 @@ class Gradients:
                 pack.finish()
                 unflatten(pack.flat, pack.gradients)
             finish_buffers()
-            self._sum_shards()
+            add_up_tensors([local(shard.grad) for shard in self._shards], self._world.peers)
             if self._packs[-1].flat[-1] != 0:
                 self._compare_presence()
             for place in self._none_anywhere:
@@ -165,18 +165,21 @@ class Gradients:
 
     # -- packs
 
-    def _plan(self, parameters: Sequence[torch.Tensor], places: Sequence[int]) -> None:
+    def _plan(self) -> None:
+        """Which gradients travel together; the same plan until the parameters that take part are others."""
+        parameters = list(parameters_of(self._optimizer))
         known = [id(parameter) for parameter in parameters]
         if known == self._known:
             return
-        self._known, self._parameters = known, list(parameters)
+        self._known, self._parameters = known, parameters
         self._place = {parameter: place for place, parameter in enumerate(parameters)}
         self._none_anywhere = frozenset()
-        self._shards = [each for each in parameters if is_sharded(each)]
-        self._packs = list(_packs([each for each in reversed(parameters) if not is_sharded(each)]))
-        self._pack_of = {each: pack for pack in self._packs for each in pack.parameters}
-        shapes = [(tuple(each.shape), str(each.dtype)) for each in parameters]
-        self._digest = digest_of(shapes, list(places))
+        self._shards = [parameter for parameter in parameters if is_sharded(parameter)]
+        self._packs = list(_packs([parameter for parameter in reversed(parameters) if not is_sharded(parameter)]))
+        self._pack_of = {parameter: pack for pack in self._packs for parameter in pack.parameters}
+        shapes = [(tuple(parameter.shape), str(parameter.dtype)) for parameter in parameters]
+        places = [place for place, known in enumerate(_all_of(self._optimizer)) if _takes_part(known)]
+        self._digest = digest_of(shapes, places)
 
     def _arrived(self, parameter: torch.Tensor) -> None:
         """The backward pass has come to the end of this parameter's gradient."""
@@ -222,15 +225,25 @@ class Gradients:
             parameter.grad.add_(self._aside[parameter])
         return parameter.grad
 
-    def _sum_shards(self) -> None:
-        gradients = [local(each.grad) for each in self._shards]
-        add_up_tensors(gradients, self._world.peers)
-
     def _compare_presence(self) -> None:
         """Which parameters have a gradient on some rank."""
         here = [float(place not in self._none_here) for place in range(len(self._parameters))]
-        present = self._world.start_sum(here).wait()
+        present = self._world.sum(here)
         self._none_anywhere = frozenset(place for place, ranks in enumerate(present) if not ranks)
+
+
+def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
+    """The parameters that it may change, each once."""
+    return dict.fromkeys(parameter for parameter in _all_of(optimizer) if _takes_part(parameter))
+
+
+def _all_of(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
+    return (parameter for group in optimizer.param_groups for parameter in group["params"])
+
+
+def _takes_part(parameter: torch.Tensor) -> bool:
+    """Optimizers also step with a gradient that came before a parameter was frozen."""
+    return parameter.requires_grad or parameter.grad is not None
 
 
 def weighted(parameter: torch.Tensor, weight: float, adds_up_shards: bool) -> torch.Tensor:

@@ -1,18 +1,20 @@
-"""What the runtime tells the training script."""
+"""Hooks and signals for the training script: sizes, completed steps, and that a signal came."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+import torch.distributed as dist
 
-from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
+from freetrain.elastic.worlds.device import device
 
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """The world has changed its size; told before its first step.
+    """The world has changed its size, before its first step.
 
     Attributes:
         old_world: ranks before; 0 at the start.
@@ -50,43 +52,6 @@ class StepResult:
     rank: int
 
 
-class Hooks:
-    """What the script wants to be told.
-
-    Args:
-        batch: samples per step.
-        on_resize: called in every new world before its first step.
-        on_step: called after every completed step.
-    """
-
-    def __init__(
-        self,
-        batch: FixedBatch | ScaledBatch,
-        on_resize: Callable[[Resize], object] | None,
-        on_step: Callable[[StepResult], object] | None,
-    ) -> None:
-        self._batch = batch
-        self._on_resize = on_resize
-        self._on_step = on_step
-        self._world = 0
-
-    def resized(self, world: int) -> None:
-        """A world of this size begins."""
-        old, self._world = self._world, world
-        if self._on_resize is not None:
-            before = self._batch.per_step(old) if old else 0
-            self._on_resize(Resize(old, world, before, self._batch.per_step(world)))
-
-    def samples_per_step(self, world: int) -> int:
-        """Over all ranks of a world of this size."""
-        return self._batch.per_step(world)
-
-    def completed(self, result: StepResult) -> None:
-        """A step is complete."""
-        if self._on_step is not None:
-            self._on_step(result)
-
-
 def scale_learning_rate(optimizer: torch.optim.Optimizer, at_batch: int) -> Callable[[Resize], None]:
     """A hook that keeps the learning rate in proportion to the batch.
 
@@ -101,3 +66,31 @@ def scale_learning_rate(optimizer: torch.optim.Optimizer, at_batch: int) -> Call
             group["lr"] = rate * resize.new_batch
 
     return follow
+
+
+class StopSignal:
+    """Whether the script has to save and end: a signal came to one of its ranks.
+
+    The ranks get it within different steps. All of them ask :attr:`is_due` at the same place of each step, and
+    hear the same: they save together, and nobody waits for a rank that has gone.
+
+    Args:
+        number: of the signal.
+    """
+
+    def __init__(self, number: signal.Signals = signal.SIGTERM) -> None:
+        self._came = False
+        signal.signal(number, self._note)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it came to any rank; a small sum over all of them."""
+        if not dist.is_initialized():
+            return self._came
+        place = torch.device("cpu") if "gloo" in str(dist.get_backend()) else device()
+        came = torch.tensor([float(self._came)], device=place)
+        dist.all_reduce(came)
+        return bool(came > 0)
+
+    def _note(self, *_: object) -> None:
+        self._came = True

@@ -43,11 +43,7 @@ class LocalSteps:
 
 
 class Rounds:
-    """What the ranks do at the ends of rounds.
-
-    Args:
-        options: what the script chose.
-        parameters: that the rounds change.
+    """The meetings of the ranks at the ends of rounds.
 
     Attributes:
         steps: of each rank in a round.
@@ -67,9 +63,9 @@ class Rounds:
     def begin(self) -> None:
         """Remember where the round begins, in memory that is kept for the rounds to come."""
         with torch.no_grad():
-            self._start = self._start or [torch.empty_like(each) for each in self._parameters]
-            for start, each in zip(self._start, self._parameters, strict=True):
-                start.copy_(each)
+            self._start = self._start or [torch.empty_like(parameter) for parameter in self._parameters]
+            for start, parameter in zip(self._start, self._parameters, strict=True):
+                start.copy_(parameter)
         self._is_under_way = True
 
     def finish(self, share: float, world: World) -> None:
@@ -80,19 +76,19 @@ class Rounds:
             world: whose ranks meet.
         """
         with torch.no_grad():
-            for start, each in zip(self._start, self._parameters, strict=True):
-                each.grad = (start - each).mul_(share) if share else torch.zeros_like(each)
+            for start, parameter in zip(self._start, self._parameters, strict=True):
+                parameter.grad = (start - parameter).mul_(share) if share else torch.zeros_like(parameter)
         self.take_back()
         try:
-            add_up_tensors([each.grad for each in self._parameters if each.grad is not None], world)
+            add_up_tensors([parameter.grad for parameter in self._parameters if parameter.grad is not None], world)
             self.outer.step()
         finally:
             self.outer.zero_grad(set_to_none=True)
 
     def take_back(self) -> None:
-        """To where the round began, if one is under way."""
+        """Go back to where the round began, if one is under way."""
         if self._is_under_way:
             with torch.no_grad():
-                for start, each in zip(self._start, self._parameters, strict=True):
-                    each.copy_(start)
+                for start, parameter in zip(self._start, self._parameters, strict=True):
+                    parameter.copy_(start)
         self._is_under_way = False

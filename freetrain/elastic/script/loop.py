@@ -10,47 +10,33 @@ from typing import Any, Self, cast
 
 import torch
 
-from freetrain.elastic.data.batches import Batches
-from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
-from freetrain.elastic.data.drawing import BatchStream, Drawing
-from freetrain.elastic.data.orders import Order
-from freetrain.elastic.data.own_batches import OwnBatches, makes_own_batches
+from freetrain.elastic.data.batching import Draw, FixedBatch, ScaledBatch, StepBatches
+from freetrain.elastic.data.orders import BatchOrder
 from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.data.step_batches import Draw, StepBatches
-from freetrain.elastic.data.streaming import Streaming, is_stream
-from freetrain.elastic.errors import LostRankError, as_exit, told_plainly
+from freetrain.elastic.data.streams import Streaming
+from freetrain.elastic.errors import LostRankError, as_exit, plain_errors
 from freetrain.elastic.script.adascale import AdaScale
-from freetrain.elastic.script.hooks import Hooks, Resize, StepResult
-from freetrain.elastic.script.in_training import InTraining, RankLog
+from freetrain.elastic.script.gradients import parameters_of
+from freetrain.elastic.script.hooks import Resize, StepResult
 from freetrain.elastic.script.local_steps import LocalSteps, Rounds
-from freetrain.elastic.script.prepared import loader_in, optimizer_in
 from freetrain.elastic.script.sharding import check_sharding
-from freetrain.elastic.script.steps import Steps
-from freetrain.elastic.script.updates import Taken, Updates, parameters_of
-from freetrain.elastic.training.agreement import Verdict
-from freetrain.elastic.training.optimizers import Optimizers
+from freetrain.elastic.script.steps import Batches, Steps
+from freetrain.elastic.script.updates import Updates
+from freetrain.elastic.training.agreement import StepVerdict
 from freetrain.elastic.training.records import RecordOptions
-from freetrain.elastic.training.shards import is_sharded
-from freetrain.elastic.training.state import Stateful, TrainingState
-from freetrain.elastic.training.training import Training
-from freetrain.elastic.worlds.exchange import decode_all, encode, gather_said
+from freetrain.elastic.training.state import Optimizers, Stateful, TrainingState
+from freetrain.elastic.training.tensors import is_sharded
+from freetrain.elastic.training.training import ElasticTraining
+from freetrain.elastic.worlds.device import device_of
+from freetrain.elastic.worlds.exchange import decode_all, encode, gather_announced
 from freetrain.elastic.worlds.replica import lost_replica
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import FreetrainError, InputError
 
 log = logging.getLogger(__name__)
 
-_DATA = "freetrain.data"
-"""The name under which the place in data that can only be read in order is carried along."""
 
-_OUTER = "freetrain.outer"
-"""That of the optimizer that steps when ranks meet after steps of their own."""
-
-_SCALING = "freetrain.scaling"
-"""That of what learning rates follow."""
-
-
-class Loop(InTraining):
+class Loop:
     """An elastic training; use it as a context, with loops over :meth:`epochs` and :attr:`batches`.
 
     The script computes losses, calls ``loss.backward()`` and steps its optimizers, each of which adds up its
@@ -80,12 +66,18 @@ class Loop(InTraining):
             no memory is needed for a copy.
         progress_every_s: seconds between two lines of progress.
         trainer: the trainer's directory; the agent's by default, a temporary one without agent.
+
+    Attributes:
+        model: as given.
+        batches: to iterate over, within an epoch.
+        state: of the training.
+        log: whose lines begin with the rank.
     """
 
     _name = "run.epochs()"
-    """What the script's loop is over."""
+    """The iterator of the script's loop, in words."""
 
-    @told_plainly()
+    @plain_errors()
     def __init__(
         self,
         model: torch.nn.Module | Sequence[torch.nn.Module],
@@ -110,61 +102,30 @@ class Loop(InTraining):
         progress_every_s: float = 5.0,
         trainer: Path | None = None,
     ) -> None:
-        data = loader_in(data)
-        order = Order.of(data, batch, seed, shuffle=shuffle, drop_last=drop_last)
+        also, data = also or {}, _loader_in(data)
+        order = BatchOrder.of(data, batch, seed, shuffle=shuffle, drop_last=drop_last)
         sampler = order.sampler(epochs, seed)
+        drawing = self._drawing = self._read(order, data, sampler)
+        optimizers = self._optimizers = _optimizers_in(optimizer)
         module = model if isinstance(model, torch.nn.Module) else torch.nn.ModuleList(model)
-        check_sharding(module, (also or {}).values())
-        optimizers = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
-        self._optimizers = [optimizer_in(each) for each in optimizers]
-        together = cast(torch.optim.Optimizer, Optimizers(self._optimizers))
-        self._drawing, place = self._drawing_of(
-            data, sampler, order.batch, makes_own=batch is None and makes_own_batches(data)
-        )
-        if scaling is not None and any(map(is_sharded, module.parameters())):
-            raise InputError(
-                "AdaScale cannot measure the gradients of a sharded model.",
-                "Leave out scaling=..., or do not shard.",
-            )
-        rounds = _rounds_of(local, self._optimizers, (also or {}).values())
-        own: dict[str, Stateful] = {**place}
-        own |= {_OUTER: rounds.outer} if rounds is not None else {}
-        own |= {_SCALING: scaling} if scaling is not None else {}
-        self.model: Any = model
-        self.state = TrainingState(module, together, sampler, {**own, **(also or {})})
+        _check(module, optimizers, also.values(), local, scaling)
+        rounds = None if local is None else Rounds(local, parameters_of(optimizers[0]))
+        carried = _carried(drawing, rounds, scaling, also)
+        together = cast(torch.optim.Optimizer, Optimizers(optimizers))
+        state = self.state = TrainingState(module, together, sampler, carried)
         records = RecordOptions(progress_every_s, checkpoint_every_s, keep_checkpoints, background_checkpoints)
-        self._training = Training(
-            self.state,
-            order.batch,
-            can_be_fed=rounds is None,
-            trainer=trainer,
-            records=records,
-            on_world=lambda world: self._on_world(world),
+        training = self._training = ElasticTraining(
+            state, drawing.batch, trainer, records, self._on_world, can_be_fed=rounds is None
         )
-        self._updates = Updates(
-            self.state,
-            self._optimizers,
-            self._training,
-            lambda: Taken(self._drawing.samples, self._drawing.share, self._drawing.mark),
-            rounds=rounds,
-            scaling=scaling,
-            share_buffers=share_buffers,
+        updates = self._updates = Updates(
+            state, optimizers, training, drawing, rounds, scaling, share_buffers=share_buffers
         )
-        self._watch_scalers((also or {}).values())
-        self._steps = Steps(
-            self.state,
-            self._training,
-            self._optimizers,
-            self._updates,
-            self._drawing,
-            self.state.also,
-            self._completed,
-        )
-        self._hooks = Hooks(order.batch, on_resize, on_step)
-        self._overlaps = overlap
-        self._is_in_epochs = False
-        self._catches_up = False
-        self.batches = Batches(self, self._drawing.dataset)
+        self._watch_scalers(also.values())
+        self._steps = Steps(state, training, optimizers, updates, drawing, self._completed)
+        self._on_resize, self._on_step, self._overlaps = on_resize, on_step, overlap
+        self._last_size, self._is_in_epochs, self._is_catching_up = 0, False, False
+        self.model: Any = model
+        self.batches = Batches(self, drawing.dataset)
         self.log = RankLog(self)
 
     # -- what scripts ask
@@ -186,21 +147,91 @@ class Loop(InTraining):
             self._await_all()
             training.finish()
 
+    def first_time(self) -> bool:
+        """Whether the top of this epoch is run for the first time; what changes the training belongs under it.
+
+        False in a worker that has joined when the others had passed there: it has what they made of the training.
+        """
+        with self._training.ending_the_process():
+            self._begin()
+        return not self.state.is_begun
+
+    def carry(self, **items: Stateful) -> None:
+        """Carry these along, too, as ``also`` does: what can only be made within the context, such as a schedule.
+
+        Raises:
+            InputError: the training has begun.
+        """
+        if self._training.has_begun:
+            raise InputError(
+                "run.carry() was called after the training had begun, whose state is shared already.",
+                "Call it before run.epochs(), and before anything that needs the other ranks.",
+            )
+        self.state.also.update(items)
+        self._watch_scalers(items.values())
+
+    @property
+    def rank(self) -> int:
+        """This process's rank in the present world."""
+        return self._world.rank
+
+    @property
+    def world_size(self) -> int:
+        """Ranks in the present world."""
+        return self._world.size
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is rank 0, which logs and saves for all."""
+        return self.rank == 0
+
+    @property
+    def device(self) -> torch.device:
+        """The model's device."""
+        return device_of(self.state.module)
+
+    @property
+    def step(self) -> int:
+        """Steps completed."""
+        return self.state.step
+
+    @property
+    def who(self) -> str:
+        """This rank in words."""
+        world = self._training.present_world
+        return f"rank {world.rank} of {world.size}" if world is not None else "no rank yet"
+
+    def print(self, *values: object, **options: Any) -> None:
+        """Print as Python does, on rank 0 alone."""
+        if self.is_main:
+            print(*values, **options)
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint at the end of this step."""
+        self._training.wants_checkpoint = True
+
+    def stop(self) -> None:
+        """End the training on all ranks at the end of this step; of the next one, if gradients are summed already.
+
+        The training is then complete, as after its last epoch. One rank's word is enough.
+        """
+        self._training.wants_stop = True
+
     def sync(self, *optimizers: torch.optim.Optimizer) -> None:
         """Add up the gradients of these optimizers (of all, by default) now: to clip or to unscale the sums.
 
         Otherwise ``optimizer.step()`` does this.
         """
         with self._training.ending_the_process():
-            for each in optimizers or self._optimizers:
-                self._updates.sum(each)
+            for optimizer in optimizers or self._optimizers:
+                self._updates.sum(optimizer)
 
     def gather(self, value: Any) -> list[Any]:
         """Everybody's value, in order of rank; all ranks have to ask for it.
 
-        If a rank is lost meanwhile between two epochs, those who are left gather anew. Within a step, which then
-        is made again unless its updates are complete, and in a worker that has just joined and has not come to
-        where the others are, it is this rank's value alone.
+        If a rank is lost meanwhile between two epochs, the ranks that are left gather again. Within a step, which
+        then is made again unless its updates are complete, and in a worker that has just joined and has not come
+        to where the others are, it is this rank's value alone.
 
         Args:
             value: a number, a string, a tensor, or plain containers of these.
@@ -208,11 +239,11 @@ class Loop(InTraining):
         content = encode(value)
         with self._training.ending_the_process():
             self._begin()
-            if self._is_alone or self._updates.lost is not None:
+            if self._is_catching_up or self._updates.lost is not None:
                 return [value]
             if self._steps.is_under_way:
                 try:
-                    return decode_all(gather_said(content, self._training.world))
+                    return decode_all(gather_announced(content, self._training.world))
                 except LostRankError as error:
                     self._updates.lose(error)
                     return [value]
@@ -269,7 +300,7 @@ class Loop(InTraining):
             raise InputError("run.batches gives batches only within 'for epoch in run.epochs():'.")
         if self._steps.is_over:
             self._conclude()
-        self._catches_up, self.state.is_begun = False, True
+        self._is_catching_up, self.state.is_begun = False, True
         if self._training.broke_with is not None:  # while the script itself exchanged something
             self._enter_world()
         if self._training.settle():
@@ -289,27 +320,50 @@ class Loop(InTraining):
         if not self._steps.conclude():
             self._enter_world()
 
-    def _completed(self, verdict: Verdict, batches: Sequence[Draw], epoch: int) -> None:
-        world = self._training.world
-        ids = [id_ for draw in batches for id_ in draw.ids]
-        mine = [id_ for draw in batches for id_ in draw.mine]
-        self._hooks.completed(StepResult(self.step, epoch, ids, mine, verdict.loss, world.size, world.rank))
+    def _completed(self, verdict: StepVerdict, batches: Sequence[Draw], epoch: int) -> None:
+        if self._on_step is not None:
+            world = self._training.world
+            ids = [id_ for draw in batches for id_ in draw.ids]
+            mine = [id_ for draw in batches for id_ in draw.mine]
+            self._on_step(StepResult(self.step, epoch, ids, mine, verdict.loss, world.size, world.rank))
+
+    def _read(self, order: BatchOrder, data: Any, sampler: Sampler) -> StepBatches:
+        return order.read(data, sampler)
 
     # -- worlds and epochs
 
     @property
-    def _is_alone(self) -> bool:
-        """Whether the others have passed the place where the script of this newcomer is."""
-        return self._catches_up
+    def _world(self) -> World:
+        """The present world; the first question that needs one enters it."""
+        with self._training.ending_the_process():
+            self._begin()
+        return self._training.world
+
+    def _begin(self) -> None:
+        """Enter the first world."""
+        if not self._training.is_joined:
+            raise InputError("nothing can be asked of a training before 'with elastic.Loop(...) as run:'.")
+        if not self._training.has_begun:
+            self._steps.check_schedules()
+            self._enter_world()
+            # The others have passed the place where the script of this newcomer is.
+            self._is_catching_up = self.state.is_begun
 
     def _enter_world(self) -> None:
         self._training.enter_world()
         self._begin_world()
 
+    def _begin_world(self) -> None:
+        self._drawing.restart()
+        old, self._last_size = self._last_size, self._training.world.size
+        if self._on_resize is not None:
+            per_step = self._drawing.batch.per_step
+            self._on_resize(Resize(old, self._last_size, per_step(old) if old else 0, per_step(self._last_size)))
+
     def _on_world(self, world: World | None) -> None:
         """All ranks of this world have the same state; None: the world is about to end."""
         if world is not None:
-            world.is_script_alone = lambda: self._catches_up
+            world.is_script_alone = lambda: self._is_catching_up
             world.on_script_loss = self._lose_in_script
         self._updates.enter(world)
 
@@ -320,12 +374,8 @@ class Loop(InTraining):
         else:
             self._training.lose_step(error)
 
-    def _begin_world(self) -> None:
-        self._drawing.restart()
-        self._hooks.resized(self._training.world.size)
-
     def _await_all(self) -> None:
-        """Nobody ends before all have come to the end: who is to write that down may be lost on the way there."""
+        """Nobody ends before all have come to the end: the rank that is to record it may be lost on the way."""
         if self._training.settle():
             self._begin_world()
         while not self._training.meets_all():
@@ -334,11 +384,17 @@ class Loop(InTraining):
     def _end_epoch(self) -> None:
         """The script asks for the next epoch.
 
-        Who joins now begins with that one: it must not do again what the script has done at the end of this one.
+        A worker that joins now begins with that one: it must not repeat what the script did at this one's end.
         """
         stays = not self._steps.is_begun or self._steps.conclude()
         if not self._training.over and not self._drawing.is_at_end and stays:
-            self._say_left_out()
+            sampler = self.state.sampler
+            log.warning(
+                "the script left the loop over run.batches after %d batches of epoch %d: the rest of the epoch is "
+                "left out. To end the training there, call run.stop() in place of 'break'.",
+                sampler.batches,
+                sampler.epoch,
+            )
         self._steps.forget()
         if not self._training.over:
             self.state.sampler.end_epoch()
@@ -346,42 +402,74 @@ class Loop(InTraining):
         if not stays or self._training.broke_with is not None:
             self._enter_world()
 
-    def _say_left_out(self) -> None:
-        sampler = self.state.sampler
-        log.warning(
-            "the script left the loop over run.batches after %d batches of epoch %d: the rest of the epoch is "
-            "left out. To end the training there, call run.stop() in place of 'break'.",
-            sampler.batches,
-            sampler.epoch,
+    def _watch_scalers(self, items: Iterable[object]) -> None:
+        for item in items:
+            if isinstance(item, torch.amp.GradScaler):
+                self._updates.sum_before_unscaling(item)
+
+
+class RankLog(logging.LoggerAdapter[logging.Logger]):
+    """A log whose lines begin with the rank."""
+
+    def __init__(self, loop: Loop) -> None:
+        super().__init__(logging.getLogger("freetrain.script"), {})
+        self._loop = loop
+
+    def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The message with the rank before it."""
+        return f"[{self._loop.who}] {msg}", kwargs
+
+
+# -- what the script gave: checked, unwrapped, carried along
+
+
+def _optimizers_in(
+    given: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
+) -> list[torch.optim.Optimizer]:
+    """The optimizers that make the updates: the one inside, where Hugging Face's accelerate has wrapped it."""
+    optimizers: Sequence[Any] = [given] if isinstance(given, torch.optim.Optimizer) else given
+    return [optimizer.optimizer if _is_prepared(optimizer) else optimizer for optimizer in optimizers]
+
+
+def _loader_in(data: Any) -> Any:
+    """The loader that was given to accelerate, and any other data as it is."""
+    return getattr(data, "base_dataloader", data) if _is_prepared(data) else data
+
+
+def _is_prepared(wrapped: object) -> bool:
+    return type(wrapped).__module__.startswith("accelerate.")
+
+
+def _check(
+    module: torch.nn.Module,
+    optimizers: Sequence[torch.optim.Optimizer],
+    also: Iterable[object],
+    local: LocalSteps | None,
+    scaling: AdaScale | None,
+) -> None:
+    """Whether the script wants only what goes together; raises InputError otherwise."""
+    check_sharding(module, also)
+    if scaling is not None and any(map(is_sharded, module.parameters())):
+        raise InputError(
+            "AdaScale cannot measure the gradients of a sharded model.",
+            "Leave out scaling=..., or do not shard.",
         )
-
-    def _drawing_of(
-        self, data: Any, sampler: Sampler, batch: FixedBatch | ScaledBatch, *, makes_own: bool
-    ) -> tuple[StepBatches, Mapping[str, Stateful]]:
-        """The batches of each step, and what says how far they are besides the sampler."""
-        if makes_own:
-            return OwnBatches(data, sampler, sampler.seed), {}
-        if is_stream(data):
-            stream = Streaming(data, sampler, batch)
-            return stream, {_DATA: stream}
-        return Drawing(sampler, batch, BatchStream(data)), {}
-
-
-def _rounds_of(
-    local: LocalSteps | None, optimizers: Sequence[torch.optim.Optimizer], also: Iterable[object]
-) -> Rounds | None:
-    """The rounds that the script wants, if any.
-
-    Raises:
-        InputError: it wants something that ranks cannot do by themselves.
-    """
-    if local is None:
-        return None
-    parameters = [each for optimizer in optimizers for each in parameters_of(optimizer)]
-    scales = any(isinstance(each, torch.amp.GradScaler) for each in also)
-    if len(optimizers) > 1 or scales or any(map(is_sharded, parameters)):
+    parameters = [parameter for optimizer in optimizers for parameter in parameters_of(optimizer)]
+    scales = any(isinstance(item, torch.amp.GradScaler) for item in also)
+    if local is not None and (len(optimizers) > 1 or scales or any(map(is_sharded, parameters))):
         raise InputError(
             "local steps cannot be made with several optimizers, a GradScaler or a sharded model.",
             "Leave out local=..., so that the gradients of each step are added up.",
         )
-    return Rounds(local, parameters)
+
+
+def _carried(
+    drawing: StepBatches, rounds: Rounds | None, scaling: AdaScale | None, also: Mapping[str, Stateful]
+) -> dict[str, Stateful]:
+    """State that goes along besides model, optimizers and sampler, by name."""
+    own: dict[str, Any] = {
+        "freetrain.data": drawing if isinstance(drawing, Streaming) else None,
+        "freetrain.outer": rounds.outer if rounds is not None else None,
+        "freetrain.scaling": scaling,
+    }
+    return {**{name: item for name, item in own.items() if item is not None}, **also}

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
 import torch
 
-from freetrain.elastic.data.batching import FixedBatch, ScaledBatch
-from freetrain.elastic.data.drawing import Drawing
-from freetrain.elastic.data.passes import Passes, PassStream
+from freetrain.elastic.data.batching import Draw, FixedBatch, ScaledBatch, StepBatches
+from freetrain.elastic.data.drawing import Drawing, Passes, PassStream
+from freetrain.elastic.data.orders import BatchOrder
 from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.data.step_batches import Draw, StepBatches
 from freetrain.elastic.script.loop import Loop
-from freetrain.elastic.training.state import Stateful
 from freetrain.errors import InputError
 
 
@@ -88,15 +86,8 @@ class Run(Loop):
                 optimizer.zero_grad(set_to_none=True)
             self._conclude()
 
-    def _drawing_of(
-        self,
-        data: Any,
-        sampler: Sampler,
-        batch: FixedBatch | ScaledBatch,
-        *,
-        makes_own: bool,
-    ) -> tuple[StepBatches, Mapping[str, Stateful]]:
-        return Drawing(sampler, batch, self._stream), {}
+    def _read(self, order: BatchOrder, data: Any, sampler: Sampler) -> StepBatches:
+        return Drawing(sampler, order.batch, self._stream)
 
 
 class Step:
@@ -159,11 +150,7 @@ class Step:
         (loss * share).backward()  # type: ignore[no-untyped-call,unused-ignore]
 
     def check_done(self) -> None:
-        """Whether the script did what a step needs.
-
-        Raises:
-            InputError: it did not.
-        """
+        """Whether the script did what a step needs; raises InputError if it did not."""
         if not self._is_done and self._run._updates.lost is None:
             raise InputError(
                 f"step {self.number} ended without step.backward(loss) in its last pass.",
@@ -173,7 +160,7 @@ class Step:
     def explain(self, error: Exception) -> None:
         """Add to an error of the script's what may be its reason: some layers cannot train on one sample."""
         has_lone_sample = any(len(ids) <= 1 for ids in self._passes)
-        if has_lone_sample and len(self.ids) < self._run._hooks.samples_per_step(self._run._training.world.size):
+        if has_lone_sample and len(self.ids) < self._run._drawing.batch.per_step(self._run._training.world.size):
             error.add_note(
                 f"freetrain: step {self.number}, the last of its epoch, has only {len(self.ids)} samples, and "
                 "this rank has one of them at a time. Some layers, BatchNorm for one, cannot train on that: "

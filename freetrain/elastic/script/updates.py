@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, cast
 
 import torch
 
+from freetrain.elastic.data.batching import StepBatches
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.script.adascale import AdaScale
-from freetrain.elastic.script.closures import Arguments, call_first
-from freetrain.elastic.script.gradients import Gradients, weighted
+from freetrain.elastic.script.gradients import Gradients, parameters_of, weighted
 from freetrain.elastic.script.local_steps import Rounds
 from freetrain.elastic.script.sharding import weigh_shards
 from freetrain.elastic.training.state import TrainingState, hyperparameters, set_hyperparameters
-from freetrain.elastic.training.training import Training
+from freetrain.elastic.training.training import ElasticTraining
 from freetrain.elastic.worlds.exchange import broadcast_tensors
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
 
-
-class Taken(NamedTuple):
-    """The samples of the step under way.
-
-    Attributes:
-        samples: over all ranks.
-        share: of them, that this rank has.
-        mark: of their data, where each rank reads all of it.
-    """
-
-    samples: int
-    share: float
-    mark: int = 0
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+"""Arguments of ``optimizer.step()`` as torch gives them to hooks: the optimizer comes first."""
 
 
 class Updates:
@@ -48,7 +39,7 @@ class Updates:
         state: of the training.
         optimizers: that the script steps.
         training: this worker's part in it.
-        taken: what the step under way has of the data.
+        drawing: the batches of the step under way.
         rounds: of steps that each rank makes by itself; None: gradients are added up for each step.
         scaling: lets learning rates follow steps that grow with the world.
         share_buffers: give all ranks rank 0's buffers (running means and the like) with each step's first update.
@@ -64,11 +55,11 @@ class Updates:
         self,
         state: TrainingState,
         optimizers: Sequence[torch.optim.Optimizer],
-        training: Training,
-        taken: Callable[[], Taken],
-        *,
+        training: ElasticTraining,
+        drawing: StepBatches,
         rounds: Rounds | None = None,
         scaling: AdaScale | None = None,
+        *,
         share_buffers: bool = True,
     ) -> None:
         self.lost: BaseException | None = None
@@ -78,7 +69,7 @@ class Updates:
         self._state = state
         self._optimizers = optimizers
         self._training = training
-        self._taken = taken
+        self._drawing = drawing
         self._rounds = rounds
         self._scaling = scaling
         self._share_buffers = share_buffers
@@ -99,21 +90,22 @@ class Updates:
     def _gradients_of(self, optimizer: torch.optim.Optimizer) -> Gradients:
         training, scaling = self._training, self._scaling
         return Gradients(
-            lambda what, digest, loss_share: training.ask(what, digest + self._taken().mark, loss_share),
-            lambda asked: training.agree(asked),
+            optimizer,
+            lambda what, digest, loss_share: training.ask(what, digest + self._drawing.mark, loss_share),
+            training.agree,
             self._buffers,
             adds_up_shards=self._adds_up_shards,
             measure=scaling.squared_norm if scaling is not None and scaling.follows(optimizer) else None,
         )
 
     def _buffers(self) -> Iterable[torch.Tensor]:
-        """Those that all ranks are to have alike after this update."""
+        """Buffers that all ranks are to have alike after this update."""
         return self._state.module.buffers() if self._share_buffers and not self._state.updates else ()
 
     # -- worlds
 
     def enter(self, world: World | None) -> None:
-        """From now on gradients are added up in this world; None: in none."""
+        """Add gradients up in this world from now on; None: in none."""
         self._world = world
         if world is None:
             for gradients in self._gradients.values():
@@ -140,17 +132,13 @@ class Updates:
     def finish_round(self) -> None:
         """Meet the other ranks, where they have not met in each update."""
         if self._rounds is not None and self.lost is None:
-            begun_s = time.perf_counter()
-            try:
+            with self._waiting_for_others():
                 self._training.agree(self._training.ask("meeting after local steps", has_same_parameters=False))
-                self._rounds.finish(self._taken().share, cast(World, self._world))
+                self._rounds.finish(self._drawing.share, cast(World, self._world))
                 broadcast_tensors(self._buffers(), 0, cast(World, self._world))
-            except LostRankError as error:
-                self.lose(error)
-            self.exposed_s += time.perf_counter() - begun_s
 
     def end_step(self) -> None:
-        """What optimizers do until the next step begins is the script's own affair."""
+        """Leave optimizers alone until the next step begins."""
         self.lost = None
         self.count = 0
         self._begun = None
@@ -218,24 +206,31 @@ class Updates:
             return
         self.count += 1
         self._summed.add(optimizer)
+        # Updates that were made before a loss are not made again.
         if self.lost is None and self.count > self._state.updates:
             if self._made_already is not None:
                 self._set_beside_the_model(self._made_already)
                 self._made_already = None
-            begun_s = time.perf_counter()
-            try:
+            with self._waiting_for_others():
                 if self._begun is not optimizer:
                     self._begin(optimizer)
                 self._gradients[optimizer].finish()
                 self._scale(optimizer)
                 self._state.updates = self.count
-            except LostRankError as error:
-                self.lose(error)
             self._begun = None
-            self.exposed_s += time.perf_counter() - begun_s
             if self.lost is None:
                 return
         self._void.add(optimizer)
+
+    @contextlib.contextmanager
+    def _waiting_for_others(self) -> Iterator[None]:
+        """Count the time in here as waiting; a rank that is lost meanwhile makes the step void."""
+        begun_s = time.perf_counter()
+        try:
+            yield
+        except LostRankError as error:
+            self.lose(error)
+        self.exposed_s += time.perf_counter() - begun_s
 
     def begin_backward(self) -> None:
         """The backward pass that comes is the last one before the optimizer's step: sum gradients meanwhile.
@@ -251,19 +246,9 @@ class Updates:
             self.lose(error)
 
     def _begin(self, optimizer: torch.optim.Optimizer, *, during_backward: bool = False) -> None:
-        parameters = list(parameters_of(optimizer))
-        every = (each for group in optimizer.param_groups for each in group["params"])
-        places = [place for place, each in enumerate(every) if _takes_part(each)]
-        aside = {each: self._aside.pop(each) for each in parameters if each in self._aside}
-        self._gradients[optimizer].begin(
-            parameters,
-            places,
-            cast(World, self._world),
-            cast(float, self._weight),
-            loss_share=self.loss_share,
-            during_backward=during_backward,
-            aside=aside,
-        )
+        world, weight = cast(World, self._world), cast(float, self._weight)
+        gradients = self._gradients[optimizer]
+        gradients.begin(world, weight, self.loss_share, self._aside, during_backward=during_backward)
         self._begun = optimizer
 
     def _scale(self, optimizer: torch.optim.Optimizer) -> None:
@@ -271,16 +256,16 @@ class Updates:
         scaling, world = self._scaling, cast(World, self._world)
         if scaling is None or not scaling.follows(optimizer):
             return
-        samples, share, _ = self._taken()
+        samples, share = self._drawing.samples, self._drawing.share
         # The gradients are weighted by the rank's share of the samples already.
         local = float(self._gradients[optimizer].measured) / share if share else 0.0
-        (local,) = world.start_sum([local]).wait()
+        (local,) = world.sum([local])
         scaling.observe(local, samples, min(world.size, samples))
 
     def _before_update(
         self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Arguments | None:
-        """What torch calls before each step of an optimizer, and perhaps other arguments for that."""
+        """The hook that torch calls before each step of an optimizer; perhaps other arguments for that."""
         if self._weight is None:
             return None
         arguments = call_first(optimizer, args, kwargs)
@@ -300,16 +285,16 @@ class Updates:
             optimizer.zero_grad(set_to_none=True)
 
     def _step_alone(self, optimizer: torch.optim.Optimizer) -> None:
-        """Not in vain, nor with a sample that another rank counts."""
+        """Not in a step that does not count, nor with a sample that another rank counts."""
         self.count += 1
         if self.lost is not None or self._lacks_samples:
             optimizer.zero_grad(set_to_none=True)
         self._lacks_samples = False
 
     def _put_aside(self, weight: float) -> None:
-        """What batches of another weight have left."""
+        """Keep the gradients that batches of another weight have left."""
         with torch.no_grad():
-            for parameter in dict.fromkeys(each for one in self._optimizers for each in parameters_of(one)):
+            for parameter in dict.fromkeys(itertools.chain(*map(parameters_of, self._optimizers))):
                 if parameter.grad is not None:
                     mine = weighted(parameter, weight, self._adds_up_shards)
                     before = self._aside.get(parameter)
@@ -317,12 +302,30 @@ class Updates:
                     parameter.grad = None
 
 
-def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
-    """What it may change, each once."""
-    every = (each for group in optimizer.param_groups for each in group["params"])
-    return dict.fromkeys(each for each in every if _takes_part(each))
+def call_first(
+    optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Arguments | None:
+    """Call the closure, if there is one; the arguments by which the optimizer then hears of its loss alone.
+
+    Raises:
+        InputError: this optimizer may do something else before it calls its closure, or call it again.
+    """
+    closure: Callable[[], Any] | None = args[1] if len(args) > 1 else kwargs.get("closure")
+    if closure is None:
+        return None
+    if not _calls_it_once_and_first(optimizer):
+        raise InputError(
+            f"{type(optimizer).__name__}.step() was called with a closure, whose gradients cannot be added up "
+            "over the ranks: this optimizer may call it several times, or not at once.",
+            "Compute loss and gradients before it and call it without a closure, or take another optimizer.",
+        )
+    with torch.enable_grad():
+        loss = closure()
+    rest = {name: value for name, value in kwargs.items() if name != "closure"}
+    return (args[0],), {**rest, "closure": lambda: loss}
 
 
-def _takes_part(parameter: torch.Tensor) -> bool:
-    """Optimizers also step with a gradient that came before a parameter was frozen."""
-    return parameter.requires_grad or parameter.grad is not None
+def _calls_it_once_and_first(optimizer: torch.optim.Optimizer) -> bool:
+    """Torch's own optimizers do, but for LBFGS."""
+    by_torch = type(optimizer).step.__module__.startswith("torch.optim.")
+    return by_torch and not isinstance(optimizer, torch.optim.LBFGS)

@@ -1,4 +1,4 @@
-"""What the ranks tell each other in every step, with the call that comes before its sums: pure arithmetic."""
+"""Ballots that the ranks exchange in every step, with the call that comes before its sums: pure arithmetic."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from freetrain.elastic.worlds.calls import PAYLOAD_BYTES, Asked, Call
+import torch
+
+from freetrain.elastic.training.tensors import local
+from freetrain.elastic.worlds.calls import PAYLOAD_BYTES, Call, PendingCalls
 
 COMPARED = 8
 """Learning rates, and values of the model, that each step compares: so few cost some microseconds."""
@@ -18,17 +21,51 @@ that goes a way of its own differs by more before long."""
 
 _LAYOUT = struct.Struct(f"<??ddd{COMPARED}d{COMPARED}d")
 assert _LAYOUT.size <= PAYLOAD_BYTES
+_SAMPLED_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def learning_rates(optimizer: torch.optim.Optimizer) -> list[float]:
+    """Learning rates of the groups of parameters."""
+    return [float(group.get("lr", 0.0)) for group in optimizer.param_groups]
+
+
+class Samples:
+    """A few values of the model, others in every step, so that in time all tensors are looked at.
+
+    Args:
+        module: the model; parameters that its ranks do not share are left out.
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        unshared = getattr(module, "_ddp_params_and_buffers_to_ignore", ())
+        self._parameters = [
+            parameter
+            for name, parameter in module.named_parameters()
+            if name not in unshared
+            and parameter.dtype in _SAMPLED_TYPES
+            and parameter.layout is torch.strided
+            and local(parameter).numel()
+        ]
+
+    def at(self, step: int) -> list[float]:
+        """The values of this step, the same ones on ranks with the same shard; no more than these are copied."""
+        if not self._parameters:
+            return []
+        values = local(self._parameters[step % len(self._parameters)].detach())
+        while values.dim() > 1:
+            values = values[step % len(values)]
+        return [float(value) for value in values.reshape(-1)[:COMPARED].tolist()]
 
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """What one rank has to say.
+    """One rank's report in a step.
 
     Attributes:
         change: whether it knows of a newer world that waits.
         stop: whether its script wants the training to end.
         loss_share: its part of the step's mean loss.
-        rates: its learning rates; all are compared, and the first are told.
+        rates: its learning rates; all are compared, and the first are shown.
         values: some of its parameters; each rank with the same shard of the model has the same ones.
     """
 
@@ -39,7 +76,7 @@ class Ballot:
     values: Sequence[float] = ()
 
     def pack(self) -> bytes:
-        """As bytes, always as many."""
+        """The ballot as bytes, always as many."""
         weighted = sum(place * rate for place, rate in enumerate(self.rates, 1))
         size = sum(place * abs(rate) for place, rate in enumerate(self.rates, 1))
         return _LAYOUT.pack(
@@ -48,8 +85,8 @@ class Ballot:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What all ranks know after each has heard all, each the same.
+class StepVerdict:
+    """The outcome of a step's ballots, the same on all ranks.
 
     Attributes:
         change: whether the world changes now.
@@ -62,8 +99,8 @@ class Verdict:
     loss: float
 
 
-def count(asked: Asked, step: int, shards: int = 1) -> Verdict:
-    """What the ballots of all ranks come to, of whom so many have the shards of one model.
+def count_ballots(asked: PendingCalls, step: int, shards: int = 1) -> StepVerdict:
+    """The outcome of all ranks' ballots; so many ranks have the shards of one model.
 
     Raises:
         LostRankError: a rank was lost, or differs and is ended.
@@ -74,47 +111,53 @@ def count(asked: Asked, step: int, shards: int = 1) -> Verdict:
     _compare_rates(asked, calls, rows, step)
     for shard in range(shards):
         _compare_values(asked, calls, [row[5 + COMPARED :] for row in rows], range(shard, len(rows), shards), step)
-    return Verdict(any(row[0] for row in rows), any(row[1] for row in rows), sum(row[2] for row in rows))
+    return StepVerdict(any(row[0] for row in rows), any(row[1] for row in rows), sum(row[2] for row in rows))
 
 
-def _compare_rates(asked: Asked, calls: Sequence[Call], rows: Sequence[tuple[float, ...]], step: int) -> None:
-    told = {id(call): row[5 : 5 + COMPARED] for call, row in zip(calls, rows, strict=True)}
-    asked.turn_out_odd(
+def _compare_rates(
+    asked: PendingCalls, calls: Sequence[Call], rows: Sequence[tuple[float, ...]], step: int
+) -> None:
+    shown = {id(call): row[5 : 5 + COMPARED] for call, row in zip(calls, rows, strict=True)}
+    asked.expel_odd(
         calls,
         [row[3:5] for row in rows],
         lambda odd, right: (
-            f"its learning rates in step {step} are {_few(told[id(odd)])}, and the others' "
-            f"{_few(told[id(right)])}: a schedule that is not in also={{...}}, or a rate changed by hand"
+            f"its learning rates in step {step} are {_few(shown[id(odd)])}, and the others' "
+            f"{_few(shown[id(right)])}: a schedule that is not in also={{...}}, or a rate changed by hand"
         ),
         _rates_alike,
     )
 
 
 def _compare_values(
-    asked: Asked, calls: Sequence[Call], values: Sequence[tuple[float, ...]], ranks: Sequence[int], step: int
+    asked: PendingCalls,
+    calls: Sequence[Call],
+    values: Sequence[tuple[float, ...]],
+    ranks: Sequence[int],
+    step: int,
 ) -> None:
-    told = {id(call): row for call, row in zip(calls, values, strict=True)}
-    asked.turn_out_odd(
+    shown = {id(call): row for call, row in zip(calls, values, strict=True)}
+    asked.expel_odd(
         calls,
         values,
         lambda odd, right: (
-            f"its parameters differ before step {step}, some being {_few(told[id(odd)])}, and the others' "
-            f"{_few(told[id(right)])}: they have to be changed by the optimizer alone, or alike on all ranks"
+            f"its parameters differ before step {step}, some being {_few(shown[id(odd)])}, and the others' "
+            f"{_few(shown[id(right)])}: they have to be changed by the optimizer alone, or alike on all ranks"
         ),
         _values_alike,
         ranks,
     )
 
 
-def _rates_alike(one: object, other: object) -> bool:
-    (mine, size), (theirs, _) = one, other  # type: ignore[misc]
+def _rates_alike(left: object, right: object) -> bool:
+    (mine, size), (theirs, _) = left, right  # type: ignore[misc]
     return not abs(mine - theirs) > _RATE_TOLERANCE * size  # type: ignore[has-type]
 
 
-def _values_alike(one: object, other: object) -> bool:
-    """What is not a number differs from nothing: it is the script's to look for."""
-    mine: Sequence[float] = one  # type: ignore[assignment]
-    theirs: Sequence[float] = other  # type: ignore[assignment]
+def _values_alike(left: object, right: object) -> bool:
+    """NaN differs from nothing: to look for it is the script's affair."""
+    mine: Sequence[float] = left  # type: ignore[assignment]
+    theirs: Sequence[float] = right  # type: ignore[assignment]
     pairs = list(zip(mine, theirs, strict=True))
     size = sum(abs(a) + abs(b) for a, b in pairs) / 2
     return not sum(abs(a - b) for a, b in pairs) > _VALUE_TOLERANCE * size

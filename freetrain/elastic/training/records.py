@@ -1,4 +1,4 @@
-"""What rank 0 writes down for others: rates and changes, checkpoints, and that the training is complete.
+"""Records that rank 0 writes: rates and changes, checkpoints, and that the training is complete.
 
 Checkpoints of a sharded model are written by its whole replica.
 """
@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from freetrain.elastic.errors import CheckpointError
 from freetrain.elastic.membership.identity import given_by_slurm
-from freetrain.elastic.on_disk.checkpoints import Checkpoints
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.files import write_json
-from freetrain.elastic.on_disk.progress import Progress
-from freetrain.elastic.training.checkpoint_writer import CheckpointWriter
+from freetrain.elastic.on_disk.progress import ProgressWriter
+from freetrain.elastic.training.checkpoints import Checkpoints, CheckpointWriter
 from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World
@@ -30,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """What a script says of the records.
+    """The script's options for records.
 
     Attributes:
         progress_every_s: seconds between two lines of progress.
@@ -46,18 +45,12 @@ class RecordOptions:
 
 
 class Records:
-    """The records of one training; each rank has them, and rank 0 uses them.
-
-    Args:
-        directory: the trainer's.
-        state: of the training.
-        options: how often to write what.
-    """
+    """The records of one training; each rank has them, and rank 0 uses them."""
 
     def __init__(self, directory: TrainerDirectory, state: TrainingState, options: RecordOptions) -> None:
         self._directory = directory
         self._state = state
-        self._progress = Progress(directory.progress_path, options.progress_every_s)
+        self._progress = ProgressWriter(directory.progress_path, options.progress_every_s)
         self._replica = this_replica()
         self._checkpoints: Checkpoints | ShardedCheckpoints
         if self._replica.is_joined:
@@ -106,7 +99,7 @@ class Records:
     def add(self, samples: int, wait_s: float, exposed_s: float, *, wants_checkpoint: bool) -> None:
         """Rank 0 has completed a step of so many samples, having waited so long for data and for gradients.
 
-        Those who have the other shards of its model are told as well, as they write checkpoints with it.
+        Workers with the other shards of its model call this as well, as they write checkpoints with it.
         """
         if self._world.rank == 0:
             self._progress.add(samples, wait_s, exposed_s)
@@ -121,7 +114,7 @@ class Records:
             self._checkpoint()
 
     def _checkpoint_together(self) -> None:
-        """What one of the replica wants, all know after the next step."""
+        """A checkpoint that one worker of the replica wants is known to all after the next step."""
         due, wants = self._replica.takes_checkpoint(), self._wants_checkpoint
         self._wants_checkpoint = due
         if due:
@@ -132,7 +125,7 @@ class Records:
             self._wants_checkpoint = wants
 
     def _checkpoint(self) -> None:
-        """A word on the one before, if it could not be written, and the next one, if it is time for it."""
+        """Warn if the one before could not be written, and start the next one if it is due."""
         try:
             self._writer.wait()
             if self._wants_checkpoint:
@@ -165,7 +158,7 @@ class Records:
         self._writer.write()
 
     def wait(self) -> None:
-        """Until no checkpoint is being written any more."""
+        """Wait until no checkpoint is being written any more."""
         try:
             self._writer.wait()
         except CheckpointError as error:
@@ -199,16 +192,12 @@ class Records:
             log.warning("%s It is tried once more when the script ends.", error.what)
 
     def finish_at_last(self) -> None:
-        """Try once more, if it could not be written before.
-
-        Raises:
-            StateError: it still cannot be written.
-        """
+        """Try once more, if it could not be written before; raises StateError if it still cannot be written."""
         if self._replica.any(self._is_unfinished):
             self._finish()
 
     def _finish(self) -> None:
-        """The last checkpoint, and only then the word for the daemon."""
+        """Write the last checkpoint, and only then the file that the daemon reads."""
         is_first = self._world.rank == 0
         if is_first:
             self.write_rate()

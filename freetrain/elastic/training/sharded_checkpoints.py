@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import shutil
 import zlib
+from collections import ChainMap
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import torch
 import torch.distributed as dist
+from torch.distributed.checkpoint import FileSystemReader
+from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 
 from freetrain.elastic.errors import CheckpointError
-from freetrain.elastic.on_disk.checkpoints import none_usable, unwritable, why_unwritable
 from freetrain.elastic.on_disk.files import create_private, why_distrusted
-from freetrain.elastic.training.sharded_reader import CheckedReader
-from freetrain.elastic.training.skeleton import Contents, fill, hollow
+from freetrain.elastic.training.checkpoints import none_usable, unwritable, why_unwritable
+from freetrain.elastic.training.tensors import DetachedTensors, attach_tensors, detach_tensors
 from freetrain.elastic.worlds.replica import Replica
 
 if TYPE_CHECKING:
@@ -31,6 +34,14 @@ log = logging.getLogger(__name__)
 
 _REST = "rest.pt"
 _PIECE_BYTES = 1 << 24
+_PLAIN = {
+    "torch": {"Size"},
+    "torch.serialization": {"_get_layout"},
+    "torch.distributed.checkpoint.filesystem": {"_StorageInfo"},
+    "pathlib": {"PosixPath", "PurePosixPath", "Path"},
+    "collections": {"OrderedDict"},
+}
+_TABLES = "torch.distributed.checkpoint.metadata"
 
 
 class ShardedCheckpoints:
@@ -80,7 +91,7 @@ class ShardedCheckpoints:
         Raises:
             CheckpointError: there are checkpoints, but none can be used.
         """
-        paths = self._told_by_first([path.name for path in self.newest_first()])
+        paths = self._as_first_sees([path.name for path in self.newest_first()])
         for path in (self._folder / name for name in paths):
             state, reason = self._load(path)
             if state is not None:
@@ -88,7 +99,7 @@ class ShardedCheckpoints:
             log.warning("checkpoint not used: %s; falling back to the one before", reason)
         if paths:
             raise none_usable(self._folder, len(paths))
-        if self._told_by_first([path.name for path in self._folder.glob("step-*.pt")]):
+        if self._as_first_sees([path.name for path in self._folder.glob("step-*.pt")]):
             raise CheckpointError(
                 f"the checkpoints in {self._folder} are of a model that was not sharded.",
                 "Give each trainer a directory of its own, or move them away.",
@@ -104,8 +115,8 @@ class ShardedCheckpoints:
     def _write(self, state: dict[str, Any], draft: Path) -> None:
         from torch.distributed import checkpoint
 
-        contents = Contents()
-        skeleton = hollow(state, contents)
+        contents = DetachedTensors()
+        skeleton = detach_tensors(state, contents)
         checkpoint.save(
             {**contents.tensors, **contents.shards},
             storage_writer=checkpoint.FileSystemWriter(draft),
@@ -115,13 +126,14 @@ class ShardedCheckpoints:
         dist.all_gather_object(sums, _sums(draft.glob(f"__{self._replica.shard}_*")), self._replica.writers)
         if self._replica.shard == 0:
             with create_private(draft / _REST) as stream:
-                torch.save({"skeleton": skeleton, "sums": {k: v for one in sums for k, v in one.items()}}, stream)
+                torch.save({"skeleton": skeleton, "sums": dict(ChainMap(*sums))}, stream)
                 stream.flush()
                 os.fsync(stream.fileno())
 
     def _place(self, draft: Path, path: Path) -> None:
-        for each in draft.iterdir():
-            each.chmod(0o600)
+        # Torch's writer goes by the umask, and a file that others could write would not be loaded.
+        for file in draft.iterdir():
+            file.chmod(0o600)
         draft.chmod(0o700)
         if not path.exists():  # another node that left with this one may have written it
             draft.replace(path)
@@ -150,8 +162,8 @@ class ShardedCheckpoints:
                 reason = f"{path / _REST} cannot be read ({str(error).splitlines()[0]})"
         if not self._all(reason is None):
             return None, reason or f"{path} cannot be read by another worker of this node"
-        contents = Contents()
-        state = fill(rest["skeleton"], contents, {}, self._mesh)
+        contents = DetachedTensors()
+        state = attach_tensors(rest["skeleton"], contents, {}, self._mesh)
         try:
             checkpoint.load(
                 {**contents.tensors, **contents.shards},
@@ -177,11 +189,11 @@ class ShardedCheckpoints:
         dist.all_reduce(ballot, op=dist.ReduceOp.MIN, group=self._replica.writers)
         return bool(ballot[0])
 
-    def _told_by_first(self, names: list[str]) -> list[str]:
-        """What the first worker sees; file systems may show the others something else."""
-        told: list[Any] = [names]
-        dist.broadcast_object_list(told, 0, group=self._replica.writers)
-        found: list[str] = told[0]
+    def _as_first_sees(self, names: list[str]) -> list[str]:
+        """The names that the first worker sees; file systems may show the others something else."""
+        box: list[Any] = [names]
+        dist.broadcast_object_list(box, 0, group=self._replica.writers)
+        found: list[str] = box[0]
         return found
 
 
@@ -199,14 +211,14 @@ def _sum(path: Path) -> int:
 
 def _why_distrusted(path: Path) -> str | None:
     try:
-        reasons = [why_distrusted(each) for each in (path, *path.iterdir())]
+        reasons = [why_distrusted(file) for file in (path, *path.iterdir())]
     except OSError as error:
         return f"{path} cannot be read ({error.strerror})"
     return next((reason for reason in reasons if reason is not None), None)
 
 
 def _failure() -> type[BaseException]:
-    """What torch raises where any worker failed."""
+    """The error that torch raises where any worker failed."""
     from torch.distributed.checkpoint import CheckpointException
 
     kind: type[BaseException] = CheckpointException
@@ -217,3 +229,27 @@ def _cause(error: BaseException | None) -> BaseException | None:
     """The error of the worker that failed."""
     failed: list[BaseException] = [first for first, _ in getattr(error, "failures", {}).values()]
     return failed[0] if failed else error
+
+
+class CheckedReader(FileSystemReader):
+    """Torch's reader, but for the table of contents, a pickle, of which it would run whatever it says."""
+
+    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
+        """The table of contents; raises UnpicklingError if it has anything else in it."""
+        with self.fs.create_stream(self._get_metadata_path(kwargs.get("rank")), "rb") as stream:
+            metadata: Metadata = _Unpickler(cast(IO[bytes], stream)).load()
+        if getattr(metadata, "storage_meta", None) is None:
+            metadata.storage_meta = StorageMeta()
+        metadata.storage_meta.load_id = self.load_id  # type: ignore[union-attr]
+        return metadata
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if name in _PLAIN.get(module, ()) or (module == _TABLES and "." not in name):
+            found = super().find_class(module, name)
+            if module != _TABLES or getattr(found, "__module__", "") == _TABLES:
+                return found
+        if module == "torch" and isinstance(found := getattr(torch, name, None), torch.dtype):
+            return found
+        raise pickle.UnpicklingError(f"{module}.{name} is not a part of a checkpoint's table of contents")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
 from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.training.layout import layout_of, take_layout, take_shapes_of_buffers
-from freetrain.elastic.training.optimizers import each_of
-from freetrain.elastic.training.shards import is_sharded, local
-from freetrain.elastic.training.skeleton import Contents, fill, hollow
+from freetrain.elastic.training.tensors import DetachedTensors, attach_tensors, detach_tensors, is_sharded, local
 from freetrain.elastic.worlds.exchange import broadcast_bytes, broadcast_tensors, decode, encode
 from freetrain.elastic.worlds.world import World
+from freetrain.errors import InputError
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -60,12 +58,12 @@ class TrainingState:
 
     @property
     def optimizers(self) -> list[torch.optim.Optimizer]:
-        """Those that the script steps, where it steps several."""
-        return each_of(self.optimizer)
+        """The optimizers that the script steps, where it steps several."""
+        return self.optimizer.each if isinstance(self.optimizer, Optimizers) else [self.optimizer]
 
     def mesh(self) -> DeviceMesh:
-        """Over which the model is sharded."""
-        return next(each.device_mesh for each in self.module.parameters() if is_sharded(each))
+        """The mesh over which the model is sharded."""
+        return next(parameter.device_mesh for parameter in self.module.parameters() if is_sharded(parameter))
 
     def note_step(self, samples: int, batches: int = 1) -> None:
         """A step of so many samples is complete, its gradients applied."""
@@ -116,6 +114,7 @@ class TrainingState:
         _set_random_state(state["random"])
 
     def _take_layout(self, state: dict[str, Any]) -> None:
+        # First of all: load_state_dict refuses buffers of another shape.
         take_shapes_of_buffers(self.module, state["model"])
         if "layout" in state:
             take_layout(self.module, self.optimizers, state["layout"])
@@ -211,16 +210,103 @@ def _from_source(
     source: int,
     world: World,
 ) -> Any:
-    """What the source captures; the others receive it into their own tensors where they have any of that name."""
-    contents = Contents()
+    """The source's capture; the others receive it into their own tensors where they have any of that name."""
+    contents = DetachedTensors()
     first = source * world.shards
     if world.replica == source:
         captured = capture()
-        skeleton = encode(hollow(captured, contents))
+        skeleton = encode(detach_tensors(captured, contents))
         broadcast_bytes(skeleton if world.rank == first else None, first, world)
     else:
         skeleton = decode(broadcast_bytes(None, first, world))
-        captured = fill(skeleton, contents, own, state.mesh)
+        captured = attach_tensors(skeleton, contents, own, state.mesh)
     broadcast_tensors(contents.tensors.values(), first, world)
-    broadcast_tensors([local(each) for each in contents.shards.values()], source, world.peers)
+    broadcast_tensors([local(shard) for shard in contents.shards.values()], source, world.peers)
     return captured
+
+
+def layout_of(module: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Any]:
+    """Names of the parameters that want a gradient, and of each optimizer's parameters, group by group."""
+    names = {parameter: name for name, parameter in module.named_parameters()}
+    return {
+        "trained": [name for parameter, name in names.items() if parameter.requires_grad],
+        "groups": [
+            [[names.get(parameter, "") for parameter in group["params"]] for group in optimizer.param_groups]
+            for optimizer in optimizers
+        ],
+    }
+
+
+def take_layout(
+    module: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer], layout: dict[str, Any]
+) -> None:
+    """Train the same parameters in the same groups.
+
+    Raises:
+        InputError: the groups have parameters that this model does not have.
+    """
+    parameters = dict(module.named_parameters())
+    trained = set(layout["trained"])
+    for name, parameter in parameters.items():
+        if parameter.is_floating_point():
+            parameter.requires_grad_(name in trained)
+    if layout["groups"] == layout_of(module, optimizers)["groups"]:
+        return
+    for optimizer, groups in zip(optimizers, layout["groups"], strict=True):
+        _take_groups(optimizer, groups, parameters)
+
+
+def _take_groups(
+    optimizer: torch.optim.Optimizer, groups: Sequence[Sequence[str]], parameters: dict[str, torch.nn.Parameter]
+) -> None:
+    unknown = [name for group in groups for name in group if name not in parameters]
+    if unknown:
+        raise InputError(
+            "the optimizers of the others have groups of parameters that this worker's script has not made, and "
+            "not all of them are the model's own.",
+            "Make all parameters before the training begins, and put those that come later into the model.",
+        )
+    known = list(optimizer.param_groups)
+    optimizer.param_groups.clear()
+    for place, names in enumerate(groups):
+        options = {name: value for name, value in known[min(place, len(known) - 1)].items() if name != "params"}
+        optimizer.add_param_group({**options, "params": [parameters[name] for name in names]})
+
+
+def take_shapes_of_buffers(module: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
+    """Make room for buffers that have another shape by now."""
+    for name, buffer in list(module.named_buffers()):
+        theirs = tensors.get(name)
+        if isinstance(theirs, torch.Tensor) and theirs.shape != buffer.shape:
+            owner, _, own_name = name.rpartition(".")
+            setattr(module.get_submodule(owner), own_name, torch.empty_like(theirs, device=buffer.device))
+
+
+class Optimizers:
+    """Several optimizers as one; their steps are the script's to make.
+
+    Attributes:
+        each: the optimizers.
+    """
+
+    def __init__(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:
+        self.each = list(optimizers)
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The groups of all."""
+        return [group for optimizer in self.each for group in optimizer.param_groups]
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients of all."""
+        for optimizer in self.each:
+            optimizer.zero_grad(set_to_none=set_to_none)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The states of all."""
+        return {str(place): optimizer.state_dict() for place, optimizer in enumerate(self.each)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from there."""
+        for place, optimizer in enumerate(self.each):
+            optimizer.load_state_dict(state_dict[str(place)])

@@ -1,49 +1,59 @@
-"""One worker's part in a training, whoever makes its steps: from joining over all worlds to the end."""
+"""One worker's part in a training beside computing: from joining over all worlds to the end."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
+import hashlib
+import logging
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
-from freetrain.elastic.errors import Departed, LostRankError, OddOneOutError, OddRankError, as_exit
-from freetrain.elastic.feeding.fitness import wants_to_be_fed
+import torch
+
+from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.errors import (
+    CheckpointError,
+    Departed,
+    LostRankError,
+    OddOneOutError,
+    OddRankError,
+    as_exit,
+)
+from freetrain.elastic.feeding.fitness import prewarm, wants_to_be_fed
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.timeouts import Timeouts
-from freetrain.elastic.training.agreement import Ballot, Verdict, count
-from freetrain.elastic.training.departure import Departure
-from freetrain.elastic.training.device_check import check_device
-from freetrain.elastic.training.fingerprint import fingerprint
-from freetrain.elastic.training.mistakes import Samples, learning_rates
+from freetrain.elastic.training.agreement import Ballot, Samples, StepVerdict, count_ballots, learning_rates
 from freetrain.elastic.training.records import RecordOptions, Records
-from freetrain.elastic.training.serving import serve
 from freetrain.elastic.training.state import TrainingState
-from freetrain.elastic.training.warming import warm_up
 from freetrain.elastic.training.worlds import Worlds
-from freetrain.elastic.worlds.calls import Asked, digest_of
-from freetrain.elastic.worlds.device import backend_for, device_of
-from freetrain.elastic.worlds.memory import keep_memory
+from freetrain.elastic.worlds.calls import PendingCalls, digest_of
+from freetrain.elastic.worlds.device import backend_for, check_device, device_of, keep_memory
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World
-from freetrain.errors import FreetrainError
+from freetrain.errors import FreetrainError, InputError
+
+log = logging.getLogger(__name__)
 
 _NOTICE_S = 1.0
 """How long it takes at most until a worker that has ended is seen to be gone."""
 
 
-class Training:
-    """What a worker does beside computing: it joins, enters worlds, concludes steps, keeps records and ends.
+class ElasticTraining:
+    """A worker's part beside computing: it joins, enters worlds, concludes steps, keeps records and ends.
 
     Args:
         state: of the training.
         batch: samples per step.
-        can_be_fed: whether a newcomer could follow the updates of the others.
         trainer: the trainer's directory; the agent's if None, a temporary one without agent.
         records: how often to write what.
-        on_world: told of every world, once all have the same state; None: there is none any more.
+        on_world: called with every world, once all have the same state; with None where there is none any more.
+        can_be_fed: whether a newcomer could follow the updates of the others.
 
     Attributes:
         world: the present one.
@@ -56,11 +66,11 @@ class Training:
         self,
         state: TrainingState,
         batch: object,
-        *,
         trainer: Path | None,
-        can_be_fed: bool = True,
         records: RecordOptions,
         on_world: Callable[[World | None], object],
+        *,
+        can_be_fed: bool,
     ) -> None:
         self.state = state
         self.wants_checkpoint = False
@@ -70,15 +80,15 @@ class Training:
         self.session: Session
         self.worlds: Worlds
         self._samples = Samples(state.module)
-        self._verdict: Verdict | None = None
+        self._verdict: StepVerdict | None = None
         self._on_world = on_world
         self._departed: Departed | None = None
+        self._has_finished = False
         self._batch = batch
         self._can_be_fed = can_be_fed
         self._trainer = trainer or trainer_from_environment()
         self._record_options = records
         self._records: Records
-        self._departure: Departure
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     @property
@@ -88,7 +98,7 @@ class Training:
 
     @property
     def is_joined(self) -> bool:
-        """Whether this worker has said that it is here."""
+        """Whether this worker has joined the trainer."""
         return hasattr(self, "worlds")
 
     @property
@@ -102,11 +112,7 @@ class Training:
         return getattr(self, "world", None)
 
     def join(self) -> None:
-        """Say that this worker is here.
-
-        Raises:
-            BrokenDeviceError: its device does not compute.
-        """
+        """Join the trainer; raises BrokenDeviceError if its device does not compute."""
         keep_memory()
         check_device(device_of(self.state.module))
         if self._trainer is None:
@@ -114,21 +120,20 @@ class Training:
             self._trainer = Path(self._temporary.name)
         directory = TrainerDirectory.open(self._trainer)
         module = self.state.module
-        mark = fingerprint(module, self.state.sampler, self._batch)
+        mark = _fingerprint(module, self.state.sampler, self._batch)
         self._records = Records(directory, self.state, self._record_options)
         is_fed = self._can_be_fed and wants_to_be_fed(self.state)
         self.session = Session(directory, Timeouts.from_environment(), backend_for(module), mark, is_fed=is_fed)
         self.worlds = Worlds(self.state, self._on_world, self.session, self._records)
-        self._departure = Departure(self.session, self.worlds, self._records)
         # All workers of a replica, or none: they clip together.
         if this_replica().any(bool(directory.view().current)):
-            warm_up(self.state)
+            prewarm(self.state)
         self.session.join()
 
     def enter_world(self) -> World:
         """Form the next world, at whose start all have the same state. A server's process ends in here."""
         if self.session.member.is_server:
-            serve(self.session)
+            _serve(self.session)
         broke_with, self.broke_with = self.broke_with, None
         self._verdict = None
         self.world = self.worlds.enter(broke_with)
@@ -166,11 +171,11 @@ class Training:
 
     def ask(
         self, what: str, digest: int = 0, loss_share: float = 0.0, *, has_same_parameters: bool = True
-    ) -> Asked:
+    ) -> PendingCalls:
         """Begin to agree on what all do now, and on what comes after this step.
 
         Where a backward pass follows, or sums of gradients, it takes no time of its own. What this worker learns
-        or is told afterwards waits for the next step.
+        afterwards waits for the next step.
 
         Args:
             what: kind of what follows.
@@ -188,21 +193,21 @@ class Training:
         place = digest_of(state.step, state.updates, sampler.epoch, sampler.position, digest)
         return self.world.ask(what, place, payload=ballot.pack())
 
-    def agree(self, asked: Asked) -> None:
-        """Hear what all said.
+    def agree(self, asked: PendingCalls) -> None:
+        """Take in the ballots of all ranks.
 
         Raises:
             LostRankError: a rank was lost, or differs and is ended.
             OddOneOutError: this one differs from those that were there before.
         """
         try:
-            self._verdict = count(asked, self.state.step + 1, self.world.shards)
+            self._verdict = count_ballots(asked, self.state.step + 1, self.world.shards)
         except OddRankError as error:
             # It may be these ranks that are wrong: what they agree on is kept, whatever comes.
             self.wants_checkpoint |= error.was_there_first
             raise
 
-    def conclude(self) -> Verdict:
+    def conclude(self) -> StepVerdict:
         """The step is complete, but for what all know of it.
 
         Returns:
@@ -211,7 +216,7 @@ class Training:
         Raises:
             OddOneOutError: this rank differs from those that were there before.
         """
-        verdict = Verdict(change=True, stop=False, loss=float("nan"))
+        verdict = StepVerdict(change=True, stop=False, loss=float("nan"))
         if self.broke_with is None:
             try:
                 if self._verdict is None:  # gradients were summed in the world before
@@ -237,12 +242,16 @@ class Training:
     # -- ends
 
     def finish(self) -> None:
-        """The training is over; what follows the loop is run by those who saw it through.
+        """The training is over in this world; what follows the loop is run by workers that saw it through.
 
         Raises:
             Departed: this worker did not.
         """
-        self._departure.finish(self.world)
+        if self.world.replica != 0 and not self.worlds.sees_it_through:
+            raise Departed("the training was complete before this worker's first step")
+        self._has_finished = True
+        if self.world.replica == 0:
+            self._records.finish()
 
     @contextlib.contextmanager
     def ending_the_process(self) -> Iterator[None]:
@@ -256,10 +265,33 @@ class Training:
             raise
 
     def _depart(self, departed: Departed) -> None:
-        """Once, wherever the script is then."""
-        if self._departed is not departed:
-            self._departed = departed
-            self._departure.depart(departed, self.present_world)
+        """Say goodbye, once; the last worker of a world that nobody continues writes the checkpoint.
+
+        A worker that starts the training again waits for the goodbye, and so for what is written before.
+        """
+        if self._departed is departed:
+            return
+        self._departed = departed
+        self._records.wait()
+        world = self.present_world
+        if world is not None and self.worlds.has_state and departed.code == 0:
+            self._save_if_last(world, departed)
+        log.info("%s", departed.reason)
+        self.session.say_goodbye(departed.reason)
+
+    def _save_if_last(self, world: World, departed: Departed) -> None:
+        if departed.in_step:
+            # The first of them may be the one that does not come.
+            is_last = this_replica().shards == 1 and not self.session.goes_on(world)
+        else:
+            is_last = this_replica().any(self.session.is_last_of(world))
+        if not is_last:
+            return
+        try:
+            self._records.save()
+        except CheckpointError as error:
+            self.session.say_goodbye(departed.reason)
+            raise as_exit(error) from None
 
     def is_replica_lost(self, error: BaseException | None) -> bool:
         """Whether an error of the script comes from the loss of a worker that has another shard of its model."""
@@ -282,7 +314,7 @@ class Training:
         self._on_world(None)
         try:
             if error is None:
-                self._departure.end_well(self.present_world, self.state.step, loop)
+                self._end_well(loop)
             elif isinstance(error, OddOneOutError):
                 raise error
             elif isinstance(error, Departed):
@@ -294,3 +326,65 @@ class Training:
             self._records.wait()
             if self._temporary is not None:
                 self._temporary.cleanup()
+
+    def _end_well(self, loop: str) -> None:
+        """The script has ended: try once more what could not be written, and report a break out of its loop.
+
+        Raises:
+            StateError: it can still not be written.
+            InputError: the script left its loop before the end.
+        """
+        self._records.finish_at_last()
+        if self.worlds.has_state and not self._has_finished:
+            world = self.present_world
+            if world is not None and world.replica == 0:
+                self._records.save()
+            raise InputError(
+                f"the script left the loop over {loop} in step {self.state.step + 1}, which is lost; the "
+                f"training is not complete.",
+                "Call run.stop() in place of 'break': all workers then end at the end of that step.",
+            )
+
+
+def _fingerprint(module: torch.nn.Module, sampler: Sampler, batch: object) -> str:
+    """``model=… data=… batch=… script=…``, each with a digest."""
+    shapes = [(name, tuple(tensor.shape), str(tensor.dtype)) for name, tensor in module.state_dict().items()]
+    parts = {
+        "model": shapes,
+        "data": (sampler.samples, sampler.shuffle, sampler.drop_last),
+        "batch": batch,
+        "script": _script(),
+    }
+    return " ".join(
+        f"{name}={hashlib.sha256(repr(fact).encode()).hexdigest()[:12]}" for name, fact in parts.items()
+    )
+
+
+def _script() -> str:
+    """The script's code without comments and layout; empty where there is no file of it."""
+    path = getattr(sys.modules["__main__"], "__file__", None)
+    try:
+        return ast.dump(ast.parse(Path(path or "").read_bytes()))
+    except (OSError, SyntaxError, ValueError):
+        return ""
+
+
+def _serve(session: Session) -> NoReturn:
+    """Go from world to world with the workers, and add up the gradients that they send.
+
+    Raises:
+        Departed: the training is complete, or this server has left it.
+        BrokenWorldError: worlds break one after the other with nobody missing.
+    """
+    broke_with: BaseException | None = None
+    sums = 0
+    while True:
+        world = session.reform(broke_with, sums, lambda _: None)
+        try:
+            while True:
+                world.serve()
+                sums += 1
+        except LostRankError as error:
+            # Workers that leave a world as agreed close their connections, too.
+            log.info("generation %d has ended: %s", world.generation.number, error)
+            broke_with = error

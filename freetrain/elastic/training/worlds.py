@@ -1,4 +1,4 @@
-"""From one world to the next, all of whose members go on from the same state."""
+"""The way from one world to the next: all members of a world go on from the same state."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from freetrain.elastic.training.state import (
     broadcast_state,
     part_random_streams,
 )
-from freetrain.elastic.worlds.exchange import broadcast_bytes, decode, encode, gather_bytes, gather_said
-from freetrain.elastic.worlds.memory import give_back_memory
+from freetrain.elastic.worlds.device import give_back_memory
+from freetrain.elastic.worlds.exchange import broadcast_bytes, decode, encode, gather_announced, gather_bytes
 from freetrain.elastic.worlds.world import World
 
 log = logging.getLogger(__name__)
 
 _SETTLED_AFTER_STEPS = 3
-"""By then a world has all the memory that it needs."""
+"""Steps after which a world has all the memory that it needs."""
 
 
-class Row(NamedTuple):
+class RankPosition(NamedTuple):
     """Where one rank stands, as numbers that all ranks tell each other at the start of a world.
 
     Attributes:
@@ -59,7 +59,7 @@ class Row(NamedTuple):
 
 @dataclass(slots=True)
 class Exchange:
-    """What this rank has to say, and what all have said once that is known."""
+    """This rank's content, and the contents of all ranks once they are known."""
 
     content: bytes
     results: list[bytes] | None = None
@@ -70,7 +70,7 @@ class Worlds:
 
     Args:
         state: of this worker; that of all once it is in a world.
-        on_world: told of every world, once all have the same state; None: there is none any more.
+        on_world: called with every world, once all have the same state; with None where there is none any more.
         session: forms the worlds.
         records: of the training.
 
@@ -151,13 +151,13 @@ class Worlds:
     def exchange(self, content: bytes, world: World) -> tuple[list[bytes], World]:
         """Everybody's content in order of rank, and the world in which that came about.
 
-        If a rank is lost meanwhile, those who are left do it again in the next world. Who joins that world waits
-        there until all the others have come to their next step, and so do members who have come there already.
+        If a rank is lost meanwhile, the ranks that are left repeat it in the next world. Newcomers to that world,
+        and members that have come to their next step already, wait there until all the others have, too.
         """
         self._exchange = Exchange(content)
         try:
             if self._is_settled:
-                self._exchange.results = gather_said(content, world)
+                self._exchange.results = gather_announced(content, world)
             else:
                 self._share_state(world)
         except LostRankError as error:
@@ -168,7 +168,7 @@ class Worlds:
         return results, world
 
     def settle(self, world: World) -> World:
-        """Let those in who wait since an exchange; the world in which all then go on."""
+        """Let in the newcomers that wait since an exchange; the world in which all then go on."""
         try:
             if not self._is_settled:
                 self._share_state(world)
@@ -179,28 +179,28 @@ class Worlds:
     # -- the state
 
     def _share_state(self, world: World) -> None:
-        """All go on from the same state, unless somebody has to finish an exchange before."""
+        """All go on from the same state, unless a rank has to finish an exchange before."""
         self._is_settled = False
         while True:
-            rows = [Row(*row) for row in world.gather(list(self._row()))]
+            rows = [RankPosition(*row) for row in world.gather(list(self._row()))]
             if not any(row.exchanges_now for row in rows):
                 break
-            self._serve(rows, world)
+            self._complete_exchange(rows, world)
             if self._exchange is not None and self._exchange.results is not None:
                 return
         self._share_state_of(rows, world)
         self._is_settled = True
 
-    def _row(self) -> Row:
+    def _row(self) -> RankPosition:
         state = self._state
         if not self.has_state:
-            return Row(0, 0, 0, 0, 0, int(self.stopped), 0, 0)
+            return RankPosition(0, 0, 0, 0, 0, int(self.stopped), 0, 0)
         now = int(self._exchange is not None)
         fed, broke = int(self._was_fed), int(self._broke)
-        return Row(1, state.step, state.updates, state.exchanges, now, int(self.stopped), fed, broke)
+        return RankPosition(1, state.step, state.updates, state.exchanges, now, int(self.stopped), fed, broke)
 
-    def _serve(self, rows: list[Row], world: World) -> None:
-        """Bring the exchange about that somebody waits for: some may have its results already."""
+    def _complete_exchange(self, rows: list[RankPosition], world: World) -> None:
+        """Complete the exchange that some rank waits for: other ranks may have its results already."""
         done = max(row.exchanges for row in rows)
         waits = [bool(row.exchanges_now) and row.exchanges < done for row in rows]
         mine = self._exchange
@@ -214,7 +214,7 @@ class Worlds:
         if mine is not None and waits[world.rank]:
             mine.results = results
 
-    def _share_state_of(self, rows: list[Row], world: World) -> None:
+    def _share_state_of(self, rows: list[RankPosition], world: World) -> None:
         """All go on from the replica that is furthest, or from the last checkpoint if none remembers anything.
 
         A replica is as far as all of its ranks are.
@@ -223,11 +223,12 @@ class Worlds:
         places = [min(row.place for row in rows[start : start + world.shards]) for start in starts]
         furthest = max(places)
         source = places.index(furthest)
-        anew = not furthest[0]
-        if anew and world.replica == 0:
-            self._start_anew()
-        if anew or any(row.place != furthest for row in rows):
-            self.feeder.close()  # what they have been sent is not followed by this
+        is_start = not furthest[0]
+        if is_start and world.replica == 0:
+            self._restore_newest()
+        if is_start or any(row.place != furthest for row in rows):
+            # Newcomers that are being fed could not follow what comes now.
+            self.feeder.close()
             broadcast_state(self._state, source, world)
             self._has_others_random = world.rank != source * world.shards
         elif any(row.broke for row in rows) and any(row.fed for row in rows):
@@ -239,10 +240,10 @@ class Worlds:
         self.has_state = True
         self._has_others_random = self._was_fed = False
         self.stopped = any(row.stopped for row in rows)
-        self.sees_it_through = self.sees_it_through or anew
+        self.sees_it_through = self.sees_it_through or is_start
 
-    def _start_anew(self) -> None:
-        """From the newest checkpoint, or as the script made the model.
+    def _restore_newest(self) -> None:
+        """Go on from the newest checkpoint, or with the model as the script made it.
 
         Raises:
             Departed: there is none, and this worker has parts of a training that is lost. It is to be replaced.

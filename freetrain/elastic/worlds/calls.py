@@ -1,4 +1,4 @@
-"""What each rank is about to do with the others: all hear it of all before anybody begins."""
+"""Calls: each rank announces what it is about to do with the others, and knows it of all before any begins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import torch
 from freetrain.elastic.errors import OddOneOutError, OddRankError
 
 PAYLOAD_BYTES = 176
-"""Room for what ranks say beside the call itself."""
+"""Room for what ranks send beside the call itself."""
 
 _LAYOUT = struct.Struct(f"<32s48sqqq{PAYLOAD_BYTES}s")
 _PACKAGE = str(Path(__file__).parents[1])
@@ -29,11 +29,11 @@ class Call:
 
     Attributes:
         what: kind of the collective; the same on all ranks.
-        where: line of the script that asked for it: ``train.py:41``. It is told, and not compared.
+        where: line of the script that asked for it: ``train.py:41``. It is shown, and not compared.
         digest: of all else that has to be the same: shapes, places in the data.
         size: a number that each rank has of its own: bytes to come, for example.
         joined: number of the first world that this rank was in.
-        payload: whatever else a rank says.
+        payload: whatever else a rank sends.
     """
 
     what: str
@@ -44,7 +44,7 @@ class Call:
     payload: bytes = b""
 
     def pack(self) -> torch.Tensor:
-        """As bytes, always as many."""
+        """The call as bytes, always as many."""
         what, where = self.what.encode()[:32], self.where.encode()[-48:]
         packed = _LAYOUT.pack(what, where, self.digest, self.size, self.joined, self.payload)
         return torch.frombuffer(bytearray(packed), dtype=torch.uint8)
@@ -59,14 +59,14 @@ class Call:
         return f"{self.what} at {self.where}" if self.where else self.what
 
 
-class Asked:
-    """A call that all ranks are being told of.
+class PendingCalls:
+    """A call that is being sent to all ranks, and their calls.
 
     Args:
         number: of the call in its world, from 1.
         rank: of this process.
         collect: waits for everybody's rows; raises LostRankError where they do not come.
-        turn_out: is told of a rank that differs, by the first of those that do not.
+        expel: called with a rank that differs, on the first rank that does not.
     """
 
     def __init__(
@@ -74,12 +74,12 @@ class Asked:
         number: int,
         rank: int,
         collect: Callable[[], Sequence[torch.Tensor]],
-        turn_out: Callable[[int, str], object],
+        expel: Callable[[int, str], object],
     ) -> None:
         self._number = number
         self._rank = rank
         self._collect = collect
-        self._turn_out = turn_out
+        self._expel = expel
         self._calls: list[Call] | None = None
 
     def wait(self) -> list[Call]:
@@ -91,11 +91,11 @@ class Asked:
         """
         if self._calls is None:
             calls = [Call.unpack(row) for row in self._collect()]
-            self.turn_out_odd(calls, [(call.what, call.digest) for call in calls], self._difference)
+            self.expel_odd(calls, [(call.what, call.digest) for call in calls], self._difference)
             self._calls = calls
         return self._calls
 
-    def turn_out_odd(
+    def expel_odd(
         self,
         calls: Sequence[Call],
         marks: Sequence[object],
@@ -130,7 +130,7 @@ class Asked:
         first_right = next(rank for rank in range(len(calls)) if rank not in reasons)
         if self._rank == first_right:
             for rank, reason in reasons.items():
-                self._turn_out(rank, f"it differs from the others: {reason}")
+                self._expel(rank, f"it differs from the others: {reason}")
         named = "; ".join(f"rank {rank}: {reason}" for rank, reason in reasons.items())
         first = min(call.joined for call in calls)
         raise OddRankError(
@@ -152,10 +152,10 @@ def odd_ranks(
 ) -> tuple[int, list[int]]:
     """The place of a rank that is right, and the places of those that differ from it.
 
-    Right is what most of those say that have been there longest; where that decides nothing, what most of all say;
-    otherwise what the first says.
+    Right is the mark of most of the ranks that have been there longest; on a tie the mark of most ranks of all;
+    otherwise that of the first rank.
     """
-    is_alike = alike or (lambda one, other: one == other)
+    is_alike = alike or (lambda left, right: left == right)
     if all(is_alike(marks[0], mark) for mark in marks):
         return 0, []
     ranks, oldest = range(len(marks)), min(joined)
@@ -196,4 +196,5 @@ def _text(packed: bytes) -> str:
 
 def digest_of(*facts: object) -> int:
     """A number that is the same in all processes for the same facts: numbers, strings and tuples of them."""
+    # Seven bytes: the number travels as a signed 64-bit integer.
     return int.from_bytes(hashlib.blake2b(repr(facts).encode(), digest_size=7).digest(), "big")

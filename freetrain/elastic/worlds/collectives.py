@@ -1,7 +1,7 @@
 """Collectives that cannot hold the training up for ever.
 
-Gloo (as in torch 2.13) forgets a send that is queued when its connection fails: nobody is told, and waiting for it
-means waiting for its timeout. Here nobody waits for the transport alone: once the world has been cut, a wait that
+Gloo (as in torch 2.13) forgets a send that is queued when its connection fails: no error comes, and waiting for it
+means waiting for its timeout. So no rank waits for the transport alone: once the world has been cut, a wait that
 does not end soon is given up, and what still runs is left to itself.
 """
 
@@ -10,14 +10,16 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from freetrain.elastic.errors import LostRankError
-from freetrain.elastic.worlds.memory import give_back_pages
+from freetrain.elastic.worlds.device import give_back_pages
+from freetrain.elastic.worlds.replica import Replica
 
 _GRACE_S = 0.1
 """After the cut, collectives get this long to fail by themselves, as nearly all do at once."""
@@ -26,7 +28,7 @@ _SLICE = timedelta(seconds=0.05)
 
 
 class Collectives:
-    """What is under way in one world.
+    """The collectives that are under way in one world.
 
     Args:
         while_waiting: called again and again while a collective is waited for, with the seconds so far; it may
@@ -45,11 +47,11 @@ class Collectives:
         self._cut_s: float | None = None
 
     def start(self, begin: Callable[[], Any], spare: torch.Tensor | None = None) -> Any:
-        """Begin a collective and keep an eye on it.
+        """Begin a collective and watch it.
 
         Args:
             begin: begins it.
-            spare: what the transport holds meanwhile, if nobody needs its values should the world be lost.
+            spare: what the transport holds meanwhile, if its values are not needed once the world is lost.
 
         Raises:
             LostRankError: the transport says that it cannot.
@@ -72,6 +74,7 @@ class Collectives:
         """
         begun_s = time.monotonic()
         while not work.is_completed():
+            # In slices: gloo may have forgotten this collective, and then its wait would not end.
             with contextlib.suppress(RuntimeError):
                 work.wait(_SLICE)
             if self._overdue() and not work.is_completed():
@@ -83,7 +86,7 @@ class Collectives:
             raise self._lost(error) from error
 
     def cut(self) -> None:
-        """The world's connections are cut: nobody waits much longer."""
+        """The world's connections are cut: no wait lasts much longer."""
         self._cut_s = self._cut_s or time.monotonic()
 
     def ended(self) -> bool:
@@ -113,3 +116,79 @@ class Collectives:
 
     def _overdue(self) -> bool:
         return self._cut_s is not None and time.monotonic() - self._cut_s > _GRACE_S
+
+
+class Ranks:
+    """All ranks of a world, or those that have the same shard of the model.
+
+    Workers of one replica cannot go on without each other. So what has been waited for went well for all of them,
+    or is a LostRankError in all of them, whichever was cut off.
+
+    Attributes:
+        group: their process group.
+    """
+
+    def __init__(self, size: int, collectives: Collectives, replica: Replica) -> None:
+        self.size = size
+        self.group: dist.ProcessGroup | None = None
+        self._collectives = collectives
+        self._replica = replica
+
+    def sum(self, values: list[float]) -> list[float]:
+        """The sums of some numbers over the ranks; raises LostRankError where that fails."""
+        tensor = torch.tensor(values, dtype=torch.float64)
+        self._together(lambda: self._collectives.finish(self.start_all_reduce(tensor)))
+        return [float(value) for value in tensor.tolist()]
+
+    def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Sum each tensor, in place; raises LostRankError where that fails."""
+        self.finish([self.start_all_reduce(tensor) for tensor in tensors])
+
+    def finish(self, works: Sequence[Any]) -> None:
+        """Wait for what this rank has begun; raises LostRankError where that fails."""
+
+        def finish_all() -> None:
+            for work in works:
+                self._collectives.finish(work)
+
+        self._together(finish_all)
+
+    def start_gather(self, mine: torch.Tensor) -> Callable[[], list[torch.Tensor]]:
+        """Begin to give everybody all tensors, which are of one size; what waits for them, in order of rank.
+
+        Raises:
+            LostRankError: that fails, now or when it is waited for.
+        """
+        all_ = [torch.empty_like(mine) for _ in range(self.size)]
+        work = self._collectives.start(lambda: dist.all_gather(all_, mine, group=self.group, async_op=True))
+
+        def rows() -> list[torch.Tensor]:
+            self.finish([work])
+            return all_
+
+        return rows
+
+    def broadcast(self, tensor: torch.Tensor, source: int) -> None:
+        """Give everybody the source's tensor, in place; raises LostRankError where that fails."""
+        self.finish([self.start_broadcast(tensor, source)])
+
+    def gather_tensor(self, mine: torch.Tensor) -> list[torch.Tensor]:
+        """Everybody's tensor, in order of rank, all of one size; raises LostRankError where that fails."""
+        return self.start_gather(mine)()
+
+    def start_all_reduce(self, tensor: torch.Tensor) -> Any:
+        """Begin to sum a tensor in place, which nobody needs if that fails; then raises LostRankError."""
+        return self._collectives.start(lambda: dist.all_reduce(tensor, group=self.group, async_op=True), tensor)
+
+    def start_broadcast(self, tensor: torch.Tensor, source: int) -> Any:
+        """Begin to give everybody the source's tensor, in place; raises LostRankError where that fails."""
+        return self._collectives.start(lambda: dist.broadcast(tensor, source, group=self.group, async_op=True))
+
+    def _together(self, operation: Callable[[], None]) -> None:
+        try:
+            operation()
+        except LostRankError:
+            self._replica.agree(False)
+            raise
+        if not self._replica.agree(True):
+            raise LostRankError("another worker of this node was cut off from its peers")

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from freetrain.elastic.worlds.ranks import Ranks
+from freetrain.elastic.worlds.collectives import Ranks
 from freetrain.elastic.worlds.world import World
 
 CHUNK_BYTES = 4 << 20
@@ -26,8 +26,8 @@ def broadcast_bytes(content: bytes | None, source: int, world: World) -> bytes:
     return bytes(payload.numpy().tobytes()) if content is None else content
 
 
-def gather_said(content: bytes, world: World) -> list[bytes]:
-    """Everybody's bytes, in order of rank, where the script asks for them: all ranks are told of that before."""
+def gather_announced(content: bytes, world: World) -> list[bytes]:
+    """Everybody's bytes, in order of rank, announced to all ranks before, as the script asks for them."""
     calls = world.ask("values of all ranks", size=len(content)).wait()
     return _gather(content, [call.size for call in calls], world)
 
@@ -46,19 +46,19 @@ def _gather(content: bytes, lengths: Sequence[int], world: World) -> list[bytes]
 
 
 def encode(document: Any) -> bytes:
-    """In torch's own format."""
+    """The document in torch's own format."""
     stream = io.BytesIO()
     torch.save(document, stream)
     return stream.getvalue()
 
 
-def decode(content: bytes) -> Any:
-    """Without running code: numbers, strings, tensors and plain containers."""
-    return torch.load(io.BytesIO(content), weights_only=True)
+def decode(content: bytes, device: str | None = None) -> Any:
+    """Without running code: numbers, strings, tensors (on this device, or on those they come from), containers."""
+    return torch.load(io.BytesIO(content), weights_only=True, map_location=device)
 
 
 def decode_all(contents: Iterable[bytes]) -> list[Any]:
-    """Of those who had something to say."""
+    """The documents of ranks that sent one."""
     return [decode(content) for content in contents if content]
 
 
@@ -126,5 +126,5 @@ def unflatten(flat: torch.Tensor, pack: Sequence[torch.Tensor]) -> None:
 
 
 def bytes_of(tensor: torch.Tensor) -> int:
-    """Of its values."""
+    """Size of the tensor's values."""
     return tensor.numel() * tensor.element_size()

@@ -1,4 +1,4 @@
-"""Torch's process groups: formed and dropped in a process that lives on."""
+"""Torch's process groups: formed and dropped in a process that lives on, and the one that scripts find."""
 
 from __future__ import annotations
 
@@ -6,16 +6,51 @@ import contextlib
 import ctypes
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import Work
+
+from freetrain.elastic.errors import LostRankError
+
+if TYPE_CHECKING:
+    from freetrain.elastic.worlds.world import World
 
 FOREVER = timedelta(days=7)
 """Collectives never time out by themselves: a slow rank is no lost rank. Losses are found by the watcher, which
 cuts the connections."""
+
+_WATCHED = (
+    "all_gather_single",
+    "all_gather_single_coalesced",
+    "all_to_all_single",
+    "allreduce",
+    "allreduce_coalesced",
+    "allgather",
+    "allgather_coalesced",
+    "allgather_into_tensor_coalesced",
+    "_allgather_base",
+    "alltoall",
+    "alltoall_base",
+    "barrier",
+    "broadcast",
+    "gather",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_single",
+    "reduce_scatter_single_coalesced",
+    "_reduce_scatter_base",
+    "reduce_scatter_tensor_coalesced",
+    "scatter",
+)
+_PASSED_ON = ("recv", "recv_anysource", "send")
+"""Exchanges between two ranks: the others need to know nothing of these."""
+
+_WITH_OUTPUTS = ("all_gather_single", "allgather", "_allgather_base", "gather")
+"""Outputs of these are filled in where a rank was lost; other collectives work in place, or leave theirs alone."""
 
 
 def form_default(backend: str, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
@@ -23,6 +58,7 @@ def form_default(backend: str, store: dist.Store, rank: int, size: int, timeout:
     with warnings.catch_warnings(), _torch_as_if_new():
         warnings.simplefilter("ignore")
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
+    # Torch takes one timeout for forming the group and for its collectives, which need different ones.
     dist.distributed_c10d._set_pg_timeout(FOREVER)
 
 
@@ -43,7 +79,7 @@ def form_beside(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         group, _ = make(size, rank, [], backend, store, name, timeout=timeout)
-    dist.distributed_c10d._world.pg_group_ranks[group] = {each: each for each in range(size)}
+    dist.distributed_c10d._world.pg_group_ranks[group] = {rank: rank for rank in range(size)}
     dist.distributed_c10d._set_pg_timeout(FOREVER, group)
     return group
 
@@ -53,8 +89,9 @@ def _torch_as_if_new() -> Iterator[None]:
     """Let torch form a group as it would in a process that never had one.
 
     Torch numbers its groups and puts the number into the store's keys, but forgets it only with a group that had
-    formed: who once failed to form one would look for the others under keys of its own for ever. And it wraps the
-    exception hook again with each group, so that a traceback would name all ranks that this process ever was.
+    formed: a process that once failed to form one would look for the others under keys of its own for ever. And
+    it wraps the exception hook again with each group, so that a traceback would name all ranks that this process
+    ever was.
     """
     hook = sys.excepthook
     dist.distributed_c10d._world.group_count = 0
@@ -76,3 +113,86 @@ def abort_nccl(groups: Iterable[dist.ProcessGroup | None]) -> None:
 def keep_for_ever(group: Any) -> None:
     """Never let this group be destroyed, not even at exit: that would wait for a thread which never ends."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
+
+
+class ScriptsGroup(dist.ProcessGroup):
+    """Torch's default process group, in front of the world's own one, for scripts and libraries that they use.
+
+    Every collective on it is announced to all ranks before it begins, as the runtime's own collectives are.
+    A rank that is lost meanwhile is no error of the script: it gets its own values, and the step is made again.
+    """
+
+    def __init__(self, world: World, inner: dist.ProcessGroup, finish: Callable[[Any], None]) -> None:
+        super().__init__(world.rank, world.size)  # type: ignore[call-arg,unused-ignore]
+        self._world = world
+        self._inner = inner
+        self._finish = finish
+
+    def getBackendName(self) -> str:  # noqa: N802 (torch's name)
+        """A name that torch does not know: behind one that it knows it looks for the backend itself."""
+        return "freetrain"
+
+    def shutdown(self) -> None:
+        """Do nothing: the group inside is left by its world."""
+
+    def _watched(self, name: str, *args: Any, **kwargs: Any) -> Work:
+        """Tell all ranks, then do it, and return when it is done."""
+        world = self._world
+        if world.size > 1 and not world.is_script_alone():
+            try:
+                world.ask(f"torch.distributed {name.strip('_')}").wait()
+                self._finish(getattr(self._inner, name)(*args, **kwargs))
+            except LostRankError as error:
+                world.on_script_loss(error)
+            else:
+                return _Done()
+        if name in _WITH_OUTPUTS:
+            _fill(args[0], args[1])
+        return _Done()
+
+
+def _watching(name: str) -> Callable[..., Work]:
+    def watched(self: ScriptsGroup, *args: Any, **kwargs: Any) -> Work:
+        return self._watched(name, *args, **kwargs)
+
+    return watched
+
+
+def _passing(name: str) -> Callable[..., Any]:
+    return lambda self, *args, **kwargs: getattr(self._inner, name)(*args, **kwargs)
+
+
+for _name in _WATCHED:  # the newer names and the older ones
+    setattr(ScriptsGroup, _name, _watching(_name))
+
+
+for _name in _PASSED_ON:
+    setattr(ScriptsGroup, _name, _passing(_name))
+
+
+class _Done(Work):
+    """A collective that has ended."""
+
+    def is_completed(self) -> bool:
+        """It has."""
+        return True
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Return at once."""
+        return True
+
+    def get_future(self) -> Any:
+        """One that has come."""
+        future: Any = torch.futures.Future()
+        future.set_result(None)
+        return future
+
+
+def _fill(outputs: Any, inputs: Any) -> None:
+    """This rank's own values, in place of everybody's."""
+    if isinstance(outputs, torch.Tensor):
+        outputs.view(-1, inputs.numel()).copy_(inputs.reshape(1, -1))
+        return
+    for row, mine in zip(outputs, inputs, strict=False):
+        for output in row if isinstance(row, Sequence) else [row]:
+            output.copy_(mine)

@@ -1,8 +1,8 @@
-"""The store at which ranks meet: it talks only to those who prove that they know the world's own word.
+"""The store at which ranks meet: it serves only processes that prove that they know the world's own word.
 
-Torch's TCPStore answers anybody who reaches its port, lists its keys, and takes what it is given. Here both sides
-prove first that they know the word, which is derived from the trainer's secret; any other connection is closed
-after some bytes. A store on a service host knows no word: there the words keep trainers apart.
+Torch's TCPStore answers any process that reaches its port, lists its keys, and takes what it is given. Here both
+sides prove first that they know the word, which is derived from the trainer's secret; any other connection is
+closed after some bytes. A store on a service host knows no word: there the words keep trainers apart.
 """
 
 from __future__ import annotations
@@ -15,20 +15,27 @@ import secrets
 import socket
 import struct
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
 
+from freetrain.elastic.errors import AbandonedError
+from freetrain.elastic.on_disk.members import Generation, this_host
+
 _HEAD = struct.Struct("!I")
 _PROOF_BYTES, _NONCE_BYTES = 32, 16
-_PATIENCE_S = 10.0
-"""For a proof, and for a connection to come about."""
+_PROOF_TIMEOUT_S = 10.0
+"""Patience for a proof, and for a connection."""
 
-_MOST_MESSAGE_BYTES = 1 << 20
-_MOST_BYTES = 64 << 20
-"""Of what a store keeps: addresses of a few hundred bytes for each pair of ranks."""
+_MAX_MESSAGE_BYTES = 1 << 20
+_MAX_BYTES = 64 << 20
+"""Limit of a store's content: addresses of a few hundred bytes for each pair of ranks."""
+
+SERVICE_HOST = "service"
+"""Identity of the host of a store that no member has opened."""
 
 
 class StoreServer:
@@ -75,13 +82,15 @@ class StoreServer:
 
     def _serve(self, connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError, ValueError, KeyError, TypeError, struct.error):
-            connection.settimeout(_PATIENCE_S)
+            # A connection that proves nothing must not hold its thread for ever.
+            connection.settimeout(_PROOF_TIMEOUT_S)
             name = self._let_in(connection)
             if name is None:
                 return
             with self._changed:
                 self._connections.add(connection)
             connection.settimeout(None)
+            # Each side waits for the other's small message: Nagle's algorithm would hold it back.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             try:
                 while (request := _receive(connection)) is not None:
@@ -94,9 +103,10 @@ class StoreServer:
         """The name of the word that the other side knows; None: of none that is let in."""
         mine = secrets.token_bytes(_NONCE_BYTES)
         connection.sendall(mine)
-        said = _exactly(connection, _PROOF_BYTES + _NONCE_BYTES + _PROOF_BYTES)
-        name, theirs, proof = (said[:_PROOF_BYTES], said[_PROOF_BYTES:-_PROOF_BYTES], said[-_PROOF_BYTES:])
+        hello = _exactly(connection, _PROOF_BYTES + _NONCE_BYTES + _PROOF_BYTES)
+        name, theirs, proof = (hello[:_PROOF_BYTES], hello[_PROOF_BYTES:-_PROOF_BYTES], hello[-_PROOF_BYTES:])
         if self._words is None:
+            # On a service host: this store knows no word, so it can prove nothing.
             connection.sendall(bytes(_PROOF_BYTES))
             return name.hex()
         word = self._words.get(name)
@@ -107,6 +117,7 @@ class StoreServer:
 
     def _answer(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
         keys = [(name, str(key)) for key in request["keys"]]
+        # JSON has no bytes; latin-1 maps each byte to one character and back.
         values = [str(value).encode("latin-1") for value in request.get("values", ())]
         with self._changed:
             match request["do"]:
@@ -134,7 +145,7 @@ class StoreServer:
     def _set(self, keys: Sequence[tuple[str, str]], values: Sequence[bytes]) -> None:
         for key, value in zip(keys, values, strict=True):
             self._values[key] = value
-        if sum(map(len, self._values.values())) > _MOST_BYTES:
+        if sum(map(len, self._values.values())) > _MAX_BYTES:
             for key in keys:
                 del self._values[key]
             raise ValueError("the store is full")
@@ -161,7 +172,7 @@ class GuardedStore(dist.Store):
         self._timeout_s = timeout.total_seconds()
         self._lock = threading.Lock()
         try:
-            self._connection = socket.create_connection((host, port), min(self._timeout_s, _PATIENCE_S))
+            self._connection = socket.create_connection((host, port), min(self._timeout_s, _PROOF_TIMEOUT_S))
             theirs, mine = _exactly(self._connection, _NONCE_BYTES), secrets.token_bytes(_NONCE_BYTES)
             self._connection.sendall(_name_of(word) + mine + _proof(word, "client", theirs + mine))
             proof = _exactly(self._connection, _PROOF_BYTES)
@@ -175,12 +186,12 @@ class GuardedStore(dist.Store):
         request = {
             "do": do,
             "keys": list(keys),
-            "values": [bytes(each).decode("latin-1") for each in values],
+            "values": [bytes(value).decode("latin-1") for value in values],
             **more,
         }
         with self._lock:
             try:
-                self._connection.settimeout(self._timeout_s + _PATIENCE_S)
+                self._connection.settimeout(self._timeout_s + _PROOF_TIMEOUT_S)
                 _send(self._connection, request)
                 answer = _receive(self._connection)
             except (OSError, ValueError) as error:
@@ -215,7 +226,7 @@ class GuardedStore(dist.Store):
         self._ask("set", keys, values)
 
     def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
-        """Until all are there."""
+        """Wait until all are there."""
         timeout_s = self._timeout_s if timeout is None else timeout.total_seconds()
         if None in self._values("wait", keys, timeout_s=timeout_s):
             raise RuntimeError(f"the store has no {', '.join(keys[:3])} after {timeout_s:g} s")
@@ -230,7 +241,7 @@ class GuardedStore(dist.Store):
 
     def compare_set(self, key: str, expected: Any, desired: Any) -> bytes:
         """Set a value if it is what is expected; what it is then."""
-        pair = [each.encode() if isinstance(each, str) else each for each in (expected, desired)]
+        pair = [value.encode() if isinstance(value, str) else value for value in (expected, desired)]
         return self._values("compare", [key], pair)[0] or pair[0]
 
     def delete_key(self, key: str) -> bool:
@@ -246,12 +257,12 @@ class GuardedStore(dist.Store):
         return True
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """For answers from now on."""
+        """Set the patience for answers."""
         self._timeout_s = timeout.total_seconds()
 
     @property
     def timeout(self) -> timedelta:
-        """For answers."""
+        """The patience for answers."""
         return timedelta(seconds=self._timeout_s)
 
     def clone(self) -> GuardedStore:
@@ -261,7 +272,7 @@ class GuardedStore(dist.Store):
 
 
 def _name_of(word: str) -> bytes:
-    """By which a word is known without being told."""
+    """A word's digest, by which it is known without being sent."""
     return hashlib.sha256(b"freetrain store " + word.encode()).digest()
 
 
@@ -279,7 +290,7 @@ def _receive(connection: socket.socket) -> dict[str, Any] | None:
     if len(head) < _HEAD.size:
         return None
     (length,) = _HEAD.unpack(head)
-    if length > _MOST_MESSAGE_BYTES:
+    if length > _MAX_MESSAGE_BYTES:
         raise ValueError("a message is too long")
     document: dict[str, Any] = json.loads(_exactly(connection, length))
     return document
@@ -293,3 +304,49 @@ def _exactly(connection: socket.socket, length: int) -> bytes:
             raise ValueError("the connection was closed")
         content += part
     return content
+
+
+def meet(
+    generation: Generation, rank: int, word: str, timeout: timedelta, newer: Callable[[], bool]
+) -> dist.Store:
+    """Wait until all have arrived.
+
+    Rank 0 alone decides whether the meeting takes place, so that no rank connects with one that has moved on.
+
+    Args:
+        generation: who meets, and where.
+        rank: of this process.
+        word: that all of them know, and nobody else.
+        timeout: how long the store may take over an answer.
+        newer: whether a newer generation is known.
+
+    Returns:
+        The store, in which they then connect.
+
+    Raises:
+        AbandonedError: a newer generation made this one obsolete.
+    """
+    host = "127.0.0.1" if generation.host == this_host() else generation.address
+    knows_word = generation.host != SERVICE_HOST
+    store = GuardedStore(host, generation.port, word, timeout, knows_word=knows_word)
+    store.set(f"arrived/{rank}", "yes")
+    if rank == 0:
+        arrivals = [f"arrived/{rank}" for rank in range(len(generation.everyone))]
+        while not (all_here := store.check(arrivals)) and not newer():
+            time.sleep(0.002)
+        store.set("verdict", "go" if all_here else "newer")
+    if not _await_verdict(store, newer):
+        raise AbandonedError("superseded by a newer generation")
+    return store
+
+
+def _await_verdict(store: dist.Store, newer: Callable[[], bool]) -> bool:
+    """Rank 0's verdict; it counts even with a newer generation in sight, since all ranks follow it."""
+    patience_s = None
+    while not store.check(["verdict"]):
+        if newer():
+            patience_s = patience_s or time.monotonic() + 1.0
+            if time.monotonic() > patience_s:
+                return False
+        time.sleep(0.002)
+    return bool(store.get("verdict") == b"go")

@@ -7,7 +7,6 @@ until they end. The worlds, which span nodes, form and end beside it. A replica 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -17,13 +16,13 @@ from freetrain.elastic.worlds.groups import FOREVER, form_default
 
 
 class Replica:
-    """One worker's place in its replica; a worker that shares its model with nobody is a replica of its own.
+    """One worker's place in its replica; a worker that has its model alone is a replica of its own.
 
     Attributes:
         name: that no other replica has; empty if torch's process groups have been left alone.
         shard: this worker's place, from 0.
         shards: workers of the replica.
-        writers: a process group for who writes checkpoints meanwhile.
+        writers: a process group for writing checkpoints meanwhile.
     """
 
     def __init__(self) -> None:
@@ -57,18 +56,18 @@ class Replica:
         return self._store is not None
 
     def all_formed(self, number: int, formed: bool) -> bool:
-        """Whether all of the replica have formed the world of this number; each says it once, well or not.
+        """Whether all of the replica have formed the world of this number; each reports once, well or not.
 
-        Who has not does not wait for the others: they may be trying to form other worlds.
+        A worker that has not does not wait for the others: they may be trying to form other worlds.
         """
         if self._store is None or self.shards == 1:
             return formed
-        said = [f"formed/{number}/{shard}" for shard in range(self.shards)]
+        keys = [f"formed/{number}/{shard}" for shard in range(self.shards)]
         try:
-            self._store.set(said[self.shard], str(int(formed)))
+            self._store.set(keys[self.shard], str(int(formed)))
             if formed:
-                self._store.wait(said, FOREVER)
-            return formed and all(self._store.get(each) == b"1" for each in said)
+                self._store.wait(keys, FOREVER)
+            return formed and all(self._store.get(key) == b"1" for key in keys)
         except RuntimeError as error:
             raise lost_replica() from error
 
@@ -81,7 +80,10 @@ class Replica:
         if self.shards == 1:
             return well
         ballot = torch.tensor([well, not self._wants_checkpoint], dtype=torch.uint8)
-        _reduce(ballot, dist.ReduceOp.MIN, self._votes)
+        try:
+            dist.all_reduce(ballot, op=dist.ReduceOp.MIN, group=self._votes)
+        except RuntimeError as error:
+            raise lost_replica() from error
         self._wants_checkpoint = not ballot[1]
         return bool(ballot[0])
 
@@ -94,16 +96,9 @@ class Replica:
         self._wants_checkpoint = True
 
     def takes_checkpoint(self) -> bool:
-        """Whether one is due, as all of them know; told once."""
+        """Whether one is due, as all of them know; True once for each."""
         wants, self._wants_checkpoint = self._wants_checkpoint, False
         return wants
-
-
-def _reduce(ballot: torch.Tensor, how: Any, group: dist.ProcessGroup | None) -> None:
-    try:
-        dist.all_reduce(ballot, op=how, group=group)
-    except RuntimeError as error:
-        raise lost_replica() from error
 
 
 def lost_replica() -> Departed:
@@ -115,5 +110,5 @@ _THIS = Replica()
 
 
 def this_replica() -> Replica:
-    """That of this process."""
+    """The replica that this process is of."""
     return _THIS

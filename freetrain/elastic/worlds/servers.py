@@ -1,4 +1,4 @@
-"""Servers of one world: its workers send them their gradients, and get the sums back.
+"""Servers of one world, which add up gradients: its workers send them their own, and get the sums back.
 
 Each server adds up a part of every tensor, all parts of one size. The workers update: no server has anything that
 could be lost with it but the sums under way, and a step whose sums do not come is made again.
@@ -28,15 +28,10 @@ _DTYPES = (
 )
 
 
-class Servers:
+class GradientServers:
     """The connections between the workers of one world and its servers.
 
     Each server has a process group with all workers, in which it comes after the last of them.
-
-    Args:
-        generation: the world's.
-        rank: of this process: a server's comes after those of all workers.
-        collectives: of the world.
     """
 
     def __init__(self, generation: Generation, rank: int, collectives: Collectives) -> None:
@@ -141,5 +136,5 @@ class Servers:
 
 def _pieces(part: torch.Tensor) -> Sequence[torch.Tensor]:
     """The same ones on both sides."""
-    most = max(1, _PIECE_BYTES // part.element_size())
-    return [part[start : start + most] for start in range(0, part.numel(), most)]
+    count = max(1, _PIECE_BYTES // part.element_size())
+    return [part[start : start + count] for start in range(0, part.numel(), count)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -13,15 +15,19 @@ import torch.distributed as dist
 
 from freetrain.elastic.errors import AbandonedError, LostRankError
 from freetrain.elastic.on_disk.members import Generation
-from freetrain.elastic.worlds.calls import Asked, Call, line_of_script
-from freetrain.elastic.worlds.collectives import Collectives
-from freetrain.elastic.worlds.groups import abort_nccl, form_beside, form_default, keep_for_ever, put_in_front
-from freetrain.elastic.worlds.meeting import meet
-from freetrain.elastic.worlds.ranks import Ranks, Sum
+from freetrain.elastic.worlds.calls import Call, PendingCalls, line_of_script
+from freetrain.elastic.worlds.collectives import Collectives, Ranks
+from freetrain.elastic.worlds.groups import (
+    ScriptsGroup,
+    abort_nccl,
+    form_beside,
+    form_default,
+    keep_for_ever,
+    put_in_front,
+)
+from freetrain.elastic.worlds.guarded_store import meet
 from freetrain.elastic.worlds.replica import this_replica
-from freetrain.elastic.worlds.scripts_group import ScriptsGroup
-from freetrain.elastic.worlds.servers import Servers
-from freetrain.elastic.worlds.sockets import Wires
+from freetrain.elastic.worlds.servers import GradientServers
 
 _CUT_AGAIN_S = 0.5
 """A cut is repeated while somebody is still inside: it may have missed a connection that was coming up."""
@@ -33,12 +39,12 @@ class World:
     Args:
         generation: what to form.
         member: this process.
-        word: that all members know, and nobody else.
+        word: that only the members know.
         backend: as ``torch.distributed`` names it.
         form_timeout_s: how long connecting may take once all have arrived.
         stores: ports of the stores in this process, of whatever generation.
-        while_waiting: called again and again while the others are waited for, with the seconds so far.
-        turn_out: is told of a member that differs from the others, and how.
+        while_waiting: called again and again while this rank waits for the others, with the seconds so far.
+        expel: called with a member that differs from the others, and how.
 
     Attributes:
         generation: as given.
@@ -50,7 +56,7 @@ class World:
         joined: number of the first world that this process was in.
         awaits: the latest call of this rank, in words.
         is_script_alone: whether the others have come past the place where the script is.
-        on_script_loss: told of a rank that was lost while the script itself exchanged something.
+        on_script_loss: called when a rank was lost while the script itself exchanged something.
     """
 
     def __init__(
@@ -62,7 +68,7 @@ class World:
         form_timeout_s: float,
         stores: Callable[[], Collection[int]] = tuple,
         while_waiting: Callable[[float], object] = lambda _: None,
-        turn_out: Callable[[str, str], object] = lambda _id, _reason: None,
+        expel: Callable[[str, str], object] = lambda _id, _reason: None,
     ) -> None:
         self.generation = generation
         self.rank = generation.rank_of(member)
@@ -70,15 +76,15 @@ class World:
         self._own = this_replica()
         self.shards = self._own.shards
         self.replica = self.rank // self.shards
-        self._wires = Wires(stores)
+        self._wires = Connections(stores)
         self._timeout = timedelta(seconds=form_timeout_s)
         self._backend = backend
         self._word = word
         self._store: dist.Store | None = None
         self._collectives = Collectives(while_waiting)
-        self._turn_out = turn_out
+        self._expel = expel
         self._asked = 0
-        self._servers = Servers(generation, self.rank, self._collectives)
+        self._servers = GradientServers(generation, self.rank, self._collectives)
         self._all = Ranks(self.size, self._collectives, self._own)
         self.peers = (
             self._all if self.shards == 1 else Ranks(self.size // self.shards, self._collectives, self._own)
@@ -117,6 +123,7 @@ class World:
             raise
         except (RuntimeError, OSError) as error:
             self.leave()
+            # What follows a cut comes from the cut, and must not count as a world that breaks by itself.
             raise AbandonedError(str(error)) from (None if self._first_cut_s else error)
         except ValueError:
             self.leave()
@@ -164,7 +171,7 @@ class World:
         with self._lock:
             self._alive = False
             # First of all: destroying waits for collectives that are still under way, and these for their peers.
-            # Besides, what the script keeps of the group (a work handle) would keep connections open and let the
+            # Besides, what the script keeps of the group (a work handle) would keep connections open and make the
             # others wait.
             if self._wires.complete:
                 self._wires.cut()
@@ -177,30 +184,32 @@ class World:
                     keep_for_ever(group)
             # Torch's default group takes all others with it; those of a replica are beside one that stays.
             own = groups if self._own.is_joined else [None] if dist.is_initialized() else []
-            for each in own:
+            for mine in own:
                 with contextlib.suppress(Exception):
-                    dist.destroy_process_group(each)
+                    dist.destroy_process_group(mine)
             self._all.group = self.peers.group = None
             self._servers.groups.clear()
             self._store = None
 
     def _groups(self) -> list[dist.ProcessGroup]:
-        """Those of this world that are there."""
+        """The groups of this world that are there."""
         mine = dict.fromkeys((self.peers.group, self._all.group))
-        return [*self._servers.groups, *(each for each in mine if each is not None)]
+        return [*self._servers.groups, *(group for group in mine if group is not None)]
 
-    def start_sum(self, values: list[float]) -> Sum:
-        """Begin to sum some numbers over all ranks; raises LostRankError where that fails."""
-        return self._all.start_sum(values)
+    def sum(self, values: list[float]) -> list[float]:
+        """The sums of some numbers over all ranks; raises LostRankError where that fails."""
+        return self._all.sum(values)
 
-    def ask(self, what: str, digest: int = 0, size: int = 0, payload: bytes = b"", where: str = "") -> Asked:
-        """Begin to tell all ranks what this one is about to do with them, and to hear the same of them.
+    def ask(
+        self, what: str, digest: int = 0, size: int = 0, payload: bytes = b"", where: str = ""
+    ) -> PendingCalls:
+        """Begin to send all ranks what this one is about to do with them, and to receive the same from them.
 
         Args:
             what: kind of the collective that follows.
             digest: of all that has to be the same on all ranks.
             size: as the rank likes.
-            payload: whatever else it says.
+            payload: whatever else it sends.
             where: line of the script; the one that called the runtime by default.
 
         Raises:
@@ -210,8 +219,8 @@ class World:
         call = Call(what, where or line_of_script(), digest, size, self.joined, payload)
         self.awaits = str(call)
         rows = self._all.start_gather(call.pack())
-        return Asked(
-            self._asked, self.rank, rows, lambda rank, how: self._turn_out(self.generation.members[rank], how)
+        return PendingCalls(
+            self._asked, self.rank, rows, lambda rank, how: self._expel(self.generation.members[rank], how)
         )
 
     def start_add_up(self, tensors: Sequence[torch.Tensor]) -> Callable[[], None]:
@@ -230,6 +239,7 @@ class World:
         self.start_add_up(tensors)()
 
     def _start_at_servers(self, tensors: Sequence[torch.Tensor]) -> Callable[[], None]:
+        # Servers add up in the computer's memory, as the node's GPUs are its workers'.
         copies = [tensor.cpu() for tensor in tensors]
         works = [work for copy in copies for work in self._servers.start_sum(copy)]
 
@@ -243,7 +253,7 @@ class World:
         return finish
 
     def serve(self) -> None:
-        """As a server: add something up; raises LostRankError where that fails, or the workers leave."""
+        """Add one tensor up, as a server; raises LostRankError where that fails, or the workers leave."""
         self._servers.serve()
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
@@ -271,3 +281,65 @@ class World:
     def started(self) -> int:
         """Collectives that this rank has begun."""
         return self._collectives.started
+
+
+def open_sockets() -> dict[int, str]:
+    """Descriptors of all sockets of this process, with their identity."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 (names of descriptors, not paths)
+        with contextlib.suppress(OSError):
+            target = os.readlink(f"/proc/self/fd/{name}")  # noqa: PTH115
+            if target.startswith("socket:"):
+                found[int(name)] = target
+    return found
+
+
+class Connections:
+    """The connections that came up while a world formed, so that they can be cut from another thread.
+
+    Gloo has no way to abort a collective that waits for a peer which neither answers nor closes. Cutting the
+    connections makes it fail at once, as if all peers had closed. The script's own connections are left alone.
+
+    Args:
+        stores: ports of the stores in this process. What others connected there is left alone too: they may be
+            meeting for the next world already, while this one has not been left.
+    """
+
+    def __init__(self, stores: Callable[[], Collection[int]]) -> None:
+        self._stores = stores
+        self._before = open_sockets()
+        self._formed: dict[int, str] | None = None
+
+    def formed(self) -> None:
+        """The world has formed: what comes up from now on is not its own."""
+        before = self._before.items()
+        self._formed = dict(item for item in open_sockets().items() if item not in before)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the world has formed."""
+        return self._formed is not None
+
+    def cut(self) -> int:
+        """Cut the world's connections, so that every wait on one fails; returns how many there were.
+
+        Listening sockets stay: gloo's listener thread ends the process when its socket fails.
+        """
+        now = open_sockets()
+        mine = now.items() - self._before.items() if self._formed is None else now.items() & self._formed.items()
+        stores = self._stores()
+        return sum(_cut(descriptor, stores) for descriptor, _ in mine)
+
+
+def _cut(descriptor: int, spared_ports: Collection[int]) -> bool:
+    """Cut a connection with another member, not one with a store in this process; whether it was one."""
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
+        if _is_connection(connection) and connection.getsockname()[1] not in spared_ports:
+            connection.shutdown(socket.SHUT_RDWR)
+            return True
+    return False
+
+
+def _is_connection(connection: socket.socket) -> bool:
+    internet = connection.family in (socket.AF_INET, socket.AF_INET6) and connection.type == socket.SOCK_STREAM
+    return internet and not connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)

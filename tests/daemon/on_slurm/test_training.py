@@ -15,7 +15,7 @@ from benchmarks.live.site import Site
 from benchmarks.live.workload import SiteJob
 from freetrain.core.decision import Decision
 from freetrain.core.known_trainer import KnownTrainer
-from freetrain.elastic.on_disk.progress_log import ProgressLog, read_progress
+from freetrain.elastic.on_disk.progress import ProgressLog, read_progress
 from freetrain.lab import LabOptions
 from freetrain.slurm.topology import parse_topology
 from freetrain.store.store import Store

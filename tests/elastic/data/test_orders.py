@@ -7,22 +7,22 @@ import torch
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, WeightedRandomSampler
 
 from freetrain.elastic.data.batching import FixedBatch
-from freetrain.elastic.data.orders import Order
+from freetrain.elastic.data.orders import BatchOrder
 from freetrain.errors import InputError
 
 TEN = list(range(10))
 
 
-def order_of(data: object, batch: FixedBatch | None = None) -> Order:
-    return Order.of(data, batch, 0, shuffle=True, drop_last=False)
+def order_of(data: object, batch: FixedBatch | None = None) -> BatchOrder:
+    return BatchOrder.of(data, batch, 0, shuffle=True, drop_last=False)
 
 
 def test_a_data_loader_says_how_it_wants_its_batches() -> None:
-    assert order_of(DataLoader(TEN, 4)) == Order(10, FixedBatch(4), shuffle=False, drop_last=False)
+    assert order_of(DataLoader(TEN, 4)) == BatchOrder(10, FixedBatch(4), shuffle=False, drop_last=False)
     shuffled = DataLoader(TEN, 4, shuffle=True, drop_last=True)
-    assert order_of(shuffled) == Order(10, FixedBatch(4), shuffle=True, drop_last=True)
+    assert order_of(shuffled) == BatchOrder(10, FixedBatch(4), shuffle=True, drop_last=True)
     assert order_of(shuffled, FixedBatch(5)).batch == FixedBatch(5)
-    assert order_of(10, FixedBatch(4)) == Order(10, FixedBatch(4), shuffle=True, drop_last=False)
+    assert order_of(10, FixedBatch(4)) == BatchOrder(10, FixedBatch(4), shuffle=True, drop_last=False)
 
 
 def test_a_sampler_gives_the_same_order_in_every_process_and_another_in_every_epoch() -> None:

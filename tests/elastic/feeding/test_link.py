@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from freetrain.elastic.feeding.errors import FeedError
-from freetrain.elastic.feeding.link import Link, SharedMemory, memory_of
+from freetrain.elastic.feeding.link import FeedError, Link, SharedMemory, memory_of
 
 SIZE_BYTES = 1 << 20
 

@@ -1,5 +1,3 @@
-"""The checks themselves, on the CPU: of GPUs they say nothing here."""
-
 from __future__ import annotations
 
 import subprocess
@@ -8,7 +6,13 @@ import sys
 import pytest
 import torch
 
+from freetrain.elastic.gpu_check.__main__ import CheckOutcome, CheckVerdict, status_of, summary, table
+
 COMMAND = [sys.executable, "-m", "freetrain.elastic.gpu_check"]
+WELL = CheckOutcome("health", CheckVerdict.WELL, "a product is right", 1.25)
+FAILED = CheckOutcome("abort", CheckVerdict.FAILED, "aborting took 11 s", 11.0)
+HANGS = CheckOutcome("compile", CheckVerdict.TIMED_OUT, "after 120 s", 120.0)
+CANNOT = CheckOutcome("join, leave, kill", CheckVerdict.NOT_POSSIBLE, "needs two devices", 0.5)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -34,3 +38,27 @@ def test_on_the_cpu_the_checks_check_themselves() -> None:
 def test_all_checks_on_the_cpu() -> None:
     done = subprocess.run([*COMMAND, "--device", "cpu"], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_status_is_0_where_all_that_is_possible_goes_well() -> None:
+    assert status_of([WELL, CANNOT]) == 0
+
+
+def test_it_is_1_where_something_fails_or_hangs() -> None:
+    assert status_of([WELL, FAILED]) == status_of([WELL, HANGS]) == 1
+
+
+def test_it_is_2_where_nothing_is_possible() -> None:
+    assert status_of([CANNOT]) == status_of([]) == 2
+
+
+def test_each_check_is_a_line_of_the_table() -> None:
+    assert table([WELL, CANNOT]).splitlines() == [
+        "check                              s",
+        "health             well          1.2  a product is right",
+        "join, leave, kill  not possible  0.5  needs two devices",
+    ]
+
+
+def test_the_summary_counts_them() -> None:
+    assert summary([WELL, WELL, FAILED, CANNOT]) == "2 well, 1 FAILED, 1 not possible"

@@ -15,11 +15,10 @@ import torch
 
 from freetrain.elastic.errors import CheckpointError, DirectoryError
 from freetrain.elastic.on_disk import files
-from freetrain.elastic.on_disk.checkpoints import Checkpoints
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_node.agent import Agent
-from freetrain.elastic.on_node.options import AgentOptions, Ending
-from freetrain.elastic.on_node.signals import Signals
+from freetrain.elastic.on_node.workers import AgentEnd, AgentOptions, Signals
+from freetrain.elastic.training.checkpoints import Checkpoints
 from freetrain.errors import ExitCode
 from tests.elastic.harness import Workers, assert_exactly_once, workers
 
@@ -36,9 +35,9 @@ def make_room(trainer: Workers) -> None:
 
 
 @contextlib.contextmanager
-def files_of_at_most(most_bytes: int) -> Iterator[None]:
+def files_of_at_most(max_bytes: int) -> Iterator[None]:
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, limit[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, limit[1]))
     try:
         yield
     finally:
@@ -165,7 +164,7 @@ while not (root / "end").exists():
 """
 
 
-def run_agent(root: Path, script: str, nproc: int) -> Ending:
+def run_agent(root: Path, script: str, nproc: int) -> AgentEnd:
     directory = FillsUp.open(root)
     return Agent(directory, AgentOptions([sys.executable, "-c", script], nproc), Signals(())).run()
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from freetrain.elastic.on_disk.members import Generation, Member
-from freetrain.elastic.on_disk.next_generation import View, members_missing, next_generation, watched_by
+from freetrain.elastic.on_disk.next_generation import View, members_missing, next_generation, spread, watched_by
 
 
 def member(name: str, joined_s: float = 0.0) -> Member:
@@ -48,7 +48,7 @@ def test_next_generation(seen: View, members: str, proposer: str, cause: str) ->
 
 def on(seen: View, **switches: str) -> View:
     """The same, with members on these nodes."""
-    members = {name: replace(one, switches=switches.get(name, "")) for name, one in seen.members.items()}
+    members = {name: replace(member, switches=switches.get(name, "")) for name, member in seen.members.items()}
     return replace(seen, members=members)
 
 
@@ -80,7 +80,7 @@ def test_a_world_is_not_made_anew_for_another_order_alone() -> None:
 
 def fed(seen: View, *names: str) -> View:
     """The same, with members that have to be fed first."""
-    members = {name: replace(one, is_fed=name in names) for name, one in seen.members.items()}
+    members = {name: replace(member, is_fed=name in names) for name, member in seen.members.items()}
     return replace(seen, members=members)
 
 
@@ -107,7 +107,7 @@ def test_the_loss_of_another_does_not_bring_a_newcomer_in_before_it_is_ready() -
 
 def served(seen: View, servers: str, in_world: str = "") -> View:
     """The same, where these members are servers, some of them in the latest generation."""
-    members = {name: replace(one, is_server=name in servers) for name, one in seen.members.items()}
+    members = {name: replace(member, is_server=name in servers) for name, member in seen.members.items()}
     generation = seen.generation and replace(seen.generation, servers=tuple(in_world))
     return replace(seen, members=members, generation=generation)
 
@@ -200,3 +200,71 @@ def test_everybody_is_watched() -> None:
     assert set(watched_by("g", seen)) == set("abcdef")
     assert all("a" in watched_by(name, seen) for name in "bcdef")
     assert {other for name in "bcdef" for other in watched_by(name, seen)} == set("abcdef") - {"b"}
+
+
+def sharded(seen: View, size: int = 2) -> View:
+    """The same, where letters are replicas' names if they are capitals: ``A`` has members A0, A1 and so on."""
+
+    def workers(names: object) -> tuple[str, ...]:
+        return tuple(f"{name}{shard}" for name in names for shard in range(size))  # type: ignore[attr-defined]
+
+    members = {
+        f"{name}{shard}": worker(name, shard, size, member.joined_s)
+        for name, member in seen.members.items()
+        for shard in range(size)
+    }
+    generation = replace(seen.generation, members=workers(seen.ranks)) if seen.generation else None
+    return replace(seen, generation=generation, members=members)
+
+
+def worker(name: str, shard: int, shards: int, joined_s: float) -> Member:
+    # The later the shard, the earlier it joined.
+    one = member(f"{name}{shard}", joined_s - shard / 10)
+    return replace(one, replica=name, shard=shard, shards=shards)
+
+
+def without(seen: View, *names: str) -> View:
+    return replace(seen, members={id_: member for id_, member in seen.members.items() if id_ not in names})
+
+
+def proposed(seen: View) -> tuple[str, ...] | None:
+    proposal = next_generation(seen)
+    return proposal.members if proposal else None
+
+
+def changed(seen: View, leaving: str = "", gone: str = "") -> View:
+    left, lost = spread(seen.members, frozenset(leaving.split()), dict.fromkeys(gone.split(), "lost"))
+    return replace(seen, leaving=left, gone=lost)
+
+
+def test_a_replica_comes_when_all_of_it_is_there_and_its_workers_have_adjoining_ranks() -> None:
+    seen = sharded(view("A", "ABC"))
+    assert proposed(seen) == ("A0", "A1", "B0", "B1", "C0", "C1")
+    assert proposed(without(seen, "B0")) == ("A0", "A1", "C0", "C1")
+    assert proposed(without(sharded(view("-", "A")), "A1")) is None
+
+
+def test_replicas_stay_together_in_a_ring_through_the_switches() -> None:
+    seen = sharded(view("B", "ABC"))
+    switches = {"A": "top.s1.n1", "B": "top.s2.n2", "C": "top.s2.n1"}
+    members = {id_: replace(member, switches=switches[member.replica]) for id_, member in seen.members.items()}
+    assert proposed(replace(seen, members=members)) == ("B0", "B1", "A0", "A1", "C0", "C1")
+
+
+def test_who_loses_a_worker_is_lost_as_a_whole() -> None:
+    seen = changed(sharded(view("ABC", "ABC")), gone="A1")
+    assert proposed(seen) == ("B0", "B1", "C0", "C1")
+    assert seen.gone["A0"] == "its replica lost A1"
+
+
+def test_a_replica_leaves_as_a_whole_and_those_who_have_not_left_yet_are_not_lost() -> None:
+    seen = changed(sharded(view("AB", "AB")), leaving="A0", gone="A0")
+    assert seen.leaving == {"A0", "A1"}
+    assert "A1" not in seen.gone
+    assert proposed(seen) == ("B0", "B1")
+
+
+def test_replicas_of_another_size_are_left_out() -> None:
+    seen = sharded(view("AB", "AB"))
+    others = {f"C{shard}": worker("C", shard, 3, 9.0) for shard in range(3)}
+    assert proposed(replace(seen, members={**seen.members, **others})) is None

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.elastic.membership.hosting import MOVES_BEFORE_S
-from freetrain.elastic.on_disk.progress_log import read_progress
+from freetrain.elastic.on_disk.progress import read_progress
+from freetrain.elastic.on_node.servers import MOVES_BEFORE_S
 from tests.elastic.harness import FREETRAIN, PATIENCE_S, Agents, assert_exactly_once
 
 pytestmark = pytest.mark.slow
@@ -285,8 +285,8 @@ def test_restart_mode_runs_an_unmodified_script(agents: Agents) -> None:
     assert numbers == list(range(1, numbers[-1] + 1))
     progress = read_progress(agents.directory.progress_path)
     assert progress.rejected == 0
-    assert [(one.world, one.nodes) for one in progress.rescales] == [(1, 1), (3, 2), (1, 1)]
-    assert progress.rescales[0].pause_s == 0 < min(one.pause_s for one in progress.rescales[1:])
+    assert [(rescale.world, rescale.nodes) for rescale in progress.rescales] == [(1, 1), (3, 2), (1, 1)]
+    assert progress.rescales[0].pause_s == 0 < min(rescale.pause_s for rescale in progress.rescales[1:])
     assert progress.rates[-1].samples_done == 32 * numbers[-1]
 
 
@@ -318,5 +318,6 @@ def test_a_pause_lasts_until_the_new_world_has_made_a_step(agents: Agents) -> No
     agents.await_world(2)
     agents.pace(slow=False)
     agents.finish()
-    (join,) = [one for one in read_progress(agents.directory.progress_path).rescales if one.cause == "join"]
+    rescales = read_progress(agents.directory.progress_path).rescales
+    (join,) = [rescale for rescale in rescales if rescale.cause == "join"]
     assert join.pause_s > 1.5

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from freetrain.elastic.script.adascale import AdaScale
-from freetrain.elastic.training.gain import Noise, gain, noise_in
+from freetrain.elastic.script.adascale import AdaScale, Noise, gain, noise_in
 from freetrain.errors import InputError
 from tests.elastic.harness import workers
 
@@ -50,7 +49,7 @@ class Regression:
         scaling, errors = AdaScale(self.optimizer, AT_BATCH), []
         while scaling.progress < steps:
             mine = [self.gradient(AT_BATCH) for _ in range(ranks)]
-            local = sum(float(scaling.squared_norm([(self.weights, each)])) for each in mine) / ranks
+            local = sum(float(scaling.squared_norm([(self.weights, gradient)])) for gradient in mine) / ranks
             self.weights.grad = torch.stack(mine).mean(0)
             scaling.observe(local, ranks * AT_BATCH, ranks)
             self.optimizer.step()
@@ -83,8 +82,12 @@ def test_estimates_have_no_bias_whatever_the_shares(shares: tuple[int, ...]) -> 
     for _ in range(4000):
         mine = [(mean + deviation * torch.randn(count, 6, dtype=torch.float64)).mean(0) for count in shares]
         weights = [count / samples for count in shares]
-        local = sum(weight * float(each.square().sum()) for weight, each in zip(weights, mine, strict=True))
-        total = float(sum(weight * each for weight, each in zip(weights, mine, strict=True)).square().sum())
+        local = sum(
+            weight * float(gradient.square().sum()) for weight, gradient in zip(weights, mine, strict=True)
+        )
+        total = float(
+            sum(weight * gradient for weight, gradient in zip(weights, mine, strict=True)).square().sum()
+        )
         found.append(noise_in(local, total, len(shares), samples / at_batch))
     assert statistics.fmean(one.squared for one in found) == pytest.approx(6 * mean**2, rel=0.1)
     assert statistics.fmean(one.variance for one in found) == pytest.approx(6 * deviation**2 / at_batch, rel=0.1)

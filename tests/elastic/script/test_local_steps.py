@@ -64,7 +64,7 @@ def test_a_training_in_rounds_converges_as_one_whose_gradients_are_summed(
             alone.step(ids)
     rounds.model.load_state_dict(simulated("sgd", [ranks] * epochs * ROUNDS_PER_EPOCH, **outer).state_dict())
     loss_before, loss_alone, loss_rounds = (
-        one.loss(range(SAMPLES)).item() for one in (Trained("sgd"), alone, rounds)
+        trained.loss(range(SAMPLES)).item() for trained in (Trained("sgd"), alone, rounds)
     )
     assert loss_alone < 0.02 * loss_before
     assert loss_rounds < at_most * loss_alone

@@ -38,7 +38,7 @@ def assert_same_state(trainer: Workers, name: str, expected: Any, atol: float) -
     also = {key: item.state_dict() for key, item in expected.also.items()}
     assert facts(trainer, name)["also"] == json.loads(json.dumps(also))
     found = torch.load(trainer.out / f"model-{name}.pt")
-    for mine, theirs in zip(found, (each.state_dict() for each in expected.models), strict=True):
+    for mine, theirs in zip(found, (model.state_dict() for model in expected.models), strict=True):
         assert mine.keys() == theirs.keys()
         for key, value in theirs.items():
             assert torch.allclose(mine[key], value, atol=atol, rtol=1e-3), f"{key} of {name}"
@@ -68,7 +68,7 @@ def one_dies_and_another_joins(folder: Path, variant: str = "", atol: float = 1e
     assert [number for number, _ in second["steps"]] == [4, 5, 6, 7, *range(8)]
     for mine, theirs in zip(first["steps"][-12:], second["steps"], strict=True):
         assert not set(mine[1]) & set(theirs[1])
-    last_epoch = [id_ for one in (first, second) for _, ids in one["steps"][-8:] for id_ in ids]
+    last_epoch = [id_ for loop in (first, second) for _, ids in loop["steps"][-8:] for id_ in ids]
     assert sorted(last_epoch) == list(range(SAMPLES))
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -7,11 +8,12 @@ import torch
 
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.errors import LostRankError
-from freetrain.elastic.script.updates import Taken, Updates
-from freetrain.elastic.training.optimizers import Optimizers
-from freetrain.elastic.training.state import TrainingState
+from freetrain.elastic.script.updates import Updates
+from freetrain.elastic.training.state import Optimizers, TrainingState
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
+
+DRAWING = SimpleNamespace(samples=1, share=1.0, mark=0)
 
 
 class Other:
@@ -25,14 +27,8 @@ class Other:
         self.peers = self
         self.size = 2
 
-    def start_sum(self, values: list[float]) -> Any:
-        outer = self
-
-        class Sum:
-            def wait(self) -> list[float]:
-                return [value + outer.has_gradients for value in values]
-
-        return Sum()
+    def sum(self, values: list[float]) -> list[float]:
+        return [value + self.has_gradients for value in values]
 
     def ask(self, what: str, digest: int, loss_share: float) -> Any:
         self.told.append("vote")
@@ -54,17 +50,17 @@ class Other:
         return lambda: None
 
 
-class Training:
+class ElasticTraining:
     """Two parameters, each with an optimizer that subtracts the gradient."""
 
     def __init__(self) -> None:
         self.module = torch.nn.ParameterList([torch.zeros(2), torch.zeros(3, 3)])
-        self.optimizers = [torch.optim.SGD([each], 1.0) for each in self.module]
+        self.optimizers = [torch.optim.SGD([parameter], 1.0) for parameter in self.module]
         self.schedule = torch.optim.lr_scheduler.ExponentialLR(self.optimizers[0], 0.5)
         together = cast(torch.optim.Optimizer, Optimizers(self.optimizers))
         self.state = TrainingState(self.module, together, Sampler(8, 1), {"schedule": self.schedule})
         self.world = Other()
-        self.updates = Updates(self.state, self.optimizers, cast(Any, self.world), lambda: Taken(1, 1.0))
+        self.updates = Updates(self.state, self.optimizers, cast(Any, self.world), cast(Any, DRAWING))
         self.updates.enter(cast(World, self.world))
 
     def begin(self, weight: float = 0.5) -> None:
@@ -80,11 +76,11 @@ class Training:
         self.optimizers[place].step()
 
     def values(self) -> list[float]:
-        return [float(each.detach().flatten()[0]) for each in self.module]
+        return [float(parameter.detach().flatten()[0]) for parameter in self.module]
 
 
 def test_an_optimizer_steps_with_the_sum_of_what_each_rank_has_for_its_share() -> None:
-    training = Training()
+    training = ElasticTraining()
     training.begin(weight=0.25)
     training.update(0, 8.0)
     assert training.values() == [-(0.25 * 8.0 + 1.0), 0.0]
@@ -92,7 +88,7 @@ def test_an_optimizer_steps_with_the_sum_of_what_each_rank_has_for_its_share() -
 
 
 def test_ranks_agree_before_the_gradients_of_each_update_are_summed() -> None:
-    training = Training()
+    training = ElasticTraining()
     for _ in range(2):
         training.begin()
         training.update(0, 4.0)
@@ -102,7 +98,7 @@ def test_ranks_agree_before_the_gradients_of_each_update_are_summed() -> None:
 
 
 def test_who_cannot_vote_any_more_makes_no_update() -> None:
-    training = Training()
+    training = ElasticTraining()
     training.begin()
     training.world.is_lost = True
     training.update(0, 4.0)
@@ -111,7 +107,7 @@ def test_who_cannot_vote_any_more_makes_no_update() -> None:
 
 
 def test_batches_of_one_step_count_by_their_own_shares() -> None:
-    training = Training()
+    training = ElasticTraining()
     training.begin(weight=0.5)
     training.propagate(0, 4.0)
     training.updates.weigh(0.0)
@@ -123,7 +119,7 @@ def test_batches_of_one_step_count_by_their_own_shares() -> None:
 
 
 def test_what_is_summed_for_clipping_is_not_summed_again() -> None:
-    training = Training()
+    training = ElasticTraining()
     training.begin()
     training.propagate(0, 4.0)
     training.updates.sum(training.optimizers[0])
@@ -134,7 +130,7 @@ def test_what_is_summed_for_clipping_is_not_summed_again() -> None:
 
 @pytest.mark.parametrize("unscales_itself", [True, False])
 def test_an_infinite_gradient_of_another_rank_leaves_the_update_out_here_too(unscales_itself: bool) -> None:
-    training = Training()
+    training = ElasticTraining()
     scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
     training.updates.sum_before_unscaling(scaler)
     for gradient, expected in ((float("inf"), 0.0), (2.0, -(0.5 * 3.0 + 2.0 / 2.0))):
@@ -153,7 +149,7 @@ def test_an_infinite_gradient_of_another_rank_leaves_the_update_out_here_too(uns
 
 
 def test_a_parameter_without_gradient_anywhere_keeps_none() -> None:
-    training = Training()
+    training = ElasticTraining()
     training.begin()
     training.updates.sum(training.optimizers[1])
     assert torch.equal(training.module[1].grad, torch.ones(3, 3))
@@ -166,7 +162,7 @@ def test_a_parameter_without_gradient_anywhere_keeps_none() -> None:
 
 
 def test_after_a_loss_optimizers_do_nothing_and_what_was_done_since_is_taken_back() -> None:
-    training = Training()
+    training = ElasticTraining()
     training.begin()
     training.update(1, 2.0)
     training.world.is_lost = True
@@ -181,7 +177,7 @@ def test_after_a_loss_optimizers_do_nothing_and_what_was_done_since_is_taken_bac
 
 
 def test_a_step_that_is_made_again_leaves_out_the_updates_that_were_made() -> None:
-    training = Training()
+    training = ElasticTraining()
     training.begin()
     training.update(1, 2.0)
     training.begin()  # the state still says that one update was made
@@ -194,7 +190,7 @@ def test_a_step_that_is_made_again_leaves_out_the_updates_that_were_made() -> No
 
 @pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")
 def test_what_a_schedule_did_between_two_updates_counts_once_when_the_second_is_made_again() -> None:
-    training = Training()
+    training = ElasticTraining()
     for is_lost in (True, False):
         training.begin()
         training.update(1, 2.0)
@@ -208,7 +204,7 @@ def test_what_a_schedule_did_between_two_updates_counts_once_when_the_second_is_
 
 
 def test_outside_of_steps_an_optimizer_is_the_scripts_own() -> None:
-    training = Training()
+    training = ElasticTraining()
     training.update(0, 4.0)
     assert training.values()[0] == -4.0
     with pytest.raises(InputError, match=r"run.sync\(\) was called before the first batch"):
@@ -217,7 +213,7 @@ def test_outside_of_steps_an_optimizer_is_the_scripts_own() -> None:
 
 @pytest.mark.parametrize("by_name", [False, True])
 def test_a_closure_is_called_once_before_its_gradients_are_summed(by_name: bool) -> None:
-    training, losses = Training(), []
+    training, losses = ElasticTraining(), []
     training.begin(weight=0.25)
 
     def closure() -> torch.Tensor:
@@ -237,7 +233,7 @@ def test_a_closure_is_called_once_before_its_gradients_are_summed(by_name: bool)
 
 def test_no_closure_is_no_closure() -> None:
     """As Accelerate calls the optimizers that it wraps."""
-    training = Training()
+    training = ElasticTraining()
     training.begin(weight=0.25)
     training.propagate(0, 4.0)
     training.optimizers[0].step(None)
@@ -245,7 +241,7 @@ def test_no_closure_is_no_closure() -> None:
 
 
 def test_a_closure_of_a_step_that_is_lost_changes_nothing() -> None:
-    training = Training()
+    training = ElasticTraining()
     training.begin()
     training.world.is_lost = True
     training.optimizers[0].step(lambda: training.propagate(0, 4.0))
@@ -263,9 +259,9 @@ class Perturbing(torch.optim.SGD):
 
 @pytest.mark.parametrize("kind", [torch.optim.LBFGS, Perturbing])
 def test_closures_of_optimizers_that_may_call_them_otherwise_are_refused(kind: Any) -> None:
-    training = Training()
+    training = ElasticTraining()
     optimizer = kind([training.module[0]], 1.0)
-    updates = Updates(training.state, [optimizer], cast(Any, training.world), lambda: Taken(1, 1.0))
+    updates = Updates(training.state, [optimizer], cast(Any, training.world), cast(Any, DRAWING))
     updates.enter(cast(World, training.world))
     updates.begin_step()
     updates.weigh(0.5)

@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from freetrain import elastic
-from freetrain.elastic.feeding import feed, newcomer, offer
+from freetrain.elastic.feeding import feeder, link, newcomer
 from freetrain.elastic.training import state, worlds
 
 OUT = Path(os.environ["OUT"])
@@ -103,9 +103,9 @@ def unhurried(take):
 
 worlds.broadcast_state = counted
 newcomer.Newcomer._take = unhurried(newcomer.Newcomer._take)
-feed.STEP_BYTES = int(os.environ.get("PART_BYTES", "1"))
+feeder.STEP_BYTES = int(os.environ.get("PART_BYTES", "1"))
 if "ELSEWHERE" in os.environ:
-    offer.this_host = lambda: f"the machine of {ME}"
+    link.this_host = lambda: f"the machine of {ME}"
 torch.set_num_threads(1)
 torch.manual_seed(zlib.crc32(ME.encode()))
 model = torch.nn.Sequential(

@@ -24,8 +24,8 @@ def world_of(number: int, me: str, port: int) -> World:
 def newcomer(port: int) -> None:
     world = world_of(2, "newcomer", port)
     world.form(lambda: False)
-    world.start_sum([1.0]).wait()
-    world.start_sum([1.0]).wait()
+    world.sum([1.0])
+    world.sum([1.0])
     world.leave()
 
 
@@ -47,8 +47,8 @@ def survivor() -> None:
     os.write(writes, str(second.port).encode())
     world = world_of(2, "survivor", second.port)
     world.form(lambda: False)
-    total = world.start_sum([1.0]).wait()
-    world.start_sum([1.0]).wait()
+    total = world.sum([1.0])
+    world.sum([1.0])
     os.waitpid(process, 0)
     world.leave()
     facts = {"abandoned": abandoned, "total": total}

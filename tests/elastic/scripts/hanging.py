@@ -13,7 +13,7 @@ from freetrain import elastic
 from freetrain.elastic.membership import session
 
 OUT, ME = Path(os.environ["OUT"]), os.environ["FREETRAIN_MEMBER"]
-session._SAY_WAITING_AFTER_S = 1.0
+session._WARN_WAITING_AFTER_S = 1.0
 session._LEAVES_WAITING_AFTER_S = 1.0
 
 torch.set_num_threads(1)

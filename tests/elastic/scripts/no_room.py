@@ -10,7 +10,8 @@ import os
 import runpy
 from pathlib import Path
 
-from freetrain.elastic.on_disk import checkpoints, directory, files
+from freetrain.elastic.on_disk import directory, files
+from freetrain.elastic.training import checkpoints
 
 OUT = Path(os.environ["OUT"])
 

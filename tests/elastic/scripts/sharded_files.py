@@ -14,7 +14,7 @@ from torch.distributed.fsdp import fully_shard
 
 from freetrain import elastic
 from freetrain.elastic.errors import CheckpointError
-from freetrain.elastic.on_disk.checkpoints import Checkpoints
+from freetrain.elastic.training.checkpoints import Checkpoints
 from freetrain.elastic.training.sharded_checkpoints import ShardedCheckpoints
 from freetrain.elastic.worlds.replica import this_replica
 

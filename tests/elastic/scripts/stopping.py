@@ -18,7 +18,7 @@ from freetrain import elastic
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.script import run as run_module
-from freetrain.elastic.training.training import Training
+from freetrain.elastic.training.training import ElasticTraining
 
 OUT = Path(os.environ["OUT"])
 ME = os.environ.get("FREETRAIN_MEMBER", "")
@@ -27,7 +27,7 @@ STEPS = int(os.environ.get("STEPS", "100000"))
 AWAITED = os.environ.get("LAST_STEP_WAITS_FOR", "")
 
 
-class Deaf(Training):
+class Deaf(ElasticTraining):
     deaf = "DEAF" in os.environ
 
     def _agreed(self):
@@ -51,7 +51,7 @@ def wait_for_newcomer():
         time.sleep(0.01)
 
 
-run_module.Training = Deaf
+run_module.ElasticTraining = Deaf
 torch.set_num_threads(1)
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), 0.01)

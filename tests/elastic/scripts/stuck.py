@@ -82,7 +82,7 @@ def main(way: str) -> None:
     left_s = time.monotonic() - since_s
     alone_store = StoreServer(words=["prefix"])
     alone = world_of(("a",), "a", alone_store.port)
-    total = alone.start_sum([2.0]).wait()
+    total = alone.sum([2.0])
     alone.leave()
     os.kill(process, signal.SIGKILL)
     facts = {"left_s": left_s, "alone": total, "lost": [str(error) for error in lost], "kept": sent.mean().item()}

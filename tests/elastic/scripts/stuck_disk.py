@@ -10,7 +10,8 @@ import runpy
 import time
 from pathlib import Path
 
-from freetrain.elastic.on_disk import checkpoints, files
+from freetrain.elastic.on_disk import files
+from freetrain.elastic.training import checkpoints
 
 
 def create(draft):

@@ -8,14 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.elastic.errors import LostRankError, OddOneOutError
-from freetrain.elastic.training.agreement import Ballot, Verdict, count
-from freetrain.elastic.worlds.calls import Asked, Call
+from freetrain.elastic.training.agreement import Ballot, StepVerdict, count_ballots
+from freetrain.elastic.worlds.calls import Call, PendingCalls
 
 
-def counted(*ballots: Ballot, rank: int = 0, joined: Sequence[int] = (), shards: int = 1) -> Verdict:
+def counted(*ballots: Ballot, rank: int = 0, joined: Sequence[int] = (), shards: int = 1) -> StepVerdict:
     since = joined or [1] * len(ballots)
-    rows = [Call("x", joined=each, payload=one.pack()).pack() for one, each in zip(ballots, since, strict=True)]
-    return count(Asked(1, rank, lambda: rows, lambda _rank, _how: None), 4, shards)
+    rows = [
+        Call("x", joined=first, payload=ballot.pack()).pack() for ballot, first in zip(ballots, since, strict=True)
+    ]
+    return count_ballots(PendingCalls(1, rank, lambda: rows, lambda _rank, _how: None), 4, shards)
 
 
 numbers = st.floats(-1e6, 1e6, allow_nan=False)
@@ -64,9 +66,9 @@ def test_rounding_is_no_difference() -> None:
 
 def test_one_rank_that_wants_a_change_or_the_end_is_enough() -> None:
     quiet = Ballot(False, False, 0.25)
-    assert counted(quiet, quiet) == Verdict(False, False, 0.5)
-    assert counted(quiet, Ballot(True, False, 0.25)) == Verdict(True, False, 0.5)
-    assert counted(Ballot(False, True, 0.25), quiet, quiet) == Verdict(False, True, 0.75)
+    assert counted(quiet, quiet) == StepVerdict(False, False, 0.5)
+    assert counted(quiet, Ballot(True, False, 0.25)) == StepVerdict(True, False, 0.5)
+    assert counted(Ballot(False, True, 0.25), quiet, quiet) == StepVerdict(False, True, 0.75)
 
 
 def test_what_is_not_a_number_is_left_to_the_script() -> None:

@@ -14,8 +14,8 @@ import torch
 
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.errors import CheckpointError
-from freetrain.elastic.on_disk.checkpoints import Checkpoints
 from freetrain.elastic.on_disk.directory import TrainerDirectory
+from freetrain.elastic.training.checkpoints import Checkpoints
 from freetrain.elastic.training.records import RecordOptions, Records
 from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.worlds.world import World

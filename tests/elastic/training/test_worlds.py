@@ -14,7 +14,7 @@ from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.training import worlds as module_of_worlds
 from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.training.worlds import Worlds
-from freetrain.elastic.worlds.calls import Asked, Call
+from freetrain.elastic.worlds.calls import Call, PendingCalls
 from freetrain.elastic.worlds.world import World
 
 
@@ -41,9 +41,9 @@ class Seat:
         self.rank, self.size, self._table = rank, table.size, table
         self.replica, self.shards, self.peers = rank, 1, self
 
-    def ask(self, what: str, size: int = 0) -> Asked:
+    def ask(self, what: str, size: int = 0) -> PendingCalls:
         rows = self._table.pass_round(self.rank, Call(what, size=size).pack())
-        return Asked(1, self.rank, lambda: rows, lambda _rank, _how: None)
+        return PendingCalls(1, self.rank, lambda: rows, lambda _rank, _how: None)
 
     def gather(self, values: list[int]) -> list[list[int]]:
         return self._table.pass_round(self.rank, list(values))

@@ -1,0 +1,263 @@
+"""Data that can only be read in order: every rank reads all of it, and keeps its share of each batch."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset, default_collate
+
+from freetrain.elastic.data.batching import Draw, FixedBatch, ScaledBatch, StepBatches
+from freetrain.elastic.data.sampler import Sampler
+from freetrain.elastic.worlds.calls import digest_of
+from freetrain.elastic.worlds.world import World
+from freetrain.errors import InputError
+
+_MARKED_VALUES = 4
+
+
+def is_stream(data: Any) -> bool:
+    """Whether its samples cannot be asked for by number."""
+    data = data.dataset if isinstance(data, DataLoader) else data
+    return isinstance(data, IterableDataset) or not (isinstance(data, int) or hasattr(data, "__getitem__"))
+
+
+class Streaming(StepBatches):
+    """Batches of samples that come one after the other.
+
+    The data's place moves with the model: by the data's own ``state_dict`` and ``load_state_dict`` if it has them,
+    or else by reading again, from the start of the epoch, what has been read in it.
+
+    Args:
+        data: an iterable that begins again with each epoch, or a DataLoader of one without worker processes.
+        sampler: counts.
+        batch: samples per batch.
+    """
+
+    def __init__(self, data: Any, sampler: Sampler, batch: FixedBatch | ScaledBatch) -> None:
+        super().__init__(data.dataset if isinstance(data, DataLoader) else data, sampler, batch)
+        self._collate: Callable[[list[Any]], Any] = default_collate
+        if isinstance(data, DataLoader):
+            self._collate = data.collate_fn
+        self._is_stateful = hasattr(self.dataset, "state_dict") and hasattr(self.dataset, "load_state_dict")
+        self._iterator: Iterator[Any] = iter(())
+        self._before: dict[str, Any] = {}
+        self._is_stale = True
+        self._has_read = False
+
+    # -- what is carried along
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the data stands before the step under way."""
+        knows = self._is_stateful and self._has_read and not self.taken
+        return dict(self.dataset.state_dict()) if knows else self._before
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from there."""
+        self._before = state_dict
+        self._is_stale = True
+        self._has_read = False
+
+    # -- batches
+
+    def restart(self) -> None:
+        """The world, the epoch or the position is another one."""
+        self._before = self.state_dict()
+        self._is_stale = True
+        self._has_read = False
+
+    def next(self, world: World) -> tuple[Draw, Any] | None:
+        """One batch more for the step under way; None at the end of the epoch."""
+        asked_s = time.perf_counter()
+        if self._is_stale:
+            self._begin()
+        if not self.taken:
+            self._before = self.state_dict()
+        wanted = self.batch.per_step(world.size)
+        items = list(islice(self._iterator, wanted))
+        self._has_read = bool(items)
+        self.is_at_end = not items or (self._sampler.drop_last and len(items) < wanted)
+        if self.is_at_end:
+            return None
+        draw, mine = self.note_read(len(items), world)
+        batch = self._collate([items[place] for place in mine])
+        self.wait_s += time.perf_counter() - asked_s
+        return draw, batch
+
+    def batches_per_epoch(self, world_size: Callable[[], int]) -> int:
+        """Not known before the end."""
+        raise TypeError("data that can only be read in order has no length")
+
+    def close(self) -> None:
+        """Read no more."""
+        self._iterator = iter(())
+
+    def _begin(self) -> None:
+        """Read from the training's position on."""
+        position = self._sampler.position
+        if hasattr(self.dataset, "set_epoch"):
+            self.dataset.set_epoch(self._sampler.epoch)
+        if position and self._is_stateful:
+            self.dataset.load_state_dict(self._before)
+        self._iterator = iter(self.dataset)
+        if not self._is_stateful:
+            next(islice(self._iterator, position, position), None)
+        self._is_stale = False
+
+
+def makes_own_batches(data: Any) -> bool:
+    """Whether the loader itself says what a batch is, so that batches cannot be asked for by number."""
+    if isinstance(data, list | tuple):
+        return bool(data) and all(isinstance(loader, DataLoader) for loader in data)
+    if isinstance(data, DataLoader):
+        return data.batch_size is None or type(data).__iter__ is not DataLoader.__iter__
+    return not hasattr(data, "__getitem__") and not isinstance(data, int | IterableDataset)
+
+
+class OwnBatches(StepBatches):
+    """Batches of a loader that is read in order; of several, one of each at a time.
+
+    All ranks have to read the same batches, which is compared in each step. Random numbers that the loader draws
+    are the same on all ranks: they depend on the seed, the epoch and the batch.
+    """
+
+    def __init__(self, data: Any, sampler: Sampler, seed: int) -> None:
+        loaders = list(data) if isinstance(data, list | tuple) else [data]
+        super().__init__(getattr(loaders[0], "dataset", data), sampler, FixedBatch(1))
+        self._loaders = loaders
+        self._is_one = not isinstance(data, list | tuple)
+        self._seed = seed
+        self._iterator: Iterator[tuple[Any, ...]] = iter(())
+        self._is_stale = True
+        self._read = 0
+
+    def restart(self) -> None:
+        """The world, the epoch or the position is another one."""
+        self._is_stale = True
+
+    def next(self, world: World) -> tuple[Draw, Any] | None:
+        """One batch more for the step under way; None at the end of the epoch."""
+        asked_s = time.perf_counter()
+        if self._is_stale:
+            self._begin()
+        batches = self._next()
+        self.is_at_end = batches is None
+        if batches is None:
+            return None
+        rows = _rows(batches[0])
+        draw, mine = self.note_read(rows, world)
+        self.mark = digest_of(self.mark, list(map(_marks, batches)))
+        shares = tuple(_share(batch, mine, rows) for batch in batches)
+        self.wait_s += time.perf_counter() - asked_s
+        return draw, shares[0] if self._is_one else shares
+
+    def batches_per_epoch(self, world_size: object) -> int:
+        """The loader's length."""
+        return min(len(loader) for loader in self._loaders)
+
+    def close(self) -> None:
+        """Read no more."""
+        self._iterator = iter(())
+
+    def _begin(self) -> None:
+        """Read from the training's position on."""
+        self._iterator = iter(())
+        for loader in self._loaders:
+            _set_epoch(loader, self._sampler.epoch, digest_of(self._seed, self._sampler.epoch))
+        with same_random_numbers(self._seed, self._sampler.epoch):
+            self._iterator = zip(*self._loaders, strict=False)
+        self._read = 0
+        for _ in range(self._sampler.batches + len(self.taken)):
+            self._next()
+        self._is_stale = False
+
+    def _next(self) -> tuple[Any, ...] | None:
+        with same_random_numbers(self._seed, self._sampler.epoch, self._read):
+            self._read += 1
+            return next(self._iterator, None)
+
+
+@contextlib.contextmanager
+def same_random_numbers(*facts: int) -> Iterator[None]:
+    """Random numbers that are the same on all ranks; the training's own stream is left as it is."""
+    number, before = digest_of(*facts), random.getstate()
+    # Only where the script has imported it: the runtime itself does without numpy.
+    numpy = getattr(sys.modules.get("numpy"), "random", None)
+    numpys = numpy.get_state() if numpy is not None else None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(number)
+        random.seed(number)
+        if numpy is not None:
+            numpy.seed(number % (1 << 32))
+        yield
+    random.setstate(before)
+    if numpy is not None:
+        numpy.set_state(numpys)
+
+
+def _set_epoch(loader: Any, epoch: int, number: int) -> None:
+    for part in (loader, *(getattr(loader, name, None) for name in ("dataset", "sampler", "batch_sampler"))):
+        if hasattr(part, "set_epoch"):
+            part.set_epoch(epoch)
+        generator = getattr(part, "generator", None)
+        if isinstance(generator, torch.Generator):
+            generator.manual_seed(number)
+
+
+def _parts(batch: Any) -> Sequence[Any] | None:
+    """The parts of a batch; None: it has rows itself, or none."""
+    if isinstance(batch, Mapping):
+        return list(batch.values())
+    if isinstance(batch, tuple | list) and any(
+        isinstance(part, torch.Tensor | tuple | list | Mapping) for part in batch
+    ):
+        return batch
+    return None
+
+
+def _rows(batch: Any) -> int:
+    """Samples of a batch: rows of its first tensor, or list. Raises InputError if it has none."""
+    parts = _parts(batch)
+    if parts is None:
+        if isinstance(batch, torch.Tensor) and batch.dim():
+            return len(batch)
+        if isinstance(batch, list | tuple):
+            return len(batch)
+        raise InputError(
+            f"a batch of the loader has a {type(batch).__name__} where rows are needed, one for each sample.",
+            "Let it yield tensors, lists, or tuples and dictionaries of these.",
+        )
+    return _rows(parts[0])
+
+
+def _share(batch: Any, mine: Sequence[int], rows: int) -> Any:
+    """Some rows of each of its parts."""
+    parts = _parts(batch)
+    if isinstance(batch, Mapping):
+        return type(batch)({name: _share(part, mine, rows) for name, part in batch.items()})  # type: ignore[call-arg]
+    if parts is not None:
+        shared = [_share(part, mine, rows) for part in parts]
+        return type(batch)(*shared) if hasattr(batch, "_fields") else type(batch)(shared)
+    if not isinstance(batch, torch.Tensor | list | tuple) or len(batch) != rows:
+        raise InputError(
+            f"a part of a batch has other than {rows} rows, so that it cannot be divided among the ranks.",
+            "Let each part of a batch have a row for each sample.",
+        )
+    first, end = mine[0], mine[-1] + 1
+    return batch[first:end]
+
+
+def _marks(batch: Any) -> list[Any]:
+    """A few values, in which batches of different samples differ."""
+    parts = _parts(batch)
+    if parts is not None:
+        return [_marks(part) for part in parts]
+    if isinstance(batch, torch.Tensor):
+        return [list(batch.shape), batch.reshape(-1)[:_MARKED_VALUES].tolist()]
+    return [repr(item)[:80] for item in list(batch)[:_MARKED_VALUES]]

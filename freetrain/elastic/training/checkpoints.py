@@ -1,0 +1,249 @@
+"""Checkpoints: copied while the training goes on, written whole or not at all, the newest good one loaded."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import logging
+import os
+import pickle
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from freetrain.elastic.errors import CheckpointError
+from freetrain.elastic.on_disk.files import create_private, why_distrusted
+from freetrain.elastic.training.state import TrainingState
+from freetrain.elastic.training.tensors import is_sharded, local, with_local
+
+log = logging.getLogger(__name__)
+
+
+class Checkpoints:
+    """The checkpoints of one trainer.
+
+    Args:
+        folder: where they are.
+        keep: how many of the newest to keep; at least two, or a corrupt one would leave nothing to fall back on.
+    """
+
+    def __init__(self, folder: Path, keep: int = 3) -> None:
+        self._folder = folder
+        self._keep = max(2, keep)
+
+    def save(self, state: dict[str, Any], step: int) -> Path:
+        """Write the state; the file has its name only once all of it is on disk.
+
+        Raises:
+            CheckpointError: it cannot be written.
+        """
+        path = self._folder / f"step-{step:010d}.pt"
+        draft = self._folder / f".{path.name}.{os.getpid()}"
+        try:
+            with create_private(draft) as stream:
+                torch.save(state, stream)
+                stream.flush()
+                # The new name might reach the disk before the content that it stands for.
+                os.fsync(stream.fileno())
+            draft.replace(path)
+        except (OSError, RuntimeError) as error:
+            reason = why_unwritable(error)
+            if reason is None:
+                raise
+            raise unwritable(path, reason) from error
+        finally:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
+        self._prune()
+        return path
+
+    def load_newest(self) -> dict[str, Any] | None:
+        """The newest state that can be read and trusted; None if there is no checkpoint.
+
+        Raises:
+            CheckpointError: there are checkpoints, but none can be used.
+        """
+        paths = self.newest_first()
+        for path in paths:
+            reason = why_distrusted(path) or _why_corrupt(path)
+            if reason is None:
+                try:
+                    # A checkpoint is data: loading it must not run code (weights_only).
+                    state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
+                except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+                    reason = f"{path} holds more than numbers and tensors ({str(error).splitlines()[0]})"
+                else:
+                    return state
+            log.warning("checkpoint not used: %s; falling back to the one before", reason)
+        if paths:
+            raise none_usable(self._folder, len(paths))
+        if any(self._folder.glob("step-*")):
+            raise CheckpointError(
+                f"the checkpoints in {self._folder} are of a sharded model.",
+                "Shard the model (fully_shard, elastic.node_mesh()), on one worker if need be, or move them away.",
+            )
+        return None
+
+    def newest_first(self) -> list[Path]:
+        """All checkpoints."""
+        return sorted(self._folder.glob("step-*.pt"), reverse=True)
+
+    def _prune(self) -> None:
+        """Remove what is older than those to keep, also what workers left that were killed while they wrote it."""
+        oldest = min((path.name for path in self.newest_first()[: self._keep]), default="")
+        for path in (*self._folder.glob("step-*.pt"), *self._folder.glob(".step-*")):
+            if path.name.lstrip(".") < oldest:
+                path.unlink(missing_ok=True)
+
+
+def none_usable(folder: Path, count: int) -> CheckpointError:
+    """The error where there are checkpoints and none can be read and trusted; each was named before."""
+    return CheckpointError(
+        f"none of the {count} checkpoints in {folder} can be used.",
+        "See the warnings above; move them away to start the training from the beginning.",
+    )
+
+
+def unwritable(path: Path, reason: str) -> CheckpointError:
+    """The error where a checkpoint cannot be written."""
+    return CheckpointError(
+        f"cannot write the checkpoint {path}: {reason}.", "Make room (disk, quota) or mend the file system."
+    )
+
+
+def why_unwritable(error: BaseException | None) -> str | None:
+    """The file system's own words; torch raises an error of its own on top of them."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__context__
+    return error.strerror if error else None
+
+
+def _why_corrupt(path: Path) -> str | None:
+    """Why the file is no whole checkpoint; every byte of it is checked against its checksum."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+    except (OSError, zipfile.BadZipFile) as error:
+        return f"{path} is not whole ({error})"
+    return f"{path} is damaged at {damaged}" if damaged else None
+
+
+class CheckpointStore(Protocol):
+    """Where checkpoints go: those of plain models, or of sharded ones."""
+
+    def save(self, state: dict[str, Any], step: int) -> Path:
+        """Write the state; raises CheckpointError if it cannot be written."""
+
+
+class CheckpointWriter:
+    """Writes one checkpoint at a time.
+
+    The process does not end before what was started is written. If it is killed, the checkpoint before is the
+    newest.
+
+    Args:
+        checkpoints: where they go.
+        state: of the training.
+        in_background: write a copy of the state while the training goes on; False: no memory is needed for a copy,
+            and the training waits.
+    """
+
+    def __init__(self, checkpoints: CheckpointStore, state: TrainingState, *, in_background: bool) -> None:
+        self._checkpoints = checkpoints
+        self._state = state
+        self._in_background = in_background
+        self._copy = StateCopy()
+        self._thread = ThreadPoolExecutor(1, "freetrain-checkpoint")
+        self._under_way: Future[Path] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is being written."""
+        return self._under_way is not None and not self._under_way.done()
+
+    def start(self) -> None:
+        """Write the state as it is now; nothing else may be under way.
+
+        Raises:
+            CheckpointError: it cannot be written, and the training waited for it.
+        """
+        if not self._in_background:
+            self.write()
+            return
+        copied = self._copy.of(self._state.capture())
+        self._under_way = self._thread.submit(self._checkpoints.save, copied, self._state.step)
+
+    def write(self) -> None:
+        """Write the state as it is now, and return when it is on disk.
+
+        Raises:
+            CheckpointError: it cannot be written.
+        """
+        self._checkpoints.save(self._state.capture(), self._state.step)
+
+    def wait(self) -> None:
+        """Wait until what was started is on disk; raises CheckpointError if it could not be written."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            under_way.result()
+
+
+class StateCopy:
+    """Copies a state into the computer's memory, each time over the copy before: there is never a second one.
+
+    Tensors that share memory share it in the copy too, and have their strides, as in what torch.save writes.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[torch.UntypedStorage] = []
+
+    def of(self, state: dict[str, Any]) -> dict[str, Any]:
+        """The state as it is now; the copy before is valid no more."""
+        spare: defaultdict[int, list[torch.UntypedStorage]] = defaultdict(list)
+        for storage in self._kept:
+            spare[storage.nbytes()].append(storage)
+        copied: dict[int, torch.UntypedStorage] = {}
+        copies: dict[int, Any] = {}
+        for tensor in _plain_tensors(state):
+            mine = local(tensor)
+            original = mine.untyped_storage()
+            if original.data_ptr() not in copied:
+                size_bytes = original.nbytes()
+                memory = spare[size_bytes].pop() if spare[size_bytes] else _new_memory(size_bytes)
+                copied[original.data_ptr()] = memory.copy_(original)
+            like = _like(mine, copied[original.data_ptr()])
+            copies[id(tensor)] = with_local(tensor, like) if is_sharded(tensor) else like
+        self._kept = list(copied.values())
+        # All the rest, numbers in containers of any kind, is copied as Python does it.
+        return copy.deepcopy(state, copies)
+
+
+def _new_memory(size_bytes: int) -> torch.UntypedStorage:
+    return torch.empty(size_bytes, dtype=torch.uint8, device="cpu").untyped_storage()
+
+
+def _like(tensor: torch.Tensor, memory: torch.UntypedStorage) -> torch.Tensor:
+    empty = torch.empty(0, dtype=tensor.dtype, device="cpu")
+    return empty.set_(memory, tensor.storage_offset(), tensor.size(), tensor.stride())
+
+
+def _plain_tensors(value: Any) -> Iterator[torch.Tensor]:
+    """Tensors that are nothing but memory with a shape."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _plain_tensors(item)
+    elif is_sharded(value) or (
+        type(value) is torch.Tensor and value.layout is torch.strided and not _is_special(value)
+    ):
+        yield value
+
+
+def _is_special(tensor: torch.Tensor) -> bool:
+    return tensor.is_quantized or tensor.is_meta or tensor.is_conj() or tensor.is_neg()

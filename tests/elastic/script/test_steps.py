@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from freetrain.elastic.script.steps import Schedules
+from freetrain.elastic.training.agreement import Samples
+from freetrain.errors import InputError
+from tests.elastic.harness import workers
+
+SENTENCES = {
+    "rate": "this worker differs from the others: its learning rates in step 4 are",
+    "values": "this worker differs from the others: its parameters differ before step",
+}
+
+
+@pytest.mark.parametrize("mistake", SENTENCES)
+def test_a_rank_that_goes_a_way_of_its_own_is_told_and_ends_alone(tmp_path: Path, mistake: str) -> None:
+    with workers(tmp_path, "diverging.py", MISTAKE=mistake, FREETRAIN_MIN_MEMBERS="2") as trainer:
+        trainer.start(2)
+        trainer.wait_until(
+            lambda: any(process.poll() is not None for process in trainer.processes.values()), "end"
+        )
+        odd, right = sorted(trainer.processes, key=lambda name: trainer.processes[name].poll() is None)
+        assert trainer.finish(odd) == {odd: 1}
+        assert SENTENCES[mistake] in trainer.error_of(odd)
+        assert "Traceback" not in trainer.error_of(odd)
+        assert trainer.finish(right) == {right: 0}
+        kept = [int(path.stem.partition("-")[2]) for path in (trainer.root / "checkpoints").glob("step-*")]
+        assert len(kept) == 2, "after the difference, and at the end"
+
+
+def test_a_schedule_that_is_not_carried_along_is_told(tmp_path: Path) -> None:
+    with workers(tmp_path, "diverging.py", MISTAKE="schedule") as trainer:
+        trainer.start(1)
+        assert trainer.finish() == {"w0": 1}
+        assert "the optimizer has a learning rate schedule that is not in also={...}" in trainer.error_of("w0")
+        assert "Traceback" not in trainer.error_of("w0")
+
+
+def optimizer_and_schedule() -> tuple[torch.optim.Optimizer, Any]:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))], 0.1)
+    return optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 10)
+
+
+class Bundle:
+    """What a script may carry its schedules in."""
+
+    def __init__(self, *schedules: Any) -> None:
+        self.schedules = {"all": list(schedules)}
+
+
+def test_an_optimizer_without_schedule_needs_nothing() -> None:
+    Schedules(torch.optim.SGD([torch.zeros(2)], 0.1), {}).check()
+
+
+@pytest.mark.parametrize("wrapped", [lambda schedule: schedule, Bundle])
+def test_a_schedule_is_found_wherever_it_is_carried(wrapped: Any) -> None:
+    optimizer, schedule = optimizer_and_schedule()
+    Schedules(optimizer, {"average": Bundle(), "schedule": wrapped(schedule)}).check()
+
+
+def test_the_schedule_of_another_optimizer_does_not_count() -> None:
+    optimizer, _ = optimizer_and_schedule()
+    _, other = optimizer_and_schedule()
+    with pytest.raises(InputError, match=r"not in also=\{"):
+        Schedules(optimizer, {"schedule": other}).check()
+
+
+def test_in_time_samples_come_from_all_parameters_whatever_their_shape_and_layout() -> None:
+    module = torch.nn.Module()
+    shapes = [(), (0,), (3,), (2, 20), (8, 3, 5, 5)]
+    for number, shape in enumerate(shapes):
+        values = torch.full(shape, float(number))
+        layout = torch.channels_last if len(shape) == 4 else torch.contiguous_format
+        module.register_parameter(f"p{number}", torch.nn.Parameter(values.contiguous(memory_format=layout)))
+    module.register_parameter("ids", torch.nn.Parameter(torch.ones(3, dtype=torch.int64), requires_grad=False))
+    samples = Samples(module)
+    seen = [samples.at(step) for step in range(8)]
+    assert {value for values in seen for value in values} == {0.0, 2.0, 3.0, 4.0}
+    assert max(map(len, seen)) == 8
+    assert Samples(torch.nn.ReLU()).at(1) == []
