@@ -24,8 +24,8 @@ from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs import ReadOptions, SiteLog, read_site_log
-from freetrain.replay.presets import CURVES
-from freetrain.replay.study import AsDaemon, Costs, replay_as_daemon
+from freetrain.replay.study import Costs, DaemonSetup, replay_as_daemon
+from freetrain.replay.trainers import CURVES
 from freetrain.slurm.settings import SlurmSettings
 
 LOG = Path("sample_logs/small-cluster.sacct.gz")
@@ -139,13 +139,13 @@ def replay(log: SiteLog, wish: Wish) -> Figures:
     config = Config.model_validate(
         {"lend": dict(wish.lend), "decide": {"objective": wish.objective}, "prices": _WATTS}
     )
-    how = AsDaemon(rules_of(config, _SLURM), Goal.of(find_policy("freetrain"), wish.objective), Timing())
+    how = DaemonSetup(rules_of(config, _SLURM), Goal.of(find_policy("freetrain"), wish.objective), Timing())
     return _figures(replay_as_daemon(log, list(trainers(wish.weight)), _COSTS, how, time.perf_counter).record)
 
 
 def _figures(record: ReplayRecord) -> Figures:
-    runs, felt = record.runs, record.felt
-    assert felt is not None
+    runs, impact = record.runs, record.site_impact
+    assert impact is not None
     work_s = {run.trainer.id: run.samples / run.trainer.rate(1) for run in runs}
     node_s = sum(run.node_s for run in runs)
     due = [run for run in runs if run.trainer.deadline_s is not None]
@@ -160,7 +160,7 @@ def _figures(record: ReplayRecord) -> Figures:
         len(due),
         sum(run.joules for run in runs) / 3.6e6,
         sum(run.evicted_nodes for run in runs),
-        sum(felt.delays_s) / max(felt.starts, 1),
+        sum(impact.delays_s) / max(impact.starts, 1),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.throughput import Curve
 from freetrain.core.trainer import KindChoice, Trainer
-from freetrain.replay.presets import CURVES
+from freetrain.replay.trainers import CURVES
 
 NOW_S = 1_700_000_000.0
 

@@ -14,8 +14,8 @@ from freetrain.loop.cycle import Goal, NullJournal
 from freetrain.policies import POLICIES, find_policy
 from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs import ReadOptions, SiteLog, read_site_log
-from freetrain.replay.presets import PRESETS
 from freetrain.replay.study import Costs, study
+from freetrain.replay.trainers import PRESETS
 
 SAMPLE_LOGS = Path(__file__).parent.parent / "sample_logs"
 LOGS = ("small-cluster.sacct.gz", "large-machine.swf.gz")

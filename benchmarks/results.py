@@ -13,9 +13,7 @@ from pathlib import Path
 import click
 
 from freetrain.replay.comparison import ComparedRun, compare_sweep
-from freetrain.replay.sweep.doing import do_here
-from freetrain.replay.sweep.recording import known, record
-from freetrain.replay.sweep.spec import Sweep, read_sweep
+from freetrain.replay.sweep import Sweep, do_here, known, read_sweep, record
 from freetrain.store import Store
 
 SPEC = Path(__file__).with_name("results.toml")

@@ -15,9 +15,8 @@ from click.testing import CliRunner
 from freetrain.cli.main import cli
 from freetrain.cli.sweep import check
 from freetrain.core.objectives import worth_per_s
-from freetrain.replay.presets import PRESETS
-from freetrain.replay.sweep.spec import read_sweep
-from freetrain.replay.trainers import read_trainers
+from freetrain.replay.sweep import read_sweep
+from freetrain.replay.trainers import PRESETS, read_trainers
 from freetrain.store import Store
 
 ROOT = Path(__file__).parents[1]

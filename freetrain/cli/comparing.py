@@ -1,15 +1,13 @@
-"""How runs are shown side by side: as a table, as JSON, as a page."""
+"""How runs are shown side by side: as a table and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from freetrain.cli.output import print_table
-from freetrain.replay.comparison import Comparison, Way
-from freetrain.replay.report.comparison_page import write_comparison
+from freetrain.replay.comparison import RunComparison, RunFigures
 from freetrain.showing.words import NOTHING
 
 COMPARE_FORMAT = "freetrain-comparison/1"
@@ -18,7 +16,7 @@ _FIGURES = ("idle node-h", "lent", "work", "best", "evicted", "holes: lent", "ho
 _OF_PARTS = ("parts: lent", "parts: work")
 
 
-def print_comparison(comparison: Comparison) -> None:
+def print_comparison(comparison: RunComparison) -> None:
     """One line for each run: first what the daemon would have got, then what the holes allow."""
     parts = _OF_PARTS if any(run.parts for run in comparison.runs) else ()
     energy = ("kWh",) if any(run.energy_kwh is not None for run in comparison.runs) else ()
@@ -26,17 +24,12 @@ def print_comparison(comparison: Comparison) -> None:
     print_table((*comparison.axes, *figures), _rows(comparison, bool(parts), bool(energy)), right=figures)
 
 
-def comparison_document(comparison: Comparison) -> dict[str, Any]:
+def comparison_document(comparison: RunComparison) -> dict[str, Any]:
     """All of it, for programs."""
     return {"format": COMPARE_FORMAT, **asdict(comparison)}
 
 
-def draw_comparison(comparison: Comparison, path: Path) -> None:
-    """Write it as a page."""
-    write_comparison(path, comparison)
-
-
-def _rows(comparison: Comparison, parts: bool, energy: bool) -> Iterator[tuple[str, ...]]:
+def _rows(comparison: RunComparison, parts: bool, energy: bool) -> Iterator[tuple[str, ...]]:
     for run in comparison.runs:
         labels = (run.labels.get(axis, NOTHING) for axis in comparison.axes)
         idle = NOTHING if run.idle_node_hours is None else f"{run.idle_node_hours:,.0f}"
@@ -48,7 +41,7 @@ def _rows(comparison: Comparison, parts: bool, energy: bool) -> Iterator[tuple[s
         yield (*labels, idle, *daemon, *allowed, *delays, *in_parts, *more)
 
 
-def _way(way: Way) -> tuple[str, str, str, str]:
+def _way(way: RunFigures) -> tuple[str, str, str, str]:
     evicted = NOTHING if way.evicted_nodes is None else f"{way.evicted_nodes:,}"
     return _share(way.lent), _share(way.work), _share(way.best), evicted
 

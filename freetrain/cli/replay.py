@@ -1,11 +1,18 @@
-"""``freetrain replay``: what would a site's idle nodes have trained?"""
+"""``freetrain replay``: what would a site's idle nodes have trained?
+
+1. Whatever is wrong with the options is found out before any long work begins (``replay_settings.py``).
+2. The log is read, and replayed as its holes allow; beside that, as the daemon would have gone
+   (``replay_as_daemon.py``), or, of a long log, some hours of it both ways, from which an estimate is made.
+3. With ``--share`` the trainers are replayed once more, on parts of nodes.
+4. What came of it goes into the store, into the report, and to standard output (``replay_output.py``).
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,25 +22,36 @@ from freetrain import __version__
 from freetrain.cli.options import policy_options, store_option
 from freetrain.cli.output import command_line, print_json, require_place
 from freetrain.cli.progress_bars import estimating, reading, replaying
-from freetrain.cli.replay_as_daemon import Afterwards, Beside, begin, daemons_record, how_as_daemon, is_long
-from freetrain.cli.replay_as_options import as_options
-from freetrain.cli.replay_document import Result, result_document
+from freetrain.cli.replay_as_daemon import DeferredReplay, ParallelReplay, begin, daemons_record, is_long
 from freetrain.cli.replay_options import (
+    ReplayOptions,
     aim_options,
-    costs,
-    draw,
-    links,
+    as_options,
     log_options,
     output_options,
-    prices,
-    read_options,
-    topology,
+    share_options,
     trainer_options,
+)
+from freetrain.cli.replay_output import (
+    ReplayResult,
+    daemon_document,
+    print_definitions,
+    print_first,
+    print_summary,
+    result_document,
+    share_document,
+)
+from freetrain.cli.replay_settings import (
+    check_own_tasks,
+    daemon_setup,
+    links,
+    power_draw,
+    read_options,
+    site_prices,
+    task_request,
+    topology,
     warn_of_unheeded,
 )
-from freetrain.cli.replay_shapes import check_own_tasks, replay_shapes
-from freetrain.cli.replay_share import share_options, task_asked
-from freetrain.cli.replay_summary import print_definitions, print_first, print_summary
 from freetrain.core.holes import Holes
 from freetrain.core.objectives import find_objective
 from freetrain.core.topology import Topology
@@ -42,14 +60,15 @@ from freetrain.errors import FreetrainError
 from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.policies import find_placer, find_policy
 from freetrain.replay.course import ReplayRecord
-from freetrain.replay.foresight import Foresight, Knows
+from freetrain.replay.estimate import study_estimated
 from freetrain.replay.logs import LoggedJobs, SiteLog, read_site_log
-from freetrain.replay.study import Study, study, study_as_daemon, study_estimated
-from freetrain.replay.task_shapes import with_own_tasks
-from freetrain.replay.trainers import find_trainers
+from freetrain.replay.outcome import outcome_to_dict
+from freetrain.replay.study import Study, study, study_as_daemon, study_shapes
+from freetrain.replay.trainer_run import TrainerRun
+from freetrain.replay.trainers import find_trainers, with_own_tasks
 
 if TYPE_CHECKING:
-    from freetrain.cli.replay_recording import Recorder
+    from freetrain.store import RunJournal, TrainerRecord
 
 _ESTIMATE_S = 40.0
 """So long some hours are replayed, that of a month of 200 nodes an estimate is there within a minute."""
@@ -80,7 +99,7 @@ def _definitions(context: click.Context, option: click.Parameter, wanted: bool) 
     callback=_definitions,
     help="Print what each figure of the outcome means, and end.",
 )
-def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
+def replay_command(logs: tuple[Path, ...], **values: Any) -> None:
     """Replay a scheduler's log and show what its idle nodes would have trained.
 
     The idle node × time holes are shared among elastic trainers with FreeTrain's mixed-integer programme.
@@ -88,46 +107,40 @@ def replay_command(logs: tuple[Path, ...], **given: Any) -> None:
     LOG is the output of 'sacct -P' (see docs/logs.md for the fields), an SWF file, or node events as CSV
     (t,node,idle), gzipped or not; several files are read as one log, - is standard input.
     """
-    # Everything that can be wrong is found out before the long work begins.
-    policy = find_policy(given["policy"], given["solver"], given["time_limit_s"])
-    find_placer(given["place"])
-    goal = Goal.of(policy, given["objective"])
+    options = ReplayOptions(**values)
+    policy = find_policy(options.policy, options.solver, options.time_limit_s)
+    find_placer(options.place)
+    goal = Goal.of(policy, options.objective)
     find_objective(goal.objective)
-    how_as_daemon(given)
-    warn_of_unheeded(given)
-    trainers = find_trainers(given["trainers_source"])
-    report_path = _report_path(given)
-    costs_of_site = prices(given)
-    task = task_asked(given)
-    check_own_tasks(trainers, given)
-    recorder = _recorder(given)
-    with reading(given["quiet"]) as stage:
-        log = read_site_log(logs, replace(read_options(given), task=task), stage)
-    switches = topology(given, log.holes.node_names)
-    goal = replace(goal, placer=find_placer(given["place"], switches), links=links(given, switches))
-    settings = {"logs": [path.name for path in logs], **_settings(given)}
+    setup = daemon_setup(options)
+    warn_of_unheeded(options)
+    trainers = find_trainers(options.trainers_source)
+    report_path = _report_path(options)
+    prices = site_prices(options)
+    task = task_request(options)
+    check_own_tasks(trainers, options)
+    recorder = _NullRecorder() if options.no_store else _Recorder(options.store_path)
+    with reading(options.quiet) as stage:
+        log = read_site_log(logs, replace(read_options(options), task=task), stage)
+    switches = topology(options, log.holes.node_names)
+    goal = replace(goal, placer=find_placer(options.place, switches), links=links(options, switches))
+    settings = {"logs": [path.name for path in logs], **_settings(options)}
     with recorder.journal(log.holes, settings) as journal:
-        is_estimated = how_as_daemon(given) is not None and not given["exact"] and is_long(log)
-        with nullcontext() if is_estimated else _asked_daemon(given, log) as pending:
-            done = _replay(log.holes, log.logged, trainers, goal, given, journal, switches)
-            if not given["as_json"]:
+        is_estimated = setup is not None and not options.exact and is_long(log)
+        with nullcontext() if is_estimated else _asked_daemon(options, log) as pending:
+            done = _replay(log.holes, log.logged, trainers, goal, options, journal, switches)
+            if not options.as_json:
                 print_first(log, done)
-            done = _with_daemon(done, pending, log, given)
+            done = _with_daemon(done, pending, log, options)
         if is_estimated:
-            done = _estimated(done, log, trainers, goal, given, switches)
-        if log.places is not None:  # when waiting jobs would take these only the daemon knows
-            places = log.places.holes
-            with _asked_daemon(given, log, in_parts=True) as pending:
-                if with_own_tasks(trainers):
-                    on_shares = replay_shapes(log, trainers, goal, given, switches)
-                else:
-                    on_shares = _replay(places, None, trainers, goal, given, NullJournal(), switches)
-                done = replace(done, on_shares=_with_daemon(on_shares, pending, log, given, in_parts=True))
+            done = _estimated(done, log, trainers, goal, options, switches)
+        if log.places is not None:
+            done = replace(done, on_shares=_on_shares(log, log.places.holes, trainers, goal, options, switches))
         run_id = recorder.finish(done, log)
-    result = Result(logs, log, settings, done, run_id, report_path, costs_of_site)
+    result = ReplayResult(logs, log, settings, done, run_id, report_path, prices)
     if report_path is not None:
-        _write_report(report_path, result, given)
-    if given["as_json"]:
+        _write_report(report_path, result, options)
+    if options.as_json:
         print_json(result_document(result))
     else:
         print_summary(result)
@@ -138,26 +151,48 @@ def _replay(
     logged: LoggedJobs | None,
     trainers: Iterable[Trainer],
     goal: Goal,
-    given: Mapping[str, Any],
+    options: ReplayOptions,
     journal: Journal,
     switches: Topology,
 ) -> Study:
-    with replaying(holes.from_s, holes.until_s, given["quiet"]) as progress:
+    """Replay what the holes allow."""
+    with replaying(holes.from_s, holes.until_s, options.quiet) as progress:
         return study(
             holes,
             trainers,
-            costs(given),
+            options.costs,
             goal,
-            Foresight(given["horizon_s"], Knows(given["foresight"])),
-            given["max_running"],
+            options.knowledge,
+            options.max_running,
             journal,
             time.perf_counter,
             progress,
-            given["poll_s"],
+            options.poll_s,
             logged,
             switches,
-            draw(given),
+            power_draw(options, options.objective),
         )
+
+
+def _asked_daemon(
+    options: ReplayOptions, log: SiteLog, in_parts: bool = False
+) -> DeferredReplay | ParallelReplay | AbstractContextManager[None]:
+    return nullcontext() if daemon_setup(options) is None else begin(options, log, in_parts)
+
+
+def _with_daemon(
+    done: Study,
+    pending: DeferredReplay | ParallelReplay | None,
+    log: SiteLog,
+    options: ReplayOptions,
+    in_parts: bool = False,
+) -> Study:
+    """With what the daemon would have got, where that is asked."""
+    setup = daemon_setup(options, in_parts)
+    if setup is None or pending is None:
+        return done
+    with replaying(log.holes.from_s, log.holes.until_s, options.quiet) as progress:
+        return replace(done, as_daemon=study_as_daemon(setup, pending.wait(progress), done.dedicated))
 
 
 def _estimated(
@@ -165,67 +200,75 @@ def _estimated(
     log: SiteLog,
     trainers: Iterable[Trainer],
     goal: Goal,
-    given: Mapping[str, Any],
+    options: ReplayOptions,
     switches: Topology,
 ) -> Study:
     """With what the daemon would have got, from some hours; from all of them where that is as quick."""
-    quietly = {**given, "quiet": True}
+    quietly = replace(options, quiet=True)
 
     def allow(holes: Holes) -> ReplayRecord:
         return _replay(holes, log.logged, trainers, goal, quietly, NullJournal(), switches).record
 
     def go_as_daemon(some_hours: SiteLog) -> ReplayRecord:
-        return daemons_record(given, some_hours)
+        return daemons_record(options, some_hours)
 
-    with estimating(given["quiet"]) as progress:
+    with estimating(options.quiet) as progress:
         found = study_estimated(log, done.outcome, allow, go_as_daemon, _ESTIMATE_S, time.perf_counter, progress)
     if found is not None:
         return replace(done, estimate=found)
-    with _asked_daemon(given, log) as pending:
-        return _with_daemon(done, pending, log, given)
+    with _asked_daemon(options, log) as pending:
+        return _with_daemon(done, pending, log, options)
 
 
-def _asked_daemon(
-    given: Mapping[str, Any], log: SiteLog, in_parts: bool = False
-) -> Afterwards | Beside | AbstractContextManager[None]:
-    return nullcontext() if how_as_daemon(given) is None else begin(given, log, in_parts)
-
-
-def _with_daemon(
-    done: Study,
-    pending: Afterwards | Beside | None,
+def _on_shares(
     log: SiteLog,
-    given: Mapping[str, Any],
-    in_parts: bool = False,
+    places: Holes,
+    trainers: Iterable[Trainer],
+    goal: Goal,
+    options: ReplayOptions,
+    switches: Topology,
 ) -> Study:
-    """With what the daemon would have got, where that is asked."""
-    how = how_as_daemon(given, in_parts)
-    if how is None or pending is None:
-        return done
-    with replaying(log.holes.from_s, log.holes.until_s, given["quiet"]) as progress:
-        return replace(done, as_daemon=study_as_daemon(how, pending.wait(progress), done.dedicated))
+    """A replay of the trainers on parts of nodes; only the daemon knows when waiting jobs would take these."""
+    with _asked_daemon(options, log, in_parts=True) as pending:
+        if with_own_tasks(trainers):
+            done = _replay_own_tasks(log, trainers, goal, options, switches)
+        else:
+            done = _replay(places, None, trainers, goal, options, NullJournal(), switches)
+        return _with_daemon(done, pending, log, options, in_parts=True)
 
 
-def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
+def _replay_own_tasks(
+    log: SiteLog, trainers: Iterable[Trainer], goal: Goal, options: ReplayOptions, switches: Topology
+) -> Study:
+    """What the holes allow where trainers' tasks differ: the daemon's rules deal the parts among them."""
+    played_as = options.played_as if options.played_as != "ideal" else "daemon"
+    setup = daemon_setup(replace(options, played_as=played_as), in_parts=True)
+    assert setup is not None
+    rules = replace(setup.rules, objective=goal.objective, horizon_s=options.horizon_s)
+    with replaying(log.holes.from_s, log.holes.until_s, options.quiet) as progress:
+        return study_shapes(log, trainers, options.costs, rules, goal, time.perf_counter, progress, switches)
+
+
+def _settings(options: ReplayOptions) -> dict[str, Any]:
     """What the replay depends on, as the store keeps it and the report shows it."""
     chosen = {
-        "policy": given["policy"],
-        "place": given["place"],
-        "solver": given["solver"],
-        "objective": given["objective"],
-        "horizon_s": given["horizon_s"],
-        "foresight": given["foresight"],
-        "poll_s": given["poll_s"],
-        "trainers": given["trainers_source"],
-        "max_running": given["max_running"],
-        "as": given["played_as"],
+        "policy": options.policy,
+        "place": options.place,
+        "solver": options.solver,
+        "objective": options.objective,
+        "horizon_s": options.horizon_s,
+        "foresight": options.foresight,
+        "poll_s": options.poll_s,
+        "trainers": options.trainers_source,
+        "max_running": options.max_running,
+        "as": options.played_as,
     }
-    if given["share"] is not None:
-        chosen |= {"share": given["share"], "task": given["task"] or ""}
+    if options.share is not None:
+        chosen |= {"share": options.share, "task": options.task or ""}
     for name in ("scale_up", "scale_down", "forced_loss", "start", "boot"):
-        if given[name] is not None:
-            chosen[f"{name}_s"] = given[name]
-    if given["as_published"]:
+        if (seconds := getattr(options, name)) is not None:
+            chosen[f"{name}_s"] = seconds
+    if options.as_published:
         chosen["losses"] = "published"
     return chosen
 
@@ -242,25 +285,74 @@ class _NullRecorder:
         """Forget what came of it."""
 
 
-def _recorder(given: Mapping[str, Any]) -> _NullRecorder | Recorder:
-    if given["no_store"]:
-        return _NullRecorder()
-    from freetrain.cli.replay_recording import Recorder  # with it comes SQLAlchemy
+class _Recorder:
+    """Keeps one replay in the store: what was asked, each decision, and what came of it.
 
-    return Recorder(given["store_path"])
+    Args:
+        path: the store's file; None: the usual one.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        # Imported here and below: SQLAlchemy comes with it, which a replay that is not recorded does without.
+        from freetrain.store import Store, default_store_path
+
+        self._store = Store.open(path or default_store_path())
+        self._journal: RunJournal
+
+    @contextmanager
+    def journal(self, holes: Holes, settings: Mapping[str, Any]) -> Iterator[RunJournal]:
+        """Begin a run: where its decisions go, for as long as the replay takes."""
+        from freetrain.store import NewRun
+
+        run = NewRun(
+            command_line(),
+            __version__,
+            dict(settings),
+            time.time(),
+            holes.from_s,
+            holes.until_s,
+            holes.node_names,
+        )
+        with self._store.begin_run(run) as self._journal:
+            yield self._journal
+
+    def finish(self, done: Study, log: SiteLog) -> int:
+        """Keep what came of it; the run's number."""
+        outcome = {
+            **outcome_to_dict(done.outcome),
+            "as_daemon": done.as_daemon and daemon_document(done.as_daemon),
+            "estimate": done.estimate and asdict(done.estimate),
+            "shares": share_document(log, done.on_shares),
+        }
+        self._journal.finish(outcome, [_trainer_record(run) for run in done.record.runs], time.time())
+        return self._journal.run_id
 
 
-def _report_path(given: Mapping[str, Any]) -> Path | None:
-    """Where a report can go; a missing matplotlib is an error only for who asked for one."""
-    if given["no_report"]:
+def _trainer_record(run: TrainerRun) -> TrainerRecord:
+    from freetrain.store import TrainerRecord
+
+    return TrainerRecord(
+        run.trainer.id,
+        run.started_s,
+        run.completed_s,
+        run.samples,
+        run.node_hours,
+        run.evicted_nodes,
+        run.rescales,
+    )
+
+
+def _report_path(options: ReplayOptions) -> Path | None:
+    """Where a report can go; a missing matplotlib is an error only if a report was asked for."""
+    if options.no_report:
         return None
-    path = Path(given["report_path"] or DEFAULT_REPORT)
+    path = options.report_path or DEFAULT_REPORT
     from freetrain.replay.report import require_matplotlib  # here and below: with it comes Jinja
 
     try:
         require_matplotlib()
     except FreetrainError as error:
-        if given["report_path"] is not None:
+        if options.report_path is not None:
             raise
         click.echo(f"freetrain: no report: {error.what} {error.hint}", err=True)
         return None
@@ -268,25 +360,25 @@ def _report_path(given: Mapping[str, Any]) -> Path | None:
     return path
 
 
-def _write_report(path: Path, result: Result, given: Mapping[str, Any]) -> None:
-    from freetrain.replay.report import ReportInput, Setting, write_report
+def _write_report(path: Path, result: ReplayResult, options: ReplayOptions) -> None:
+    from freetrain.replay.report import ReplaySetting, ReportInput, write_report
 
     files = ", ".join(log.name for log in result.logs)
     write_report(
         path,
         ReportInput(
-            title=given["title"] or result.log.machine or files,
+            title=options.title or result.log.machine or files,
             log=result.log,
             study=result.study,
-            setting=Setting(
-                policy=given["policy"],
-                objective=given["objective"],
-                horizon_s=given["horizon_s"],
-                poll_s=given["poll_s"],
-                trainers=given["trainers_source"],
-                max_running=given["max_running"],
-                published_losses=given["as_published"],
-                foresight=given["foresight"],
+            setting=ReplaySetting(
+                policy=options.policy,
+                objective=options.objective,
+                horizon_s=options.horizon_s,
+                poll_s=options.poll_s,
+                trainers=options.trainers_source,
+                max_running=options.max_running,
+                published_losses=options.as_published,
+                foresight=options.foresight,
             ),
             version=__version__,
             command=command_line(),

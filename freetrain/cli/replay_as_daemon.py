@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from freetrain.cli.replay_as_options import as_daemon, daemons_place
-from freetrain.cli.replay_options import costs, links, topology
+from freetrain.cli.replay_options import ReplayOptions
+from freetrain.cli.replay_settings import daemon_setup, daemons_place, links, topology
 from freetrain.errors import FreetrainError
-from freetrain.loop.cycle import Goal
-from freetrain.policies import find_placer, find_policy
+from freetrain.policies import find_placer
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs import SiteLog
-from freetrain.replay.study import AsDaemon, DaemonReplayed, replay_as_daemon
+from freetrain.replay.study import DaemonReplayed, replay_as_daemon
 from freetrain.replay.trainers import find_trainers
 
 Progress = Callable[[float], None]
@@ -33,16 +32,16 @@ _BETWEEN_LOOKS_S = 60.0
 _BETWEEN_NEWS_S = 0.2
 
 
-def begin(given: Mapping[str, Any], log: SiteLog, in_parts: bool = False) -> Afterwards | Beside:
+def begin(options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> DeferredReplay | ParallelReplay:
     """Ask for a replay as the daemon would have gone.
 
     Args:
-        given: the command's options.
+        options: the command's options.
         log: what is replayed.
         in_parts: whether parts of nodes are lent.
     """
     holes = log.places.holes if in_parts and log.places is not None else log.holes
-    return (Beside if len(holes) >= MANY_HOLES else Afterwards)(given, log, in_parts)
+    return (ParallelReplay if len(holes) >= MANY_HOLES else DeferredReplay)(options, log, in_parts)
 
 
 def is_long(log: SiteLog) -> bool:
@@ -51,22 +50,16 @@ def is_long(log: SiteLog) -> bool:
     return log.logged is not None and looks >= _MANY_LOOKS
 
 
-def daemons_record(given: Mapping[str, Any], log: SiteLog) -> ReplayRecord:
+def daemons_record(options: ReplayOptions, log: SiteLog) -> ReplayRecord:
     """A replay as the daemon would have gone, in this process."""
-    return _replay(given, log, False, lambda at_s: None).record
+    return _replay(options, log, False, lambda at_s: None).record
 
 
-def how_as_daemon(given: Mapping[str, Any], in_parts: bool = False) -> AsDaemon | None:
-    """How the daemon would go about it, by the command's options; None: that is not asked."""
-    policy = find_policy(given["policy"], given["solver"], given["time_limit_s"])
-    return as_daemon(given, Goal.of(policy, given["objective"]), in_parts)
+class DeferredReplay:
+    """A replay as the daemon in this process, which begins when it is waited for."""
 
-
-class Afterwards:
-    """In this process, as soon as it is waited for."""
-
-    def __init__(self, given: Mapping[str, Any], log: SiteLog, in_parts: bool = False) -> None:
-        self._given = given
+    def __init__(self, options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> None:
+        self._options = options
         self._log = log
         self._in_parts = in_parts
 
@@ -74,21 +67,21 @@ class Afterwards:
         """There is nothing to begin."""
         return self
 
-    def __exit__(self, *what: object) -> None:
+    def __exit__(self, *exception: object) -> None:
         """There is nothing to end."""
 
     def wait(self, progress: Progress) -> DaemonReplayed:
         """Replay now."""
-        return _replay(self._given, self._log, self._in_parts, progress)
+        return _replay(self._options, self._log, self._in_parts, progress)
 
 
-class Beside:
-    """In a process of its own, which ends with this one."""
+class ParallelReplay:
+    """A replay as the daemon in a process of its own, which ends with this one."""
 
-    def __init__(self, given: Mapping[str, Any], log: SiteLog, in_parts: bool = False) -> None:
+    def __init__(self, options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> None:
         context = get_context("spawn")
         self._news, self._theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(self._theirs, dict(given), log, in_parts), daemon=True)
+        self._process = context.Process(target=_work, args=(self._theirs, options, log, in_parts), daemon=True)
 
     def __enter__(self) -> Self:
         """Start the process."""
@@ -125,9 +118,9 @@ class Beside:
         return answer
 
 
-def _work(news: Connection, given: Mapping[str, Any], log: SiteLog, in_parts: bool = False) -> None:
+def _work(news: Connection, options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> None:
     """What the other process does: it sends what comes of it, and the log's time before where somebody listens."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever presses Ctrl-C means the command, which ends this
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the command, which ends this process
     told_s = time.monotonic()
 
     def tell(at_s: float) -> None:
@@ -137,18 +130,18 @@ def _work(news: Connection, given: Mapping[str, Any], log: SiteLog, in_parts: bo
             news.send(at_s)
 
     try:
-        answer: DaemonReplayed | Exception = _replay(given, log, in_parts, tell)
+        answer: DaemonReplayed | Exception = _replay(options, log, in_parts, tell)
     except Exception as error:
         answer = error
-    with suppress(BrokenPipeError):  # the command was killed: nobody is left to be told
+    with suppress(BrokenPipeError):  # the command was killed: nobody listens any more
         news.send(answer)
 
 
-def _replay(given: Mapping[str, Any], log: SiteLog, in_parts: bool, progress: Progress) -> DaemonReplayed:
-    how = how_as_daemon(given, in_parts)
+def _replay(options: ReplayOptions, log: SiteLog, in_parts: bool, progress: Progress) -> DaemonReplayed:
+    how = daemon_setup(options, in_parts)
     assert how is not None
-    switches = topology(given, log.holes.node_names)
-    placer = find_placer(daemons_place(given), switches)
-    how = replace(how, goal=replace(how.goal, placer=placer, links=links(given, switches)))
-    trainers = find_trainers(given["trainers_source"])
-    return replay_as_daemon(log, trainers, costs(given), how, time.perf_counter, progress, switches)
+    switches = topology(options, log.holes.node_names)
+    placer = find_placer(daemons_place(options), switches)
+    how = replace(how, goal=replace(how.goal, placer=placer, links=links(options, switches)))
+    trainers = find_trainers(options.trainers_source)
+    return replay_as_daemon(log, trainers, options.costs, how, time.perf_counter, progress, switches)

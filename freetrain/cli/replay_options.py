@@ -1,37 +1,30 @@
-"""The options of ``freetrain replay``, by what they are about, and what they become."""
+"""The options of ``freetrain replay``, by what they are about, and the type that holds their values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
 from freetrain.cli.options import options
 from freetrain.cli.times import Duration
-from freetrain.config import Prices, load_config
-from freetrain.core.aim import PARTS, no_watts, read_aim
+from freetrain.core.aim import PARTS
 from freetrain.core.objectives import OBJECTIVES
-from freetrain.core.power import NO_DRAW, PowerDraw
-from freetrain.core.topology import FLAT, Topology
-from freetrain.errors import InputError
-from freetrain.policies import UNKNOWN_LINKS, Links, find_policy
-from freetrain.policies.aiming import unheeded
-from freetrain.policies.registry import renamed
+from freetrain.lending.rules import Share
 from freetrain.replay.as_daemon.timing import Timing
-from freetrain.replay.foresight import Knows
-from freetrain.replay.logs import ReadOptions, parse_log_time
-from freetrain.replay.logs.failures import Failures
-from freetrain.replay.logs.machine import read_machine
-from freetrain.replay.presets import PRESETS
+from freetrain.replay.foresight import Foresight, Knowledge
 from freetrain.replay.study import Costs
+from freetrain.replay.trainers import PRESETS
+from freetrain.slurm.settings import SlurmSettings
 
 _PATH = click.Path(path_type=Path)
 _DURATION = Duration()
 _USUAL = Timing()
-_MOST_RUNNING = 100_000
-"""Presets never end: who asks for more would wait until the memory is full of trainers."""
+_MAX_RUNNING = 100_000
+"""Presets never end: with a larger limit the memory would fill with trainers."""
+ORDINARY_SLURM = SlurmSettings("", "", "preempt/partition_prio", "REQUEUE", 30.0, 60.0, "slurm")
+"""A log does not say how Slurm was set up: these are its defaults."""
 
 log_options = options(
     click.option("--columns", metavar="A,B,…", help="Header of an sacct file that has none."),
@@ -103,7 +96,7 @@ trainer_options = options(
     ),
     click.option(
         "--max-running",
-        type=click.IntRange(1, _MOST_RUNNING),
+        type=click.IntRange(1, _MAX_RUNNING),
         default=20,
         show_default=True,
         metavar="N",
@@ -148,8 +141,8 @@ aim_options = options(
     ),
     click.option(
         "--foresight",
-        type=click.Choice(list(map(str, Knows))),
-        default=Knows.NONE.value,
+        type=click.Choice(list(map(str, Knowledge))),
+        default=Knowledge.NONE.value,
         show_default=True,
         help="What is known of the ends of holes. learned: how long nodes stayed that had been idle for as long "
         "as those that are idle now. plan: that too, and when waiting jobs are planned to start. perfect: each "
@@ -163,6 +156,73 @@ aim_options = options(
         default="0",
         show_default=True,
         help="How often idle nodes are looked for, as by a daemon; 0: they are seen at once.",
+    ),
+)
+
+as_options = options(
+    click.option(
+        "--as",
+        "played_as",
+        metavar="HOW",
+        default="daemon",
+        show_default=True,
+        help="daemon: what the daemon would get and what the site's jobs would feel, beside what the holes allow; "
+        "daemon=FILE: the same with these settings of the daemon's (freetrain.toml); ideal: what the holes allow "
+        "alone, which is quicker.",
+    ),
+    click.option(
+        "--exact",
+        is_flag=True,
+        help="As daemon: replay every hour. Of a log that would take more than a minute only some hours are "
+        "replayed as the daemon otherwise, and what it gets is given with an interval.",
+    ),
+    click.option(
+        "--wake", is_flag=True, help="As daemon: submissions and ends wake it, besides its polls (docs/daemon.md)."
+    ),
+    click.option(
+        "--bf-interval",
+        "backfill_s",
+        type=Duration(least_s=1),
+        help=f"As daemon: Slurm's bf_interval, which no log tells [default: that of --slurm-conf, else "
+        f"{ORDINARY_SLURM.backfill_interval_s:g}s].",
+    ),
+    click.option(
+        "--evict",
+        "evict_s",
+        type=_DURATION,
+        help="As daemon: from the start of a job of the site's until Slurm has ended the fragments on its nodes "
+        f"[default: GraceTime of --slurm-conf and {_USUAL.evict_s:g}s].",
+    ),
+    click.option(
+        "--slurm-conf",
+        type=_PATH,
+        metavar="FILE",
+        help="As daemon: the site's slurm.conf, for how its Slurm plans and preempts (SchedulerParameters, "
+        "PreemptExemptTime, GraceTime of freetrain's partition).",
+    ),
+    click.option(
+        "--launch",
+        "launch_s",
+        type=_DURATION,
+        default=f"{_USUAL.launch_s:g}s",
+        show_default=True,
+        help="As daemon: from the order until Slurm has started a fragment.",
+    ),
+)
+
+share_options = options(
+    click.option(
+        "--share",
+        type=click.Choice([str(Share.GPUS), str(Share.ANY)]),
+        help="Lend parts of nodes, too (lend.share), beside the jobs of nodes that these use in part and on nodes "
+        "without jobs: what tasks as --task says would have fit there is counted, and the trainers are replayed "
+        "on it once more, each of their nodes being one such task.",
+    ),
+    click.option(
+        "--task",
+        metavar="AMOUNT",
+        help="What each task asks for, as gres/gpu=1,cpu=4,mem=16G, of trainers that do not say it themselves  "
+        "[default: one CPU, with --share gpus one GPU besides].",
     ),
 )
 
@@ -189,98 +249,74 @@ output_options = options(
 )
 
 
-def read_options(given: Mapping[str, Any]) -> ReadOptions:
-    """How to read the log."""
-    timezone = given["timezone"]
-    return ReadOptions(
-        columns=tuple(name.strip() for name in given["columns"].split(",")) if given["columns"] else (),
-        delimiter=given["delimiter"],
-        cluster=given["cluster"],
-        ignore_partitions=given["ignore_partitions"],
-        ignore_accounts=given["ignore_accounts"],
-        node_states=given["node_states"],
-        reservations=given["reservations"],
-        failures=Failures(given["mtbf_s"], given["repair_s"]) if given["mtbf_s"] is not None else None,
-        skip_empty_hours=given["skip_empty_hours"],
-        nodes=given["nodes"],
-        machine=given["machine"],
-        only_nodes=given["only_nodes"],
-        from_s=parse_log_time(given["from_"], timezone) if given["from_"] else None,
-        until_s=parse_log_time(given["until"], timezone) if given["until"] else None,
-        timezone=timezone,
-        strict=given["strict"],
-        rejects=given["rejects"],
-    )
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """The values of all options of one ``freetrain replay``; ``freetrain replay --help`` says what each means."""
 
+    columns: str | None
+    delimiter: str | None
+    cluster: str | None
+    ignore_partitions: tuple[str, ...]
+    ignore_accounts: tuple[str, ...]
+    node_states: Path | None
+    reservations: Path | None
+    mtbf_s: float | None
+    repair_s: float
+    skip_empty_hours: bool
+    nodes: int | None
+    machine: Path | None
+    only_nodes: str | None
+    from_: str | None
+    until: str | None
+    timezone: str
+    strict: bool
+    rejects: Path | None
+    trainers_source: str
+    max_running: int
+    scale_up: float | None
+    scale_down: float | None
+    forced_loss: float | None
+    start: float | None
+    boot: float | None
+    as_published: bool
+    policy: str
+    place: str
+    solver: str
+    time_limit_s: float
+    objective: str
+    horizon_s: float
+    foresight: str
+    poll_s: float
+    played_as: str
+    exact: bool
+    wake: bool
+    backfill_s: float | None
+    evict_s: float | None
+    slurm_conf: Path | None
+    launch_s: float
+    share: str | None
+    task: str | None
+    report_path: Path | None
+    no_report: bool
+    title: str | None
+    prices: Path | None
+    no_store: bool
+    as_json: bool
+    quiet: bool
+    store_path: Path | None
 
-def topology(given: Mapping[str, Any], node_names: Sequence[str]) -> Topology:
-    """The switches between the log's nodes, as the machine file describes them; flat without one."""
-    return read_machine(given["machine"]).topology(node_names) if given["machine"] is not None else FLAT
+    @property
+    def daemon_settings(self) -> Path | None:
+        """The daemon's settings of ``--as daemon=FILE``."""
+        _, _, path = self.played_as.partition("=")
+        return Path(path) if path else None
 
+    @property
+    def costs(self) -> Costs:
+        """Costs that replace the trainers' own."""
+        return Costs(self.scale_up, self.scale_down, self.forced_loss, self.start, self.boot, self.as_published)
 
-def links(given: Mapping[str, Any], switches: Topology) -> Links:
-    """What the links between the nodes carry, as the machine file says."""
-    if given["machine"] is None:
-        return UNKNOWN_LINKS
-    machine = read_machine(given["machine"])
-    return Links.of_gbit(machine.node_gbit, machine.uplink_gbit, switches)
-
-
-def warn_of_unheeded(given: Mapping[str, Any]) -> None:
-    """Say what of the objective has no effect with the policy, of the options' and of the daemon's settings."""
-    _, _, path = given["played_as"].partition("=")
-    asked = {(given["policy"], given["objective"])}
-    if path:
-        decide = load_config(Path(path)).config.decide
-        asked.add((decide.policy_with_options, decide.objective))
-    for name, objective in sorted(asked):
-        for sentence in filter(None, (renamed(name), unheeded(find_policy(name), name, objective))):
-            click.echo(f"freetrain: {sentence}", err=True)
-
-
-def prices(given: Mapping[str, Any]) -> Prices | None:
-    """What the site's nodes have and cost; None: nobody said.
-
-    Raises:
-        ConfigError: the file cannot be read, or says something that cannot be.
-        InputError: it was named for its prices and has none.
-    """
-    _, _, settings = given["played_as"].partition("=")
-    path = given["prices"] or (Path(settings) if settings else None)
-    found = load_config(path).config.prices if path else Prices()
-    if given["prices"] and not found.say_anything:
-        raise InputError(
-            f"{path} says in no table [prices] what nodes have: gpus_per_node, watts_per_node or watts_of.",
-            "docs/configuration.md describes the table.",
-        )
-    return found if found.say_anything else None
-
-
-def draw(given: Mapping[str, Any], objective: str | None = None) -> PowerDraw:
-    """What lent nodes take beyond idle, by the prices that were given.
-
-    Args:
-        given: the command's options.
-        objective: name of what is maximised; None: as the options say.
-
-    Raises:
-        InputError: the objective counts it, and nobody says it.
-    """
-    known = prices(given)
-    found = known.draw if known is not None else NO_DRAW
-    name = objective or given["objective"]
-    if read_aim(name).energy and not found.is_known:
-        raise no_watts(name)
-    return found
-
-
-def costs(given: Mapping[str, Any]) -> Costs:
-    """Costs that replace the trainers' own."""
-    return Costs(
-        given["scale_up"],
-        given["scale_down"],
-        given["forced_loss"],
-        given["start"],
-        given["boot"],
-        given["as_published"],
-    )
+    @property
+    def knowledge(self) -> Foresight:
+        """What a decision knows of the time to come."""
+        return Foresight(self.horizon_s, Knowledge(self.foresight))

@@ -96,8 +96,9 @@ def compare_command(
 ) -> None:
     """Show replays side by side: these, or those of a sweep."""
     # Lists of runs need no page, and no reader of logs, which pages import.
-    from freetrain.cli.comparing import comparison_document, draw_comparison, print_comparison
+    from freetrain.cli.comparing import comparison_document, print_comparison
     from freetrain.replay.comparison import compare_runs, compare_sweep
+    from freetrain.replay.report.comparison_page import write_comparison
 
     if run_ids and sweep:
         raise InputError("Either runs are named, or a sweep.", "Leave one of them out.")
@@ -105,7 +106,7 @@ def compare_command(
     runs = _open(store_path or group_store_path).runs()
     comparison = compare_runs(runs, run_ids) if run_ids else compare_sweep(runs, sweep)
     if picture:
-        draw_comparison(comparison, picture)
+        write_comparison(picture, comparison)
     if as_json or group_json:
         print_json(comparison_document(comparison))
     else:

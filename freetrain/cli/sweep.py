@@ -7,25 +7,23 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
-from freetrain.cli.comparing import comparison_document, draw_comparison, print_comparison
+from freetrain.cli.comparing import comparison_document, print_comparison
 from freetrain.cli.options import store_option
 from freetrain.cli.output import print_json, require_place
 from freetrain.cli.progress_bars import counting
 from freetrain.cli.replay import replay_command
 from freetrain.errors import FreetrainError, InputError
 from freetrain.replay.comparison import compare_sweep
-from freetrain.replay.sweep.doing import Finished, do_here
-from freetrain.replay.sweep.on_slurm import do_on_slurm
-from freetrain.replay.sweep.recording import known, record
-from freetrain.replay.sweep.spec import Cell, Sweep, read_sweep
+from freetrain.replay.report.comparison_page import write_comparison
+from freetrain.replay.sweep import Cell, FinishedReplay, Sweep, do_here, do_on_slurm, known, read_sweep, record
 from freetrain.store import Store, default_store_path
 
 _OUTPUT = ("report", "no-report", "title", "store", "no-store", "json", "quiet", "rejects", "definitions")
@@ -58,25 +56,40 @@ _PATH = click.Path(path_type=Path)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 @store_option
-def sweep_command(spec: Path, **given: Any) -> None:
+def sweep_command(
+    spec: Path,
+    data: Path | None,
+    workers: int,
+    executor: str,
+    folder: Path | None,
+    sbatch: str,
+    picture: Path | None,
+    as_json: bool,
+    quiet: bool,
+    store_path: Path | None,
+) -> None:
     """Replay logs in many ways: policies, costs, horizons, whatever SPEC.toml varies (docs/sweeps.md).
 
     Every replay is recorded when it is over, and done once: the same command goes on where it was ended.
     """
-    sweep = read_sweep(spec, given["data"])
+    sweep = read_sweep(spec, data)
     for cell in sweep.cells:
         check(cell)
-    if given["picture"]:
-        require_place(given["picture"], "Name another place with --picture.")
-    store = Store.open(given["store_path"] or default_store_path())
+    if picture is not None:
+        require_place(picture, "Name another place with --picture.")
+    store = Store.open(store_path or default_store_path())
     done = known(store, sweep)
     missing = [cell for cell in sweep.cells if cell.key not in done]
-    failed = _do(sweep, missing, store, given)
+    if executor == "here":
+        finished = do_here(missing, workers)
+    else:
+        finished = do_on_slurm(missing, folder or Path(f"{sweep.name}.sweep"), _words(sbatch))
+    failed = _do(sweep, len(missing), finished, store, quiet)
     comparison = compare_sweep(store.runs(), sweep.name) if len(failed) < len(sweep.cells) else None
-    if comparison is not None and given["picture"]:
-        draw_comparison(comparison, given["picture"])
     if comparison is not None:
-        (print_json(comparison_document(comparison)) if given["as_json"] else print_comparison(comparison))
+        if picture is not None:
+            write_comparison(picture, comparison)
+        (print_json(comparison_document(comparison)) if as_json else print_comparison(comparison))
     if failed:
         raise FreetrainError(
             f"{len(failed)} of {len(sweep.cells)} replays failed: {failed[0].cell.name}: {failed[0].why}",
@@ -98,29 +111,23 @@ def check(cell: Cell) -> None:
         ) from error
 
 
-def _do(sweep: Sweep, missing: Sequence[Cell], store: Store, given: dict[str, Any]) -> list[Finished]:
+def _do(
+    sweep: Sweep, missing: int, finished: Generator[FinishedReplay, None, None], store: Store, quiet: bool
+) -> list[FinishedReplay]:
     """Do what is missing and record it; gives what failed."""
     failed = []
-    there = len(sweep.cells) - len(missing)
     with (
         _ended_in_order(),
-        counting(len(sweep.cells), there, given["quiet"]) as tell,
-        closing(_executor(sweep, missing, given)) as finished,
+        counting(len(sweep.cells), len(sweep.cells) - missing, quiet) as tell,
+        closing(finished),
     ):
-        for one in finished:
-            if one.document is None:
-                failed.append(one)
+        for done in finished:
+            if done.document is None:
+                failed.append(done)
             else:
-                record(store, sweep, one, time.time())
-            tell(one.cell.name if one.document else f"{one.cell.name}: {one.why}")
+                record(store, sweep, done, time.time())
+            tell(done.cell.name if done.document else f"{done.cell.name}: {done.why}")
     return failed
-
-
-def _executor(sweep: Sweep, missing: Sequence[Cell], given: dict[str, Any]) -> Generator[Finished, None, None]:
-    if given["executor"] == "here":
-        return do_here(missing, given["workers"])
-    folder = given["folder"] or Path(f"{sweep.name}.sweep")
-    return do_on_slurm(missing, folder, _words(given["sbatch"]))
 
 
 def _words(options: str) -> list[str]:

@@ -14,8 +14,7 @@ from freetrain.cli.options import config_option
 from freetrain.config import load_config
 from freetrain.daemon.reports.notify import notify
 from freetrain.showing.ready_text import is_loopback
-from freetrain.web.live_page import LivePage
-from freetrain.web.server import page_server
+from freetrain.web.server import LivePage, page_server
 
 _STATUS_EVERY_S = 60.0
 

@@ -1,4 +1,4 @@
-"""The replayed cluster: a machine whose idle nodes come and go as a log says, with simulated trainers."""
+"""The replayed cluster: a machine whose idle nodes come and go as a log shows, with simulated trainers on them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from math import inf
 from types import MappingProxyType
 
 from freetrain.core.aim import read_aim
-from freetrain.core.classes import holders_of
+from freetrain.core.classes import AlikeNodes, holders_of
 from freetrain.core.fragment import node_of
+from freetrain.core.node import Nodes
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.plan import Action, Lend, Release, Serve
 from freetrain.core.problem import Offer, Question
@@ -20,20 +21,102 @@ from freetrain.core.trainer import Trainer
 from freetrain.lending.hole_ends import in_few_classes
 from freetrain.lending.size_changes import SizeChanges
 from freetrain.lending.stays import Stays
-from freetrain.replay.foresight import Foresight, Knows
-from freetrain.replay.idle_nodes import IdleNodes
-from freetrain.replay.lent_times import LentTimes
-from freetrain.replay.plans import Planned, SitePlans
-from freetrain.replay.trainer_run import TrainerRun
+from freetrain.replay.foresight import Foresight, Knowledge, Planned, SitePlans
+from freetrain.replay.trainer_run import PlaceLeases, TrainerRun
 from freetrain.replay.trainers import with_other_kinds
 
 _KNOWN_WITHIN_S = 60.0
 """Slurm plans in steps of a minute: who is to leave by then is given back in good order."""
 
 
+class IdleNodes:
+    """The idle nodes, lent ones included.
+
+    Attributes:
+        holder: name → who has it; None: nobody.
+        came: those that have become idle since :meth:`note_seen`, and are.
+        gone: those that were idle then, and are not any more.
+    """
+
+    def __init__(self) -> None:
+        self.holder: dict[str, str | None] = {}
+        self.came: dict[str, None] = {}
+        self.gone: set[str] = set()
+        self._end_s: dict[str, float] = {}
+        self._names: defaultdict[str | None, dict[str, None]] = defaultdict(dict)
+        self._unchanged: dict[str | None, tuple[str, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self.holder)
+
+    @property
+    def names(self) -> Nodes:
+        """Names of all idle nodes."""
+        return Nodes(self.holder)
+
+    @property
+    def alike(self) -> AlikeNodes:
+        """The idle nodes as alike ones, where no feature and no known end distinguishes them."""
+        known = self._unchanged
+        known |= {holder: tuple(names) for holder, names in self._names.items() if holder not in known}
+        return AlikeNodes(dict(known))
+
+    @property
+    def offers(self) -> tuple[Offer, ...]:
+        """The idle nodes as offers, with the ends that are known."""
+        return tuple(Offer(name, self._end_s.get(name), holder) for name, holder in self.holder.items())
+
+    def of(self, holder: str) -> tuple[str, ...]:
+        """Nodes of a trainer, in the order in which it got them; that of a set would differ from run to run."""
+        return tuple(self._names.get(holder, ()))
+
+    def join(self, name: str, end_s: float | None) -> None:
+        """A node becomes idle, until then; None: that is not known."""
+        self._give(name, None)
+        if end_s is not None:
+            self._end_s[name] = end_s
+        if name in self.gone:
+            self.gone.remove(name)
+        else:
+            self.came[name] = None
+
+    def leave(self, name: str) -> str | None:
+        """A node is taken; who had it."""
+        self._take(name)
+        holder = self.holder.pop(name)
+        self._end_s.pop(name, None)
+        if name in self.came:
+            del self.came[name]
+        else:
+            self.gone.add(name)
+        return holder
+
+    def hold(self, names: Iterable[str], holder: str | None) -> None:
+        """Somebody gets these nodes, or nobody has them any more."""
+        for name in names:
+            self._take(name)
+            self._give(name, holder)
+
+    def note_seen(self) -> None:
+        """What has come and gone until now is known."""
+        self.came, self.gone = {}, set()
+
+    def _give(self, name: str, holder: str | None) -> None:
+        self.holder[name] = holder
+        self._names[holder][name] = None
+        self._unchanged.pop(holder, None)
+
+    def _take(self, name: str) -> None:
+        holder = self.holder[name]
+        del self._names[holder][name]
+        self._unchanged.pop(holder, None)
+        if not self._names[holder]:
+            del self._names[holder]
+
+
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """All that is idle at one instant, for all trainers together: nobody judges which of it may be lent.
+    """The idle nodes at one instant, for all trainers together: nothing is withheld.
 
     That is what holes allow.
 
@@ -44,7 +127,7 @@ class Idle:
         horizon_s: how far ahead value is counted.
         orders: nodes on which jobs would start now, and those of who does not compete any more.
         runs: the same trainers and others, as they run.
-        serving: trainer → those of its nodes that it was told to have servers on.
+        serving: trainer → those of its nodes that it is to have servers on.
         changes: how often growing and shrinking are charged.
     """
 
@@ -58,8 +141,8 @@ class Idle:
     changes: float = 1.0
 
     def among(self, trainers: tuple[Trainer, ...]) -> Idle:
-        """The same, for these trainers only; what others have is to be given back first."""
-        competing = {None, *(one.id for one in trainers)}
+        """The idle nodes for these trainers alone; what other trainers have is given back first."""
+        competing = {None, *(trainer.id for trainer in trainers)}
         if holders_of(self.nodes) <= competing:
             return replace(self, trainers=trainers)
         given_up: defaultdict[str | None, list[str]] = defaultdict(list)
@@ -73,7 +156,7 @@ class Idle:
 
     @property
     def questions(self) -> Sequence[Question]:
-        """One, about all of it."""
+        """One question, about all nodes and trainers."""
         return ((self.nodes, self.trainers),)
 
     @property
@@ -82,11 +165,11 @@ class Idle:
         return {id_: run.samples_at(self.now_s) for id_, run in self.runs.items()}
 
     def limit_s(self, node: str) -> float:
-        """For as long as it is idle."""
+        """Time limit of a fragment there: none, it stays as long as the node is idle."""
         return inf
 
     def shared_nodes(self, lent: Mapping[str, Sequence[str]]) -> Iterable[SharedNode]:
-        """None: nodes are lent whole."""
+        """None, since nodes are lent whole."""
         return ()
 
 
@@ -110,7 +193,7 @@ class ReplayedCluster:
         retired_samples: samples of the trainers that have reached their target.
         stays: how long nodes stay idle, as the log so far has shown.
         size_changes: how often trainers change sizes, as the replay so far has shown; learned where it is used.
-        lent_times: who had which place when; None: nodes are lent whole, and nobody keeps it.
+        leases: who had which place when; None: nodes are lent whole, and nobody keeps it.
         planned_s: node → when a job is planned to start there, as of the last look.
     """
 
@@ -125,7 +208,7 @@ class ReplayedCluster:
         watts_of: Mapping[str, float] = MappingProxyType({}),
         in_parts: bool = False,
     ) -> None:
-        self.lent_times = LentTimes() if in_parts else None
+        self.leases = PlaceLeases() if in_parts else None
         self._idle_on: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._kind_of = kind_of
         self._watts_of = watts_of
@@ -134,8 +217,8 @@ class ReplayedCluster:
         self._plans = plans
         self.planned_s: Mapping[str, float] = {}
         self._foresight = foresight
-        self._sees_ends = foresight.knows is Knows.PERFECT
-        self._learns = foresight.knows in (Knows.LEARNED, Knows.PLAN)
+        self._sees_ends = foresight.knows is Knowledge.PERFECT
+        self._learns = foresight.knows in (Knowledge.LEARNED, Knowledge.PLAN)
         self.stays = Stays()
         self.size_changes = SizeChanges()
         self._as_published = as_published
@@ -167,6 +250,7 @@ class ReplayedCluster:
         """Lend or release nodes; how fast a trainer is does not depend on its servers here."""
         if isinstance(action, Lend):
             run = self.running[action.trainer]
+            # Without a boot the nodes train at once, and the pause for growing is charged now.
             begin = run.boot if run.trainer.boot_s else run.grow
             begin(action.nodes, self.now_s)
             self._hold(action.nodes, action.trainer)
@@ -185,6 +269,7 @@ class ReplayedCluster:
 
     def note_sizes(self) -> None:
         """Learn from the sizes that trainers have now: before a decision and after it, so that none is missed."""
+        # Sizes are learned only where the horizon charges changes of size by how often they happen.
         if self._learns:
             rescaling = ((id_, run) for id_, run in self.running.items() if run.trainer.rescales)
             sizes = {id_: len(run.nodes) + len(run.booting_s) for id_, run in rescaling}
@@ -201,7 +286,7 @@ class ReplayedCluster:
         return any(booted)
 
     def holder_of(self, node: str) -> str | None:
-        """Who has this node: a trainer's id, "" where it is idle, None where it is busy."""
+        """Holder of this node: a trainer's id, "" where it is idle, None where it is busy."""
         holder = self._idle.holder
         return (holder[node] or "") if node in holder else None
 
@@ -213,8 +298,8 @@ class ReplayedCluster:
             self._note_holder(name, None)
 
     def leave(self, nodes: Sequence[str]) -> None:
-        """These nodes are taken back; whoever has some of them is hurt once, less where it was known."""
-        if self.lent_times is not None:
+        """These nodes are taken back; each trainer that has some of them is hurt once, less where it was known."""
+        if self.leases is not None:
             self._let_idle_places_leave(nodes)
         evicted: defaultdict[str, set[str]] = defaultdict(set)
         for name in nodes:
@@ -286,14 +371,14 @@ class ReplayedCluster:
 
     def _hold(self, nodes: Collection[str], holder: str | None) -> None:
         self._idle.hold(nodes, holder)
-        if self.lent_times is not None:
+        if self.leases is not None:
             for name in nodes:
                 self._note_holder(name, holder)
 
     def _note_holder(self, place: str, holder: str | None) -> None:
-        if self.lent_times is None:
+        if self.leases is None:
             return
-        self.lent_times.note(place, holder, self.now_s)
+        self.leases.note(place, holder, self.now_s)
         if holder is None:
             self._idle_on[node_of(place)][place] = None
         else:
@@ -314,5 +399,5 @@ class ReplayedCluster:
                 self.running[holder].rename(name, other)
                 self._hold((other,), holder)
                 self._idle.hold((name,), None)
-            if self.lent_times is not None:
-                self.lent_times.note(name, None, self.now_s)
+            if self.leases is not None:
+                self.leases.note(name, None, self.now_s)

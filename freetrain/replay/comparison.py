@@ -11,7 +11,7 @@ from freetrain.store import RunStatus, RunSummary
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class RunFigures:
     """What a replay came to in one way of it; None: that is not known.
 
     Attributes:
@@ -47,21 +47,21 @@ class ComparedRun:
     id: int
     labels: Mapping[str, str]
     idle_node_hours: float | None
-    allowed: Way
-    daemon: Way | None
-    parts: Way | None
+    allowed: RunFigures
+    daemon: RunFigures | None
+    parts: RunFigures | None
     delay_mean_s: float | None
     delay_max_s: float | None
     energy_kwh: float | None
 
     @property
-    def shown(self) -> Way:
+    def shown(self) -> RunFigures:
         """The daemon's way, or, where that was not asked, what the holes allow."""
         return self.daemon or self.allowed
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunComparison:
     """Runs side by side.
 
     Attributes:
@@ -75,7 +75,7 @@ class Comparison:
     runs: tuple[ComparedRun, ...]
 
 
-def compare_sweep(runs: Sequence[RunSummary], name: str | None) -> Comparison:
+def compare_sweep(runs: Sequence[RunSummary], name: str | None) -> RunComparison:
     """The replays of a sweep, in its order.
 
     Args:
@@ -97,13 +97,14 @@ def compare_sweep(runs: Sequence[RunSummary], name: str | None) -> Comparison:
     newest: dict[int, RunSummary] = {}
     for run in of_sweeps:
         if run.settings["sweep"] == name:
+            # The runs come newest first, so the first of a number is its newest.
             newest.setdefault(int(run.settings["number"]), run)
     chosen = [newest[number] for number in sorted(newest)]
     axes = tuple(dict.fromkeys(axis for run in chosen for axis in run.settings["varied"]))
-    return Comparison(name, axes, tuple(_compared(run, run.settings["varied"]) for run in chosen))
+    return RunComparison(name, axes, tuple(_compared(run, run.settings["varied"]) for run in chosen))
 
 
-def compare_runs(runs: Sequence[RunSummary], ids: Sequence[int]) -> Comparison:
+def compare_runs(runs: Sequence[RunSummary], ids: Sequence[int]) -> RunComparison:
     """These runs, in this order.
 
     Raises:
@@ -120,7 +121,7 @@ def compare_runs(runs: Sequence[RunSummary], ids: Sequence[int]) -> Comparison:
     axes = tuple(name for name in names if _differs(chosen, name))
     labels = [{axis: _plain(run).get(axis, "–") for axis in axes} for run in chosen]
     title = f"runs {', '.join(map(str, ids))}"
-    return Comparison(title, axes, tuple(map(_compared, chosen, labels)))
+    return RunComparison(title, axes, tuple(map(_compared, chosen, labels)))
 
 
 def _plain(run: RunSummary) -> dict[str, str]:
@@ -152,9 +153,9 @@ def _compared(run: RunSummary, labels: Mapping[str, str]) -> ComparedRun:
     )
 
 
-def _way(outcome: Mapping[str, Any]) -> Way:
+def _way(outcome: Mapping[str, Any]) -> RunFigures:
     idle, lent = outcome.get("idle_node_hours"), outcome.get("lent_node_hours")
-    return Way(
+    return RunFigures(
         lent / idle if idle and lent is not None else None,
         outcome.get("u_work"),
         outcome.get("u_oracle"),
@@ -162,7 +163,7 @@ def _way(outcome: Mapping[str, Any]) -> Way:
     )
 
 
-def _way_in_parts(shares: Mapping[str, Any]) -> Way | None:
+def _way_in_parts(shares: Mapping[str, Any]) -> RunFigures | None:
     daemon = shares.get("as_daemon")
     played = daemon["outcome"] if daemon else shares.get("replay")
     return _way(played) if played else None

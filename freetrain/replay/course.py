@@ -1,7 +1,12 @@
-"""The course of a replay: what every replay keeps of how it goes, whoever decides, and what comes of it."""
+"""The course of a replay: what every replay keeps of how it goes, and what comes of it.
+
+The timeline (nodes, rates, who had which pictured node when), links between leaf switches, the best division at
+every instant, and the forecasts: noted after each event, for the outcome and for the report.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
@@ -10,22 +15,176 @@ from typing import Protocol
 from freetrain.core.decision import Decision
 from freetrain.core.holes import Holes
 from freetrain.core.problem import Problem
-from freetrain.core.topology import FLAT, Topology
+from freetrain.core.topology import FLAT, Topology, nodes_by_leaf
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request
 from freetrain.loop.cycle import Journal
-from freetrain.replay.admission import Admission
-from freetrain.replay.division import Divider
 from freetrain.replay.forecast_score import ForecastLog, ForecastScore
-from freetrain.replay.leaf_links import LeafLinks
-from freetrain.replay.lent_times import LentTime
-from freetrain.replay.timeline import Pictured, Timeline
-from freetrain.replay.trainer_run import TrainerRun
+from freetrain.replay.trainer_run import PlaceLease, TrainerRun
+from freetrain.replay.trainers import TrainerQueue
+from freetrain.replay.yardsticks import Divider
+from freetrain.showing.words import natural_order
+
+PICTURED_NODES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Felt:
-    """What the site feels of a replay as the daemon would have gone.
+class NodeStay:
+    """A pictured node in one state: idle (holder "") or with a trainer."""
+
+    node: str
+    from_s: float
+    until_s: float
+    holder: str
+
+
+class CourseCluster(Protocol):
+    """A cluster that is replayed."""
+
+    now_s: float
+    running: dict[str, TrainerRun]
+    retired_samples: float
+
+    @property
+    def lent_nodes(self) -> int:
+        """How many idle nodes a trainer has."""
+
+    @property
+    def idle_nodes(self) -> int:
+        """How many nodes are idle, lent ones included."""
+
+    def holder_of(self, node: str) -> str | None:
+        """Holder of this node: a trainer's id, "" where it is idle, None where it is busy."""
+
+    def admit(self, trainer: Trainer) -> TrainerRun:
+        """Let a trainer compete for nodes from now on."""
+
+
+class Timeline:
+    """Lent nodes and training rate after every event, the stays of some nodes, and how decisions were found.
+
+    Attributes:
+        at_s: instants of the events.
+        lent_nodes: nodes lent from then on.
+        samples_per_s: rate of all trainers from then on.
+        samples: samples of all trainers until then.
+        pictured: the nodes whose stays are kept, spread evenly over those that are ever idle, numbers in their
+            names in order.
+        ever_idle_nodes: how many are.
+        solve_s: how long each decision took.
+        statuses: decisions by status and solver.
+    """
+
+    def __init__(self, holes: Holes) -> None:
+        self.at_s: list[float] = []
+        self.lent_nodes: list[int] = []
+        self.samples_per_s: list[float] = []
+        self.samples: list[float] = []
+        self.solve_s: list[float] = []
+        self.statuses: Counter[str] = Counter()
+        self.pictured, self.ever_idle_nodes = _spread_evenly(holes)
+        self._until_s = holes.until_s
+        self._stays: list[NodeStay] = []
+        self._open: dict[str, NodeStay] = {}
+        self._holder: dict[str, str | None] = dict.fromkeys(self.pictured)
+
+    def decided(self, decision: Decision) -> None:
+        """Note how a decision was found."""
+        self.solve_s.append(decision.solve_s)
+        self.statuses[f"{decision.status} ({decision.solver})"] += 1
+
+    def note(self, cluster: CourseCluster) -> None:
+        """Note the state after an event."""
+        now_s, samples, samples_per_s = cluster.now_s, cluster.retired_samples, 0.0
+        for run in cluster.running.values():
+            samples += run.samples + run.rate * (now_s - run.as_of_s)
+            samples_per_s += run.rate
+        self.at_s.append(now_s)
+        self.lent_nodes.append(cluster.lent_nodes)
+        self.samples_per_s.append(samples_per_s)
+        self.samples.append(samples)
+        for name in self.pictured:
+            holder = cluster.holder_of(name)
+            if holder != self._holder[name]:
+                self._holder[name] = holder
+                self._note_node(name, holder, cluster.now_s)
+
+    def stays(self) -> list[NodeStay]:
+        """All stays of the pictured nodes; those still open end with the window."""
+        still_open = [NodeStay(stay.node, stay.from_s, self._until_s, stay.holder) for stay in self._open.values()]
+        return self._stays + still_open
+
+    def _note_node(self, name: str, holder: str | None, now_s: float) -> None:
+        if before := self._open.pop(name, None):
+            self._stays.append(NodeStay(name, before.from_s, now_s, before.holder))
+        if holder is not None:
+            self._open[name] = NodeStay(name, now_s, self._until_s, holder)
+
+
+def _spread_evenly(holes: Holes) -> tuple[tuple[str, ...], int]:
+    ever_idle = natural_order(holes.node_names[node] for node in set(holes.node.tolist()))
+    # Rounded up, so that there are never more rows than the picture has.
+    step = max(1, -(-len(ever_idle) // PICTURED_NODES))
+    return tuple(ever_idle[::step]), len(ever_idle)
+
+
+class LeafLinks:
+    """Links between leaves, integrated over time.
+
+    Ranks follow the switches, so a ring enters and leaves each of its leaves once: it has as many links between
+    leaves as it has leaves, and none if that is one. Each link carries 2 (n - 1)/n times the bytes of the
+    gradients in every step, n being the nodes: those of a node add up their gradients first.
+
+    Args:
+        topology: the switches.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._of: dict[str, tuple[set[str], int]] = {}
+        self._links = self._rings = 0
+        self._bytes_per_s = self._link_s = self._ring_s = 0.0
+        self._bytes: float | None = None
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass in which nothing changes."""
+        self._link_s += self._links * seconds
+        self._ring_s += self._rings * seconds
+        if self._bytes is not None:
+            self._bytes += self._bytes_per_s * seconds
+
+    def note(self, runs: Iterable[TrainerRun]) -> None:
+        """Note how things stand after an event."""
+        if self._topology.leaves:
+            links = [(run, self._links_of(run)) for run in runs if run.nodes]
+            self._links, self._rings = sum(count for _, count in links), len(links)
+            bytes_per_s = (count * run.trainer.link_bytes_per_s(len(run.nodes)) for run, count in links if count)
+            self._bytes_per_s = sum(bytes_per_s)
+            if self._bytes is None and any(run.trainer.bytes_per_sample for run, _ in links):
+                self._bytes = 0.0
+
+    @property
+    def bytes(self) -> float | None:
+        """That went from leaf to leaf; None: no switches are known, or nobody's gradients."""
+        return self._bytes
+
+    @property
+    def mean(self) -> float | None:
+        """Of a training that has nodes; None: no switches are known, or nobody trained."""
+        return self._link_s / self._ring_s if self._ring_s > 0 else None
+
+    def _links_of(self, run: TrainerRun) -> int:
+        nodes, links = self._of.get(run.trainer.id, (None, 0))
+        if nodes is not run.nodes:
+            leaves = len(nodes_by_leaf(run.nodes, self._topology))
+            links = leaves if leaves > 1 else 0
+            self._of[run.trainer.id] = run.nodes, links
+        return links
+
+
+@dataclass(frozen=True, slots=True)
+class SiteImpact:
+    """What a replay as the daemon would have gone costs the site.
 
     Attributes:
         starts: jobs of the site's that started on idle nodes.
@@ -40,7 +199,7 @@ class Felt:
 
 @dataclass(frozen=True, slots=True)
 class ReplayRecord:
-    """Everything that came of a replay.
+    """The record of a replay: what came of it.
 
     Attributes:
         holes: what there was to lend.
@@ -49,10 +208,10 @@ class ReplayRecord:
         oracle_work: work of the best division at every instant, changes costing nothing.
         events: instants at which something happened.
         forecast: how good the forecasts of the ends of holes were, whether they were used or not.
-        felt: what the site feels; None: it was not asked.
+        site_impact: what the replay costs the site; None: that was not asked.
         leaf_links: links between leaves in a training's ring, mean over time; None: no switches are known.
         leaf_bytes: that went from leaf to leaf; None: no switches are known, or nobody's gradients.
-        lent_times: who had which place when, where places on shared nodes were lent.
+        leases: who had which place when, where places on shared nodes were lent.
     """
 
     holes: Holes
@@ -61,21 +220,46 @@ class ReplayRecord:
     oracle_work: float
     events: int
     forecast: ForecastScore
-    felt: Felt | None = None
+    site_impact: SiteImpact | None = None
     leaf_links: float | None = None
     leaf_bytes: float | None = None
-    lent_times: tuple[LentTime, ...] = ()
+    leases: tuple[PlaceLease, ...] = ()
+
+    @property
+    def samples(self) -> float:
+        """Samples that all trainers trained, losses subtracted."""
+        return sum(run.samples for run in self.runs)
+
+    @property
+    def work(self) -> float:
+        """What was trained, in the objective's unit."""
+        return sum(run.work for run in self.runs)
+
+    @property
+    def held_node_s(self) -> float:
+        """Node-seconds in which trainers had nodes."""
+        return sum(run.node_s for run in self.runs)
+
+    @property
+    def lent_node_s(self) -> float:
+        """Node-seconds in which nodes were lent: before a training began on them and while it left, too."""
+        return self.held_node_s if self.site_impact is None else self.site_impact.lent_node_s
+
+    @property
+    def useful_node_s(self) -> float:
+        """Node-seconds that were trained in, losses subtracted."""
+        return self.held_node_s - sum(run.booting_node_s + run.lost_node_s for run in self.runs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Here:
-    """Those who have come in and are not complete, in order.
+class _Population:
+    """The trainers that have come in and are not complete, in order.
 
     Attributes:
-        ids: who.
-        trainers: they themselves.
+        ids: their ids.
+        trainers: the trainers.
         requests: the same as the daemon's rules see them.
-        least: fewest nodes of each.
+        least: minimum nodes of each.
     """
 
     ids: tuple[str, ...] = ()
@@ -87,19 +271,8 @@ class _Here:
         """The trainers of some of the requests."""
         if requests is self.requests:
             return self.trainers
-        ids = {one.id for one in requests}
-        return tuple(one for one in self.trainers if one.id in ids)
-
-
-class Replayed(Pictured, Protocol):
-    """A cluster that is replayed."""
-
-    @property
-    def idle_nodes(self) -> int:
-        """How many nodes are idle, lent ones included."""
-
-    def admit(self, trainer: Trainer) -> TrainerRun:
-        """Let a trainer compete for nodes from now on."""
+        ids = {request.id for request in requests}
+        return tuple(trainer for trainer in self.trainers if trainer.id in ids)
 
 
 class Course:
@@ -121,7 +294,7 @@ class Course:
 
     def __init__(
         self,
-        cluster: Replayed,
+        cluster: CourseCluster,
         holes: Holes,
         trainers: Iterable[Trainer],
         objective: str,
@@ -132,13 +305,13 @@ class Course:
         self._cluster = cluster
         self._links = LeafLinks(topology)
         self._holes = holes
-        self._admission = Admission(trainers, max_running)
+        self._admission = TrainerQueue(trainers, max_running)
         self._journal = journal
         self._timeline = Timeline(holes)
         self._divider = Divider(objective)
-        self._were_here = _Here()
-        self._divided: tuple[int, _Here] | None = None
-        self._competed: tuple[tuple[int, _Here], tuple[Trainer, ...]] | None = None
+        self._were_here = _Population()
+        self._divided: tuple[int, _Population] | None = None
+        self._competed: tuple[tuple[int, _Population], tuple[Trainer, ...]] | None = None
         self._runs: list[TrainerRun] = []
         self._oracle_work = self._oracle_work_per_s = 0.0
         self.events = 0
@@ -164,14 +337,14 @@ class Course:
         self._cluster.now_s = at_s
 
     def admit(self) -> bool:
-        """Let trainers come in for whom there is a place; whether any did."""
+        """Let trainers come in while there is a place for them; whether any did."""
         cluster = self._cluster
         coming = self._admission.let_in(self._here.least, cluster.idle_nodes, cluster.now_s)
-        self._runs += [cluster.admit(one) for one in coming]
+        self._runs += [cluster.admit(trainer) for trainer in coming]
         return bool(coming)
 
     def competing(self) -> tuple[Trainer, ...]:
-        """Those who may have some of what is idle now; the same as long as neither nodes nor trainers change."""
+        """The trainers that may have idle nodes now; the same tuple while neither nodes nor trainers change."""
         there = nodes, here = self._there
         if self._competed is None or self._competed[0] != there:
             competing = self._admission.competing(here.requests, nodes)
@@ -183,6 +356,7 @@ class Course:
         """Note how things stand after an event."""
         self._timeline.note(self._cluster)
         self._links.note(self._cluster.running.values())
+        # The best division changes only with nodes or trainers, not with who has which node.
         if (there := self._there) != self._divided:
             self._divided = there
             self._oracle_work_per_s = self._divider.best_worth_per_s(self.competing(), self._cluster.idle_nodes)
@@ -203,7 +377,7 @@ class Course:
         for run in self._cluster.running.values():
             run.settle(self._holes.until_s)
 
-    def outcome(self, felt: Felt | None = None) -> ReplayRecord:
+    def outcome(self, site_impact: SiteImpact | None = None) -> ReplayRecord:
         """What came of it."""
         runs, forecast = tuple(self._runs), self.forecasts.score()
         return ReplayRecord(
@@ -213,22 +387,22 @@ class Course:
             self._oracle_work,
             self.events,
             forecast,
-            felt,
+            site_impact,
             self._links.mean,
             self._links.bytes,
         )
 
     @property
-    def _there(self) -> tuple[int, _Here]:
+    def _there(self) -> tuple[int, _Population]:
         """How many nodes are idle, and who is there."""
         return self._cluster.idle_nodes, self._here
 
     @property
-    def _here(self) -> _Here:
+    def _here(self) -> _Population:
         running = self._cluster.running
         if tuple(running) != self._were_here.ids:
             trainers = tuple(run.trainer for run in running.values())
             requests = tuple(run.request for run in running.values())
-            least = tuple(one.min_nodes for one in trainers)
-            self._were_here = _Here(tuple(running), trainers, requests, least)
+            least = tuple(trainer.min_nodes for trainer in trainers)
+            self._were_here = _Population(tuple(running), trainers, requests, least)
         return self._were_here

@@ -13,11 +13,9 @@ from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal, Journal, run_cycle
 from freetrain.replay.cluster import Idle, ReplayedCluster
 from freetrain.replay.course import Course, ReplayRecord
-from freetrain.replay.foresight import Foresight, Knows
+from freetrain.replay.foresight import Foresight, Knowledge, SitePlans
 from freetrain.replay.logs import LoggedJobs
-from freetrain.replay.node_changes import NodeChange, node_changes
-from freetrain.replay.plans import SitePlans
-from freetrain.replay.power import watts_of
+from freetrain.replay.nodes import NodeChange, node_changes, watts_of
 
 
 class Replay:
@@ -55,7 +53,9 @@ class Replay:
         draw: PowerDraw = NO_DRAW,
     ) -> None:
         self._until_s = holes.until_s
-        self._plans = SitePlans(holes, logged) if logged is not None and foresight.knows is Knows.PLAN else None
+        self._plans = (
+            SitePlans(holes, logged) if logged is not None and foresight.knows is Knowledge.PLAN else None
+        )
         self._goal = goal
         self._stopwatch_s = stopwatch_s
         self._cluster = ReplayedCluster(
@@ -73,7 +73,7 @@ class Replay:
         self._next_change = next(self._changes, None)
 
     def run(self, progress: Callable[[float], None] = lambda at_s: None) -> ReplayRecord:
-        """Replay the whole window; ``progress`` is told the log's time as it goes."""
+        """Replay the whole window; ``progress`` is called with the log's time as it goes."""
         course = self._course
         while not course.is_over and (at_s := self._next_event_s()) < self._until_s:
             course.advance(at_s)
@@ -84,9 +84,9 @@ class Replay:
             if self._cluster.finish_boots():
                 course.note()
         course.finish()
-        if (lent := self._cluster.lent_times) is not None:
+        if (lent := self._cluster.leases) is not None:
             lent.finish(self._until_s)
-            return replace(course.outcome(), lent_times=tuple(lent.all))
+            return replace(course.outcome(), leases=tuple(lent.all))
         return course.outcome()
 
     def _next_event_s(self) -> float:
@@ -96,6 +96,7 @@ class Replay:
 
     def _take_in_events(self) -> bool:
         """Bring the cluster up to date with all that happens now; whether anything did."""
+        # Completions come first: what these trainers had is free for those that arrive at the same instant.
         completed = self._complete()
         changed = self._change_nodes()
         planned_anew = self._plans is not None and self._plans.advance(self._cluster.now_s)
@@ -118,9 +119,13 @@ class Replay:
         return True
 
     def _cycle(self) -> None:
+        # Where there is nothing to decide no decision is recorded, but the ages of idle nodes are learned from
+        # all.
         if self._cluster.running and self._cluster.idle_nodes:
             run_cycle(self._cluster, self._judge, self._goal, self._course, self._stopwatch_s)
             cluster = self._cluster
+            # Sizes are noted again after the decision: a change that lasts until the next event must not be
+            # missed.
             cluster.note_sizes()
             self._course.forecasts.note(cluster.now_s, cluster.stays, cluster.planned_s.items())
         else:
@@ -128,5 +133,5 @@ class Replay:
         self._course.note()
 
     def _judge(self, idle: Idle) -> Idle:
-        """All that is idle may be lent, to those who compete."""
+        """The judge of what holes allow: all idle nodes may be lent, to the trainers that compete."""
         return idle.among(self._course.competing())

@@ -1,9 +1,9 @@
 """An estimate of what the daemon would get of a long log, from blocks of hours spread over it, with its interval.
 
 Blocks of equal length are replayed twice: as the holes allow, and as the daemon would have gone, both with
-trainers that begin anew. What the daemon got of what the holes allowed, over all blocks (a ratio estimate), times
-what the holes allow in the whole log, which is known, is the estimate. Hours in which much was idle count for more
-that way, and what all blocks have in common, such as the trainers' start, falls out.
+trainers that begin from nothing. The estimate is what the daemon got of what the holes allowed, over all blocks (a
+ratio estimate), times what the holes allow in the whole log, which is known. Hours in which much was idle count
+for more that way, and what all blocks have in common, such as the trainers' start, falls out.
 
 The interval is that of a ratio estimate at 95 % (W. G. Cochran, Sampling Techniques, 1977, ch. 6): Student's t
 times the standard deviation of the blocks' residuals. The blocks are taken for drawn at random, although they are
@@ -14,18 +14,25 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, inf, sqrt
 
+from freetrain.core.holes import Holes, cut
+from freetrain.replay.course import ReplayRecord
+from freetrain.replay.logs import SiteLog
+from freetrain.replay.outcome import ReplayOutcome
+
 BLOCK_S = 4 * 3600.0
-_SHORTEST_BLOCK_S = 1800.0
-_MOST_BLOCKS_OF_SHORT_LOGS = 24
+_MIN_BLOCK_S = 1800.0
+_BLOCKS_OF_SHORT_LOGS = 24
 """Logs of less than four days are cut into so many blocks, if these are half an hour long at least."""
 
 _GOLDEN = (sqrt(5.0) - 1.0) / 2.0
 """Of its multiples, without the whole part, any number lie far apart, and they follow no period of days."""
 
-FEWEST_BLOCKS = 8
+_PROBES = 4
+"""After so many blocks it is known whether the whole log can be replayed instead."""
+MIN_BLOCKS = 8
 """An interval from fewer would say more about chance than about the log."""
 
 _T_95 = (
@@ -44,7 +51,7 @@ class Estimated:
     within: float
 
     def times(self, factor: float) -> Estimated:
-        """The same in another unit."""
+        """The figure in another unit."""
         return Estimated(self.value * factor, self.within * factor)
 
 
@@ -94,11 +101,11 @@ class DaemonEstimate:
 
 def block_length_s(duration_s: float) -> float:
     """How long the blocks of a log are."""
-    return min(BLOCK_S, max(_SHORTEST_BLOCK_S, duration_s / _MOST_BLOCKS_OF_SHORT_LOGS))
+    return min(BLOCK_S, max(_MIN_BLOCK_S, duration_s / _BLOCKS_OF_SHORT_LOGS))
 
 
 def blocks_in_turn(from_s: float, until_s: float, block_s: float, seed: int) -> list[tuple[float, float]]:
-    """All blocks, in an order of which every beginning is spread over the log, and over the hours of the day.
+    """The blocks of a log: every beginning of their order is spread over the log, and over the hours of the day.
 
     Each comes a golden section of the log after the one before it, from a place that is drawn.
     """
@@ -140,24 +147,6 @@ class Allowed:
     useful_node_hours: float
 
 
-def estimate(pairs: Sequence[BlockPair], allowed: Allowed, of_blocks: int) -> tuple[Estimated | None, ...]:
-    """Work, node-hours lent and node-hours trained in of the whole log, from some of its blocks."""
-
-    def ratio(name: str) -> Estimated:
-        parts, wholes = ([getattr(side, name) for side in sides] for sides in _sides(pairs))
-        return ratio_of(parts, wholes, of_blocks)
-
-    return (
-        None if allowed.work is None else ratio("work").times(allowed.work),
-        ratio("lent_node_s").times(allowed.lent_node_hours),
-        ratio("useful_node_s").times(allowed.useful_node_hours),
-    )
-
-
-def _sides(pairs: Sequence[BlockPair]) -> tuple[list[Amounts], list[Amounts]]:
-    return [pair.daemon for pair in pairs], [pair.allowed for pair in pairs]
-
-
 def estimate_daemon(
     window: tuple[float, float],
     allowed: Allowed,
@@ -175,7 +164,7 @@ def estimate_daemon(
         replay_block: replays one block both ways.
         budget_s: how long it may take; a few blocks are replayed in any case.
         stopwatch_s: running seconds.
-        progress: is told which part of the time is over.
+        progress: is called with the part of the time that is over.
         seed: what is drawn.
     """
     from_s, until_s = window
@@ -186,18 +175,26 @@ def estimate_daemon(
         pairs.append(replay_block(*block))
         whole_s = (stopwatch_s() - began_s) / number * len(blocks)
         progress(max((stopwatch_s() - began_s) / budget_s, 0.0))
+        # Where the whole log would take no longer than the estimate, exact figures are better.
         if number == _PROBES and whole_s <= budget_s:
             return None
-    work, lent, useful = estimate(pairs, allowed, len(blocks))
-    assert lent is not None
-    assert useful is not None
+
+    def estimated(name: str, in_whole_log: float) -> Estimated:
+        parts, wholes = ([getattr(amounts, name) for amounts in side] for side in (daemon, holes))
+        return ratio_of(parts, wholes, len(blocks)).times(in_whole_log)
+
+    holes, daemon = [pair.allowed for pair in pairs], [pair.daemon for pair in pairs]
     return DaemonEstimate(
-        work, lent, useful, len(pairs), len(blocks), block_s, seed, stopwatch_s() - began_s, whole_s
+        None if allowed.work is None else estimated("work", allowed.work),
+        estimated("lent_node_s", allowed.lent_node_hours),
+        estimated("useful_node_s", allowed.useful_node_hours),
+        len(pairs),
+        len(blocks),
+        block_s,
+        seed,
+        stopwatch_s() - began_s,
+        whole_s,
     )
-
-
-_PROBES = 4
-"""After so many blocks it is known whether the whole log can be replayed instead."""
 
 
 def _until_over(
@@ -205,6 +202,46 @@ def _until_over(
 ) -> Iterator[tuple[int, tuple[float, float]]]:
     """The blocks with their numbers, from 1, until the time is over."""
     for number, block in enumerate(blocks, 1):
-        if number > FEWEST_BLOCKS and stopwatch_s() >= over_s:
+        # On a slow machine the time may be over before; an interval needs these blocks all the same.
+        if number > MIN_BLOCKS and stopwatch_s() >= over_s:
             return
         yield number, block
+
+
+def study_estimated(
+    log: SiteLog,
+    allowed: ReplayOutcome,
+    allow: Callable[[Holes], ReplayRecord],
+    go_as_daemon: Callable[[SiteLog], ReplayRecord],
+    budget_s: float,
+    stopwatch_s: Callable[[], float],
+    progress: Callable[[float], None] = lambda part: None,
+) -> DaemonEstimate | None:
+    """What the daemon would have got of a long log, from some hours of it; None: all of it is replayed as soon.
+
+    Args:
+        log: what is replayed.
+        allowed: what its holes allow.
+        allow: replays some hours of it as the holes allow.
+        go_as_daemon: replays them as the daemon would have gone.
+        budget_s: how long that may take.
+        stopwatch_s: running seconds.
+        progress: is called with the part of that time that is over.
+    """
+
+    def replay_block(from_s: float, until_s: float) -> BlockPair:
+        holes = cut(log.holes, from_s, until_s)
+        if not len(holes):
+            return BlockPair(_NOTHING, _NOTHING)
+        return BlockPair(_amounts(allow(holes)), _amounts(go_as_daemon(replace(log, holes=holes))))
+
+    known = Allowed(allowed.u_work, allowed.lent_node_hours, allowed.useful_node_hours)
+    window = log.holes.from_s, log.holes.until_s
+    return estimate_daemon(window, known, replay_block, budget_s, stopwatch_s, progress)
+
+
+_NOTHING = Amounts(0.0, 0.0, 0.0)
+
+
+def _amounts(record: ReplayRecord) -> Amounts:
+    return Amounts(record.work, record.lent_node_s, record.useful_node_s)

@@ -1,4 +1,4 @@
-"""How good the forecasts of a replay were: what was said of idle nodes, beside what the log says of them later."""
+"""Forecasts of idle nodes in a replay, compared with what the log shows of these nodes later."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FARTHEST_S = (300.0, 1200.0, 3600.0, 14400.0, inf)
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Forecasts that said about the same probability.
+    """Forecasts of about the same probability.
 
     Attributes:
         ahead_s: that a node is idle still so much later.
@@ -41,7 +41,7 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
-class Error:
+class ForecastError:
     """Forecasts of the time that is left which were about as long.
 
     Attributes:
@@ -70,8 +70,8 @@ class ForecastScore:
     """
 
     calibration: tuple[Calibration, ...] = ()
-    learned: tuple[Error, ...] = ()
-    planned: tuple[Error, ...] = ()
+    learned: tuple[ForecastError, ...] = ()
+    planned: tuple[ForecastError, ...] = ()
 
 
 @dataclass(slots=True)
@@ -79,16 +79,16 @@ class _Sums:
     """Forecasts that are put together."""
 
     forecasts: int = 0
-    said: float = 0.0
+    forecast: float = 0.0
     came: float = 0.0
     off: float = 0.0
 
-    def add(self, said: float, came: Sequence[float]) -> None:
+    def add(self, forecast: float, came: Sequence[float]) -> None:
         self.forecasts += len(came)
-        for each in came:
-            self.said += said
-            self.came += each
-            self.off += abs(said - each)
+        for outcome in came:
+            self.forecast += forecast
+            self.came += outcome
+            self.off += abs(forecast - outcome)
 
 
 @dataclass(slots=True)
@@ -97,24 +97,24 @@ class _Errors:
 
     by_length: defaultdict[int, _Sums] = field(default_factory=lambda: defaultdict(_Sums))
 
-    def add(self, said_s: float, came_s: Sequence[float]) -> None:
+    def add(self, forecast_s: float, came_s: Sequence[float]) -> None:
         if came_s:
-            self.by_length[bisect_right(FARTHEST_S[:-1], said_s)].add(said_s, came_s)
+            self.by_length[bisect_right(FARTHEST_S[:-1], forecast_s)].add(forecast_s, came_s)
 
-    def all(self) -> tuple[Error, ...]:
+    def all(self) -> tuple[ForecastError, ...]:
         return tuple(
-            Error(
+            ForecastError(
                 None if FARTHEST_S[at] == inf else FARTHEST_S[at],
-                one.forecasts,
-                one.said / one.forecasts,
-                one.came / one.forecasts,
-                one.off / one.forecasts,
+                sums.forecasts,
+                sums.forecast / sums.forecasts,
+                sums.came / sums.forecasts,
+                sums.off / sums.forecasts,
             )
-            for at, one in sorted(self.by_length.items())
+            for at, sums in sorted(self.by_length.items())
         )
 
 
-class _Ends:
+class _HoleEnds:
     """When the nodes are taken that are idle at some instant."""
 
     def __init__(self, holes: Holes) -> None:
@@ -148,7 +148,7 @@ class ForecastLog:
     def __init__(self, holes: Holes) -> None:
         self._until_s = holes.until_s
         self._next_s = holes.from_s
-        self._ends = _Ends(holes)
+        self._ends = _HoleEnds(holes)
         self._calibration: defaultdict[tuple[float, int], _Sums] = defaultdict(_Sums)
         self._learned, self._planned = _Errors(), _Errors()
 
@@ -172,14 +172,15 @@ class ForecastLog:
             self._note_group(now_s, now_s - since_s, stays, group_s)
         planned = dict(planned_s)
         for start_s, end_s in zip(planned.values(), self._ends.at(now_s, planned), strict=True):
+            # A hole that reaches the end of the window was cut there: how long it lasted is not known.
             if now_s < end_s < self._until_s:
                 self._planned.add(start_s - now_s, [end_s - now_s])
 
     def score(self) -> ForecastScore:
         """How good all of them were."""
         calibration = (
-            Calibration(ahead_s, one.forecasts, one.said / one.forecasts, one.came / one.forecasts)
-            for (ahead_s, _), one in sorted(self._calibration.items())
+            Calibration(ahead_s, sums.forecasts, sums.forecast / sums.forecasts, sums.came / sums.forecasts)
+            for (ahead_s, _), sums in sorted(self._calibration.items())
         )
         return ForecastScore(tuple(calibration), self._learned.all(), self._planned.all())
 

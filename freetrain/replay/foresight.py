@@ -1,12 +1,25 @@
-"""Foresight: what a replay lets the policy know of the time to come."""
+"""What a replay lets the policy know of the time to come: ends of holes, and plans of the site's waiting jobs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.holes import Holes
+from freetrain.lending.hole_ends import planned_ends_s
+from freetrain.lending.offers import shadow_of
+from freetrain.lending.rules import NodeRules
+from freetrain.lending.shadow import NO_SEARCHES
+from freetrain.lending.sightings import Sightings
+from freetrain.replay.as_daemon.site import LoggedSite
+from freetrain.replay.logs import LoggedJobs
 
-class Knows(StrEnum):
+_RULES = NodeRules(FragmentQueue("freetrain"))
+
+
+class Knowledge(StrEnum):
     """What is known of the ends of holes."""
 
     NONE = "none"
@@ -30,4 +43,48 @@ class Foresight:
     """
 
     horizon_s: float = 0.0
-    knows: Knows = Knows.NONE
+    knows: Knowledge = Knowledge.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What is planned at one instant.
+
+    Attributes:
+        kept: idle nodes on which jobs would start now → the job.
+        until_s: other nodes → when a job is planned to start there.
+    """
+
+    kept: Mapping[str, str]
+    until_s: Mapping[str, float]
+
+
+class SitePlans:
+    """The site's jobs as a replay goes: their limits are known, an end never is before it comes.
+
+    Args:
+        holes: what the log left idle.
+        logged: its jobs.
+    """
+
+    def __init__(self, holes: Holes, logged: LoggedJobs) -> None:
+        self._site = LoggedSite(holes, logged, _RULES.partition)
+        self._seen = Sightings()
+        self._searches = NO_SEARCHES
+
+    @property
+    def next_s(self) -> float:
+        """When the next job comes, starts or ends; inf: none does."""
+        return self._site.next_s
+
+    def advance(self, now_s: float) -> bool:
+        """Take in what happens until now; whether anything did."""
+        return bool(self._site.advance(now_s))
+
+    def look(self, now_s: float) -> Planned:
+        """What Slurm would do with the jobs that wait, but for those that had nodes for long and did not start."""
+        snapshot = self._site.snapshot(now_s)
+        shadow = shadow_of(snapshot, (), _RULES, self._seen, before=self._searches)
+        self._searches = shadow.searches
+        self._seen = self._seen.with_fitting(shadow)
+        return Planned(shadow.kept, planned_ends_s(snapshot, shadow))

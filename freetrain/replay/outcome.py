@@ -13,13 +13,14 @@ from typing import Annotated, Any, get_type_hints
 import numpy as np
 
 from freetrain.core.holes import SECONDS_PER_HOUR
-from freetrain.replay.course import Felt, ReplayRecord
-from freetrain.replay.dedicated import DedicatedRecord
+from freetrain.replay.course import ReplayRecord, SiteImpact, Timeline
+from freetrain.replay.logs.model import EmptyHours
 from freetrain.replay.trainer_run import Loss, TrainerRun
+from freetrain.replay.yardsticks import DedicatedRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReplayOutcome:
     """All figures of a replay."""
 
     idle_node_hours: Annotated[float, "node-hours in which nodes ran none of the site's jobs"]
@@ -81,24 +82,20 @@ class Outcome:
     statuses: Annotated[dict[str, int], "decisions by status and solver"]
 
 
-def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> Outcome:
+def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> ReplayOutcome:
     """Add up a replay."""
-    runs = record.runs
-    samples, work = sum(run.samples for run in runs), sum(run.work for run in runs)
-    held_node_s = sum(run.node_s for run in runs)
+    runs, samples, work = record.runs, record.samples, record.work
     joules = sum(run.joules for run in runs)
-    lent_node_s = record.felt.lent_node_s if record.felt else held_node_s
-    lost_node_s = sum(run.booting_node_s + run.lost_node_s for run in runs)
     solve_s = record.timeline.solve_s or [0.0]
-    return Outcome(
+    return ReplayOutcome(
         idle_node_hours=record.holes.idle_node_hours,
-        lent_node_hours=lent_node_s / SECONDS_PER_HOUR,
-        useful_node_hours=(held_node_s - lost_node_s) / SECONDS_PER_HOUR,
+        lent_node_hours=record.lent_node_s / SECONDS_PER_HOUR,
+        useful_node_hours=record.useful_node_s / SECONDS_PER_HOUR,
         work=work,
-        u_work=_ratio(work, dedicated.work),
+        u_work=ratio(work, dedicated.work),
         samples=samples,
-        u_dedicated=_ratio(samples, dedicated.samples),
-        u_oracle=_ratio(work, record.oracle_work),
+        u_dedicated=ratio(samples, dedicated.samples),
+        u_oracle=ratio(work, record.oracle_work),
         dedicated_nodes=dedicated.nodes,
         dedicated_work=dedicated.work,
         dedicated_samples=dedicated.samples,
@@ -109,12 +106,12 @@ def outcome_of(record: ReplayRecord, dedicated: DedicatedRecord) -> Outcome:
         deadlines=len(due := _due(record)),
         deadlines_met=sum(run.completed_s is not None and run.completed_s <= end_s for run, end_s in due),
         node_hours_of=_node_hours_of(runs),
-        lent_watts=joules / held_node_s if joules else None,
+        lent_watts=joules / record.held_node_s if joules else None,
         leaf_links=record.leaf_links,
         leaf_bytes=record.leaf_bytes,
         evictions=sum(run.evicted_nodes for run in runs),
         forced_rescales=_times(runs, Loss.EVICTION),
-        rescales=_times(runs, Loss.SCALE_UP) + _times(runs, Loss.SCALE_DOWN),
+        rescales=sum(run.rescales for run in runs),
         starts=_times(runs, Loss.START),
         eviction_lost_s=_lost_s(runs, Loss.EVICTION),
         eviction_pause_s=_lost_s(runs, Loss.EVICTION_PAUSE),
@@ -141,24 +138,24 @@ class SiteOutcome:
     site_delay_max_s: Annotated[float, "the longest"]
 
 
-def site_outcome_of(felt: Felt) -> SiteOutcome:
-    """Add up what the site feels."""
-    total_s = sum(felt.delays_s)
+def site_outcome_of(impact: SiteImpact) -> SiteOutcome:
+    """Add up what the replay costs the site."""
+    total_s = sum(impact.delays_s)
     return SiteOutcome(
-        site_starts=felt.starts,
-        site_delayed=len(felt.delays_s),
+        site_starts=impact.starts,
+        site_delayed=len(impact.delays_s),
         site_delay_s=total_s,
-        site_delay_mean_s=total_s / felt.starts if felt.starts else 0.0,
-        site_delay_max_s=max(felt.delays_s, default=0.0),
+        site_delay_mean_s=total_s / impact.starts if impact.starts else 0.0,
+        site_delay_max_s=max(impact.delays_s, default=0.0),
     )
 
 
-def outcome_to_dict(outcome: Outcome | SiteOutcome) -> dict[str, Any]:
+def outcome_to_dict(outcome: ReplayOutcome | SiteOutcome) -> dict[str, Any]:
     """The figures by name."""
     return asdict(outcome)
 
 
-def definitions(of: type[object] = Outcome) -> dict[str, str]:
+def definitions(of: type[object] = ReplayOutcome) -> dict[str, str]:
     """What each figure means, by name."""
     hints = get_type_hints(of, include_extras=True)
     return {name: hint.__metadata__[0] for name, hint in hints.items()}
@@ -174,9 +171,7 @@ def _node_hours_of(runs: Iterable[TrainerRun]) -> dict[str, float]:
     hours: defaultdict[str, float] = defaultdict(float)
     for run in runs:
         if run.trainer.owner:
-            hours["/".join(filter(None, (run.trainer.account, run.trainer.owner)))] += (
-                run.node_s / SECONDS_PER_HOUR
-            )
+            hours["/".join(filter(None, (run.trainer.account, run.trainer.owner)))] += run.node_hours
     return dict(sorted(hours.items()))
 
 
@@ -185,7 +180,8 @@ def _completion_mean_s(runs: Iterable[TrainerRun]) -> float | None:
     return sum(took_s) / len(took_s) if took_s else None
 
 
-def _ratio(part: float, whole: float) -> float | None:
+def ratio(part: float, whole: float) -> float | None:
+    """A part of a whole; None where there is nothing of it."""
     return part / whole if whole > 0 else None
 
 
@@ -195,3 +191,41 @@ def _times(runs: Iterable[TrainerRun], why: Loss) -> int:
 
 def _lost_s(runs: Iterable[TrainerRun], why: Loss) -> float:
     return sum(run.lost_s.get(why, 0.0) for run in runs)
+
+
+@dataclass(frozen=True, slots=True)
+class FullHours:
+    """Figures of the hours that are left.
+
+    Attributes:
+        idle_node_hours: idle node-hours.
+        lent_node_hours: those of them that trainers had.
+        samples: what the trainers trained then.
+    """
+
+    idle_node_hours: float
+    lent_node_hours: float
+    samples: float
+
+
+def without_empty_hours(timeline: Timeline, empty: EmptyHours, until_s: float) -> FullHours:
+    """The figures without these hours.
+
+    Args:
+        timeline: of a replay of all hours; between two of its instants nothing changes.
+        empty: the hours that do not count.
+        until_s: end of the window.
+    """
+    at_s = np.append(timeline.at_s, until_s)
+    lasts_s = np.diff(at_s)
+    lent_s = np.concatenate([[0.0], np.cumsum(lasts_s * timeline.lent_nodes)])
+    trained = np.append(timeline.samples, 0.0)
+    trained[-1] = trained[-2] + lasts_s[-1] * timeline.samples_per_s[-1] if len(trained) > 1 else 0.0
+
+    def outside(done: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+        within = np.interp(empty.until_s, at_s, done) - np.interp(empty.from_s, at_s, done)
+        return float(done[-1] - within.sum())
+
+    return FullHours(
+        empty.all_idle_node_hours - empty.idle_node_hours, outside(lent_s) / SECONDS_PER_HOUR, outside(trained)
+    )

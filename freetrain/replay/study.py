@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from freetrain.core.holes import Holes, cut, seen_by_polls
+from freetrain.core.holes import Holes, seen_by_polls
 from freetrain.core.power import NO_DRAW, PowerDraw
 from freetrain.core.topology import FLAT, Topology
 from freetrain.core.trainer import Trainer
@@ -14,12 +14,16 @@ from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.replay.as_daemon.driver import DaemonReplay
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.course import ReplayRecord
-from freetrain.replay.dedicated import DedicatedRecord, train_dedicated
 from freetrain.replay.driver import Replay
-from freetrain.replay.estimate import Allowed, Amounts, BlockPair, DaemonEstimate, estimate_daemon
+from freetrain.replay.estimate import DaemonEstimate
 from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs import LoggedJobs, SiteLog
-from freetrain.replay.outcome import Outcome, SiteOutcome, outcome_of, site_outcome_of
+from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, outcome_of, site_outcome_of
+from freetrain.replay.yardsticks import DedicatedRecord, train_dedicated
+
+AT_ONCE = Timing(poll_s=3600.0, wakes=None, launch_s=0.0, boot_s=0.0, leave_s=0.0, evict_s=0.0)
+# A time limit that no window reaches: what the holes allow ends with the hole and never before.
+_AS_LONG_AS_THERE_S = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True)
-class AsDaemon:
+class DaemonSetup:
     """How a daemon would have gone about it.
 
     Attributes:
@@ -83,9 +87,9 @@ class DaemonStudy:
         wall_s: seconds that the replay took.
     """
 
-    how: AsDaemon
+    how: DaemonSetup
     record: ReplayRecord
-    outcome: Outcome
+    outcome: ReplayOutcome
     site: SiteOutcome
     wall_s: float
 
@@ -106,7 +110,7 @@ class Study:
 
     record: ReplayRecord
     dedicated: DedicatedRecord
-    outcome: Outcome
+    outcome: ReplayOutcome
     wall_s: float
     as_daemon: DaemonStudy | None = None
     on_shares: Study | None = None
@@ -160,14 +164,7 @@ def study(
     )
     record = replace(replay.run(progress), holes=holes)
     wall_s = stopwatch_s() - start_s
-    dedicated = train_dedicated(
-        trainers, holes.mean_idle_nodes, holes.from_s, holes.until_s, max_running, goal.objective
-    )
-    return Study(record, dedicated, outcome_of(record, dedicated), wall_s)
-
-
-AT_ONCE = Timing(poll_s=3600.0, wakes=None, launch_s=0.0, boot_s=0.0, leave_s=0.0, evict_s=0.0)
-_AS_LONG_AS_THERE_S = 1e9
+    return _measured(record, trainers, max_running, goal, wall_s)
 
 
 def study_shapes(
@@ -193,7 +190,7 @@ def study_shapes(
         rules: how parts are shared among them.
         goal: what is wanted.
         stopwatch_s: running seconds.
-        progress: is told the log's time.
+        progress: is called with the log's time.
         topology: the switches.
     """
     assert log.places is not None
@@ -214,16 +211,14 @@ def study_shapes(
         as_published=costs.as_published,
     )
     record = replay.run(progress)
-    holes, most = log.places.holes, rules.sharing.max_running
-    dedicated = train_dedicated(trainers, holes.mean_idle_nodes, holes.from_s, holes.until_s, most, goal.objective)
-    return Study(record, dedicated, outcome_of(record, dedicated), stopwatch_s() - start_s)
+    return _measured(record, trainers, rules.sharing.max_running, goal, stopwatch_s() - start_s)
 
 
 def replay_as_daemon(
     log: SiteLog,
     trainers: Iterable[Trainer],
     costs: Costs,
-    how: AsDaemon,
+    how: DaemonSetup,
     stopwatch_s: Callable[[], float],
     progress: Callable[[float], None] = lambda at_s: None,
     topology: Topology = FLAT,
@@ -250,51 +245,20 @@ def replay_as_daemon(
     return DaemonReplayed(replay.run(progress), stopwatch_s() - start_s)
 
 
-def study_estimated(
-    log: SiteLog,
-    allowed: Outcome,
-    allow: Callable[[Holes], ReplayRecord],
-    go_as_daemon: Callable[[SiteLog], ReplayRecord],
-    budget_s: float,
-    stopwatch_s: Callable[[], float],
-    progress: Callable[[float], None] = lambda part: None,
-) -> DaemonEstimate | None:
-    """What the daemon would have got of a long log, from some hours of it; None: all of it is replayed as soon.
-
-    Args:
-        log: what is replayed.
-        allowed: what its holes allow.
-        allow: replays some hours of it as the holes allow.
-        go_as_daemon: replays them as the daemon would have gone.
-        budget_s: how long that may take.
-        stopwatch_s: running seconds.
-        progress: is told which part of that time is over.
-    """
-
-    def replay_block(from_s: float, until_s: float) -> BlockPair:
-        holes = cut(log.holes, from_s, until_s)
-        if not len(holes):
-            return BlockPair(_NOTHING, _NOTHING)
-        return BlockPair(_amounts(allow(holes)), _amounts(go_as_daemon(replace(log, holes=holes))))
-
-    known = Allowed(allowed.u_work, allowed.lent_node_hours, allowed.useful_node_hours)
-    window = log.holes.from_s, log.holes.until_s
-    return estimate_daemon(window, known, replay_block, budget_s, stopwatch_s, progress)
+def _measured(
+    record: ReplayRecord, trainers: Iterable[Trainer], max_running: int, goal: Goal, wall_s: float
+) -> Study:
+    """A replay beside a dedicated machine of as many node-hours."""
+    holes = record.holes
+    dedicated = train_dedicated(
+        trainers, holes.mean_idle_nodes, holes.from_s, holes.until_s, max_running, goal.objective
+    )
+    return Study(record, dedicated, outcome_of(record, dedicated), wall_s)
 
 
-_NOTHING = Amounts(0.0, 0.0, 0.0)
-
-
-def _amounts(record: ReplayRecord) -> Amounts:
-    held_node_s = sum(run.node_s for run in record.runs)
-    lost_node_s = sum(run.booting_node_s + run.lost_node_s for run in record.runs)
-    lent_node_s = record.felt.lent_node_s if record.felt else held_node_s
-    return Amounts(sum(run.work for run in record.runs), lent_node_s, held_node_s - lost_node_s)
-
-
-def study_as_daemon(how: AsDaemon, replayed: DaemonReplayed, dedicated: DedicatedRecord) -> DaemonStudy:
+def study_as_daemon(how: DaemonSetup, replayed: DaemonReplayed, dedicated: DedicatedRecord) -> DaemonStudy:
     """The figures of a replay as the daemon would have gone."""
     record = replayed.record
-    assert record.felt is not None
-    outcome, site = outcome_of(record, dedicated), site_outcome_of(record.felt)
+    assert record.site_impact is not None
+    outcome, site = outcome_of(record, dedicated), site_outcome_of(record.site_impact)
     return DaemonStudy(how, record, outcome, site, replayed.wall_s)

@@ -1,19 +1,62 @@
-"""A trainer as it runs in a replay: its progress, and what every change of size costs it."""
+"""A trainer as it runs in a replay: its progress, what every change of size costs it, and the places it had."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf
 from types import MappingProxyType
 
 from freetrain.core.fragment import node_of
+from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.core.needs import Needs
 from freetrain.core.terms import Table
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceLease:
+    """A place that a trainer had.
+
+    Attributes:
+        place: its name, as of the end.
+        trainer: who had it.
+        from_s: since when, UTC epoch seconds.
+        until_s: until when.
+    """
+
+    place: str
+    trainer: str
+    from_s: float
+    until_s: float
+
+
+@dataclass(slots=True)
+class PlaceLeases:
+    """The leases of a replay, in order of their ends.
+
+    Attributes:
+        all: those that are over.
+    """
+
+    all: list[PlaceLease] = field(default_factory=list)
+    _open: dict[str, tuple[str, float]] = field(default_factory=dict)
+
+    def note(self, place: str, trainer: str | None, now_s: float) -> None:
+        """From now on a trainer has this place; None: nobody has."""
+        before = self._open.pop(place, None)
+        if before is not None and now_s > before[1]:
+            self.all.append(PlaceLease(place, before[0], before[1], now_s))
+        if trainer is not None:
+            self._open[place] = (trainer, now_s)
+
+    def finish(self, until_s: float) -> None:
+        """The window ends."""
+        for place in list(self._open):
+            self.note(place, None, until_s)
 
 
 class Loss(StrEnum):
@@ -91,7 +134,7 @@ class TrainerRun:
         watts_of: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self.trainer = trainer
-        self.request = _request(trainer)
+        self.request = _daemons_request(trainer)
         self.counts_as = 1.0
         self._kind_of = kind_of
         self._watts_of = watts_of
@@ -167,6 +210,7 @@ class TrainerRun:
         self.settle(now_s)
         self._drop_booting(nodes)
         left = self.nodes.difference(nodes)
+        # Only nodes that still booted were given up: nothing trained on them, so nothing is lost.
         if left == self.nodes:
             return
         self._save(now_s)
@@ -179,6 +223,7 @@ class TrainerRun:
         self.settle(now_s)
         self.evicted_nodes += len(nodes)
         self._drop_booting(nodes)
+        # What boots has not trained yet, and costs nothing to lose.
         nodes = nodes & self.nodes
         if not nodes:
             return
@@ -211,6 +256,27 @@ class TrainerRun:
         self._resize(set())
 
     @property
+    def node_hours(self) -> float:
+        """Node-hours lent to it."""
+        return self.node_s / SECONDS_PER_HOUR
+
+    @property
+    def lost_hours(self) -> float:
+        """Hours of training that it lost to evictions, rescales and starts."""
+        return sum(self.lost_s.values()) / SECONDS_PER_HOUR
+
+    @property
+    def rescales(self) -> int:
+        """Times it paid for a change of size that freetrain decided."""
+        return self.losses[Loss.SCALE_UP] + self.losses[Loss.SCALE_DOWN]
+
+    @property
+    def done(self) -> float | None:
+        """Its samples as a share of its target; None: it has none."""
+        target = self.trainer.target_samples
+        return None if target is None else self.samples / target
+
+    @property
     def _unsaved_s(self) -> float:
         """Seconds of training since the last save, or since the end of the pause that came with it."""
         return max(0.0, self.as_of_s - self._trains_since_s)
@@ -219,6 +285,7 @@ class TrainerRun:
         """Give back the rest of a pause that has not passed yet: another one begins."""
         pause, self._last_pause = self._last_pause, None
         if pause is not None and pause.until_s > now_s:
+            # A pause is charged when it begins, so its rest would be paid for twice.
             rest_s = min(pause.until_s - now_s, pause.seconds)
             self.samples += rest_s * pause.rate
             self.work += rest_s * pause.worth_per_s
@@ -234,7 +301,7 @@ class TrainerRun:
             self.booting_s.pop(name, None)
 
     def _save(self, now_s: float) -> None:
-        """Who changes its size in good order loses nothing of what it has trained."""
+        """Save what was trained, as each change of size in good order does."""
         self.settle(now_s)
         self._trains_since_s = now_s
 
@@ -270,7 +337,7 @@ class TrainerRun:
             self.completes_s = self.as_of_s + (target - self.samples) / self.rate
 
 
-def _request(trainer: Trainer) -> Request:
+def _daemons_request(trainer: Trainer) -> Request:
     """As the daemon would have read it: kinds of nodes are features there, which its owner asks for."""
     owner = trainer.owner or "everybody"
     if trainer.choices is None:

@@ -1,4 +1,8 @@
-"""Where a replay's trainers come from: a file or a preset."""
+"""The trainers of a replay: where they come from, what their tasks ask of a node, and which of them are let in.
+
+They come from a file or from a preset: an endless queue made of the seven networks that were measured on Summit
+for the FreeTrain paper. They are let in by order of submission, and compete by the daemon's own rule.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +11,133 @@ import json
 import tomllib
 import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count, cycle
 from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from freetrain.core.amounts import GPU, Amount
 from freetrain.core.problem import first_error
+from freetrain.core.throughput import Curve
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.errors import InputError
-from freetrain.replay.presets import PRESETS
-from freetrain.replay.task_shapes import read_task, with_own_tasks
+from freetrain.lending.facts import Request
+from freetrain.lending.rules import FairShare, SharingRules
+from freetrain.lending.sharing.selection import select
+from freetrain.slurm.parsing import parse_amount
 
+_NODES = (1, 2, 4, 8, 16, 32, 64)
+PARAMETERS = {
+    "AlexNet": 61_100_840,
+    "VGG-16": 138_357_544,
+    "ResNet18": 11_689_512,
+    "DenseNet": 7_978_856,
+    "MnasNet": 4_383_312,
+    "ShuffleNet": 2_278_604,
+    "MobileNet": 3_504_872,
+}
+"""Of the networks as torchvision has them (DenseNet-121, MnasNet 1.0, ShuffleNet v2 1.0, MobileNet v2)."""
+NODE_BATCH = 6 * 32
+"""Samples of a node in a step: Summit's nodes have six GPUs. 32 on each is assumed; the data do not say."""
+_PARAMETER_BYTES = 4
+HUNDRED_EPOCHS_SAMPLES = 1.3e8
+"""A hundred times ImageNet's 1.3 million images."""
 PRESET_PREFIX = "preset:"
-
 UNNAMED = ""
 """In a trainer's choices the kind of all nodes whose kinds it does not name."""
+_MAX_UNABLE = 1000
+"""So many trainers that need more nodes than there are may be here; those behind them wait outside."""
+
+
+def _curve(*samples_per_s: float) -> Curve:
+    return tuple(zip(_NODES, samples_per_s, strict=True))
+
+
+CURVES: dict[str, Curve] = {
+    "AlexNet": _curve(7115.3, 13071.7, 21066.1, 40484.9, 74002.9, 130762.0, 202135.4),
+    "VGG-16": _curve(1193.3, 2389.2, 4691.7, 9257.9, 18348.9, 36208.5, 70151.7),
+    "ResNet18": _curve(5218.8, 10582.5, 20436.0, 39584.0, 78023.8, 144762.5, 262723.0),
+    "DenseNet": _curve(989.9, 1952.5, 3849.8, 7608.1, 14993.2, 28812.2, 57773.9),
+    "MnasNet": _curve(3245.7, 6001.9, 11489.3, 23075.6, 43899.7, 83474.2, 160493.6),
+    "ShuffleNet": _curve(2831.0, 5259.0, 9988.0, 20379.2, 38895.3, 74125.1, 145081.5),
+    "MobileNet": _curve(3039.9, 5893.0, 11386.0, 22024.8, 42488.4, 82268.3, 155213.8),
+}
+"""Samples/s of whole jobs on 1 … 64 Summit nodes, ImageNet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """An endless queue of trainers that takes the networks in turn; iterating starts it afresh."""
+
+    name: str
+    networks: tuple[str, ...]
+    means: str
+
+    def __iter__(self) -> Iterator[Trainer]:
+        """Trainers without end, all there from the start."""
+        for number, network in zip(count(1), cycle(self.networks), strict=False):
+            yield Trainer(
+                f"{network}-{number:05d}",
+                CURVES[network],
+                max_nodes=64,
+                target_samples=HUNDRED_EPOCHS_SAMPLES,
+                bytes_per_sample=_PARAMETER_BYTES * PARAMETERS[network] / NODE_BATCH,
+            )
+
+
+PRESETS = {
+    preset.name: preset
+    for preset in (
+        Preset("hpo", ("ShuffleNet",), "hyper-parameter search: identical ShuffleNet trainings without end"),
+        Preset("mix", tuple(CURVES), "seven image networks in turn, without end"),
+    )
+}
+
+
+def read_task(text: str) -> Amount:
+    """What a task asks for, as ``gres/gpu=1,cpu=4,mem=16G``; one CPU at least.
+
+    Raises:
+        ValueError: it asks for nothing that a log tells of.
+    """
+    each = parse_amount(text)
+    if {name for name, _ in each.gres} - {GPU}:
+        raise ValueError("a log tells of GPUs alone, of any type: write gres/gpu=1")
+    return Amount(max(each.cpus, 1), each.memory_mb, each.gres)
+
+
+def with_own_tasks(trainers: Iterable[Trainer]) -> tuple[Trainer, ...]:
+    """Trainers of a file that say what their tasks ask for; an endless queue has none."""
+    return tuple(trainer for trainer in trainers if trainer.task) if isinstance(trainers, tuple) else ()
+
+
+class TaskShapes:
+    """How much of a node a task of each trainer takes.
+
+    Args:
+        usual: a task of trainers that do not say it; by it all others are counted.
+        says_memory: whether the log tells of memory; where it does not, nobody asks for any.
+    """
+
+    def __init__(self, usual: Amount, says_memory: bool) -> None:
+        self._says_memory = says_memory
+        self._usual = self._shape(usual)
+
+    def of(self, trainer: Trainer) -> Amount:
+        """What one of its tasks takes."""
+        return self._shape(read_task(trainer.task)) if trainer.task else self._usual
+
+    def counts_as(self, trainer: Trainer) -> float:
+        """As how many of the usual tasks one of its own counts: by GPUs where those ask for any, else by CPUs."""
+        own, usual = self.of(trainer), self._usual
+        return own.gpus / usual.gpus if usual.gpus else own.cpus / usual.cpus
+
+    def _shape(self, each: Amount) -> Amount:
+        return Amount(max(each.cpus, 1), each.memory_mb if self._says_memory else 0, each.gres)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +201,7 @@ def read_trainers(path: Path) -> tuple[Trainer, ...]:
     for trainer_id, times in Counter(trainer.id for trainer in file.trainers).items():
         if times > 1:
             raise InputError(f"{path} describes {times} trainers with the id {trainer_id!r}; ids must be unique.")
+    # sorted is stable: trainers of one instant keep the order of the file.
     return tuple(sorted(file.trainers, key=_submitted_s))
 
 
@@ -109,8 +223,8 @@ def _read(path: Path) -> bytes:
         return gzip.decompress(content) if path.suffix == ".gz" else content
     except (OSError, EOFError, zlib.error) as error:
         hint = f"Trainers come from a file or a preset: {', '.join(PRESET_PREFIX + name for name in PRESETS)}."
-        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(f"The trainers in {path} cannot be read: {said}.", hint) from error
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"The trainers in {path} cannot be read: {why}.", hint) from error
 
 
 def _parse(path: Path, content: bytes) -> Any:
@@ -120,3 +234,60 @@ def _parse(path: Path, content: bytes) -> Any:
         return json.loads(content)
     except ValueError as error:
         raise InputError(f"{path} does not describe trainers: {error}.") from error
+
+
+class TrainerQueue:
+    """Trainers that come in one after the other.
+
+    They are let in while fewer than ``max_running`` of those that are here could run, so that trainers that need
+    more nodes than there are do not keep the rest from running.
+
+    Args:
+        trainers: in order of submission; may be endless.
+        max_running: most that may compete at once.
+    """
+
+    def __init__(self, trainers: Iterable[Trainer], max_running: int) -> None:
+        self._coming = iter(trainers)
+        self._next = next(self._coming, None)
+        self._sharing = SharingRules(FairShare.OFF, max_running=max_running)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no trainer will come any more."""
+        return self._next is None
+
+    def next_arrival_s(self, least: Sequence[int], nodes: int, now_s: float) -> float:
+        """When the next trainer comes in if nothing else happens before; inf: not then.
+
+        Args:
+            least: minimum nodes of each that has come in and is not complete.
+            nodes: how many there are for them.
+            now_s: UTC epoch seconds.
+        """
+        if self._next is None or not self._has_place(least, nodes):
+            return inf
+        return now_s if self._next.submitted_s is None else max(self._next.submitted_s, now_s)
+
+    def let_in(self, least: Sequence[int], nodes: int, now_s: float) -> list[Trainer]:
+        """Trainers that come in now, submitted now where no time is given; see :meth:`next_arrival_s`."""
+        new: list[Trainer] = []
+        while self._next is not None and self.next_arrival_s(least, nodes, now_s) <= now_s:
+            is_known = self._next.submitted_s is not None
+            new.append(self._next if is_known else replace(self._next, submitted_s=now_s))
+            least = [*least, self._next.min_nodes]
+            self._next = next(self._coming, None)
+        return new
+
+    def competing(self, here: tuple[Request, ...], nodes: int) -> tuple[Request, ...]:
+        """Which of those that are here may have some of so many nodes; all of them: the same sequence."""
+        if len(here) <= self._sharing.max_running and all(request.trainer.min_nodes <= nodes for request in here):
+            return here
+        reach = dict.fromkeys((request.id for request in here), nodes)
+        return select(here, reach, nodes, self._sharing, {}).competing
+
+    def _has_place(self, least: Sequence[int], nodes: int) -> bool:
+        # Where there is no node at all nobody can run, and who could run on one keeps the place.
+        nodes = max(nodes, 1)
+        able = len(least) if max(least, default=0) <= nodes else sum(min_nodes <= nodes for min_nodes in least)
+        return able < self._sharing.max_running and len(least) - able < _MAX_UNABLE

@@ -55,7 +55,7 @@ def worth_of(
 
 
 def worth_rows(worth: Worth, prices: Prices) -> tuple[WorthRow, ...]:
-    """The same in lines for the reader."""
+    """The worth in lines for the reader."""
     money = prices.currency
     rows = []
     if worth.gpu_hours is not None:

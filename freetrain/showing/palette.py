@@ -1,4 +1,4 @@
-"""The colours of all pages, told apart by colour-blind readers too (after Paul Tol) and the same in every picture.
+"""The colours of all pages, distinct for colour-blind readers too (after Paul Tol) and the same in every picture.
 
 Pictures are drawn in the light colours; in the page each becomes a variable of the style sheet, of which dark
 screens have another value. Colours of areas serve on both grounds.
@@ -28,7 +28,7 @@ TRAINERS = (
     *("#2a78b8", "#c8586c", "#2e8b57", "#7a57bd", "#63b8d8", "#a8417a"),
     *("#8d8c2f", "#b35bb0", "#2f8079", "#8a94ea", "#a6673f", "#52c0a3"),
 )
-"""So many trainers are told apart by colour."""
+"""So many trainers have a colour of their own."""
 
 
 def style_variables(colours: dict[str, str]) -> str:

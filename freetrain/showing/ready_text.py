@@ -20,15 +20,15 @@ from http import HTTPStatus
 
 log = logging.getLogger(__name__)
 
-MOST_CONNECTIONS, MOST_OF_A_PEER = 64, 32
+MAX_CONNECTIONS, MAX_OF_A_PEER = 64, 32
 WHOLE_REQUEST_S = 8.0
-_MOST_HEAD_BYTES = 8192
+_MAX_HEAD_BYTES = 8192
 _PART_BYTES = 65536
 """An answer is handed to the kernel in such parts, so that a slow reader costs little memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """The head of a request.
 
     Attributes:
@@ -45,7 +45,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """The answer to a request.
 
     Attributes:
@@ -59,9 +59,9 @@ class Answer:
     status: HTTPStatus = HTTPStatus.OK
 
 
-def sentence(status: HTTPStatus, text: str) -> Answer:
+def sentence(status: HTTPStatus, text: str) -> HttpAnswer:
     """An answer of one sentence."""
-    return Answer(f"{text}\n".encode(), {"Content-Type": "text/plain; charset=utf-8"}, status)
+    return HttpAnswer(f"{text}\n".encode(), {"Content-Type": "text/plain; charset=utf-8"}, status)
 
 
 class ReadyTextServer:
@@ -79,9 +79,9 @@ class ReadyTextServer:
         OSError: the address cannot be used.
     """
 
-    def __init__(self, host: str, port: int, answer: Callable[[Request], Answer]) -> None:
+    def __init__(self, host: str, port: int, answer: Callable[[HttpRequest], HttpAnswer]) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.create_server((host, port), family=family, backlog=MOST_CONNECTIONS)
+        self._socket = socket.create_server((host, port), family=family, backlog=MAX_CONNECTIONS)
         self._host = f"[{host}]" if ":" in host else host
         self._answer = answer
         self._open: dict[asyncio.Task[None], str] = {}
@@ -118,7 +118,7 @@ class ReadyTextServer:
 
     async def _serve(self, stop: asyncio.Event) -> None:
         # Where no more files may be opened, asyncio accepts nothing for a second, and goes on.
-        server = await asyncio.start_server(self._connected, sock=self._socket, limit=_MOST_HEAD_BYTES)
+        server = await asyncio.start_server(self._connected, sock=self._socket, limit=_MAX_HEAD_BYTES)
         await stop.wait()
         server.close()
 
@@ -140,8 +140,8 @@ class ReadyTextServer:
 
     def _make_room(self, peer: str) -> None:
         of_peer = [task for task, other in self._open.items() if other == peer]
-        oldest = next(iter(of_peer if len(of_peer) >= MOST_OF_A_PEER else self._open), None)
-        if oldest is not None and (len(of_peer) >= MOST_OF_A_PEER or len(self._open) >= MOST_CONNECTIONS):
+        oldest = next(iter(of_peer if len(of_peer) >= MAX_OF_A_PEER else self._open), None)
+        if oldest is not None and (len(of_peer) >= MAX_OF_A_PEER or len(self._open) >= MAX_CONNECTIONS):
             del self._open[oldest]
             oldest.cancel()
 
@@ -172,7 +172,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _parse_head(head: bytes, peer: str) -> Request:
+def _parse_head(head: bytes, peer: str) -> HttpRequest:
     """The head of a request.
 
     Raises:
@@ -184,4 +184,4 @@ def _parse_head(head: bytes, peer: str) -> Request:
         raise ValueError(f"{version!r} is not HTTP/1")
     fields = (line.partition(":") for line in lines)
     headers = {name.strip().lower(): value.strip() for name, _, value in fields}
-    return Request(method, target.partition("?")[0], headers, peer)
+    return HttpRequest(method, target.partition("?")[0], headers, peer)

@@ -15,7 +15,7 @@ _CLOCK_STEPS_S = (
 )
 _DAYS = (1, 2, 3, 4, 5, 7, 10, 14)
 _MONTHS = (1, 2, 3, 6, 12, 24, 48, 96, 192, 384, 768, 1536)
-_FEWEST = 2
+_MIN_MARKS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def time_axis(from_s: float, until_s: float, most: int) -> TimeAxis:
         if len(marks) <= most:
             break
         finer = marks
-    if len(marks) < _FEWEST <= len(finer) <= 2 * most:
+    if len(marks) < _MIN_MARKS <= len(finer) <= 2 * most:
         marks = finer
     dated = any(at % _DAY_S == 0 for at in marks)
     caption = "UTC" if dated else f"{_utc(from_s):%Y-%m-%d}, UTC"

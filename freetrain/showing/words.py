@@ -1,11 +1,15 @@
-"""Numbers, times, shares and other people's texts as a reader expects them, in a terminal or on a page. Pure."""
+"""Numbers, times, shares, names and other people's texts as a reader expects them. Pure."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 from math import inf
 
 NOTHING = "–"
+_DIGITS = re.compile(r"([0-9]+)")
 _SPACE = "\N{NO-BREAK SPACE}"
 _LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 _LENGTHS_S = (
@@ -69,7 +73,7 @@ def duration(seconds: float) -> str:
 
 
 def brief_duration(seconds: float) -> str:
-    """The same for tables: 14 d, 6.5 h, 10 min, 45 s; a dash for none."""
+    """A length of time for tables: 14 d, 6.5 h, 10 min, 45 s; a dash for none."""
     shown, _, symbol = _in_units(seconds)
     return f"{shown}{_SPACE}{symbol}" if seconds else NOTHING
 
@@ -100,6 +104,21 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in text)
+
+
+def natural_order(names: Iterable[str]) -> list[str]:
+    """Names sorted as people count: c2 before c10."""
+    return sorted(names, key=_natural_key)
+
+
+@lru_cache(maxsize=1 << 16)
+def _natural_key(name: str) -> tuple[tuple[int, str], ...]:
+    # Every second part is a number; the shorter one is smaller, and of equally long ones the first by text.
+    parts = _DIGITS.split(name)
+    numbers = [part.lstrip("0") for part in parts[1::2]]
+    keys = [(-1, part) for part in parts]
+    keys[1::2] = [(len(digits), digits) for digits in numbers]
+    return tuple(keys)
 
 
 def _in_units(seconds: float) -> tuple[str, str, str]:

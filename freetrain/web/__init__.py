@@ -1,1 +1,12 @@
-"""The web page: how the daemon and the machine stand, read-only, made of ``status.json`` and the database."""
+"""The web page: how the daemon and the machine stand, read-only.
+
+In come ``status.json``, which the daemon publishes after each look, and its database, which is opened read-only;
+out comes one HTML document, made in a thread of its own, so that no request waits for it.
+
+``database.py``   what the database tells of the last day
+``nodes.py``      the map of the nodes, and why each is lent or not
+``over_time.py``  pictures over time
+``trainings.py``  the table of trainings
+``page.py``       the document; names are left out where the site hides jobs
+``server.py``     keeps the document fresh, and answers requests
+"""

@@ -16,14 +16,14 @@ from freetrain.store.journal import DecisionSummary
 from freetrain.store.ledger import DAEMON_COMMAND
 from freetrain.store.store import Store
 from freetrain.store.tables import CommandRow
-from freetrain.web.node_times import Stay
+from freetrain.web.over_time import NodeLease
 
-_MOST_FRAGMENTS, _MOST_DECISIONS, _MOST_COMMANDS = 100_000, 12, 200
-MOST_DEEDS, _MOST_REASONS = 20, 3
+_MAX_FRAGMENTS, _MAX_DECISIONS, _MAX_COMMANDS = 100_000, 12, 200
+MAX_COMMAND_GROUPS, _MAX_REASONS = 20, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Resize:
+class TrainerResize:
     """What a decision changed of a training.
 
     Attributes:
@@ -38,7 +38,7 @@ class Resize:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecisionChanges:
     """A decision.
 
     Attributes:
@@ -51,11 +51,11 @@ class Decided:
     name: str
     summary: DecisionSummary
     trainers: int
-    resizes: tuple[Resize, ...]
+    resizes: tuple[TrainerResize, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class CommandGroup:
     """Commands that were given for one reason.
 
     Attributes:
@@ -76,27 +76,27 @@ class Deed:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class DaemonHistory:
     """What the database tells.
 
     Attributes:
         stays: what was lent.
         trainers: by id.
         decisions: the last, newest first.
-        deeds: what was done last, newest first.
+        commands: groups of commands that were given last, newest first.
         harms: the site's delays, oldest first.
         why_not: why nothing of this is known; empty: it is.
     """
 
-    stays: tuple[Stay, ...] = ()
+    stays: tuple[NodeLease, ...] = ()
     trainers: Mapping[str, KnownTrainer] = field(default_factory=dict)
-    decisions: tuple[Decided, ...] = ()
-    deeds: tuple[Deed, ...] = ()
+    decisions: tuple[DecisionChanges, ...] = ()
+    commands: tuple[CommandGroup, ...] = ()
     harms: tuple[Harm, ...] = ()
     why_not: str = ""
 
 
-def read_past(path: Path, since_s: float, trainers: Collection[str]) -> Past:
+def read_history(path: Path, since_s: float, trainers: Collection[str]) -> DaemonHistory:
     """What the daemon's database tells from then on.
 
     Args:
@@ -105,54 +105,54 @@ def read_past(path: Path, since_s: float, trainers: Collection[str]) -> Past:
         trainers: of which more is wanted.
     """
     if not path.exists():
-        return Past(why_not=f"there is no database {path}")
+        return DaemonHistory(why_not=f"there is no database {path}")
     try:
         with sensible(path):
             return _read(Store.open_read_only(path), since_s, trainers)
     except FreetrainError as error:
-        return Past(why_not=error.what)
+        return DaemonHistory(why_not=error.what)
 
 
-def _read(store: Store, since_s: float, trainers: Collection[str]) -> Past:
+def _read(store: Store, since_s: float, trainers: Collection[str]) -> DaemonHistory:
     ledger = store.ledger()
-    return Past(
-        stays=tuple(map(Stay._make, ledger.lent_nodes(since_s, _MOST_FRAGMENTS))),
+    return DaemonHistory(
+        stays=tuple(map(NodeLease._make, ledger.lent_nodes(since_s, _MAX_FRAGMENTS))),
         trainers=ledger.trainers(trainers),
         decisions=_decisions(store),
-        deeds=_deeds(ledger.newest_commands(_MOST_COMMANDS)),
+        commands=_command_groups(ledger.newest_commands(_MAX_COMMANDS)),
         harms=tuple(ledger.harms(since_s)),
     )
 
 
-def _decisions(store: Store) -> tuple[Decided, ...]:
+def _decisions(store: Store) -> tuple[DecisionChanges, ...]:
     run = store.newest_run(DAEMON_COMMAND)
     if run is None:
         return ()
-    newest = store.newest_decisions(run, _MOST_DECISIONS)
-    return tuple(_decided(store.path, run, one) for one in newest)
+    newest = store.newest_decisions(run, _MAX_DECISIONS)
+    return tuple(_decided(store.path, run, summary) for summary in newest)
 
 
-@lru_cache(maxsize=4 * _MOST_DECISIONS)
-def _decided(path: Path, run: int, summary: DecisionSummary) -> Decided:
+@lru_cache(maxsize=4 * _MAX_DECISIONS)
+def _decided(path: Path, run: int, summary: DecisionSummary) -> DecisionChanges:
     """With what it changed; no decision is another one later, so each is unpacked once."""
     problem, decision = Store.open_read_only(path).decision(run, summary.number)
     resizes = [
-        Resize(one.id, int(before), len(decision.placement.get(one.id, ())))
+        TrainerResize(one.id, int(before), len(decision.placement.get(one.id, ())))
         for one, before in zip(problem.trainers, problem.held_nodes, strict=True)
     ]
-    changed = tuple(one for one in resizes if one.before != one.after)
-    return Decided(f"{run}:{summary.number}", summary, len(problem.trainers), changed)
+    changed = tuple(resize for resize in resizes if resize.before != resize.after)
+    return DecisionChanges(f"{run}:{summary.number}", summary, len(problem.trainers), changed)
 
 
-def _deeds(newest: list[CommandRow]) -> tuple[Deed, ...]:
+def _command_groups(newest: list[CommandRow]) -> tuple[CommandGroup, ...]:
     """Commands that followed each other by the same decision, or for the same reason, together."""
-    deeds = []
+    groups = []
     for (actor, _, result), group in groupby(
         newest, key=lambda row: (row.actor, row.decision or row.why, row.result)
     ):
         rows = list(group)
         reasons = list(dict.fromkeys(row.why for row in reversed(rows)))
-        more = f"; and {len(reasons) - _MOST_REASONS} more" if len(reasons) > _MOST_REASONS else ""
-        why = "; ".join(reasons[:_MOST_REASONS]) + more
-        deeds.append(Deed(rows[0].time_s, actor, why, rows[0].decision, result, len(rows)))
-    return tuple(deeds[:MOST_DEEDS])
+        more = f"; and {len(reasons) - _MAX_REASONS} more" if len(reasons) > _MAX_REASONS else ""
+        why = "; ".join(reasons[:_MAX_REASONS]) + more
+        groups.append(CommandGroup(rows[0].time_s, actor, why, rows[0].decision, result, len(rows)))
+    return tuple(groups[:MAX_COMMAND_GROUPS])

@@ -1,16 +1,194 @@
-"""Idle and lent nodes over the last day, as shapes of a picture. Pure."""
+"""Pictures over time: a window with its axis, node × time, and idle and lent nodes over the last day. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, log10
+from typing import NamedTuple
 
-from freetrain.daemon.reports.recent_nodes import PERIOD_S, RecentNodes
-from freetrain.web.window import Window
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from freetrain.daemon.reports.recent_nodes import KEPT_S, PERIOD_S, RecentNodes
+from freetrain.daemon.reports.status import NodeGroup
+from freetrain.showing import palette
+from freetrain.showing.ticks import time_axis
+from freetrain.slurm.parsing import expand_nodes
+
+PAST_S, AHEAD_S = KEPT_S, 6 * 3600.0
+_MARKS = 10
+COLUMNS = 600
+_CLEAR, _FREE_AHEAD, _LENT_AHEAD, _WANTED, _FIRST = range(5)
+_AHEAD = ("free", "lent", "asked for")
 WIDTH, HEIGHT = 1000, 100
 """Of the shapes; they are stretched to the width of the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class AxisMark:
+    """A time on the axis.
+
+    Attributes:
+        percent: how far from its left end.
+        label: what stands there.
+        is_extra: whether narrow screens leave it out.
+    """
+
+    percent: float
+    label: str
+    is_extra: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PageWindow:
+    """A day behind a moment and some hours ahead of it.
+
+    Attributes:
+        now_s: the moment, UTC epoch seconds.
+        known_until_s: after then nobody looked until now; ``now_s``: it is known until now.
+    """
+
+    now_s: float
+    known_until_s: float
+
+    @property
+    def from_s(self) -> float:
+        """Its left end."""
+        return self.now_s - PAST_S
+
+    @property
+    def until_s(self) -> float:
+        """Its right end."""
+        return self.now_s + AHEAD_S
+
+    def share(self, time_s: float) -> float:
+        """Where a time lies, from 0 at the left end to 1 at the right one; not beyond them."""
+        return min(1.0, max(0.0, (time_s - self.from_s) / (self.until_s - self.from_s)))
+
+    def percent(self, time_s: float) -> float:
+        """Where a time lies, in percent of the width."""
+        return round(100 * self.share(time_s), 2)
+
+    @property
+    def marks(self) -> tuple[AxisMark, ...]:
+        """Round times."""
+        return tuple(self._marks())
+
+    def _marks(self) -> Iterator[AxisMark]:
+        axis = time_axis(self.from_s, self.until_s, _MARKS)
+        for number, (at_s, label) in enumerate(zip(axis.at_s, axis.labels, strict=True)):
+            # What stands at the very ends would be cut off.
+            if 2 < self.percent(at_s) < 98:
+                yield AxisMark(self.percent(at_s), label, number % 2 == 1)
+
+
+class NodeLease(NamedTuple):
+    """A node that a trainer had; there may be very many.
+
+    Attributes:
+        node: which.
+        trainer: whose.
+        from_s: since when, UTC epoch seconds.
+        until_s: until when; None: it has it still, as far as is known.
+    """
+
+    node: str
+    trainer: str
+    from_s: float
+    until_s: float | None
+
+
+def trainer_colours(trainers: Iterable[str]) -> Mapping[str, int]:
+    """Trainer → place of its colour in the palette; none where there are too many to distinguish."""
+    distinct = sorted(set(trainers))
+    return {name: rank for rank, name in enumerate(distinct)} if len(distinct) <= len(palette.TRAINERS) else {}
+
+
+def draw_node_times(
+    names: Sequence[str],
+    stays: Iterable[NodeLease],
+    groups: Iterable[NodeGroup],
+    colours: Mapping[str, int],
+    window: PageWindow,
+) -> bytes:
+    """The picture as PNG, a row for each node and ``COLUMNS`` columns of time; what was not lent is clear.
+
+    Args:
+        names: of the nodes, from top to bottom.
+        stays: what was lent; what is lent still is drawn as far as is known.
+        groups: what is known of the time ahead; none: nothing.
+        colours: of trainers; all others share one.
+        window: what is shown.
+    """
+    row = {name: number for number, name in enumerate(names)}
+    cells = np.zeros((len(names), COLUMNS), np.uint8)
+    _draw_stays(cells, [stay for stay in stays if stay.node in row], row, colours, window)
+    for group in groups:
+        if group.state in _AHEAD:
+            _draw_ahead(cells, [row[name] for name in expand_nodes(group.nodes) if name in row], group, window)
+    return _png(cells, _colours())
+
+
+def _draw_stays(
+    cells: NDArray[np.uint8],
+    stays: Sequence[NodeLease],
+    row: Mapping[str, int],
+    colours: Mapping[str, int],
+    window: PageWindow,
+) -> None:
+    """What was lent, a column wide at least; of those that overlap the later one is seen."""
+    ends = [window.known_until_s if stay.until_s is None else stay.until_s for stay in stays]
+    left = _columns(window, [stay.from_s for stay in stays])
+    # A stay of seconds would have no column at all otherwise.
+    right = np.maximum(_columns(window, np.minimum(ends, window.now_s)), left + 1)
+    shown = np.array(ends) > window.from_s
+    others = len(palette.TRAINERS)
+    for number in np.flatnonzero(shown).tolist():
+        stay = stays[number]
+        cells[row[stay.node], left[number] : right[number]] = _FIRST + colours.get(stay.trainer, others)
+
+
+def _draw_ahead(cells: NDArray[np.uint8], rows: list[int], group: NodeGroup, window: PageWindow) -> None:
+    """Until when nodes are expected to stay idle, and a mark where somebody is expected to want them."""
+    now, until = _columns(window, [window.now_s, window.until_s if group.until_s is None else group.until_s])
+    wanted = max(now, until)
+    cells[rows, now:wanted] = _FREE_AHEAD if group.state == "free" else _LENT_AHEAD
+    if wanted < COLUMNS:
+        cells[rows, wanted : wanted + 3] = _WANTED
+
+
+def _columns(window: PageWindow, times_s: ArrayLike) -> NDArray[np.intp]:
+    share = (np.asarray(times_s, np.float64) - window.from_s) / (window.until_s - window.from_s)
+    return np.rint(COLUMNS * np.clip(share, 0.0, 1.0)).astype(np.intp)
+
+
+def _colours() -> list[tuple[str, int]]:
+    """Every colour and how opaque it is, 0 to 255; the clear ones let the page's ground through."""
+    fixed = [(palette.PAGE, 0), (palette.IDLE, 90), (palette.LENT, 80), (palette.LOST, 255)]
+    return [*fixed, *((colour, 255) for colour in (*palette.TRAINERS, palette.LENT))]
+
+
+def _png(cells: NDArray[np.uint8], colours: Sequence[tuple[str, int]]) -> bytes:
+    """An image with a palette, as the PNG specification has it: a signature, and chunks with checksums."""
+    rows, columns = cells.shape
+    lines = np.zeros((rows, columns + 1), np.uint8)  # each begins with its filter: none
+    lines[:, 1:] = cells
+    head = struct.pack(">IIBBBBB", columns, rows, 8, 3, 0, 0, 0)
+    chunks = (
+        (b"IHDR", head),
+        (b"PLTE", b"".join(bytes.fromhex(colour.removeprefix("#")) for colour, _ in colours)),
+        (b"tRNS", bytes(opaque for _, opaque in colours)),
+        (b"IDAT", zlib.compress(lines.tobytes(), 6)),
+        (b"IEND", b""),
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in chunks)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +206,26 @@ class OverTime:
     top_nodes: int
 
 
-def draw_over_time(recent: Iterable[RecentNodes], window: Window) -> OverTime:
+def draw_over_time(recent: Iterable[RecentNodes], window: PageWindow) -> OverTime:
     """The periods that lie in the window."""
-    shown = [one for one in recent if window.from_s < one.from_s + PERIOD_S and one.from_s < window.now_s]
-    top = _round_up(max((one.idle_nodes for one in shown), default=1.0))
+    shown = [
+        period for period in recent if window.from_s < period.from_s + PERIOD_S and period.from_s < window.now_s
+    ]
+    top = _round_up(max((period.idle_nodes for period in shown), default=1.0))
 
     def area(nodes: Callable[[RecentNodes], float]) -> str:
         return "".join(_boxes(shown, nodes, window, top))
 
-    return OverTime(area(lambda one: one.idle_nodes), area(lambda one: one.lent_nodes), top)
+    return OverTime(area(lambda period: period.idle_nodes), area(lambda period: period.lent_nodes), top)
 
 
 def _boxes(
-    shown: Iterable[RecentNodes], nodes: Callable[[RecentNodes], float], window: Window, top: int
+    shown: Iterable[RecentNodes], nodes: Callable[[RecentNodes], float], window: PageWindow, top: int
 ) -> Iterator[str]:
-    for one in shown:
-        left = WIDTH * window.share(one.from_s)
-        right = WIDTH * window.share(min(one.from_s + PERIOD_S, window.now_s))
-        height = HEIGHT * nodes(one) / top
+    for period in shown:
+        left = WIDTH * window.share(period.from_s)
+        right = WIDTH * window.share(min(period.from_s + PERIOD_S, window.now_s))
+        height = HEIGHT * nodes(period) / top
         if height > 0:
             yield f"M{left:.2f} {HEIGHT}V{HEIGHT - height:.2f}H{right:.2f}V{HEIGHT}z"
 

@@ -1,4 +1,4 @@
-"""The page: all that it says and shows, as one HTML document. Pure."""
+"""The page: its headline, what may be shown of it, and all of it as one HTML document. Pure."""
 
 from __future__ import annotations
 
@@ -7,30 +7,110 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
 from markupsafe import Markup
 
 from freetrain import __version__
 from freetrain.core.harm import Harm
 from freetrain.daemon.reports.standing import Standing
+from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.showing import pages, palette
+from freetrain.showing.words import count, natural_order, printable
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.web import over_time
-from freetrain.web.database import Past
-from freetrain.web.headline import headline_of
-from freetrain.web.node_map import NodeMap, draw_map
-from freetrain.web.node_order import in_order
-from freetrain.web.node_reasons import gather_reasons
-from freetrain.web.node_times import Stay, draw_node_times, trainer_colours
-from freetrain.web.over_time import draw_over_time
-from freetrain.web.privacy import nameless_past, nameless_standing
+from freetrain.web.database import DaemonHistory
+from freetrain.web.nodes import NodeMap, draw_map, gather_reasons, without_ids
+from freetrain.web.over_time import NodeLease, PageWindow, draw_node_times, draw_over_time, trainer_colours
 from freetrain.web.trainings import CURVE_HEIGHT, CURVE_WIDTH, list_trainings
-from freetrain.web.window import Window
 
+Tone = Literal["good", "warning", "bad"]
+_HIDDEN = "(hidden)"
 REFRESH_S = 10
-_MOST_HARMS, _MOST_RESIZES = 20, 8
-_ROW_HEIGHT, _LEAST_HEIGHT, _MOST_HEIGHT, _LABEL_EVERY = 14, 28, 420, 14
+_MAX_HARMS, _MAX_RESIZES = 20, 8
+_ROW_HEIGHT, _MIN_HEIGHT, _MAX_HEIGHT, _LABEL_EVERY = 14, 28, 420, 14
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """How the daemon stands.
+
+    Attributes:
+        word: for the line that is always in view.
+        sentence: the page's heading.
+        tone: how bad that is.
+        lines: sentences below it, with which every listing of freetrain's begins.
+    """
+
+    word: str
+    sentence: str
+    tone: Tone
+    lines: tuple[str, ...]
+
+
+def headline_of(standing: Standing, is_hidden: bool) -> Headline:
+    """The headline.
+
+    Args:
+        standing: how the daemon stands.
+        is_hidden: whether it published something that may not be read here.
+    """
+    if is_hidden:
+        why = f"{standing.why_not}."
+        return Headline("unknown", "How the daemon stands is not known here", "bad", (why[:1].upper() + why[1:],))
+    word, sentence, tone = _in_a_word(standing)
+    return Headline(word, sentence, tone, tuple(printable(line) for line in standing.lines()))
+
+
+def _in_a_word(standing: Standing) -> tuple[str, str, Tone]:
+    status, look = standing.status, standing.look
+    if status is None or not standing.is_at_work:
+        return "no daemon", "No daemon is at work here", "bad"
+    if status.silent_since_s is not None:
+        return "cannot look", "The daemon cannot look at Slurm", "bad"
+    if look is None:
+        return "no look yet", "The daemon has not looked yet", "warning"
+    if standing.stopped_by:
+        return "stopped", "Nothing is lent: the daemon is stopped", "warning"
+    if look.paused_by:
+        return "paused", "Nothing more is lent: the daemon is paused", "warning"
+    if status.daemon.mode != "act":
+        does = {"observe": "observes", "advise": "advises"}.get(status.daemon.mode, status.daemon.mode)
+        return does, f"The daemon {does} and lends nothing", "warning"
+    return "lends", f"{look.lent_nodes:,} of {count(look.idle_nodes, 'idle node')} are lent", "good"
+
+
+def nameless_standing(standing: Standing) -> Standing:
+    """How the daemon stands, without a name or an id of a training, a user or a job."""
+    status = standing.status
+    if status is None or status.look is None:
+        return standing
+    return replace(standing, status=replace(status, look=_nameless_look(status.look)))
+
+
+def nameless_past(past: DaemonHistory) -> DaemonHistory:
+    """What was lent and what delays there were; decisions and commands would name trainings."""
+    return DaemonHistory(
+        stays=tuple(stay._replace(trainer="") for stay in past.stays),
+        harms=tuple(replace(harm, job="", fragments=()) for harm in past.harms),
+        why_not=past.why_not,
+    )
+
+
+def _nameless_look(look: LookStatus) -> LookStatus:
+    return replace(
+        look,
+        rejected_examples=(_HIDDEN,) * bool(look.rejected_examples),
+        nodes=tuple(_nameless_group(group) for group in look.nodes),
+        trainers=tuple(
+            TrainerStatus("", "", trainer.state, lent=trainer.lent, asked=trainer.asked)
+            for trainer in look.trainers
+        ),
+    )
+
+
+def _nameless_group(group: NodeGroup) -> NodeGroup:
+    return replace(group, trainer="", why=without_ids(group.why))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +121,11 @@ class PageFacts:
         standing: how the daemon stands.
         past: what its database tells.
         is_hidden: whether the daemon published something that may not be read here.
-        is_private: whether the site hides the jobs of others from its users: then nobody is named.
+        is_private: whether the site hides jobs from users who do not own them: then nobody is named.
     """
 
     standing: Standing
-    past: Past
+    past: DaemonHistory
     is_hidden: bool = False
     is_private: bool = False
 
@@ -71,7 +151,7 @@ def render(facts: PageFacts) -> str:
     standing, past = facts.standing, facts.past
     look = standing.status.look if standing.status else None
     looked_s = look.time_s if look else standing.now_s
-    window = Window(standing.now_s, standing.now_s if standing.answers else looked_s)
+    window = PageWindow(standing.now_s, standing.now_s if standing.answers else looked_s)
     node_map = draw_map(look.nodes) if look else draw_map(())
     stays = [stay for stay in past.stays if stay.until_s is None or stay.until_s > window.from_s]
     colours = {} if facts.is_private else trainer_colours(stay.trainer for stay in stays)
@@ -100,7 +180,7 @@ def render(facts: PageFacts) -> str:
         more_trainings=more,
         curve_size=(CURVE_WIDTH, CURVE_HEIGHT),
         reasons=gather_reasons(look.nodes) if look else (),
-        most_resizes=_MOST_RESIZES,
+        most_resizes=_MAX_RESIZES,
         harm=_harm(past.harms),
     )
 
@@ -110,26 +190,27 @@ def _about_map(node_map: NodeMap) -> str:
 
 
 def _node_rows(
-    facts: PageFacts, stays: Sequence[Stay], colours: Mapping[str, int], window: Window
+    facts: PageFacts, stays: Sequence[NodeLease], colours: Mapping[str, int], window: PageWindow
 ) -> dict[str, Any] | None:
     """The picture of node × time; None: there are no nodes to show."""
     look = facts.standing.status.look if facts.standing.status else None
     groups = look.nodes if look else ()
     shown = {name for group in groups for name in expand_nodes(group.nodes)}
-    names = in_order(shown | {stay.node for stay in stays})
+    names = natural_order(shown | {stay.node for stay in stays})
     if not names:
         return None
     # What was foreseen at a look that is past is no forecast any more.
     ahead = groups if facts.standing.answers else ()
     image = draw_node_times(names, stays, ahead, colours, window)
-    height = min(_MOST_HEIGHT, max(_LEAST_HEIGHT, _ROW_HEIGHT * len(names)))
+    height = min(_MAX_HEIGHT, max(_MIN_HEIGHT, _ROW_HEIGHT * len(names)))
+    # Labels stand this many pixels apart at least, so that they do not overlap.
     step = max(1, round(_LABEL_EVERY * len(names) / height))
     labels = [(round((row + 0.5) * height / len(names), 1), names[row]) for row in range(0, len(names), step)]
     return {
         "image": b64encode(image).decode(),
         "height": height,
         "labels": labels,
-        "many": len(names) > _MOST_HEIGHT,
+        "many": len(names) > _MAX_HEIGHT,
         "count": len(names),
     }
 
@@ -140,5 +221,5 @@ def _harm(harms: Sequence[Harm]) -> dict[str, Any]:
         "count": len(delays),
         "total_s": sum(delays),
         "most_s": max(delays, default=0.0),
-        "last": sorted(harms, key=lambda harm: -harm.started_s)[:_MOST_HARMS],
+        "last": sorted(harms, key=lambda harm: -harm.started_s)[:_MAX_HARMS],
     }

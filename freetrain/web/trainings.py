@@ -14,9 +14,9 @@ from freetrain.showing.words import number
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.slurm.tags import Tag, tag_in
 
-MOST_ROWS = 200
+MAX_ROWS = 200
 """With 500 the first paint takes twice as long."""
-_MOST_POINTS = 12
+_MAX_POINTS = 12
 CURVE_WIDTH, CURVE_HEIGHT = 88, 26
 
 
@@ -38,7 +38,7 @@ class CurvePicture:
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
+class TrainingRow:
     """A row of the table.
 
     Attributes:
@@ -46,12 +46,12 @@ class Training:
         name: that its owner gave it; empty: none, or unknown.
         owner: who submitted it.
         nodes: how many it has.
-        asked: how many more Slurm was told to give it.
+        asked: how many more Slurm was asked to give it.
         wants: how many it can use, as ``2–8``; empty: unknown.
         samples: how many it has done.
         target: how many it is to do; None: unknown.
         evictions: how often a node was taken from it.
-        said: how it is getting on.
+        state_text: how it is getting on.
         curve: None: nothing is known.
     """
 
@@ -64,12 +64,12 @@ class Training:
     samples: float
     target: float | None
     evictions: int
-    said: str
+    state_text: str
     curve: CurvePicture | None
 
 
-def list_trainings(standing: Standing, known: Mapping[str, KnownTrainer]) -> tuple[list[Training], int]:
-    """Those that the last look showed, and how many more there are.
+def list_trainings(standing: Standing, known: Mapping[str, KnownTrainer]) -> tuple[list[TrainingRow], int]:
+    """The trainings that the last look showed, and how many more there are.
 
     The largest come first, then those that get none for a reason of their own, then those that wait.
 
@@ -81,28 +81,29 @@ def list_trainings(standing: Standing, known: Mapping[str, KnownTrainer]) -> tup
     if look is None:
         return [], 0
     ordered = sorted(look.trainers, key=_rank)
-    rows = [_training(one, known.get(one.id), standing) for one in ordered[:MOST_ROWS]]
+    rows = [_training(trainer, known.get(trainer.id), standing) for trainer in ordered[:MAX_ROWS]]
     return rows, look.trainers_left_out + len(ordered) - len(rows)
 
 
-def _rank(one: TrainerStatus) -> tuple[int, int, bool, str]:
-    return -len(expand_nodes(one.lent)), -len(expand_nodes(one.asked)), not (one.note or one.fault), one.id
+def _rank(trainer: TrainerStatus) -> tuple[int, int, bool, str]:
+    is_odd = bool(trainer.note or trainer.fault)
+    return -len(expand_nodes(trainer.lent)), -len(expand_nodes(trainer.asked)), not is_odd, trainer.id
 
 
-def _training(one: TrainerStatus, known: KnownTrainer | None, standing: Standing) -> Training:
+def _training(trainer: TrainerStatus, known: KnownTrainer | None, standing: Standing) -> TrainingRow:
     good = tag_in(known.tag) if known else None
-    nodes, asked = len(expand_nodes(one.lent)), len(expand_nodes(one.asked))
-    return Training(
-        id=one.id,
+    nodes, asked = len(expand_nodes(trainer.lent)), len(expand_nodes(trainer.asked))
+    return TrainingRow(
+        id=trainer.id,
         name=good.name if good else "",
-        owner=one.owner,
+        owner=trainer.owner,
         nodes=nodes,
         asked=asked,
         wants=_wants(good) if good else "",
-        samples=one.samples_done,
+        samples=trainer.samples_done,
         target=good.target_samples if good else None,
-        evictions=one.ends.get("preempted", 0),
-        said=_said(one, nodes, standing),
+        evictions=trainer.ends.get("preempted", 0),
+        state_text=_state_text(trainer, nodes, standing),
         curve=_curve(known, good.curve if good else ()),
     )
 
@@ -113,15 +114,15 @@ def _wants(tag: Tag) -> str:
     return str(tag.min_nodes) if tag.min_nodes == tag.max_nodes else f"{tag.min_nodes}–{tag.max_nodes}"
 
 
-def _said(one: TrainerStatus, nodes: int, standing: Standing) -> str:
-    """In a word or a sentence; of a look that is past, in the past."""
-    if one.note or one.fault:
-        return one.note or one.fault
+def _state_text(trainer: TrainerStatus, nodes: int, standing: Standing) -> str:
+    """The state of a training in a word or a sentence; of a look that is past, in the past."""
+    if trainer.note or trainer.fault:
+        return trainer.note or trainer.fault
     if nodes:
         return "runs" if standing.answers else "ran then"
-    if one.state != "active":
-        return one.state
-    return standing.nothing_is_lent or one.waits_for or "waits for idle nodes"
+    if trainer.state != "active":
+        return trainer.state
+    return standing.nothing_is_lent or trainer.waits_for or "waits for idle nodes"
 
 
 def _curve(known: KnownTrainer | None, given: Curve) -> CurvePicture | None:
@@ -129,7 +130,7 @@ def _curve(known: KnownTrainer | None, given: Curve) -> CurvePicture | None:
     points = [(nodes, rate) for nodes, rate in seen or given if nodes > 0 and rate > 0]
     if not points:
         return None
-    step = max(1, -(-len(points) // _MOST_POINTS))
+    step = max(1, -(-len(points) // _MAX_POINTS))
     points = [*islice(points, 0, len(points) - 1, step), points[-1]]
     most_nodes, most_rate = points[-1][0], max(rate for _, rate in points)
     places = [

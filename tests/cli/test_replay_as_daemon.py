@@ -16,7 +16,8 @@ from click.testing import CliRunner
 from freetrain.cli import replay, replay_as_daemon
 from freetrain.cli.main import cli
 from freetrain.cli.replay import replay_command
-from freetrain.cli.replay_as_daemon import Beside
+from freetrain.cli.replay_as_daemon import ParallelReplay
+from freetrain.cli.replay_options import ReplayOptions
 from freetrain.errors import FreetrainError, InputError
 from freetrain.replay.logs import SiteLog, parse_log_time, read_site_log
 from freetrain.replay.logs.model import ReadOptions
@@ -40,10 +41,9 @@ def log(path: Path) -> SiteLog:
     return read_site_log([path], ReadOptions())
 
 
-def options(path: Path, *words: str) -> dict[str, Any]:
+def options(path: Path, *words: str) -> ReplayOptions:
     with replay_command.make_context("replay", [str(path), *words]) as context:
-        given: dict[str, Any] = context.params
-    return given
+        return ReplayOptions(**{name: value for name, value in context.params.items() if name != "logs"})
 
 
 def replayed(path: Path, *words: str) -> dict[str, Any]:
@@ -60,15 +60,15 @@ def figures(document: dict[str, Any]) -> dict[str, Any]:
 
 def test_beside_the_other_replay_it_comes_to_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     afterwards = figures(replayed(path)["as_daemon"])
-    begun: list[Beside] = []
+    begun: list[ParallelReplay] = []
 
-    class Noted(Beside):
-        def __init__(self, given: Any, log: SiteLog, in_parts: bool) -> None:
-            super().__init__(given, log, in_parts)
+    class Noted(ParallelReplay):
+        def __init__(self, options: ReplayOptions, log: SiteLog, in_parts: bool) -> None:
+            super().__init__(options, log, in_parts)
             begun.append(self)
 
     monkeypatch.setattr(replay_as_daemon, "MANY_HOLES", 0)
-    monkeypatch.setattr(replay_as_daemon, "Beside", Noted)
+    monkeypatch.setattr(replay_as_daemon, "ParallelReplay", Noted)
     assert figures(replayed(path)["as_daemon"]) == afterwards
     assert len(begun) == 1
     assert afterwards["lent_node_hours"] > 3
@@ -111,7 +111,7 @@ def test_whole_nodes_are_lent_beside_the_parts_whatever_the_settings_say(path: P
 
 def test_what_is_wrong_there_is_said_here(path: Path, log: SiteLog) -> None:
     with (
-        Beside({**options(path), "trainers_source": "preset:none"}, log) as beside,
+        ParallelReplay(options(path, "--trainers", "preset:none"), log) as beside,
         pytest.raises(InputError) as told,
     ):
         beside.wait(lambda at_s: None)
@@ -120,7 +120,7 @@ def test_what_is_wrong_there_is_said_here(path: Path, log: SiteLog) -> None:
 
 
 def test_a_process_that_is_killed_is_no_riddle(path: Path, log: SiteLog) -> None:
-    with Beside(options(path), log) as beside:
+    with ParallelReplay(options(path), log) as beside:
         assert beside._process.pid is not None
         os.kill(beside._process.pid, signal.SIGKILL)
         with pytest.raises(FreetrainError, match=r"broke off.*-9"):
@@ -128,7 +128,7 @@ def test_a_process_that_is_killed_is_no_riddle(path: Path, log: SiteLog) -> None
 
 
 def test_it_ends_with_the_command_that_began_it(path: Path, log: SiteLog) -> None:
-    with pytest.raises(click.Abort), Beside(options(path), log) as beside:
+    with pytest.raises(click.Abort), ParallelReplay(options(path), log) as beside:
         raise click.Abort
     assert not beside._process.is_alive()
 
@@ -154,7 +154,7 @@ def test_whoever_waits_is_told_how_far_it_is(
     assert times == sorted(times)
     assert len(times) > 1
     assert times[-1] < parse_log_time("2024-06-03T04:00:00")
-    assert answer.record.felt is not None
+    assert answer.record.site_impact is not None
 
 
 def test_where_the_command_was_killed_it_ends_without_a_word(

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
 from freetrain.cli.sweep import check
-from freetrain.replay.sweep.spec import read_sweep
+from freetrain.replay.sweep import read_sweep
 from freetrain.store import Store
 from tests.cli.test_replay import LOG
 

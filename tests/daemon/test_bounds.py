@@ -23,7 +23,7 @@ from freetrain.daemon.service import Service
 from freetrain.elastic.on_disk import progress
 from freetrain.slurm.tags import KEYS, Tag, check_values, format_tag
 from freetrain.store.store import DAEMONS_STORE, Store
-from freetrain.web.live_page import LivePage
+from freetrain.web.server import LivePage
 from tests.daemon.fake_slurm import FakeSlurm
 
 NUMBERS = st.one_of(

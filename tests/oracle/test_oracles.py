@@ -9,7 +9,7 @@ from freetrain.core.decision import Decision, Status
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
-from freetrain.replay.presets import CURVES
+from freetrain.replay.trainers import CURVES
 from tests.oracle.enumeration import best_by_enumeration
 from tests.oracle.published import solve_published
 

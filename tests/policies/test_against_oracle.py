@@ -21,7 +21,7 @@ from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.core.verify import verify
 from freetrain.policies import find_policy
-from freetrain.replay.presets import CURVES
+from freetrain.replay.trainers import CURVES
 from tests.oracle.enumeration import best_by_enumeration
 from tests.oracle.published import solve_published
 from tests.policies.deciding import decide

@@ -18,13 +18,13 @@ from freetrain.core.verify import verify
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.course import ReplayRecord
-from freetrain.replay.dedicated import train_dedicated
 from freetrain.replay.driver import Replay
-from freetrain.replay.foresight import Foresight, Knows
+from freetrain.replay.foresight import Foresight, Knowledge
 from freetrain.replay.outcome import outcome_of
-from freetrain.replay.presets import PRESETS
 from freetrain.replay.study import Costs, study
 from freetrain.replay.trainer_run import Loss
+from freetrain.replay.trainers import PRESETS
+from freetrain.replay.yardsticks import train_dedicated
 from tests.policies.deciding import decide
 
 CURVE = ((1, 10.0), (2, 20.0), (4, 40.0))
@@ -54,7 +54,7 @@ def replay(
     max_running: int = 10,
     policy: str = "freetrain",
     horizon_s: float = 120.0,
-    knows: Knows = Knows.NONE,
+    knows: Knowledge = Knowledge.NONE,
 ) -> tuple[ReplayRecord, Kept]:
     kept = Kept()
     goal = Goal.of(find_policy(policy), "throughput")
@@ -119,7 +119,7 @@ DEAR = Trainer("A", CURVE, scale_down_s=12.0, forced_loss_s=200.0, start_s=60.0)
 
 def test_who_sees_an_end_gives_back_in_good_order() -> None:
     unseen, _ = replay(holes((0, 0, 500)), [DEAR], horizon_s=600.0)
-    seen, _ = replay(holes((0, 0, 500)), [DEAR], horizon_s=600.0, knows=Knows.PERFECT)
+    seen, _ = replay(holes((0, 0, 500)), [DEAR], horizon_s=600.0, knows=Knowledge.PERFECT)
     assert unseen.runs[0].samples == (500 - 60 - 200) * 10
     assert seen.runs[0].samples == (500 - 60 - 12) * 10
 
@@ -127,7 +127,7 @@ def test_who_sees_an_end_gives_back_in_good_order() -> None:
 def test_who_sees_ends_starts_nothing_that_a_hole_is_too_short_for() -> None:
     rows = (0, 0, 70), (1, 100, 1000)
     unseen, _ = replay(holes(*rows), [DEAR], horizon_s=600.0)
-    seen, _ = replay(holes(*rows), [DEAR], horizon_s=600.0, knows=Knows.PERFECT)
+    seen, _ = replay(holes(*rows), [DEAR], horizon_s=600.0, knows=Knowledge.PERFECT)
     assert unseen.runs[0].losses[Loss.START] == 2
     assert seen.runs[0].losses[Loss.START] == 1
     assert seen.runs[0].samples == (900 - 60) * 10
@@ -136,7 +136,9 @@ def test_who_sees_ends_starts_nothing_that_a_hole_is_too_short_for() -> None:
 def test_who_learns_looks_further_ahead_when_the_nodes_have_been_idle_for_long() -> None:
     """Many holes are short; one that has lasted for a while mostly lasts much longer."""
     short = [(node, 200.0 * number, 200.0 * number + 90) for node in (0, 1, 2) for number in range(40)]
-    _, kept = replay(holes(*short, (3, 100.0, 9000.0), until_s=9000.0), [DEAR], horizon_s=0.0, knows=Knows.LEARNED)
+    _, kept = replay(
+        holes(*short, (3, 100.0, 9000.0), until_s=9000.0), [DEAR], horizon_s=0.0, knows=Knowledge.LEARNED
+    )
     last = kept.decisions[-1][0]
     alone = [problem.horizon_s for problem, _ in kept.decisions if len(problem.nodes) == 1]
     beside = [problem.horizon_s for problem, _ in kept.decisions if len(problem.nodes) == 4]
@@ -150,7 +152,7 @@ def test_who_learns_that_sizes_change_often_grows_less_often_for_nodes_that_leav
     rows = holes((0, 0.0, 9000.0), *short, until_s=9000.0)
     dear = Trainer("A", CURVE, scale_up_s=90.0, scale_down_s=12.0, forced_loss_s=30.0)
     (looks_far, kept), (learns, learned) = (
-        replay(rows, [dear], horizon_s=horizon_s, knows=Knows.LEARNED) for horizon_s in (600.0, 0.0)
+        replay(rows, [dear], horizon_s=horizon_s, knows=Knowledge.LEARNED) for horizon_s in (600.0, 0.0)
     )
     assert {problem.changes for problem, _ in kept.decisions} == {1.0}
     assert max(problem.changes for problem, _ in learned.decisions) > 3
@@ -162,7 +164,7 @@ def test_what_is_learned_never_comes_from_what_the_log_says_later() -> None:
     past = [(node, 100.0 * number + 40 * node, 100.0 * number + 90) for node in (0, 1) for number in range(5)]
     ends_soon, ends_late = ((*past, (2, 300.0, end_s), (3, 350.0, end_s)) for end_s in (700.0, 990.0))
     (_, first), (_, second) = (
-        replay(holes(*rows), [DEAR], horizon_s=0.0, knows=Knows.LEARNED) for rows in (ends_soon, ends_late)
+        replay(holes(*rows), [DEAR], horizon_s=0.0, knows=Knowledge.LEARNED) for rows in (ends_soon, ends_late)
     )
     before = [[problem for problem, _ in kept.decisions if problem.now_s < 700.0] for kept in (first, second)]
     assert before[0] == before[1]
@@ -170,7 +172,7 @@ def test_what_is_learned_never_comes_from_what_the_log_says_later() -> None:
 
 
 def test_a_replay_says_how_good_forecasts_were_whether_they_were_used_or_not() -> None:
-    for knows in Knows:
+    for knows in Knowledge:
         record, _ = replay(random_holes(5), PRESETS["mix"], 3, horizon_s=0.0, knows=knows)
         assert record.forecast.calibration
         assert sum(error.forecasts for error in record.forecast.learned) > 0
@@ -224,7 +226,10 @@ def test_who_came_first_competes_again_when_there_are_nodes_for_it() -> None:
     second = Trainer("second", ((1, 10.0),), scale_down_s=3.0)
     record, kept = replay(holes((0, 0, 1000), (1, 500, 1000)), [first, second], max_running=1)
     assert [(run.trainer.id, run.samples) for run in record.runs] == [("first", 10000.0), ("second", 4970.0)]
-    assert [[one.id for one in problem.trainers] for problem, _ in kept.decisions] == [["second"], ["first"]]
+    assert [[trainer.id for trainer in problem.trainers] for problem, _ in kept.decisions] == [
+        ["second"],
+        ["first"],
+    ]
 
 
 def test_on_a_dedicated_machine_who_cannot_run_takes_nobodys_place_either() -> None:
@@ -291,7 +296,7 @@ def test_without_costs_a_replay_reaches_the_best_division() -> None:
 
 def test_a_new_node_trains_when_it_has_booted_and_who_is_shorter_lived_is_left() -> None:
     trainer = Trainer("A", CURVE, scale_up_s=0.0, scale_down_s=0.0, boot_s=40.0)
-    record, kept = replay(holes((0, 100, 400), (1, 200, 230)), [trainer], knows=Knows.PERFECT)
+    record, kept = replay(holes((0, 100, 400), (1, 200, 230)), [trainer], knows=Knowledge.PERFECT)
     (run,) = record.runs
     assert run.samples == (300 - 40) * 10
     assert run.evicted_nodes == 1
@@ -341,7 +346,7 @@ def test_a_deadline_is_met_that_would_have_been_missed() -> None:
     completed = {}
     for objective in ("throughput", "throughput,deadlines=2"):
         goal = Goal.of(find_policy("freetrain"), objective)
-        trainers, foresight = [other, urgent], Foresight(120.0, Knows.NONE)
+        trainers, foresight = [other, urgent], Foresight(120.0, Knowledge.NONE)
         record = Replay(idle, trainers, goal, foresight, 10, Kept(), time.perf_counter).run()
         completed[objective] = record.runs[1].completed_s
     assert completed["throughput"] is None
@@ -354,7 +359,7 @@ def test_what_lent_nodes_take_is_added_up_by_their_kinds() -> None:
     for objective, nodes, watts in (("throughput", 2, 1500.0), ("throughput,energy=2e4", 1, 1000.0)):
         goal = Goal.of(find_policy("freetrain"), objective)
         draw = PowerDraw(1000.0, {"old": 2000.0})
-        foresight = Foresight(120.0, Knows.NONE)
+        foresight = Foresight(120.0, Knowledge.NONE)
         record = Replay(idle, owned, goal, foresight, 10, Kept(), time.perf_counter, draw=draw).run()
         outcome = outcome_of(record, train_dedicated(owned, 2.0, 0, 1000, 10, "throughput"))
         assert outcome.lent_watts == pytest.approx(watts)

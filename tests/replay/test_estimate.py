@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.replay.estimate import (
-    FEWEST_BLOCKS,
+    MIN_BLOCKS,
     Allowed,
     Amounts,
     BlockPair,
@@ -88,7 +88,7 @@ def test_blocks_are_replayed_until_the_time_is_over() -> None:
 
 
 def test_on_a_slow_machine_there_are_still_enough_blocks_for_an_interval() -> None:
-    assert Watch(100.0).estimate(40.0).blocks == FEWEST_BLOCKS
+    assert Watch(100.0).estimate(40.0).blocks == MIN_BLOCKS
 
 
 def test_a_log_that_is_replayed_as_soon_is_not_estimated() -> None:

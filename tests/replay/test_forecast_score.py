@@ -32,7 +32,7 @@ def test_the_error_is_that_of_each_forecast_and_the_means_show_which_way() -> No
 def test_a_probability_is_compared_with_the_share_that_stayed() -> None:
     log = ForecastLog(holes((0, 0, 200), (1, 0, 2000), (2, 0, 90_000)))
     log.note(0.0, stays(1000.0, n0=0.0, n1=0.0, n2=0.0))
-    found = {one.ahead_s: one for one in log.score().calibration}
+    found = {band.ahead_s: band for band in log.score().calibration}
     assert [found[ahead_s].said for ahead_s in AHEAD_S] == pytest.approx([np.exp(-s / 1000) for s in AHEAD_S])
     assert [found[ahead_s].came for ahead_s in AHEAD_S] == pytest.approx([2 / 3, 2 / 3, 1 / 3])
 
@@ -42,7 +42,7 @@ def test_what_reaches_the_end_of_the_window_is_compared_only_before_it() -> None
     log.note(0.0, stays(1000.0, n0=0.0))
     score = log.score()
     assert score.learned == ()
-    assert [(one.ahead_s, one.came) for one in score.calibration] == [(300.0, 1.0), (1200.0, 1.0)]
+    assert [(band.ahead_s, band.came) for band in score.calibration] == [(300.0, 1.0), (1200.0, 1.0)]
 
 
 def test_plans_are_compared_with_when_nodes_were_really_taken() -> None:

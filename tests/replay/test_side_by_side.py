@@ -14,7 +14,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal, NullJournal
 from freetrain.policies import VARIANTS, find_placer, find_policy
 from freetrain.replay.foresight import Foresight
-from freetrain.replay.outcome import Outcome
+from freetrain.replay.outcome import ReplayOutcome
 from freetrain.replay.study import Costs, study
 
 NODES, PER_LEAF, WINDOW_S = 24, 6, 6 * 3600.0
@@ -36,7 +36,7 @@ def holes() -> Holes:
     return Holes(names, np.array(node, np.int32), np.array(start_s), np.array(end_s), 0.0, WINDOW_S)
 
 
-def outcome(policy: str, placer: str = "first", at_once: int = 4) -> Outcome:
+def outcome(policy: str, placer: str = "first", at_once: int = 4) -> ReplayOutcome:
     idle = holes()
     leaves = {name: f"leaf{number // PER_LEAF}" for number, name in enumerate(idle.node_names)}
     topology = Topology(leaves, dict.fromkeys(leaves.values(), "top"))
@@ -48,11 +48,11 @@ def outcome(policy: str, placer: str = "first", at_once: int = 4) -> Outcome:
 
 
 @pytest.fixture(scope="module")
-def by_policy() -> dict[str, Outcome]:
+def by_policy() -> dict[str, ReplayOutcome]:
     return {policy: outcome(policy) for policy in VARIANTS}
 
 
-def test_all_have_the_same_idle_nodes_and_none_lends_more(by_policy: dict[str, Outcome]) -> None:
+def test_all_have_the_same_idle_nodes_and_none_lends_more(by_policy: dict[str, ReplayOutcome]) -> None:
     assert len({found.idle_node_hours for found in by_policy.values()}) == 1
     for policy, found in by_policy.items():
         assert 0.5 * found.idle_node_hours < found.lent_node_hours <= found.idle_node_hours + 1e-6, policy
@@ -61,7 +61,7 @@ def test_all_have_the_same_idle_nodes_and_none_lends_more(by_policy: dict[str, O
         assert found.leaf_links is not None, policy
 
 
-def test_freetrain_does_most_work_or_nearly_so(by_policy: dict[str, Outcome]) -> None:
+def test_freetrain_does_most_work_or_nearly_so(by_policy: dict[str, ReplayOutcome]) -> None:
     best = max(found.work for found in by_policy.values())
     assert by_policy["freetrain"].work >= 0.97 * best
 

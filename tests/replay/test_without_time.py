@@ -17,8 +17,8 @@ from freetrain.replay.course import ReplayRecord
 from freetrain.replay.driver import Replay
 from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs import ReadOptions, SiteLog, parse_log_time, read_site_log
-from freetrain.replay.presets import PRESETS
 from freetrain.replay.study import AT_ONCE, Costs
+from freetrain.replay.trainers import PRESETS
 from freetrain.slurm.settings import SlurmSettings
 
 SMALL = Path(__file__).parents[2] / "sample_logs" / "small-cluster.sacct.gz"

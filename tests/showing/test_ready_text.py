@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from freetrain.showing import ready_text
-from freetrain.showing.ready_text import Answer, ReadyTextServer, Request, is_loopback
+from freetrain.showing.ready_text import HttpAnswer, HttpRequest, ReadyTextServer, is_loopback
 
 BODY = b"all is well\n"
 Open = Callable[[bytes], socket.socket]
@@ -20,12 +20,12 @@ Open = Callable[[bytes], socket.socket]
 
 @pytest.fixture
 def server() -> Iterator[ReadyTextServer]:
-    with serving(lambda _: Answer(BODY)) as made:
+    with serving(lambda _: HttpAnswer(BODY)) as made:
         yield made
 
 
 @contextlib.contextmanager
-def serving(answer: Callable[[Request], Answer]) -> Iterator[ReadyTextServer]:
+def serving(answer: Callable[[HttpRequest], HttpAnswer]) -> Iterator[ReadyTextServer]:
     server = ReadyTextServer("127.0.0.1", 0, answer)
     with server.running():
         yield server
@@ -67,11 +67,11 @@ def test_get_is_answered_and_head_without_the_body_and_nothing_else(server: Read
 
 
 def test_the_request_is_told_as_it_was_sent() -> None:
-    seen: list[Request] = []
+    seen: list[HttpRequest] = []
 
-    def answer(request: Request) -> Answer:
+    def answer(request: HttpRequest) -> HttpAnswer:
         seen.append(request)
-        return Answer(BODY)
+        return HttpAnswer(BODY)
 
     with serving(answer) as server:
         ask(server, path="/metrics?name=x")
@@ -89,14 +89,14 @@ def test_two_hundred_slow_senders_lock_nobody_out_and_cost_no_thread(
         opened(head)
         assert ask(server) == (200, BODY)
     assert threading.active_count() == threads
-    assert len(server._open) <= ready_text.MOST_OF_A_PEER
-    assert server.dropped >= 200 - ready_text.MOST_OF_A_PEER
+    assert len(server._open) <= ready_text.MAX_OF_A_PEER
+    assert server.dropped >= 200 - ready_text.MAX_OF_A_PEER
 
 
 def test_all_peers_together_have_so_many_connections_at_most(
     server: ReadyTextServer, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ready_text, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(ready_text, "MAX_CONNECTIONS", 2)
     first = opened(b"G")
     for _ in range(5):
         assert ask(server) == (200, BODY)
@@ -106,7 +106,7 @@ def test_all_peers_together_have_so_many_connections_at_most(
 
 def test_a_request_that_comes_byte_by_byte_has_a_time_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ready_text, "WHOLE_REQUEST_S", 0.3)
-    with serving(lambda _: Answer(BODY)) as server, socket.create_connection(server.address, 60) as client:
+    with serving(lambda _: HttpAnswer(BODY)) as server, socket.create_connection(server.address, 60) as client:
         with contextlib.suppress(OSError):
             while True:
                 client.sendall(b"G")
@@ -117,7 +117,7 @@ def test_a_request_that_comes_byte_by_byte_has_a_time_as_a_whole(monkeypatch: py
 def test_who_does_not_read_its_answer_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ready_text, "WHOLE_REQUEST_S", 0.3)
     with (
-        serving(lambda _: Answer(bytes(50_000_000))) as server,
+        serving(lambda _: HttpAnswer(bytes(50_000_000))) as server,
         socket.create_connection(server.address, 60) as client,
     ):
         client.sendall(b"GET / HTTP/1.1\r\n\r\n")
@@ -149,10 +149,10 @@ def test_what_is_not_a_small_request_of_http_is_dropped_and_counted(
 def test_an_answer_that_fails_is_dropped_quietly_and_the_next_is_given(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    def answer(request: Request) -> Answer:
+    def answer(request: HttpRequest) -> HttpAnswer:
         if request.path == "/bad":
             raise RuntimeError("no")
-        return Answer(BODY)
+        return HttpAnswer(BODY)
 
     with serving(answer) as server:
         with pytest.raises((http.client.BadStatusLine, ConnectionResetError)):

@@ -96,3 +96,14 @@ def test_moment_is_iso() -> None:
 
 def _plain(shown: str) -> str:
     return shown.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_names_sort_as_people_count() -> None:
+    assert words.natural_order(["c10", "c2", "gpu1", "7", "10", "c", "b2-n11", "b2-n3"]) == [
+        *("7", "10", "b2-n3", "b2-n11", "c", "c2", "c10", "gpu1")
+    ]
+
+
+def test_names_with_thousands_of_digits_and_with_other_scripts_sort_too() -> None:
+    long = "9" * 5000
+    assert words.natural_order([long, "c²", "c٣", "c2", "3"]) == ["3", long, "c2", "c²", "c٣"]

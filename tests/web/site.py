@@ -103,13 +103,14 @@ class Site:
         """Trainings, many at once."""
         rows = [
             {
-                "id": one.id, "owner": one.owner, "account": "", "tag": one.tag, "state": str(one.state),
-                "note": "", "first_seen_s": one.first_seen_s, "failures_in_a_row": 0,
-                "rests_until_s": 0.0, "samples_done": one.samples_done, "progress_bytes": 0,
-                "observations": [[each.nodes, each.samples_per_s, each.weight] for each in one.observations],
+                "id": trainer.id, "owner": trainer.owner, "account": "", "tag": trainer.tag,
+                "state": str(trainer.state),
+                "note": "", "first_seen_s": trainer.first_seen_s, "failures_in_a_row": 0,
+                "rests_until_s": 0.0, "samples_done": trainer.samples_done, "progress_bytes": 0,
+                "observations": [[seen.nodes, seen.samples_per_s, seen.weight] for seen in trainer.observations],
                 "costs": {},
             }
-            for one in trainers
+            for trainer in trainers
         ]  # fmt: skip
         with for_writing(make_engine(self.path)).begin() as connection:
             connection.execute(insert(LiveTrainerRow), rows)

@@ -14,7 +14,7 @@ from sqlalchemy.exc import OperationalError
 from freetrain.store import Store
 from freetrain.store.engine import make_engine
 from freetrain.web import database
-from freetrain.web.database import Resize, read_past
+from freetrain.web.database import TrainerResize, read_history
 from tests.web.site import Site
 
 
@@ -23,17 +23,17 @@ def test_of_a_decision_what_it_changed_is_told_and_of_commands_what_they_were_fo
     ledger = Store.open(site.path).ledger()
     for number in range(5):
         ledger.record_command(time.time(), ["scontrol"], f"lend n{number} to 101", "1:2", "done")
-    past = read_past(site.path, time.time() - 3600, ["101", "unknown"])
+    past = read_history(site.path, time.time() - 3600, ["101", "unknown"])
     (decided,) = past.decisions
-    assert (decided.name, decided.trainers, decided.resizes) == ("1:1", 1, (Resize("101", 1, 3),))
-    assert [(deed.why, deed.commands) for deed in past.deeds] == [
+    assert (decided.name, decided.trainers, decided.resizes) == ("1:1", 1, (TrainerResize("101", 1, 3),))
+    assert [(group.why, group.commands) for group in past.commands] == [
         ("lend n0 to 101; lend n1 to 101; lend n2 to 101; and 2 more", 5),
         ("lend n2 to 101; lend n3 to 101", 2),
     ]
     assert list(past.trainers) == ["101"]
     assert [harm.job for harm in past.harms] == ["77"]
     assert {stay.node for stay in past.stays} == {"n1", "n2"}
-    assert not read_past(site.path, time.time() - 60, []).harms
+    assert not read_history(site.path, time.time() - 60, []).harms
 
 
 def test_of_a_table_that_keeps_everything_only_the_end_is_looked_at(
@@ -42,8 +42,8 @@ def test_of_a_table_that_keeps_everything_only_the_end_is_looked_at(
     site.remembers()
     now_s = time.time()
     site.lent([("n5", "101", now_s - 60, now_s - 30), ("n6", "101", now_s - 1e6, now_s - 1e6 + 30)])
-    monkeypatch.setattr(database, "_MOST_FRAGMENTS", 3)
-    assert [stay.node for stay in read_past(site.path, now_s - 3600, []).stays] == ["n2", "n5"]
+    monkeypatch.setattr(database, "_MAX_FRAGMENTS", 3)
+    assert [stay.node for stay in read_history(site.path, now_s - 3600, []).stays] == ["n2", "n5"]
 
 
 def test_each_decision_is_unpacked_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,7 @@ def test_each_decision_is_unpacked_once(site: Site, monkeypatch: pytest.MonkeyPa
     ask = Store.decision
     monkeypatch.setattr(Store, "decision", lambda *of: (unpacked.append(of[2]), ask(*of))[1])
     for _ in range(3):
-        read_past(site.path, 0.0, [])
+        read_history(site.path, 0.0, [])
     assert unpacked == [1]
 
 
@@ -64,7 +64,7 @@ def test_nothing_is_ever_written(site: Site) -> None:
     with make_engine(site.path).begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     before = site.path.read_bytes()
-    assert "an older freetrain wrote it" in read_past(site.path, 0.0, []).why_not
+    assert "an older freetrain wrote it" in read_history(site.path, 0.0, []).why_not
     assert site.path.read_bytes() == before
     assert not list(site.directory.glob("*backup*"))
 
@@ -85,7 +85,7 @@ def test_a_path_may_have_any_characters(tmp_path: Path) -> None:
     directory.mkdir()
     site = Site(directory)
     site.remembers()
-    assert read_past(site.path, 0.0, []).why_not == ""
+    assert read_history(site.path, 0.0, []).why_not == ""
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,4 @@ def test_what_cannot_be_is_a_sentence(site: Site, damage: str) -> None:
     site.remembers()
     with make_engine(site.path).begin() as connection:
         connection.execute(text(damage))
-    assert "is damaged: it holds what cannot be" in read_past(site.path, 0.0, []).why_not
+    assert "is damaged: it holds what cannot be" in read_history(site.path, 0.0, []).why_not

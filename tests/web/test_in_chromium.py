@@ -13,10 +13,9 @@ import pytest
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.core.throughput import Observation
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
-from freetrain.web import live_page
 from freetrain.web import page as web_page
-from freetrain.web.live_page import LivePage
-from freetrain.web.server import page_server
+from freetrain.web import server
+from freetrain.web.server import LivePage, page_server
 from tests import needed
 from tests.web.chromium import PROGRAMS, Chromium, chromium
 from tests.web.site import LOOK, Site
@@ -51,7 +50,7 @@ def test_the_page_follows_the_daemon_keeps_its_place_and_says_when_nobody_answer
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(web_page, "REFRESH_S", 0.2)
-    monkeypatch.setattr(live_page, "_LEAST_S", 0.2)
+    monkeypatch.setattr(server, "_MIN_INTERVAL_S", 0.2)
     site.remembers()
     site.publishes()
     with chromium(tmp_path / "profile") as browser:

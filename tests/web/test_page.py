@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from freetrain.core.harm import Harm
+from freetrain.daemon.reports.standing import find_standing
 from freetrain.daemon.reports.status import NodeGroup, TrainerStatus
 from freetrain.store import Store
-from freetrain.web.live_page import LivePage
+from freetrain.web.page import headline_of
+from freetrain.web.server import LivePage
 from tests.web.png import read_png
 from tests.web.site import LOOK, Site
 
@@ -187,3 +189,20 @@ def test_without_the_database_the_rest_is_shown_and_the_reason_why(site: Site) -
     assert "3 of 6 idle nodes are lent" in said
     site.path.write_bytes(b"no database at all" * 1000)
     assert "is not an SQLite database" in words_of(page_of(site))
+
+
+def test_what_may_not_be_read_is_unknown_rather_than_gone(site: Site) -> None:
+    (site.directory / "status.json").write_text("not yet whole")
+    told = headline_of(find_standing(site.config), is_hidden=True)
+    assert (told.word, told.sentence) == ("unknown", "How the daemon stands is not known here")
+    (line,) = told.lines
+    assert line.endswith("is not a status of this freetrain's.")
+    assert b"How the daemon stands is not known here" in LivePage(site.config).now().html
+
+
+def test_a_word_and_its_tone_are_enough_to_know_whether_to_look_closer(site: Site) -> None:
+    site.publishes()
+    assert headline_of(find_standing(site.config), is_hidden=False).tone == "good"
+    (site.directory / "STOP").touch()
+    told = headline_of(find_standing(site.config), is_hidden=False)
+    assert (told.word, told.tone) == ("stopped", "warning")

@@ -13,7 +13,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from freetrain.config import ConfigError, MetricsSettings
 from freetrain.config.values import parse_networks
 from freetrain.daemon.whole_file import replace_file
-from freetrain.showing.ready_text import Answer, ReadyTextServer, Request, sentence
+from freetrain.showing.ready_text import HttpAnswer, HttpRequest, ReadyTextServer, sentence
 
 log = logging.getLogger(__name__)
 
@@ -79,9 +79,9 @@ class MetricsOutlets:
         with self._server.running():
             yield
 
-    def _answer(self, request: Request) -> Answer:
+    def _answer(self, request: HttpRequest) -> HttpAnswer:
         if request.peer not in self._allowed:
             return sentence(
                 HTTPStatus.FORBIDDEN, "metrics.allow of freetrain's settings does not name your address."
             )
-        return Answer(self.text, {"Content-Type": CONTENT_TYPE_LATEST})
+        return HttpAnswer(self.text, {"Content-Type": CONTENT_TYPE_LATEST})

@@ -1,6 +1,12 @@
-"""A replay as the daemon would have gone: the same judge and loop, on a site as its log tells it.
+"""A replay as the daemon would have gone: the same judge and loop, on a site as its log shows it.
 
-``site.py`` is the site's own side, from event to event; ``lent.py`` the nodes that are lent, with the time that
-Slurm and a training need to start and to leave; ``cluster.py`` what the loop observes and acts on; ``driver.py``
-the clock.
+In come the holes and jobs of a log, trainers, and the site's rules; out comes the same record as of any replay,
+with what the site's jobs would have waited for. Nothing that Slurm would not have shown is known to the judge:
+jobs are seen as they wait and run, their ends are not.
+
+``timing.py``   how long orders, starts, boots and ends take, and when Slurm's backfill cycles begin
+``site.py``     the site's own side from event to event: jobs, idle nodes, and parts of nodes
+``lent.py``     the fragments, from the order to the end
+``cluster.py``  what the loop observes and acts on
+``driver.py``   the clock: events at their exact times, looks at the daemon's
 """

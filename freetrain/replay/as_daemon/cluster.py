@@ -18,12 +18,10 @@ from freetrain.lending.judge import Judgement
 from freetrain.lending.limits import whole_minutes_s
 from freetrain.lending.rules import Rules
 from freetrain.lending.sharing.past_use import PastUse
-from freetrain.replay.as_daemon.backfill import BackfillCycles
 from freetrain.replay.as_daemon.lent import LentNodes
-from freetrain.replay.as_daemon.shared_nodes import SharedNodes
-from freetrain.replay.as_daemon.site import Happened, LoggedSite, Start
-from freetrain.replay.as_daemon.timing import Timing
-from freetrain.replay.course import Felt
+from freetrain.replay.as_daemon.site import JobStart, LoggedSite, SharedNodes, SiteEvents
+from freetrain.replay.as_daemon.timing import BackfillCycles, Timing
+from freetrain.replay.course import SiteImpact
 from freetrain.replay.trainer_run import TrainerRun
 
 
@@ -78,6 +76,7 @@ class SimulatedCluster:
 
     def observe(self) -> Facts:
         """What Slurm would have shown."""
+        # Each end is handed to the judge once, as to the daemon.
         ended, self.lent.ended = tuple(self.lent.ended), []
         requests = tuple(run.request for run in self.running.values())
         snapshot = self._site.snapshot(self.now_s, self._parts_lent() if self._shared else {})
@@ -105,7 +104,7 @@ class SimulatedCluster:
         elif isinstance(action, Serve):
             self._serving[action.trainer] = action.nodes
 
-    def hear(self, judgement: Judgement) -> None:
+    def on_judgement(self, judgement: Judgement) -> None:
         """Take it that Slurm plans the site's jobs as a look expects."""
         self._free_until_s = judgement.free_until_s
 
@@ -121,9 +120,9 @@ class SimulatedCluster:
         return min(self.lent.next_s, self._cycles.next_s) if is_awaited else self.lent.next_s
 
     @property
-    def felt(self) -> Felt:
+    def site_impact(self) -> SiteImpact:
         """What the site has felt so far."""
-        return Felt(self._started, tuple(self._delays_s), self.lent.node_s)
+        return SiteImpact(self._started, tuple(self._delays_s), self.lent.node_s)
 
     @property
     def idle_nodes(self) -> int:
@@ -139,11 +138,11 @@ class SimulatedCluster:
     def has_freed_nodes(self) -> bool:
         """Whether fragments that ended since the last look left idle nodes that nobody has, or parts of nodes."""
         if self._shared is not None:
-            return any(one.end is not End.PREEMPTED for one in self.lent.ended)
-        return any(self.holder_of(one.node) == "" for one in self.lent.ended)
+            return any(fragment.end is not End.PREEMPTED for fragment in self.lent.ended)
+        return any(self.holder_of(fragment.node) == "" for fragment in self.lent.ended)
 
     def holder_of(self, node: str) -> str | None:
-        """Who has this node: a trainer's id, "" where it is idle, None where it is busy."""
+        """Holder of this node: a trainer's id, "" where it is idle, None where it is busy."""
         return (self.lent.holder_of(node) or "") if node in self._idle else None
 
     def advance_fragments(self) -> bool:
@@ -162,7 +161,7 @@ class SimulatedCluster:
             self.lent.start(self._has_room, wanted_s, self.now_s, by_backfill=somebody_waits)
             self._cycles.note_change(self.now_s)
 
-    def advance_site(self) -> Happened:
+    def advance_site(self) -> SiteEvents:
         """Take in what happens on the site's side now."""
         happened = self._site.advance(self.now_s)
         if happened:
@@ -201,7 +200,7 @@ class SimulatedCluster:
     def _idle(self) -> Set[str]:
         return self._shared.idle if self._shared is not None else self._site.idle
 
-    def _take(self, starts: Sequence[Start]) -> list[float]:
+    def _take(self, starts: Sequence[JobStart]) -> list[float]:
         """Jobs of the site's start; how many seconds each waits for fragments."""
         if self._shared is None:
             if not self._site.tells_of_jobs:  # else the judge sees the job and does so
@@ -219,13 +218,13 @@ class SimulatedCluster:
     def _parts_lent(self) -> Mapping[str, Amount]:
         """Node → what fragments have of it; of those that were asked for Slurm does not know yet."""
         found: dict[str, Amount] = {}
-        for one in self.lent.open:
-            if one.state is not FragmentState.ASKED:
-                found[one.node] = found.get(one.node, Amount()) + self._each[one.trainer]
+        for fragment in self.lent.open:
+            if fragment.state is not FragmentState.ASKED:
+                found[fragment.node] = found.get(fragment.node, Amount()) + self._each[fragment.trainer]
         return found
 
     def _nodes_of_users(self) -> Counter[str]:
-        """User → how many nodes run fragments of his trainings."""
+        """User → how many nodes run fragments of their trainings."""
         used: Counter[str] = Counter()
         for trainer, run in self.running.items():
             used[run.request.owner] += self.lent.running_of[trainer]
@@ -235,6 +234,6 @@ class SimulatedCluster:
         """Node → when Slurm has planned somebody there, as the last look expected it; it rounds its plans down."""
         step_s, margin_s = self._rules.nodes.backfill.resolution_s, self._rules.nodes.margin_s
         ends = self._free_until_s.items()
-        if self._shared is not None:  # what is lent anew of a node; what is lent may stay beside whoever starts
+        if self._shared is not None:  # new places alone; what is lent already may stay beside the job that starts
             ends = {node_of(name): end_s for name, end_s in ends if is_new(name)}.items()
         return {name: (end_s + margin_s) // step_s * step_s for name, end_s in ends if end_s < inf}

@@ -15,16 +15,15 @@ from freetrain.lending.rules import Rules
 from freetrain.loop.cycle import Goal, Journal
 from freetrain.loop.lending_loop import LendingLoop
 from freetrain.replay.as_daemon.cluster import SimulatedCluster
-from freetrain.replay.as_daemon.shared_nodes import SharedNodes
-from freetrain.replay.as_daemon.site import LoggedSite
+from freetrain.replay.as_daemon.site import LoggedSite, SharedNodes
 from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.course import Course, ReplayRecord
 from freetrain.replay.logs import LoggedJobs
-from freetrain.replay.logs.idle_parts import Places
-from freetrain.replay.power import watts_of
+from freetrain.replay.logs.model import TaskPlaces
+from freetrain.replay.nodes import watts_of
 
 _BETWEEN_LOOKS_S = 0.5
-_MOST_AT_ONCE = 10
+_MAX_AT_ONCE = 10
 _AT_LATEST_S, _KNOWING_NO_JOBS_S = 60.0, 600.0
 """While nothing happens a look finds what the last one found, but for what time alone changes, and for holes that
 near their ends; of these nothing is known where the log tells of nodes only."""
@@ -59,7 +58,7 @@ class DaemonReplay:
         journal: Journal,
         stopwatch_s: Callable[[], float],
         topology: Topology = FLAT,
-        places: Places | None = None,
+        places: TaskPlaces | None = None,
         as_ideal: bool = False,
         as_published: bool = False,
     ) -> None:
@@ -87,7 +86,7 @@ class DaemonReplay:
             journal,
             topology,
         )
-        self._loop = LendingLoop(self._cluster, rules, self._course, stopwatch_s, self._cluster.hear)
+        self._loop = LendingLoop(self._cluster, rules, self._course, stopwatch_s, self._cluster.on_judgement)
         self._at_latest_s = _KNOWING_NO_JOBS_S if logged is None else _AT_LATEST_S
         self._looks_now = 0
         self._looked_s, self._look_s = -inf, holes.from_s
@@ -95,7 +94,7 @@ class DaemonReplay:
         self._has_news = True
 
     def run(self, progress: Callable[[float], None] = lambda at_s: None) -> ReplayRecord:
-        """Replay the whole window; ``progress`` is told the log's time as it goes."""
+        """Replay the whole window; ``progress`` is called with the log's time as it goes."""
         course = self._course
         while not course.is_over and (at_s := min(self._event_s, self._look_s)) < self._until_s:
             course.advance(at_s)
@@ -109,9 +108,10 @@ class DaemonReplay:
             if looked or is_event:
                 self._event_s = self._next_event_s()
         course.finish()
+        # Fragments that run when the window ends count as lent until then.
         for trainer in self._cluster.running:
             self._cluster.lent.complete(trainer, self._until_s)
-        return replace(course.outcome(self._cluster.felt), lent_times=tuple(self._cluster.lent.times))
+        return replace(course.outcome(self._cluster.site_impact), leases=tuple(self._cluster.lent.times))
 
     def _goes_on_now(self) -> bool:
         """Whether more happens at this instant before what the holes allow is looked at: one look answers all."""
@@ -123,6 +123,7 @@ class DaemonReplay:
     def _take_in_events(self) -> bool:
         """Bring the cluster up to date with all that happens now; whether anything did."""
         cluster = self._cluster
+        # What ends now leaves room for what starts now, and jobs of the site start before fragments.
         completed = cluster.complete()
         moved = cluster.advance_fragments()
         site = cluster.advance_site()
@@ -152,7 +153,7 @@ class DaemonReplay:
         """Look now; not without end where each look makes something happen at once."""
         now_s = self._cluster.now_s
         self._looks_now = self._looks_now + 1 if now_s == self._looked_s else 0
-        if self._looks_now < _MOST_AT_ONCE:
+        if self._looks_now < _MAX_AT_ONCE:
             self._look_s = now_s
 
     def _look(self) -> bool:

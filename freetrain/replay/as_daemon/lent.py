@@ -14,8 +14,7 @@ from freetrain.core.amounts import Amount
 from freetrain.core.fragment import End, Fragment, FragmentState, node_of
 from freetrain.core.quick_enum import quick
 from freetrain.replay.as_daemon.timing import Timing
-from freetrain.replay.lent_times import LentTime
-from freetrain.replay.trainer_run import TrainerRun
+from freetrain.replay.trainer_run import PlaceLease, TrainerRun
 
 
 @quick
@@ -38,10 +37,10 @@ class LentNodes:
         each: trainer → what one of its fragments has of a node; None: all of it.
 
     Attributes:
-        queued: numbers of those that Slurm has been told to start, and has not.
+        queued: numbers of those that Slurm has been asked to start, and has not.
         running_of: trainer → how many of its fragments Slurm has started that are not gone.
         node_s: seconds of nodes that had running fragments, until these were gone or a job of the site's started.
-        times: when each of these was lent to whom.
+        times: when each of these was lent, and to which trainer.
         ended: fragments that ended since somebody took them from here.
     """
 
@@ -65,7 +64,7 @@ class LentNodes:
         self._numbers = count(1)
         self.queued: set[int] = set()
         self.node_s = 0.0
-        self.times: list[LentTime] = []
+        self.times: list[PlaceLease] = []
         self.ended: list[Fragment] = []
 
     @property
@@ -75,7 +74,7 @@ class LentNodes:
 
     @property
     def open(self) -> tuple[Fragment, ...]:
-        """Those that have not ended."""
+        """Fragments that have not ended."""
         return tuple(self._fragments.values())
 
     def holder_of(self, node: str) -> str | None:
@@ -120,6 +119,8 @@ class LentNodes:
             if not by_backfill and now_s < fragment.asked_s + self._timing.launch_s:
                 continue
             ends_in_time = fragment.node not in wanted_s or now_s + fragment.limit_s < wanted_s[fragment.node]
+            # Slurm starts a job by backfill only if its time limit ends before the start that it has planned
+            # there.
             if ends_in_time and has_room(fragment):
                 self._start(fragment, now_s)
 
@@ -142,8 +143,8 @@ class LentNodes:
             run = self._runs[owner]
             if training := set(map(self._place_of, fragments)) & run.nodes:
                 run.shrink(training, now_s)
-            for one in fragments:
-                self._leave(one, End.RELEASED, now_s + self._timing.leave_s)
+            for fragment in fragments:
+                self._leave(fragment, End.RELEASED, now_s + self._timing.leave_s)
 
     def take(self, starts: Sequence[Iterable[str]], now_s: float) -> list[float]:
         """Jobs of the site's start on these nodes, job by job; how many seconds each waits for fragments."""
@@ -200,9 +201,10 @@ class LentNodes:
         return [max([now_s, *(self._gone_s[number] for number in way)]) - now_s for way in running]
 
     def _taken(self, numbers: Iterable[int], now_s: float) -> list[int]:
-        """Those of these fragments that run, and whose nodes count as lent no longer; the others go on waiting."""
+        """The running ones of these fragments, whose nodes count as lent no longer; the others go on waiting."""
         running = [number for number in numbers if self._fragments[number].started_s is not None]
         for number in running:
+            # The first job that takes the node counts: from then on the node is not idle, and so not lent.
             self._taken_s.setdefault(number, now_s)
         return running
 
@@ -215,12 +217,12 @@ class LentNodes:
             run = self._runs[owner]
             if training := set(map(self._place_of, fragments)) & run.nodes:
                 run.evict(training, now_s)
-            for one in fragments:
-                self._leave(one, end, gone_s)
+            for fragment in fragments:
+                self._leave(fragment, end, gone_s)
 
     def complete(self, trainer: str, now_s: float) -> None:
         """A training is over, and its fragments end by themselves."""
-        for fragment in [one for one in self._fragments.values() if one.trainer == trainer]:
+        for fragment in [fragment for fragment in self._fragments.values() if fragment.trainer == trainer]:
             self._end(fragment, End.COMPLETED, now_s)
 
     def advance(self, now_s: float) -> bool:
@@ -276,6 +278,7 @@ class LentNodes:
     def _end(self, fragment: Fragment, end: End, at_s: float) -> None:
         del self._fragments[fragment.id]
         place = self._place_of(fragment)
+        # The place may have been lent again while this fragment left.
         if self._on.get(place) == fragment.id:
             del self._on[place]
         self.queued.discard(fragment.id)
@@ -287,7 +290,7 @@ class LentNodes:
             counts_as = self._runs[fragment.trainer].counts_as
             self.node_s += counts_as * max(0.0, until_s - fragment.started_s)
             if self._each is not None and until_s > fragment.started_s:
-                self.times.append(LentTime(place, fragment.trainer, fragment.started_s, until_s))
+                self.times.append(PlaceLease(place, fragment.trainer, fragment.started_s, until_s))
         self.ended.append(_later_on(fragment, FragmentState.ENDED, end=end, ended_s=at_s))
 
     def _later(self, at_s: float, step: _Step, number: int) -> None:

@@ -1,29 +1,140 @@
-"""The site's own side of a log: which nodes are idle, which jobs wait and run, from event to event."""
+"""The site's own side of a log: which nodes are idle, in whole or in part, and which jobs wait and run."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from math import inf
+from math import ceil, inf
 from types import MappingProxyType
 
 import numpy as np
 
-from freetrain.core.amounts import Amount
+from freetrain.core.amounts import GPU, Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.holes import Holes
 from freetrain.core.job import Job, JobState
+from freetrain.core.needs import Needs
 from freetrain.core.node import Node, NodeState, Partition
-from freetrain.replay.as_daemon.shared_nodes import SharedNodes
-from freetrain.replay.logs import LoggedJobs
-from freetrain.replay.node_changes import NodeChange, node_changes
-from freetrain.replay.node_groups import nodes_by_partition
+from freetrain.core.trainer import Trainer
+from freetrain.replay.logs.model import LoggedJobs, TaskPlaces
+from freetrain.replay.nodes import NodeChange, node_changes, nodes_by_partition
+from freetrain.replay.trainers import TaskShapes
+
+_MIB = 2.0**20
+_NEARLY = 1e-6
+"""Sums of jobs spread over several nodes are not exact."""
+_SUBMITTED, _STARTED, _ENDED = range(3)
+_NOTHING = Amount()
+
+
+class SharedNodes:
+    """What the site's jobs have of each node at one instant.
+
+    Args:
+        node_names: the nodes.
+        logged: the jobs, with what they held.
+        places: when there was room for how many tasks.
+
+    Attributes:
+        idle: places that were there by the log, lent or not.
+        total: node → how much there is of it.
+        shapes: how much of one a task of each trainer takes.
+    """
+
+    def __init__(self, node_names: tuple[str, ...], logged: LoggedJobs, places: TaskPlaces) -> None:
+        self._logged = logged
+        self._position = {name: number for number, name in enumerate(node_names)}
+        self._sizes = places.sizes
+        self.total = {name: _amount(*places.sizes[row].tolist()) for row, name in enumerate(node_names)}
+        self.shapes = TaskShapes(places.task.each, bool((places.sizes[:, 1] > 0).any()))
+        self._jobs: dict[str, dict[int, Amount | None]] = {name: {} for name in node_names}
+        self._used = dict.fromkeys(node_names, Amount())
+        self._shown: dict[str, tuple[Node, Amount, Node]] = {}
+        self._changes = node_changes(places.holes)
+        self._change = next(self._changes, None)
+        self.idle: set[str] = set()
+
+    @property
+    def next_s(self) -> float:
+        """When places come or go next."""
+        return self._change.at_s if self._change else inf
+
+    def asks(self, row: int) -> Amount | None:
+        """What a job has of each of its nodes; None: the log does not say, and it counts as all of it."""
+        held, nodes = self._logged.held, self._logged.nodes_of(row)
+        assert held is not None
+        matters = (self._sizes[nodes] > 0).any(axis=0)
+        if np.isnan(held[row][matters]).any():
+            return None
+        return _amount(*(ceil(amount - _NEARLY) for amount in np.nan_to_num(held[row]).tolist()))
+
+    def needs_of_task(self, besides: Needs, trainer: Trainer) -> Needs:
+        """What each task of a trainer asks of its node, and what its trainer asks for besides."""
+        task = self.shapes.of(trainer)
+        return replace(
+            besides, in_part=True, is_whole=False, cpus=task.cpus, memory_mb=task.memory_mb, gres=task.gres
+        )
+
+    def begin(self, row: int, nodes: Iterable[str], part: Amount | None) -> None:
+        """A job starts on these nodes."""
+        for name in nodes:
+            self._jobs[name][row] = part
+            self._add_up(name)
+
+    def end(self, row: int, nodes: Iterable[str]) -> None:
+        """A job ends, if it has begun."""
+        for name in nodes:
+            if row in self._jobs[name]:
+                del self._jobs[name][row]
+                self._add_up(name)
+
+    def advance(self, now_s: float) -> None:
+        """Take in which places come and go until now."""
+        while self._change is not None and self._change.at_s <= now_s:
+            self.idle.difference_update(self._change.left)
+            self.idle.update(self._change.joined)
+            self._change = next(self._changes, None)
+
+    def left_of(self, node: str) -> Amount:
+        """What the site's jobs leave of a node."""
+        return self.total[node].without(self._used[node])
+
+    def shown(self, node: Node, lent: Amount) -> Node:
+        """The node as Slurm would have shown it.
+
+        Args:
+            node: idle, or busy where jobs have it or it is out of service.
+            lent: what the tasks of trainers have that run there.
+        """
+        used = self._used[node.name] + lent
+        before = self._shown.get(node.name)
+        if before is None or before[0] is not node or before[1] != used:
+            total = self.total[node.name]
+            is_out = node.state is NodeState.BUSY and not self._jobs[node.name]
+            shown = replace(
+                node, state=NodeState.DOWN if is_out else node.state, said="DOWN" if is_out else node.said,
+                cpus=total.cpus, memory_mb=total.memory_mb, gres=total.gres, used=used,
+            )  # fmt: skip
+            self._shown[node.name] = before = (node, used, shown)
+        return before[2]
+
+    def _add_up(self, name: str) -> None:
+        parts = self._jobs[name].values()
+        total = self.total[name]
+        used = total if any(part is None for part in parts) else sum(filter(None, parts), Amount())
+        self._used[name] = total.without(total.without(used))  # no more than there is
+        self._shown.pop(name, None)
+
+
+def _amount(cpus: float, memory_bytes: float, gpus: float) -> Amount:
+    counts = int(cpus + _NEARLY), int(memory_bytes / _MIB + _NEARLY), int(gpus + _NEARLY)
+    return Amount(counts[0], counts[1], ((GPU, counts[2]),) if counts[2] else ())
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """One of the site's jobs starts.
+class JobStart:
+    """The start of one of the site's jobs.
 
     Attributes:
         job: its id; empty where the log tells of nodes only.
@@ -35,7 +146,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class SiteEvents:
     """What happens on the site's side at one instant.
 
     Attributes:
@@ -48,7 +159,7 @@ class Happened:
 
     submitted: bool = False
     ended: bool = False
-    starts: tuple[Start, ...] = ()
+    starts: tuple[JobStart, ...] = ()
     failed: tuple[str, ...] = ()
     changes_idle: bool = False
 
@@ -93,8 +204,11 @@ class LoggedSite:
         self.kind_of = holes.kind_of
         features = {name: frozenset({kind}) for name, kind in holes.kind_of.items()}
         self._idle, self._busy = (
-            {name: Node(name, state, said, features=features.get(name, frozenset())) for name in holes.node_names}
-            for state, said in ((NodeState.IDLE, "IDLE"), (NodeState.BUSY, "ALLOCATED"))
+            {
+                name: Node(name, state, state_text, features=features.get(name, frozenset()))
+                for name in holes.node_names
+            }
+            for state, state_text in ((NodeState.IDLE, "IDLE"), (NodeState.BUSY, "ALLOCATED"))
         )
         # Where no job is known a busy node tells the judge nothing.
         self._nodes = dict(self._busy) if logged is not None else {}
@@ -117,16 +231,16 @@ class LoggedSite:
         change_s = min(self._change.at_s if self._change else inf, self._shared.next_s if self._shared else inf)
         return min(change_s, self._job_event[0] if self._job_event else inf)
 
-    def advance(self, now_s: float) -> Happened:
+    def advance(self, now_s: float) -> SiteEvents:
         """Take in all that happens until now."""
-        started: list[Start] = []
+        started: list[JobStart] = []
         kinds: set[int] = set()
         while self._job_event is not None and self._job_event[0] <= now_s:
             _, kind, row = self._job_event
             self._take_in(kind, row, started)
             kinds.add(kind)
             self._job_event = next(self._job_events, None)
-        starting = {name: one.job for one in started for name in one.nodes}
+        starting = {name: start.job for start in started for name in start.nodes}
         taken: defaultdict[str, list[str]] = defaultdict(list)
         changes_idle = self._shared is not None and bool(kinds - {_SUBMITTED})
         while self._change is not None and self._change.at_s <= now_s:
@@ -139,11 +253,11 @@ class LoggedSite:
             self._change = next(self._changes, None)
         # Where jobs are known, a node that none of them takes is down, drained or reserved.
         failed = tuple(taken.pop("", ())) if self.tells_of_jobs else ()
-        starts = tuple(Start(job, tuple(names)) for job, names in taken.items())
+        starts = tuple(JobStart(job, tuple(names)) for job, names in taken.items())
         if self._shared is not None:
             self._shared.advance(now_s)
             starts = tuple(started) if now_s >= self._from_s else ()
-        return Happened(_SUBMITTED in kinds, _ENDED in kinds, starts, failed, changes_idle)
+        return SiteEvents(_SUBMITTED in kinds, _ENDED in kinds, starts, failed, changes_idle)
 
     def delay(self, job: str, delay_s: float) -> None:
         """A job really starts so much later; when it ends the log says all the same."""
@@ -162,12 +276,15 @@ class LoggedSite:
         if self._logged is None:
             partitions = {name: replace(one, nodes=frozenset(self._nodes)) for name, one in partitions.items()}
         nodes = self._nodes.values()
-        shown = (self._shared.shown(one, lent.get(one.name, _NOTHING)) for one in nodes) if self._shared else nodes
+        shown = (
+            (self._shared.shown(node, lent.get(node.name, _NOTHING)) for node in nodes) if self._shared else nodes
+        )
         jobs = self._jobs.values()
+        # What the holes allow must not depend on plans: jobs that wait are hidden there.
         known = jobs if self._shows_waiting else (job for job in jobs if job.state is not JobState.PENDING)
         return Snapshot(now_s, tuple(shown), tuple(known), partitions=partitions)
 
-    def _take_in(self, kind: int, row: int, started: list[Start]) -> None:
+    def _take_in(self, kind: int, row: int, started: list[JobStart]) -> None:
         logged = self._logged
         assert logged is not None
         id_ = f"{logged.ids[row]}@{row}"  # a requeued job has several rows
@@ -178,7 +295,7 @@ class LoggedSite:
         elif kind == _STARTED:
             if self._shared is not None:
                 self._shared.begin(row, names, self._jobs[id_].asks)
-            started.append(Start(id_, tuple(names)))
+            started.append(JobStart(id_, tuple(names)))
             start_s, limit_s = float(logged.start_s[row]), float(logged.limit_s[row])
             self._jobs[id_] = replace(
                 self._jobs.pop(id_), state=JobState.RUNNING, nodes=frozenset(names), start_s=start_s,
@@ -199,10 +316,6 @@ class LoggedSite:
         for name in change.joined:
             self.idle.add(name)
             self._nodes[name] = self._idle[name]
-
-
-_SUBMITTED, _STARTED, _ENDED = range(3)
-_NOTHING = Amount()
 
 
 def _job_events(logged: LoggedJobs, holes: Holes) -> list[tuple[float, int, int]]:

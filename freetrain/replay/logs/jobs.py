@@ -1,27 +1,47 @@
-"""The jobs of all files together: on which nodes they ran, and what that leaves to say about them."""
+"""The jobs of all files together: on which nodes they ran, and which of them never ended.
+
+A runaway job still runs by the log, but it ended long ago, and Slurm's database was never informed. Such jobs end
+at their limits, where the same job begins again, or where others ran on their nodes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from freetrain.core.holes import SECONDS_PER_HOUR
+from freetrain.core.holes import SECONDS_PER_HOUR, Holes, taken
 from freetrain.errors import InputError
-from freetrain.replay.logs.first_fit import peak_in_use
-from freetrain.replay.logs.machine import Machine, read_machine, uniform_machine
-from freetrain.replay.logs.model import NodeGroup, ReadOptions
-from freetrain.replay.logs.node_sizes import NodeSizes, node_sizes
-from freetrain.replay.logs.nodelists import MOST_NODES
-from freetrain.replay.logs.parsed import MachineSize, ParsedFile, seen, take_runs, without_repeats
-from freetrain.replay.logs.placing import Placed, place_by_lists, place_by_packing
-from freetrain.replay.logs.proof import Proof, prove
-from freetrain.replay.logs.runaways import cut_by_limits, cut_by_requeues, cut_by_successors
+from freetrain.replay.logs.machine import LoggedMachine, NodeSizes, node_sizes, read_machine, uniform_machine
+from freetrain.replay.logs.model import LoggedJobs, NodeKind, ReadOptions
+from freetrain.replay.logs.nodelists import MAX_NODES, NodeLists, gathered
+from freetrain.replay.logs.parsed import (
+    MachineSize,
+    ParsedFile,
+    seen,
+    take_runs,
+    texts_and_numbers,
+    without_repeats,
+)
+from freetrain.replay.logs.placing import PlacedJobs, peak_in_use, place_by_lists, place_by_packing
 from freetrain.replay.logs.tally import RowTally
-from freetrain.replay.logs.window import Window
+from freetrain.replay.logs.times import iso
+from freetrain.replay.logs.window import CoveredTime, LogWindow, covered_time
+
+_MUCH = 0.01
+"""Of the jobs' node-hours so much may find no room: one that is larger than the machine, by mistake."""
+_USUAL_PEAK = 0.7
+"""Whole machines are in use to this part at least, at some time of a window."""
+_GRACE_S = 86_400.0
+"""A job may outlast its limit: suspended meanwhile, or as Slurm's OverTimeLimit allows."""
+_Times = NDArray[np.float64]
+_WEEK_S = 7 * 86_400.0
+_MOMENT_S = 60.0
+"""Jobs that overlap for less have the node one after the other."""
+_HINT = "`sacctmgr show runawayjobs` finds such jobs and mends them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +57,24 @@ class JobsOnNodes:
         sizes: what its nodes have, as far as it is known; None: jobs were packed on nodes that they do not share.
     """
 
-    placed: Placed
+    placed: PlacedJobs
     packed: bool
     notes: tuple[str, ...]
     name: str = ""
-    kinds: tuple[NodeGroup, ...] = ()
+    kinds: tuple[NodeKind, ...] = ()
     sizes: NodeSizes | None = None
 
 
-def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowTally) -> tuple[JobsOnNodes, Proof]:
+def jobs_on_nodes(
+    files: Sequence[ParsedFile], options: ReadOptions, tally: RowTally
+) -> tuple[JobsOnNodes, CoveredTime]:
     """Put the jobs of all files on the machine's nodes; their runs are taken out of them.
 
     Raises:
         InputError: if no job ran, or the machine is not known.
     """
     runs = take_runs(files)
-    proof = prove(pl.concat([seen(runs), *(file.unused for file in files)]))
+    proof = covered_time(pl.concat([seen(runs), *(file.unused for file in files)]))
     count = len(runs)
     runs = without_repeats(runs)
     tally.ignore("repeated row", count - len(runs))
@@ -87,7 +109,7 @@ def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowT
     return JobsOnNodes(placed, packed, (*notes, *placed.notes), name, kinds, sizes), proof
 
 
-def settle_window(jobs: JobsOnNodes, window: Window, tally: RowTally) -> tuple[list[str], list[str]]:
+def settle_window(jobs: JobsOnNodes, window: LogWindow, tally: RowTally) -> tuple[list[str], list[str]]:
     """Count runs outside the window as ignored; notes on what else it does to the jobs, and warnings."""
     start_s, end_s = jobs.placed.busy.start_s, jobs.placed.busy.end_s
     inside = (end_s > window.from_s) & (start_s < window.until_s)
@@ -99,9 +121,9 @@ def settle_window(jobs: JobsOnNodes, window: Window, tally: RowTally) -> tuple[l
     if not inside.any():
         notes.append("No job ran within the window: every node looks idle throughout.")
     if cut.any():
-        notes.append(f"{_jobs(cut)} over the window's edges and cut there.")
+        notes.append(f"{_jobs_are(cut)} over the window's edges and cut there.")
     if endless.any():
-        notes.append(f"{_jobs(endless)} without an end (still running then) and busy to the window's end.")
+        notes.append(f"{_jobs_are(endless)} without an end (still running then) and busy to the window's end.")
     short_h = float((jobs.placed.missing_nodes * within_s).sum()) / SECONDS_PER_HOUR
     if short_h > 0:
         notes.append(f"Packing found no room for {short_h:,.1f} node-hours of the jobs; they are left out.")
@@ -109,7 +131,7 @@ def settle_window(jobs: JobsOnNodes, window: Window, tally: RowTally) -> tuple[l
 
 
 def _unlike_the_machine(
-    placed: Placed, packed: bool, inside: NDArray[np.bool_], within_s: NDArray[np.float64], short_h: float
+    placed: PlacedJobs, packed: bool, inside: NDArray[np.bool_], within_s: NDArray[np.float64], short_h: float
 ) -> list[str]:
     """Warnings where the jobs within the window and the machine do not belong together.
 
@@ -137,17 +159,11 @@ def _unlike_the_machine(
     return []
 
 
-_MUCH = 0.01
-"""Of the jobs' node-hours so much may find no room: one that is larger than the machine, by mistake."""
-_USUAL_PEAK = 0.7
-"""Whole machines are in use to this part at least, at some time of a window."""
-
-
-def _assumed_machine(runs: pl.DataFrame, nodes: int | None, size: MachineSize | None) -> Machine:
+def _assumed_machine(runs: pl.DataFrame, nodes: int | None, size: MachineSize | None) -> LoggedMachine:
     """The machine of a log without node lists, from --nodes or the log's header."""
     if nodes is not None:
         cores = -(-size.nodes * size.cores_per_node // nodes) if size is not None else 1
-        return uniform_machine("--nodes", nodes, min(cores, MOST_NODES))
+        return uniform_machine("--nodes", nodes, min(cores, MAX_NODES))
     if size is not None:
         return uniform_machine("the log's header", size.nodes, size.cores_per_node)
     counted = runs["nodes"].fill_null(runs["cores"]).fill_null(0).to_numpy()
@@ -159,7 +175,7 @@ def _assumed_machine(runs: pl.DataFrame, nodes: int | None, size: MachineSize | 
     )
 
 
-def _packing_note(machine: Machine) -> str:
+def _packing_note(machine: LoggedMachine) -> str:
     how = {True: "shared by the core", False: "taken whole"}
     pools = ", ".join(
         f"pool {pool.name}: {pool.end - pool.begin:,} nodes {how[pool.shared]}" for pool in machine.pools
@@ -170,8 +186,8 @@ def _packing_note(machine: Machine) -> str:
     )
 
 
-def _kinds(machine: Machine) -> tuple[NodeGroup, ...]:
-    return tuple(NodeGroup(pool.name, machine.node_names[pool.begin : pool.end]) for pool in machine.pools)
+def _kinds(machine: LoggedMachine) -> tuple[NodeKind, ...]:
+    return tuple(NodeKind(pool.name, machine.node_names[pool.begin : pool.end]) for pool in machine.pools)
 
 
 def _only_cluster(files: Sequence[ParsedFile]) -> str:
@@ -192,6 +208,200 @@ def _no_job_ran(tally: RowTally) -> InputError:
     )
 
 
-def _jobs(which: NDArray[np.bool_]) -> str:
+def _jobs_are(which: NDArray[np.bool_]) -> str:
     count = int(which.sum())
     return "1 job is" if count == 1 else f"{count:,} jobs are"
+
+
+def cut_by_limits(runs: pl.DataFrame, last_s: float) -> tuple[pl.DataFrame, list[str]]:
+    """End jobs without an end at their limits if these passed more than a day before the log's end.
+
+    Args:
+        runs: columns as of a parsed file.
+        last_s: when the log ends.
+    """
+    has_no_end, limit = pl.col("end_s").is_infinite(), pl.col("start_s") + pl.col("limit_s")
+    past = limit + _GRACE_S < last_s
+    # Few jobs of a large log have no end: of these alone it is asked when they passed their limits.
+    gone = runs.filter(has_no_end).filter(past)
+    if gone.is_empty():
+        return runs, []
+    note = _named(gone, "that are past their time limits count until these passed")
+    end = pl.when(has_no_end & past).then(limit).otherwise(pl.col("end_s"))
+    return runs.with_columns(end.alias("end_s")), [note]
+
+
+def cut_by_requeues(runs: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """End runs without an end where the same job begins again: it was requeued then at the latest."""
+    has_no_end = pl.col("end_s").is_infinite()
+    again_s = pl.col("start_s").shift(-1).over("job", order_by="start_s")
+    over = has_no_end & (again_s > pl.col("start_s"))
+    if not runs["end_s"].is_infinite().any() or not runs.select(over.any()).item():
+        return runs, []
+    gone = runs.filter(over)
+    note = _named(gone, "count until they began again (requeued, as after a node failed)")
+    return runs.with_columns(pl.when(over).then(again_s).otherwise(pl.col("end_s")).alias("end_s")), [note]
+
+
+def cut_by_successors(placed: PlacedJobs) -> tuple[PlacedJobs, list[str]]:
+    """End jobs without an end or a limit where others began, and ended, on nodes that they had for themselves.
+
+    That they still run is believed for a week. On nodes that jobs share, nothing follows from others there: such
+    jobs are named, and stay.
+    """
+    has_no_end = np.isinf(placed.busy.end_s)
+    suspect = has_no_end & np.isinf(placed.runs["limit_s"].to_numpy())
+    if not suspect.any():
+        return placed, []
+    beside = _rows_beside(placed, suspect)
+    first_s, last_s = _next_starts_s(beside, has_no_end)
+    old = suspect & (last_s >= placed.busy.start_s + _WEEK_S)
+    over = old & ~_on_shared_nodes(beside, has_no_end)
+    notes = [
+        _named(_jobs(placed, which), what)
+        for which, what in (
+            (old & ~over, "count as running, though others have run on their nodes for a week"),
+            (over, "on whose nodes others ran since count until these began"),
+        )
+        if which.any()
+    ]
+    return replace(placed, busy=replace(placed.busy, end_s=np.where(over, first_s, placed.busy.end_s))), notes
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of busy times, by node and start.
+
+    Attributes:
+        node: the node.
+        start_s: when it was busy from.
+        end_s: until when.
+        run: whose row it is.
+        nodes: how many nodes the machine has.
+    """
+
+    node: NDArray[np.int32]
+    start_s: _Times
+    end_s: _Times
+    run: NDArray[np.int32]
+    nodes: int
+
+
+def _next_starts_s(rows: _Rows, has_no_end: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """When the first and the last job that has an end began on any of each run's nodes, after that run did.
+
+    inf and -inf where none did.
+    """
+    node, start_s, run = rows.node, rows.start_s, rows.run
+    ended = np.flatnonzero(~has_no_end[run])
+    first_s, last_s = np.full(len(has_no_end), np.inf), np.full(len(has_no_end), -np.inf)
+    if len(ended):
+        first = ended[np.searchsorted(ended, np.arange(len(run)), "right").clip(max=len(ended) - 1)]
+        last = ended[np.searchsorted(node[ended], node, "right") - 1]
+        for found, best, keep in ((first, first_s, np.minimum), (last, last_s, np.maximum)):
+            later = (node[found] == node) & (start_s[found] > start_s)
+            keep.at(best, run[later], start_s[found][later])
+    return first_s, last_s
+
+
+def _on_shared_nodes(rows: _Rows, has_no_end: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """For each run, whether one of its nodes had two jobs at a time, both of them with an end or both without."""
+    node, start_s, end_s, run = rows.node, rows.start_s, rows.end_s, rows.run
+    shared = np.zeros(rows.nodes, bool)
+    for kind in (has_no_end, ~has_no_end):
+        of_kind = np.flatnonzero(kind[run])
+        one, other = of_kind[:-1], of_kind[1:]
+        beside = (node[one] == node[other]) & (start_s[other] + _MOMENT_S < end_s[one])
+        shared[node[other][beside]] = True
+    return np.bincount(run, weights=shared[node], minlength=len(has_no_end)) > 0
+
+
+def _rows_beside(placed: PlacedJobs, suspect: NDArray[np.bool_]) -> _Rows:
+    """All rows of the nodes that suspects have: of large logs these are few."""
+    busy = placed.busy
+    has_suspects = np.zeros(len(busy.node_names), bool)
+    has_suspects[busy.node[taken(suspect, busy.interval)]] = True
+    rows = np.flatnonzero(taken(has_suspects, busy.node))
+    rows = rows[np.lexsort((busy.start_s[busy.interval[rows]], busy.node[rows]))]
+    run = busy.interval[rows]
+    return _Rows(busy.node[rows], busy.start_s[run], busy.end_s[run], run, len(busy.node_names))
+
+
+def _jobs(placed: PlacedJobs, which: NDArray[np.bool_]) -> pl.DataFrame:
+    """The names and starts of some runs."""
+    return pl.DataFrame(
+        {"job": placed.runs["job"].filter(pl.Series(which)), "start_s": placed.busy.start_s[which]}
+    )
+
+
+def _named(gone: pl.DataFrame, what: str) -> str:
+    first = gone.sort("start_s").row(0, named=True)
+    which = f"the first: job {first['job']}, started {iso(first['start_s'])}"
+    return f"Jobs without an end in the log {what}: {len(gone):,} ({which}). {_HINT}"
+
+
+def logged_jobs(placed: PlacedJobs, holes: Holes, with_held: bool = False) -> LoggedJobs:
+    """The jobs that ran within the window, on the nodes that are looked at.
+
+    Args:
+        placed: all jobs.
+        holes: of these nodes.
+        with_held: also what each had of each of its nodes.
+    """
+    runs, start_s, end_s = placed.runs, placed.busy.start_s, placed.busy.end_s
+    lists = _on_nodes_looked_at(placed, holes)
+    inside = (np.diff(lists.begin) > 0) & (end_s > holes.from_s) & (start_s < holes.until_s)
+    rows = np.flatnonzero(inside)
+    rows = rows[np.argsort(start_s[rows], kind="stable")]
+    node, count = gathered(lists, rows)
+    submit_s = runs["submit_s"].to_numpy()
+    names, partition = _partitions(runs["partition"], rows)
+    return LoggedJobs(
+        ids=runs["job"].gather(rows),
+        partition_names=names,
+        partition=partition,
+        submit_s=np.fmin(submit_s, start_s)[rows],
+        start_s=start_s[rows],
+        end_s=end_s[rows],
+        limit_s=runs["limit_s"].to_numpy()[rows],
+        begin=np.concatenate([np.zeros(1, np.int64), np.cumsum(count)]),
+        node=node,
+        held=_held(placed)[rows] if with_held else None,
+    )
+
+
+def _held(placed: PlacedJobs) -> NDArray[np.float64]:
+    """CPUs, bytes of memory and GPUs that each run had of each of its nodes; where they differ, the most."""
+    cores = placed.cores
+    if placed.cores_by_row:
+        first, some = np.cumsum(placed.count) - placed.count, placed.count > 0
+        cores = np.full(len(placed.runs), np.nan)
+        if some.any():
+            cores[some] = np.maximum.reduceat(placed.cores, first[some])
+    amounts = (
+        placed.runs[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in ("memory_bytes", "gpus")
+    )
+    return np.stack([cores, *(amount / placed.count.clip(min=1) for amount in amounts)], axis=1)
+
+
+def _partitions(partition: pl.Series, rows: NDArray[np.intp]) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+    """The partitions of some rows, and which of these each row's is."""
+    texts, number = texts_and_numbers(partition)
+    known, number = [name or "main" for name in texts], number[rows]
+    names = sorted({known[at] for at in np.unique(number).tolist()})
+    place = {name: at for at, name in enumerate(names)}
+    return tuple(names), np.array([place.get(name, -1) for name in known], np.int32)[number]
+
+
+def _on_nodes_looked_at(placed: PlacedJobs, holes: Holes) -> NodeLists:
+    """Each run's nodes by their position among the holes' nodes; others are left out."""
+    ends = np.append(0, np.cumsum(placed.count))
+    if holes.node_names == placed.busy.node_names:
+        return NodeLists(ends, placed.busy.node, {})
+    position = {name: number for number, name in enumerate(holes.node_names)}
+    renumbered = np.array([position.get(name, -1) for name in placed.busy.node_names], dtype=np.int32)
+    node = taken(renumbered, placed.busy.node)
+    looked_at = node >= 0
+    # How many of them there are up to the end of each run.
+    upto = np.append(np.int32(0), np.cumsum(looked_at, dtype=np.int32))
+    return NodeLists(upto[ends].astype(np.int64), node[looked_at], {})

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
 
 from freetrain.core.topology import Topology
 from freetrain.errors import InputError
-from freetrain.replay.logs.nodelists import MOST_NODES, NodeListError, expand
+from freetrain.replay.logs.nodelists import MAX_NODES, NodeListError, expand
 
-_Count = Annotated[StrictInt, Field(ge=1, le=MOST_NODES)]
+_Count = Annotated[StrictInt, Field(ge=1, le=MAX_NODES)]
 _Names = Annotated[StrictStr, Field(min_length=1)]
 _Gbit = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _GIB = 2.0**30
@@ -49,7 +51,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class LoggedMachine:
     """The nodes of a machine.
 
     Attributes:
@@ -123,9 +125,9 @@ class _MachineEntry(BaseModel):
     pools: Annotated[tuple[_PoolEntry, ...], Field(min_length=1)]
 
 
-def uniform_machine(name: str, nodes: int, cores: int = 1) -> Machine:
+def uniform_machine(name: str, nodes: int, cores: int = 1) -> LoggedMachine:
     """A machine of one pool of made-up nodes that jobs have for themselves."""
-    return Machine(name, tuple(made_up("node", nodes)), (Pool("all", 0, nodes, cores),))
+    return LoggedMachine(name, tuple(made_up("node", nodes)), (Pool("all", 0, nodes, cores),))
 
 
 def made_up(prefix: str, count: int) -> list[str]:
@@ -134,7 +136,7 @@ def made_up(prefix: str, count: int) -> list[str]:
     return [f"{prefix}{number:0{width}d}" for number in range(1, count + 1)]
 
 
-def read_machine(path: Path) -> Machine:
+def read_machine(path: Path) -> LoggedMachine:
     """Read a machine file.
 
     Raises:
@@ -153,7 +155,7 @@ def read_machine(path: Path) -> Machine:
     return _machine(entry, path)
 
 
-def _machine(entry: _MachineEntry, path: Path) -> Machine:
+def _machine(entry: _MachineEntry, path: Path) -> LoggedMachine:
     names: list[str] = []
     pools: list[Pool] = []
     for number, pool in enumerate(entry.pools):
@@ -163,8 +165,8 @@ def _machine(entry: _MachineEntry, path: Path) -> Machine:
             raise InputError(f"The machine file {path} is wrong: pools[{number}].nodes: {error}.", _SEE) from None
         begin = len(names)
         names += own
-        if len(names) > MOST_NODES:
-            raise InputError(f"The machine file {path} is wrong: it has more than {MOST_NODES:,} nodes.", _SEE)
+        if len(names) > MAX_NODES:
+            raise InputError(f"The machine file {path} is wrong: it has more than {MAX_NODES:,} nodes.", _SEE)
         pools.append(
             Pool(
                 pool.name,
@@ -180,7 +182,9 @@ def _machine(entry: _MachineEntry, path: Path) -> Machine:
         )
     _refuse_twins(names, path)
     named = all(isinstance(pool.nodes, str) for pool in entry.pools)
-    return Machine(entry.name, tuple(names), tuple(pools), named, entry.links.node_gbit, entry.links.uplink_gbit)
+    return LoggedMachine(
+        entry.name, tuple(names), tuple(pools), named, entry.links.node_gbit, entry.links.uplink_gbit
+    )
 
 
 def _refuse_twins(names: list[str], path: Path) -> None:
@@ -192,11 +196,48 @@ def _refuse_twins(names: list[str], path: Path) -> None:
 
 
 def _wrong_fields(error: ValidationError) -> Iterator[str]:
-    told: set[str] = set()
+    named: set[str] = set()
     for problem in error.errors():
         # pydantic names the branch of a union last (nodes.int, nodes.str); the field is what the user wrote.
         path = [part for part in problem["loc"] if not (isinstance(part, str) and ("[" in part or part == "str"))]
         field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
-        if field not in told:
-            told.add(field)
+        if field not in named:
+            named.add(field)
             yield f"{field}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+
+
+_UNKNOWN = Pool("", 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSizes:
+    """What each node has, shape (nodes,); nan: unknown.
+
+    Attributes:
+        cpus: CPUs.
+        memory_bytes: memory.
+        gpus: GPUs.
+    """
+
+    cpus: NDArray[np.float64]
+    memory_bytes: NDArray[np.float64]
+    gpus: NDArray[np.float64]
+
+
+def node_sizes(machine: LoggedMachine | None, node_names: tuple[str, ...]) -> NodeSizes:
+    """The sizes of a log's nodes, by their names; of a machine of one pool all are alike, whatever their names.
+
+    A pool with one core or without GPUs is one of which these were left out: the file cannot tell the two apart.
+    """
+    pools = machine.pools if machine else ()
+    pool_of = {
+        name: pool for pool in pools for name in (machine.node_names[pool.begin : pool.end] if machine else ())
+    }
+    # Logs may name nodes differently from the file; with one pool that does not matter.
+    otherwise = pools[0] if len(pools) == 1 else _UNKNOWN
+    found = [pool_of.get(name, otherwise) for name in node_names]
+    return NodeSizes(
+        np.array([pool.cores if pool.cores > 1 else np.nan for pool in found], np.float64),
+        np.array([pool.memory_bytes or np.nan for pool in found], np.float64),
+        np.array([pool.gpus or np.nan for pool in found], np.float64),
+    )

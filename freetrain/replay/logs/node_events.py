@@ -8,10 +8,9 @@ import numpy as np
 import polars as pl
 
 from freetrain.replay.logs.busy import BusyTimes, busy_one_by_one
-from freetrain.replay.logs.detect import is_event_header
-from freetrain.replay.logs.row_checks import check_rows, sound_rows
 from freetrain.replay.logs.rows import Lines, read_fields, split_lines
-from freetrain.replay.logs.tally import RowTally
+from freetrain.replay.logs.source import is_event_header
+from freetrain.replay.logs.tally import RowTally, check_rows, sound_rows
 from freetrain.replay.logs.times import LATEST_S, parse_times
 
 _KEPT = ("file", "line", "t_s", "node", pl.col("state").alias("idle"))

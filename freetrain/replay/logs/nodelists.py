@@ -14,8 +14,8 @@ from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 from ClusterShell.RangeSet import RangeSetException
 from numpy.typing import NDArray
 
-MOST_NODES = 1_000_000
-MOST_LISTED = 200_000
+MAX_NODES = 1_000_000
+MAX_LISTED = 200_000
 """A job's list names no more nodes: no machine that exists has so many."""
 _LISTS_AT_ONCE = 1 << 16
 """Where each node of so many lists stands takes eight bytes a node for a moment."""
@@ -33,7 +33,7 @@ class NodeListError(ValueError):
     """A node list that cannot be read; the message says why."""
 
 
-def expand(text: str, most: int = MOST_NODES) -> list[str]:
+def expand(text: str, most: int = MAX_NODES) -> list[str]:
     """The nodes that a list names: nested, many-dimensional, whatever ClusterShell reads.
 
     Raises:
@@ -68,7 +68,7 @@ class NodeIndex:
         self.closed = closed
         self._memo: dict[tuple[str, str], tuple[int, ...]] = {}
 
-    def positions(self, text: str, most: int = MOST_LISTED) -> Sequence[int]:
+    def positions(self, text: str, most: int = MAX_LISTED) -> Sequence[int]:
         """Positions of the nodes that a list names; NodeListError if it cannot be read or names too many."""
         if not text:
             raise NodeListError("ran but names no nodes")
@@ -126,9 +126,7 @@ class NodeLists:
     bad: dict[int, str]
 
 
-def read_node_lists(
-    texts: Iterable[str], index: NodeIndex, most: Iterable[int] = repeat(MOST_LISTED)
-) -> NodeLists:
+def read_node_lists(texts: Iterable[str], index: NodeIndex, most: Iterable[int] = repeat(MAX_LISTED)) -> NodeLists:
     """Read lists; those that cannot be read, or name more than ``most`` nodes, are empty and named in ``bad``."""
     node, begin, bad = array("i"), array("q", [0]), {}
     for number, (text, limit) in enumerate(zip(texts, most, strict=False)):
@@ -153,20 +151,6 @@ def gathered(lists: NodeLists, which: NDArray[np.integer[Any]]) -> tuple[NDArray
         place = np.arange(from_node, from_node + len(step)) + step
         node[from_node : from_node + len(step)] = lists.node[place]
     return node, count
-
-
-def natural_order(names: Iterable[str]) -> list[str]:
-    """Names sorted as people count: c2 before c10."""
-
-    def key(name: str) -> list[tuple[int, str]]:
-        # Every second part is a number; the shorter one is smaller, and of equally long ones the first by text.
-        parts = re.split(r"([0-9]+)", name)
-        numbers = [part.lstrip("0") for part in parts[1::2]]
-        keys = [(-1, part) for part in parts]
-        keys[1::2] = [(len(digits), digits) for digits in numbers]
-        return keys
-
-    return sorted(names, key=key)
 
 
 def spelled_twice(names: Iterable[str]) -> list[tuple[str, str]]:

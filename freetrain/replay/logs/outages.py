@@ -1,4 +1,8 @@
-"""When nodes were down, drained or reserved: what no job log shows, from two other commands of Slurm's."""
+"""Nodes out of service, which no job log shows.
+
+When that was comes from two other commands of Slurm's, or at random with ``--mtbf``, or it is seen by hours in
+which nearly the whole machine was idle: the site's jobs were probably not let on it.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +13,18 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from freetrain.core.holes import SECONDS_PER_HOUR, Holes, sorted_holes
+from freetrain.durations import show_duration
 from freetrain.errors import InputError
 from freetrain.replay.logs.busy import BusyTimes
-from freetrain.replay.logs.headers import column_names
-from freetrain.replay.logs.model import ReadOptions
+from freetrain.replay.logs.model import EmptyHours, Failures, ReadOptions
 from freetrain.replay.logs.nodelists import NodeIndex, NodeListError
+from freetrain.replay.logs.sacct_text import column_names
 from freetrain.replay.logs.source import display_name, read_source
-from freetrain.replay.logs.times import parse_times
-from freetrain.replay.logs.window import Window
+from freetrain.replay.logs.times import iso, parse_times
+from freetrain.replay.logs.window import LogWindow, clock_hours
 from freetrain.slurm.states import facts_of_state
 
 _ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -31,6 +38,9 @@ _SHOWN = re.compile(
     r"ReservationName=\S+.*?\bStartTime=(?P<start>\S+)\s+EndTime=(?P<end>\S+).*?\bNodes=(?P<nodes>\S*)", re.DOTALL
 )
 _MAINTENANCE = "MAINT"
+_SEED = 2023
+_NEARLY_ALL = 0.95
+_MAX_NAMED = 3
 
 
 @dataclass(slots=True)
@@ -47,7 +57,7 @@ class _Outages:
         self.end.append(row["end"])
 
 
-def take_out(busy: BusyTimes, window: Window, options: ReadOptions) -> tuple[BusyTimes, list[str]]:
+def take_out(busy: BusyTimes, window: LogWindow, options: ReadOptions) -> tuple[BusyTimes, list[str]]:
     """Count nodes as not idle while they were out of service, as far as files say when that was.
 
     Raises:
@@ -129,6 +139,7 @@ def _with_outages(busy: BusyTimes, outages: _Outages, path: Path, timezone: str)
     # One without an end has not ended.
     until_s = end_s.fill_null(float("inf")).to_numpy()
     machine_nodes = len(busy.node_names)
+    # Not closed: names that the machine lacks get positions behind it, and are counted as strangers.
     index = NodeIndex(busy.node_names)
     named = {text: _positions(text, index) for text in set(outages.nodes)}
     sound = [
@@ -137,8 +148,10 @@ def _with_outages(busy: BusyTimes, outages: _Outages, path: Path, timezone: str)
         if named[text] is not None and start_s[number] <= until_s[number]
     ]
     _refuse_if_mostly_bad(len(outages.nodes) - len(sound), len(outages.nodes), path)
-    known = {text: [one for one in found or () if one < machine_nodes] for text, found in named.items()}
-    node = [one for number in sound for one in known[outages.nodes[number]]]
+    known = {
+        text: [position for position in found or () if position < machine_nodes] for text, found in named.items()
+    }
+    node = [position for number in sound for position in known[outages.nodes[number]]]
     row = [number for number in sound for _ in known[outages.nodes[number]]]
     longer = busy.and_also(np.array(node, np.int32), start_s[row], until_s[row])
     strangers = list(index.position)[machine_nodes:]
@@ -171,5 +184,104 @@ def _refuse_if_mostly_bad(bad: int, rows: int, path: Path) -> None:
         )
 
 
-def _idle_node_hours(busy: BusyTimes, window: Window) -> float:
+def _idle_node_hours(busy: BusyTimes, window: LogWindow) -> float:
     return busy.holes(window.from_s, window.until_s).idle_node_hours
+
+
+def with_failures(busy: BusyTimes, window: LogWindow, failures: Failures) -> tuple[BusyTimes, str]:
+    """Let nodes fail, at the same instants each time, and say what that takes.
+
+    Only idle time counts: what became of jobs the log says, and a node that failed with one is not idle.
+    """
+    holes = busy.holes(window.from_s, window.until_s)
+    upto_s = np.cumsum(holes.length_s)
+    idle_s = float(upto_s[-1]) if len(holes) else 0.0
+    # A fixed seed: in each replay of a log nodes fail at the same instants.
+    chance = np.random.default_rng(_SEED)
+    at_s = np.sort(chance.uniform(0.0, idle_s, chance.poisson(idle_s / failures.every_s)))
+    hole = np.searchsorted(upto_s, at_s, side="right").clip(max=max(len(holes) - 1, 0))
+    start_s = holes.end_s[hole] - (upto_s[hole] - at_s)
+    failing = busy.and_also(holes.node[hole], start_s, start_s + failures.repair_s)
+    gone = holes.idle_node_hours - failing.holes(window.from_s, window.until_s).idle_node_hours
+    times = f"{len(at_s):,} time{'s' * (len(at_s) != 1)}"
+    every, repair = show_duration(failures.every_s), show_duration(failures.repair_s)
+    return failing, (
+        f"Idle nodes failed at random {times}, each once in {every} of idle time and for {repair} (--mtbf, "
+        f"--repair): {gone:,.1f} node-hours are not idle for that."
+    )
+
+
+def find_empty_hours(machine: Holes, holes: Holes) -> EmptyHours | None:
+    """The clock hours in which at least 95 % of the machine was idle; None if they hold no idle time.
+
+    Args:
+        machine: the holes of all nodes.
+        holes: those of the nodes that are looked at, whose idle time is counted.
+    """
+    edges_s = clock_hours(machine.from_s, machine.until_s)
+    empty = np.diff(_idle_until(machine, edges_s)) >= _NEARLY_ALL * len(machine.node_names) * np.diff(edges_s)
+    # Neighbouring empty hours are one stretch.
+    begins = np.flatnonzero(empty & ~np.append(False, empty[:-1]))
+    ends = np.flatnonzero(empty & ~np.append(empty[1:], False)) + 1
+    # At the window's ends stand parts of hours, which say little.
+    lasting = edges_s[ends] - edges_s[begins] >= SECONDS_PER_HOUR
+    begins, ends = begins[lasting], ends[lasting]
+    until_edge_s = _idle_until(holes, edges_s)
+    idle_s = float((until_edge_s[ends] - until_edge_s[begins]).sum())
+    if not idle_s > 0:
+        return None
+    return EmptyHours(edges_s[begins], edges_s[ends], idle_s / SECONDS_PER_HOUR, holes.idle_node_hours)
+
+
+def without_hours(holes: Holes, hours: EmptyHours) -> Holes:
+    """The holes with these hours cut out of them; the window stays."""
+    begin_s = np.append(holes.from_s, hours.until_s)
+    end_s = np.append(hours.from_s, holes.until_s)
+    pieces = [
+        (holes.node[within], holes.start_s[within].clip(begin), holes.end_s[within].clip(None, end))
+        for begin, end in zip(begin_s.tolist(), end_s.tolist(), strict=True)
+        if end > begin
+        for within in (np.flatnonzero((holes.end_s > begin) & (holes.start_s < end)),)
+    ]
+    node, start_s, end_s = (np.concatenate(column) for column in zip(*pieces, strict=True)) if pieces else (
+        holes.node[:0], holes.start_s[:0], holes.end_s[:0],
+    )  # fmt: skip
+    return sorted_holes(holes.node_names, node, start_s, end_s, holes.from_s, holes.until_s)
+
+
+def closed_in_hours(busy: BusyTimes, hours: EmptyHours) -> BusyTimes:
+    """The busy times, and behind them these hours on every node, as if it were out of service then."""
+    nodes, times = len(busy.node_names), len(hours.from_s)
+    everywhere = np.tile(np.arange(nodes, dtype=np.int32), times)
+    return busy.and_also(everywhere, np.repeat(hours.from_s, nodes), np.repeat(hours.until_s, nodes))
+
+
+def about_empty_hours(hours: EmptyHours) -> str:
+    """What they mean, in a sentence or two."""
+    spans = [
+        f"{iso(begin)} to {iso(end)}"
+        for begin, end in zip(hours.from_s[:_MAX_NAMED], hours.until_s[:_MAX_NAMED], strict=True)
+    ]
+    more = f" and {len(hours.from_s) - _MAX_NAMED:,} times more" if len(hours.from_s) > _MAX_NAMED else ""
+    rest = hours.all_idle_node_hours - hours.idle_node_hours
+    what = (
+        f"At least 95 % of the machine was idle for {hours.hours:,.1f} hours ({'; '.join(spans)}{more}), as in "
+        f"maintenance: {hours.idle_node_hours:,.0f} node-hours, {100 * hours.share:.0f} % of all idle time."
+    )
+    if hours.left_out:
+        return f"{what} They are left out; with them, {hours.all_idle_node_hours:,.0f} node-hours are idle."
+    return f"{what} Without them {rest:,.0f} are left; --skip-empty-hours leaves them out."
+
+
+def _idle_until(holes: Holes, at_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Idle node-seconds from the window's start to each instant."""
+
+    def since(ascending_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        moments_s = ascending_s - holes.from_s
+        sums = np.append(0.0, np.cumsum(moments_s))
+        count = np.searchsorted(moments_s, at_s - holes.from_s)
+        passed: NDArray[np.float64] = count * (at_s - holes.from_s) - sums[count]
+        return passed
+
+    idle_s: NDArray[np.float64] = since(holes.start_s) - since(np.sort(holes.end_s))
+    return idle_s

@@ -1,15 +1,14 @@
-"""Jobs as every job-log reader hands them on."""
+"""Runs of jobs as every job-log reader hands them on, and how columns of text are read once a text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-
-from freetrain.replay.logs.distinct import numbered
 
 RUN_SCHEMA: Mapping[str, type[pl.DataType]] = {
     "file": pl.Int32,
@@ -31,8 +30,42 @@ _OF_FEW = ("partition", "gpu_types")
 """Columns of text of which few differ."""
 _ROWS_AT_ONCE = 1 << 17
 TIMES = ("submit_s", "start_s", "end_s")
-MOST_COUNTED = 1_000_000_000
+MAX_COUNTED = 1_000_000_000
 """A job has no more nodes or cores: a greater number slipped into the wrong column."""
+
+
+def of_distinct(text: pl.Series, *meanings: pl.Expr) -> list[pl.Series]:
+    """Columns that follow from one column of text without gaps.
+
+    Args:
+        text: the column.
+        meanings: what follows, as expressions of a column of that name.
+    """
+    distinct = text.unique()
+    return gathered_by(text, distinct, distinct.to_frame().select(meanings))
+
+
+def gathered_by(text: pl.Series, distinct: pl.Series, table: pl.DataFrame) -> list[pl.Series]:
+    """The columns of a table that has a row for each text that differs, as columns beside all texts."""
+    if len(distinct) == 1:  # as of a column that the log lacks
+        return [column.new_from_index(0, len(text)) for column in table.get_columns()]
+    place = places_among(distinct, text)
+    return [column.gather(place) for column in table.get_columns()]
+
+
+def places_among(distinct: pl.Series, text: pl.Series) -> pl.Series:
+    """The place of each text among those that differ: a tenth of the time of ``replace_strict`` or of a rank."""
+    return text.cast(pl.Enum(distinct)).to_physical()
+
+
+def numbered(text: pl.Series) -> pl.Series:
+    """Texts of which few differ as an enumeration: each row has only the number of its text."""
+    return text.cast(pl.Enum(text.unique().sort()))
+
+
+def texts_and_numbers(column: pl.Series) -> tuple[list[str], NDArray[np.unsignedinteger[Any]]]:
+    """The texts of a numbered column, and the number of each row's."""
+    return cast(pl.Enum, column.dtype).categories.to_list(), column.to_physical().to_numpy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,5 +149,6 @@ def without_repeats(runs: pl.DataFrame) -> pl.DataFrame:
     hashes = np.sort(runs.select("job", "start_s").hash_rows().to_numpy())
     if (hashes[1:] != hashes[:-1]).all() or not runs.select("job", "start_s").is_duplicated().any():
         return runs
+    # Sorted by end, the first of equal rows is kept: a run that has ended since is not one without an end.
     key = ["job", "start_s", "nodes", "node_list"]
     return runs.sort("end_s", maintain_order=True).unique(key, keep="first", maintain_order=True)

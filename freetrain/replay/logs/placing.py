@@ -1,30 +1,31 @@
-"""From jobs to busy nodes: by the log's own node lists, or packed."""
+"""From jobs to busy nodes: by the log's own node lists, or packed first-fit where it says only how many nodes."""
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from freetrain.errors import InputError
-from freetrain.replay.logs.busy import BusyTimes
-from freetrain.replay.logs.distinct import places_among, texts_and_numbers
-from freetrain.replay.logs.first_fit import Group, pack
-from freetrain.replay.logs.machine import Machine, made_up
+from freetrain.replay.logs.busy import BusyTimes, too_small
+from freetrain.replay.logs.machine import LoggedMachine, made_up
 from freetrain.replay.logs.nodelists import (
-    MOST_LISTED,
+    MAX_LISTED,
     NodeIndex,
     NodeLists,
     gathered,
-    natural_order,
     read_node_lists,
     spelled_twice,
 )
-from freetrain.replay.logs.parsed import filtered
+from freetrain.replay.logs.parsed import filtered, places_among, texts_and_numbers
 from freetrain.replay.logs.tally import RowTally
+from freetrain.showing.words import natural_order
 
+_Nodes = NDArray[np.int32]
+_Taken = tuple[_Nodes, NDArray[np.int32]]
 _OF_ROWS = ("file", "line", "nodes", "node_list")
 _IN_ARRAYS = ("start_s", "end_s", "cores")
 """Columns that nobody needs once runs are placed: what is kept of each row decides how large a log can be read."""
@@ -34,13 +35,145 @@ _ROUNDED = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PackingGroup:
+    """Nodes that some jobs may run on.
+
+    Attributes:
+        position: their positions in the machine, in the order they are given out.
+        cores: cores of each.
+        shared: jobs take cores; otherwise whole nodes.
+    """
+
+    position: _Nodes
+    cores: NDArray[np.int32]
+    shared: bool
+
+    @property
+    def capacity(self) -> int:
+        """What a job can need at most: cores where nodes are shared, otherwise nodes."""
+        return int(self.cores.sum()) if self.shared else len(self.position)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedJobs:
+    """Where jobs were put.
+
+    Attributes:
+        node: nodes of all jobs, job after job.
+        count: nodes of each job, shape (jobs,).
+        cores: what the job has of each of these nodes, as many rows as ``node``.
+        missing_nodes: nodes (or shares of one) for which there was no room, shape (jobs,).
+    """
+
+    node: _Nodes
+    count: NDArray[np.int64]
+    cores: NDArray[np.int32]
+    missing_nodes: NDArray[np.float64]
+
+
+def pack(
+    start_s: NDArray[np.float64],
+    end_s: NDArray[np.float64],
+    need: NDArray[np.int64],
+    group: NDArray[np.int64],
+    groups: Sequence[PackingGroup],
+    cores: NDArray[np.int32],
+) -> PackedJobs:
+    """Put jobs on nodes first-fit, in the order of their starts, on the lowest free nodes.
+
+    A job that ends when another starts makes room for it. Where the machine is full, a job gets what is left.
+
+    Args:
+        start_s: start of each job.
+        end_s: its end, after its start.
+        need: nodes it needs, or cores where its group's nodes are shared.
+        group: its group, by position.
+        groups: the groups.
+        cores: cores of each node of the machine.
+    """
+    free = cores.copy()
+    running: list[tuple[float, int]] = []
+    taken: dict[int, _Taken] = {}
+    nodes: list[_Nodes] = [np.empty(0, np.int32)] * len(start_s)
+    held = nodes.copy()
+    missing = np.zeros(len(start_s))
+    # Stable: of jobs with one start the earlier row is placed first, so that equal logs give equal holes.
+    for job in np.argsort(start_s, kind="stable").tolist():
+        while running and running[0][0] <= start_s[job]:
+            node, got = taken.pop(heapq.heappop(running)[1])
+            free[node] += got
+        where = groups[group[job]]
+        node, got = (_take_cores if where.shared else _take_nodes)(free, where, int(need[job]))
+        free[node] -= got
+        taken[job] = node, got
+        nodes[job], held[job] = node, got
+        heapq.heappush(running, (float(end_s[job]), job))
+        missing[job] = _missing_nodes(where, int(need[job]), got)
+    count = np.array([len(node) for node in nodes], np.int64)
+    return PackedJobs(_joined(nodes), count, _joined(held), missing)
+
+
+def _joined(several: list[_Nodes]) -> _Nodes:
+    return np.concatenate(several) if several else np.empty(0, np.int32)
+
+
+def peak_in_use(start_s: NDArray[np.float64], end_s: NDArray[np.float64], need: NDArray[np.int64]) -> int:
+    """The most nodes (or cores) in use at once."""
+    time_s = np.concatenate([end_s, start_s])
+    change = np.concatenate([-need, need])
+    # Ends come first in the arrays, and a stable sort keeps them before starts at the same time.
+    return int(np.cumsum(change[np.argsort(time_s, kind="stable")]).max(initial=0))
+
+
+def _take_nodes(free: NDArray[np.int32], group: PackingGroup, need: int) -> _Taken:
+    idle = np.flatnonzero(free[group.position] == group.cores)[:need]
+    return group.position[idle], group.cores[idle]
+
+
+def _take_cores(free: NDArray[np.int32], group: PackingGroup, need: int) -> _Taken:
+    """Whole idle nodes as far as the job fills them, and the lowest node with room for the rest."""
+    room = free[group.position]
+    idle = np.flatnonzero(room == group.cores)
+    filled = np.cumsum(group.cores[idle])
+    whole = idle[: int(np.searchsorted(filled, need, "right"))]
+    rest = need - int(group.cores[whole].sum())
+    if not rest:
+        return group.position[whole], group.cores[whole]
+    room[whole] = 0
+    fitting = np.flatnonzero(room >= rest)[:1]
+    if not len(fitting):
+        return _scatter(free, group, need)
+    got = np.append(group.cores[whole], np.int32(rest))
+    return group.position[np.append(whole, fitting)], got
+
+
+def _scatter(free: NDArray[np.int32], group: PackingGroup, need: int) -> _Taken:
+    """Free cores wherever they are, lowest nodes first: all that is left on a nearly full machine."""
+    room = free[group.position]
+    open_nodes = np.flatnonzero(room)
+    so_far = np.cumsum(room[open_nodes])
+    count = int(np.searchsorted(so_far, need)) + 1
+    used = open_nodes[:count]
+    got = room[used]
+    if len(used) and so_far[len(used) - 1] > need:
+        got[-1] -= so_far[len(used) - 1] - need
+    return group.position[used], got
+
+
+def _missing_nodes(group: PackingGroup, need: int, got: NDArray[np.int32]) -> float:
+    if group.shared:
+        return float(need - got.sum()) / float(group.cores[0])
+    return float(need - len(got))
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedJobs:
     """Jobs on nodes.
 
     Attributes:
         busy: when nodes are busy; its intervals are those of the runs.
         runs: the runs that were placed; others were rejected. Columns as of a parsed file, without those that
-            tell of nodes and of the row, and what is told here besides.
+            tell of nodes and of the row, and what stands here besides.
         count: for each run, how many nodes it has; ``busy`` has so many rows of it, run after run.
         missing_nodes: for each run, nodes that packing found no room for.
         cores: for each run, how many cores of each of its nodes it has; nan: the log does not say. The log tells
@@ -59,11 +192,11 @@ class Placed:
 
 def place_by_lists(
     runs: pl.DataFrame,
-    machine: Machine | None,
+    machine: LoggedMachine | None,
     nodes: int | None,
     tally: RowTally,
     other_lists: tuple[str, ...] = (),
-) -> Placed:
+) -> PlacedJobs:
     """Put each run on the nodes that its list names.
 
     Args:
@@ -79,6 +212,7 @@ def place_by_lists(
     code = places_among(texts, runs["node_list"]).to_numpy()
     lists = read_node_lists(texts, index, _most_listed(runs["nodes"], code, len(texts)).tolist())
     bad = _find_bad(runs, code, lists, tally)
+    # A list of one frame hands it over: otherwise the caller's name would keep the old one in memory.
     alone = [runs.drop(_OF_ROWS)]
     del runs
     runs, code = filtered(alone, ~bad), code[~bad]
@@ -92,10 +226,10 @@ def place_by_lists(
     node, count = gathered(lists, code)
     cores = spread_evenly(runs["cores"], count)
     busy = _busy(names, node, count, runs)
-    return Placed(busy, runs.drop(_IN_ARRAYS), count, np.zeros(len(runs)), cores, notes)
+    return PlacedJobs(busy, runs.drop(_IN_ARRAYS), count, np.zeros(len(runs)), cores, notes)
 
 
-def place_by_packing(runs: pl.DataFrame, machine: Machine, tally: RowTally) -> Placed:
+def place_by_packing(runs: pl.DataFrame, machine: LoggedMachine, tally: RowTally) -> PlacedJobs:
     """Put runs on nodes first-fit.
 
     Args:
@@ -114,10 +248,10 @@ def place_by_packing(runs: pl.DataFrame, machine: Machine, tally: RowTally) -> P
     _reject(runs, ~sound, [reason for reason in why if reason], tally)
     runs, need, group = runs.drop(_OF_ROWS).filter(pl.Series(sound)), need[sound], group[sound]
     node_cores = np.concatenate([np.full(pool.end - pool.begin, pool.cores, np.int32) for pool in machine.pools])
-    real = [found or Group(np.empty(0, np.int32), np.empty(0, np.int32), False) for found in groups]
+    real = [found or PackingGroup(np.empty(0, np.int32), np.empty(0, np.int32), False) for found in groups]
     packed = pack(runs["start_s"].to_numpy(), runs["end_s"].to_numpy(), need, group, real, node_cores)
     busy = _busy(machine.node_names, packed.node, packed.count, runs)
-    return Placed(
+    return PlacedJobs(
         busy,
         runs.drop(_IN_ARRAYS),
         packed.count,
@@ -138,7 +272,9 @@ def spread_evenly(amount: pl.Series, count: NDArray[np.int64]) -> NDArray[np.flo
     return each
 
 
-def _need(group: Group | None, partition: str, nodes: int | None, cores: int | None) -> tuple[int, str | None]:
+def _need(
+    group: PackingGroup | None, partition: str, nodes: int | None, cores: int | None
+) -> tuple[int, str | None]:
     """What a run needs of its group, and why it cannot have it."""
     if group is None:
         return 0, f"partition {partition!r} is in no pool of the machine"
@@ -155,13 +291,13 @@ def _need(group: Group | None, partition: str, nodes: int | None, cores: int | N
     return need, None
 
 
-def _group(machine: Machine, partition: str) -> Group | None:
+def _group(machine: LoggedMachine, partition: str) -> PackingGroup | None:
     pools = machine.pools_of(partition)
     if not pools:
         return None
     position = np.concatenate([np.arange(pool.begin, pool.end, dtype=np.int32) for pool in pools])
     cores = np.concatenate([np.full(pool.end - pool.begin, pool.cores, np.int32) for pool in pools])
-    return Group(position, cores, pools[0].shared)
+    return PackingGroup(position, cores, pools[0].shared)
 
 
 def _most_listed(nodes: pl.Series, code: NDArray[np.uint32], lists: int) -> NDArray[np.int64]:
@@ -172,12 +308,12 @@ def _most_listed(nodes: pl.Series, code: NDArray[np.uint32], lists: int) -> NDAr
         code: the number of its list.
         lists: how many lists there are.
     """
-    said = nodes.fill_null(0).to_numpy()
+    logged = nodes.fill_null(0).to_numpy()
     most = np.zeros(lists, np.int64)
-    np.maximum.at(most, code, said)
-    most = most.clip(max=MOST_LISTED)
+    np.maximum.at(most, code, logged)
+    most = most.clip(max=MAX_LISTED)
     most += np.where(most >= _SHORTENED_FROM, most // _ROUNDED + 1, 0)
-    most[code[said == 0]] = MOST_LISTED
+    most[code[logged == 0]] = MAX_LISTED
     return most
 
 
@@ -186,13 +322,13 @@ def _find_bad(
 ) -> NDArray[np.bool_]:
     """Count runs whose list cannot be read, or does not name as many nodes as the log says; which they are."""
     listed = np.diff(lists.begin)[code]
-    said = runs["nodes"].fill_null(0).to_numpy()
+    logged = runs["nodes"].fill_null(0).to_numpy()
     unread = np.isin(code, list(lists.bad)) if lists.bad else np.zeros(len(code), bool)
-    differ = np.flatnonzero((said > 0) & (said != listed))
-    slack = np.where(said[differ] >= _SHORTENED_FROM, said[differ] // _ROUNDED + 1, 0)
+    differ = np.flatnonzero((logged > 0) & (logged != listed))
+    slack = np.where(logged[differ] >= _SHORTENED_FROM, logged[differ] // _ROUNDED + 1, 0)
     bad = unread
-    bad[differ[np.abs(said[differ] - listed[differ]) > slack]] = True
-    rows = zip(code[bad].tolist(), said[bad].tolist(), listed[bad].tolist(), strict=True)
+    bad[differ[np.abs(logged[differ] - listed[differ]) > slack]] = True
+    rows = zip(code[bad].tolist(), logged[bad].tolist(), listed[bad].tolist(), strict=True)
     reasons = [
         lists.bad.get(number) or f"had {had:,} nodes, but its list names {names:,}" for number, had, names in rows
     ]
@@ -226,10 +362,7 @@ def _padded(seen: list[str], total: int | None) -> tuple[tuple[str, ...], tuple[
         )
         return tuple(seen), (note,)
     if total < len(seen):
-        raise InputError(
-            f"The log names {len(seen):,} nodes, but the machine is said to have {total:,}.",
-            f"Give at least --nodes {len(seen)}, or choose nodes with --only-nodes.",
-        )
+        raise too_small(len(seen), total)
     if total == len(seen):
         return tuple(seen), ()
     unseen = made_up("unseen", total - len(seen))

@@ -12,38 +12,29 @@ import polars as pl
 
 from freetrain.core.holes import Holes
 from freetrain.errors import InputError
-from freetrain.replay.logs.about_shares import about_shares
-from freetrain.replay.logs.busy import BusyTimes
-from freetrain.replay.logs.detect import LogFormat, detect_format
-from freetrain.replay.logs.empty_hours import (
+from freetrain.replay.logs.busy import BusyTimes, add_always_busy, select_nodes
+from freetrain.replay.logs.jobs import JobsOnNodes, jobs_on_nodes, logged_jobs, settle_window
+from freetrain.replay.logs.machine import read_machine
+from freetrain.replay.logs.model import EmptyHours, IdleShares, ReadOptions, SiteLog, TaskRequest
+from freetrain.replay.logs.node_events import busy_times, read_node_events
+from freetrain.replay.logs.nodelists import MAX_NODES
+from freetrain.replay.logs.outages import (
     about_empty_hours,
     closed_in_hours,
     find_empty_hours,
-    left_out,
-    matter,
+    take_out,
+    with_failures,
     without_hours,
 )
-from freetrain.replay.logs.failures import with_failures
-from freetrain.replay.logs.fitting import find_places
-from freetrain.replay.logs.idle_parts import IdleShares, TaskAsked
-from freetrain.replay.logs.jobs import JobsOnNodes, jobs_on_nodes, settle_window
-from freetrain.replay.logs.logged import logged_jobs
-from freetrain.replay.logs.machine import read_machine
-from freetrain.replay.logs.model import EmptyHours, ReadOptions, SiteLog
-from freetrain.replay.logs.node_events import busy_times, read_node_events
-from freetrain.replay.logs.nodelists import MOST_NODES
-from freetrain.replay.logs.outages import take_out
 from freetrain.replay.logs.parsed import ParsedFile
-from freetrain.replay.logs.proof import Proof, prove_by_events
 from freetrain.replay.logs.sacct_jobs import read_sacct
 from freetrain.replay.logs.sacct_json import is_json, rows_of_json
-from freetrain.replay.logs.selecting import add_always_busy, select_nodes
-from freetrain.replay.logs.shares import find_idle_shares
-from freetrain.replay.logs.source import display_name, is_stdin, read_pieces
+from freetrain.replay.logs.shares import about_shares, find_idle_shares, find_places
+from freetrain.replay.logs.source import LogFormat, detect_format, display_name, is_stdin, read_pieces
 from freetrain.replay.logs.swf import read_swf
 from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.times import find_zone
-from freetrain.replay.logs.window import Window, choose_window
+from freetrain.replay.logs.window import CoveredTime, LogWindow, choose_window, time_covered_by_events
 
 Progress = Callable[[str], None]
 
@@ -63,7 +54,7 @@ class _Machine:
     """When the machine's nodes are busy, however the log tells it."""
 
     busy: BusyTimes
-    proof: Proof
+    proof: CoveredTime
     notes: tuple[str, ...]
     jobs: JobsOnNodes | None = None
 
@@ -74,7 +65,7 @@ def read_site_log(paths: Sequence[Path], options: ReadOptions, progress: Progres
     Args:
         paths: the log's files; ``-`` is standard input.
         options: how to read them.
-        progress: is told each stage as it begins.
+        progress: is called with each stage as it begins.
 
     Raises:
         InputError: if there is no log in the files, or it does not say enough to find holes.
@@ -113,9 +104,9 @@ def _site_log(
         notes += about_them
     empty = find_empty_hours(whole, holes)
     if empty is not None and options.skip_empty_hours:
-        holes, empty = without_hours(holes, empty), left_out(empty)
+        holes, empty = without_hours(holes, empty), replace(empty, left_out=True)
     if empty is not None:
-        (warnings if matter(empty) else notes).append(about_empty_hours(empty))
+        (warnings if empty.matter else notes).append(about_empty_hours(empty))
     shares = _idle_shares(machine, busy, holes, empty, options.task)
     if shares is not None:
         notes += about_shares(shares)
@@ -141,7 +132,7 @@ def _site_log(
 
 
 def _idle_shares(
-    machine: _Machine, busy: BusyTimes, holes: Holes, empty: EmptyHours | None, task: TaskAsked | None
+    machine: _Machine, busy: BusyTimes, holes: Holes, empty: EmptyHours | None, task: TaskRequest | None
 ) -> IdleShares | None:
     """What lay idle on partly used nodes of those that are looked at, in the hours that are not left out."""
     if machine.jobs is None or machine.jobs.sizes is None:
@@ -154,7 +145,7 @@ def _idle_shares(
 
 
 def _busy_times(
-    machine: _Machine, window: Window, options: ReadOptions, tally: RowTally
+    machine: _Machine, window: LogWindow, options: ReadOptions, tally: RowTally
 ) -> tuple[BusyTimes, list[str], list[str]]:
     """When nodes had jobs or were out of service, notes, and warnings."""
     if machine.jobs is None:
@@ -171,8 +162,8 @@ def _check(paths: Sequence[Path], options: ReadOptions) -> None:
         raise InputError("No log was given.", "Name a file, or - for standard input.")
     if options.nodes is not None and options.machine is not None:
         raise InputError("--nodes and --machine both say what the machine is.", "Give one of them.")
-    if options.nodes is not None and not 1 <= options.nodes <= MOST_NODES:
-        raise InputError(f"No machine has {options.nodes:,} nodes.", f"Give --nodes from 1 to {MOST_NODES:,}.")
+    if options.nodes is not None and not 1 <= options.nodes <= MAX_NODES:
+        raise InputError(f"No machine has {options.nodes:,} nodes.", f"Give --nodes from 1 to {MAX_NODES:,}.")
     if options.from_s is not None and options.until_s is not None and options.until_s <= options.from_s:
         raise InputError("The window is empty: --until is not after --from.", "Give a later --until.")
 
@@ -186,12 +177,12 @@ def _open(path: Path, options: ReadOptions) -> _Source:
     kind = LogFormat.SACCT if was_json else detect_format(head, name, bool(options.columns), options.delimiter)
     pieces: Iterator[bytes] = chain([head], begun)
     if not is_stdin(path):
-        # It is opened anew when its turn comes: of thousands of files not all can be open at a time.
+        # It is opened again when its turn comes: of thousands of files not all can be open at a time.
         begun.close()
         pieces = read_pieces(path)
     if was_json:
         pieces = rows_of_json(pieces, name)
-    # Whoever wants to see the text of bad rows has all of it kept.
+    # All of the text is kept where the text of bad rows is wanted.
     return _Source(name, pieces if options.rejects is None else list(pieces), kind, was_json)
 
 
@@ -257,7 +248,7 @@ def _read_events(sources: list[_Source], options: ReadOptions, tally: RowTally, 
     if options.machine is not None:
         total = len(read_machine(options.machine).node_names)
     busy, notes = add_always_busy(busy, total)
-    return _Machine(busy, prove_by_events(events), notes)
+    return _Machine(busy, time_covered_by_events(events), notes)
 
 
 def _write_rejects(path: Path, sources: Sequence[_Source], tally: RowTally) -> None:

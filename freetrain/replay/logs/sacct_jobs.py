@@ -1,34 +1,222 @@
-"""What the rows of `sacct -P` mean."""
+"""The jobs of `sacct -P`: what the fields of its rows mean, from resources and times to runs."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from datetime import UTC
 from itertools import chain
 
 import polars as pl
 
 from freetrain.errors import InputError
-from freetrain.replay.logs.distinct import of_distinct
-from freetrain.replay.logs.held import add_held
 from freetrain.replay.logs.model import ReadOptions
-from freetrain.replay.logs.parsed import MOST_COUNTED, RUN_SCHEMA, ParsedFile, as_runs, seen
-from freetrain.replay.logs.row_checks import check_rows, sound_rows
-from freetrain.replay.logs.sacct import read_sacct_text
-from freetrain.replay.logs.sacct_times import TimeNotes, add_times
-from freetrain.replay.logs.tally import RowTally
-from freetrain.replay.logs.times import MISSING_WORDS
+from freetrain.replay.logs.parsed import (
+    MAX_COUNTED,
+    RUN_SCHEMA,
+    ParsedFile,
+    as_runs,
+    gathered_by,
+    of_distinct,
+    seen,
+)
+from freetrain.replay.logs.sacct_text import read_sacct_text
+from freetrain.replay.logs.tally import RowTally, check_rows, sound_rows
+from freetrain.replay.logs.times import LATEST_S, MISSING_WORDS, find_zone, parse_times
 
+_MIB = 2.0**20
+_UNITS = {"K": _MIB / 1024, "M": _MIB, "G": _MIB * 1024, "T": _MIB * 1024**2, "P": _MIB * 1024**3}
+_MEMORY = r"(?:^|,)\s*mem=([\d.]+)([KMGTP]?)"
+_GPUS = r"gres/gpu[:=][^,\s]*"
+_SHARD_NAME = "gres/shard"
+_MPS_COUNT = r"gres/mps(?::[^=,\s]+)?=(\d+)"
+_MPS_OF_A_GPU = 100
+"""As Slurm counts it unless gres.conf says otherwise."""
+_ONE_KIND = re.compile(r"gres/gpu(?::([^=]+))?=(\d+)")
+_STILL_ON_NODES = ("RUNNING", "SUSPENDED", "STOPPED")
+_CLOCK = r"^(?:(\d+)(?:-| days? ))?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?$"
+_TOLERANCE_S = 60.0
+"""Start, End and Elapsed are taken at slightly different instants."""
+_HOUR_S = 3600.0
 _TEXT_COLUMNS = (
     "job", "submit", "start", "end", "elapsed", "suspended", "limit", "state", "partition", "account", "cluster",
     "nodes", "asked_nodes", "cores", "tres", "node_list",
 )  # fmt: skip
-_SAID_BESIDE = ("cluster", "shards", "mps", "lasted_s", "says_end", "says_suspended")
+_READ_AND_DROPPED = ("cluster", "shards", "mps", "lasted_s", "says_end", "says_suspended")
 """What is looked at of a run and not kept."""
 _JOB_ID = r"^\s*(\d|[A-Za-z][\w-]*\d[\w-]*\s*$)"
 """As Slurm has it; other systems begin with letters."""
 _SHARDS = "Jobs held shards of GPUs (gres/shard), which are not counted: GPUs shared so look idle."
 _MPS = "Jobs held parts of GPUs (gres/mps): each hundred of them, or less, counts as a GPU that nobody else has."
 _NOT_THE_SITE_S = "of an ignored partition or account"
+
+
+def add_held(rows: pl.DataFrame) -> pl.DataFrame:
+    """Add ``memory_bytes``, ``gpus``, ``gpu_types``, ``shards`` and ``mps`` to rows with the column ``tres``.
+
+    A list that names no GPUs is of a job that has none; where there is no list, nothing is known. Memory without a
+    unit is in MiB. GPUs that are listed both by type and without one are the same; those of a type are counted as
+    Slurm names it, instances of MIG too.
+    """
+    distinct = rows["tres"].unique()
+    return rows.with_columns(gathered_by(rows["tres"], distinct, _held(distinct.to_frame())))
+
+
+def _held(lists: pl.DataFrame) -> pl.DataFrame:
+    has_list = pl.col("tres").str.strip_chars() != ""
+    number, unit = (pl.col("tres").str.extract(_MEMORY, group) for group in (1, 2))
+    held = lists.select(
+        (number.cast(pl.Float64, strict=False) * unit.replace_strict(_UNITS, default=_MIB)).alias("memory_bytes"),
+        pl.when(has_list).then(pl.col("tres").str.contains(_SHARD_NAME, literal=True)).alias("shards"),
+        pl.when(has_list).then(pl.col("tres").str.extract(_MPS_COUNT).cast(pl.Int64, strict=False)).alias("mps"),
+        pl.when(has_list).then(pl.col("tres").str.extract_all(_GPUS).list.join(",")).alias("gpu_text"),
+    )
+    known = {text: _gpus(text) for text in held["gpu_text"].drop_nulls().unique().to_list()}
+    counts = {text: count for text, (count, _) in known.items() if count <= MAX_COUNTED}
+    types = {text: names for text, (_, names) in known.items()}
+    return (
+        held.with_columns(
+            _looked_up("gpu_text", counts, pl.Int64).alias("whole_gpus"),
+            _looked_up("gpu_text", types, pl.String).fill_null("").alias("gpu_types"),
+        )
+        .with_columns(
+            (pl.col("whole_gpus") + -(-pl.col("mps").fill_null(0) // _MPS_OF_A_GPU)).alias("gpus"),
+            (pl.col("mps") > 0).alias("mps"),
+        )
+        .drop("gpu_text", "whole_gpus")
+    )
+
+
+def _looked_up(column: str, values: dict[str, int] | dict[str, str], kind: type[pl.DataType]) -> pl.Expr:
+    return pl.col(column).replace_strict(values, default=None, return_dtype=kind)
+
+
+def _gpus(text: str) -> tuple[int, str]:
+    """How many GPUs these entries are, and their types, joined by commas."""
+    kinds = {name: int(count) for name, count in _ONE_KIND.findall(text)}
+    untyped = kinds.pop("", 0)
+    return max(untyped, sum(kinds.values())), ",".join(sorted(name for name, count in kinds.items() if count))
+
+
+def add_times(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
+    """Add ``submit_s``, ``start_s``, ``end_s``, ``limit_s`` and ``elapsed_s`` to rows of text.
+
+    Times are null where the log says that there is none, NaN where what it says is no time. ``end_s`` is inf for a
+    job that is still on its nodes. Elapsed does not count the time for which a job was suspended: that is added.
+    """
+    early = _clock_times(rows, timezone, later=False)
+    # Only where clocks are put back does a time have two meanings.
+    late = early if find_zone(timezone) is UTC else _clock_times(rows, timezone, later=True)
+    timed = rows.with_columns(
+        parse_times(rows["submit"], timezone).alias("submit_s"),
+        *early,
+        *(time.alias(f"later_{time.name}") for time in late),
+        *of_distinct(rows["elapsed"], _duration_s("elapsed").alias("elapsed_s")),
+        *of_distinct(rows["suspended"], _duration_s("suspended").fill_null(0).alias("suspended_s")),
+        *of_distinct(rows["limit"], _limit_s().fill_null(float("inf")).alias("limit_s")),
+    )
+    timed = timed.with_columns(
+        (pl.col("elapsed_s") + pl.col("suspended_s")).alias("lasted_s"),
+        (pl.col("unassigned") | (pl.col("word") == "PENDING")).alias("never"),
+        pl.col("word").is_in(_STILL_ON_NODES).alias("runs_on"),
+    )
+    timed = timed.with_columns(_settled_start_s().alias("start_s"))
+    timed = timed.with_columns(pl.when(~pl.col("never")).then(pl.col("start_s")).alias("start_s"))
+    return timed.with_columns(_end_s().alias("end_s"))
+
+
+class TimeNotes:
+    """What is odd about the times of a file's sound rows, whatever their order.
+
+    Args:
+        name: the file's name in messages.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._count = {"by_an_hour": 0, "other": 0}
+        self._first: dict[str, str] = {}
+        self._says_more = self._any_ended = False
+
+    def add(self, runs: pl.DataFrame) -> None:
+        """Look at some more rows."""
+        ended = runs["end_s"].is_finite().fill_null(False)
+        off_s = (runs["end_s"] - runs["start_s"] - runs["lasted_s"]).abs()
+        by_an_hour = ended & ((off_s - _HOUR_S).abs() <= _TOLERANCE_S).fill_null(False)
+        other = ended & (off_s > _TOLERANCE_S).fill_null(False) & ~by_an_hour
+        for kind, which in (("by_an_hour", by_an_hour), ("other", other)):
+            if which.any():
+                self._count[kind] += int(which.sum())
+                self._first.setdefault(kind, runs["job"][which.arg_true()[0]])
+        self._says_more |= bool(runs["says_end"].any() or runs["says_suspended"].any())
+        self._any_ended |= bool(ended.any())
+
+    def sentences(self) -> Iterator[str]:
+        """The oddities in sentences."""
+        if self._count["by_an_hour"]:
+            yield (
+                f"In {self._name}, {self._count['by_an_hour']:,} jobs ran for an hour more or less than their "
+                f"Start and End say (the first: {self._first['by_an_hour']}): clocks were put forward or back. "
+                "Say with --timezone in which zone the times are."
+            )
+        if self._count["other"]:
+            yield (
+                f"In {self._name}, Elapsed of {self._count['other']:,} jobs does not fit their Start and End (the "
+                f"first: {self._first['other']}); Start and End are believed."
+            )
+        if not self._says_more and self._any_ended:
+            yield (
+                f"{self._name} has no End: it is Start + Elapsed, too early for jobs that were suspended "
+                "meanwhile."
+            )
+
+
+def _clock_times(rows: pl.DataFrame, timezone: str, later: bool) -> list[pl.Series]:
+    return [parse_times(rows[name], timezone, later).alias(f"{name}_s") for name in ("start", "end")]
+
+
+def _settled_start_s() -> pl.Expr:
+    """Of a start that the clocks showed twice, the second if only then the job lasted as long as Elapsed says."""
+    start, later, end = pl.col("start_s"), pl.col("later_start_s"), pl.coalesce("later_end_s", "end_s")
+
+    def fits(begin: pl.Expr, finish: pl.Expr) -> pl.Expr:
+        return ((finish - begin - pl.col("lasted_s")).abs() <= _TOLERANCE_S).fill_null(False)
+
+    earlier_fits = fits(start, pl.col("end_s")) | fits(start, end)
+    return pl.when((later > start) & ~earlier_fits & fits(later, end)).then(later).otherwise(start)
+
+
+def _end_s() -> pl.Expr:
+    """When a run ended: inf for one that is still on its nodes, or of which nothing else is known."""
+    end, later, start = pl.col("end_s"), pl.col("later_end_s"), pl.col("start_s")
+    lasted_s = pl.col("lasted_s")
+    # Clocks put back show an hour twice. The second is meant if the first is before the start, or if only the
+    # second fits Elapsed.
+    second = (end < start) | (((later - start - lasted_s).abs() < (end - start - lasted_s).abs()).fill_null(False))
+    settled = pl.when(second & (later >= start)).then(later).otherwise(end)
+    running = pl.col("runs_on") & ~end.is_nan().fill_null(False)
+    reckoned = start + lasted_s
+    sane = pl.when(reckoned > LATEST_S).then(float("nan")).otherwise(reckoned)
+    started_only = pl.coalesce(sane, pl.when(start.is_not_null()).then(float("inf")))
+    return pl.when(running & start.is_not_null()).then(float("inf")).otherwise(pl.coalesce(settled, started_only))
+
+
+def _limit_s() -> pl.Expr:
+    """Timelimit as minutes (TimelimitRaw) or as [[DD-]HH:]MM:SS; null where there is none, or none is known."""
+    minutes = pl.col("limit").cast(pl.Float64, strict=False)
+    limit_s = pl.coalesce(60 * minutes, _duration_s("limit"))
+    return pl.when(~limit_s.is_nan() & (limit_s >= 0)).then(limit_s)
+
+
+def _duration_s(column: str) -> pl.Expr:
+    """Seconds, or [[DD-]HH:]MM:SS; null if absent or no duration."""
+    text = pl.col(column)
+    days, hours, minutes, seconds = (
+        text.str.extract(_CLOCK, group).cast(pl.Float64, strict=False) for group in range(1, 5)
+    )
+    clock = days.fill_null(0) * 86400 + hours.fill_null(0) * 3600 + minutes * 60 + seconds
+    duration_s = pl.coalesce(text.cast(pl.Float64, strict=False), clock)
+    return pl.when(duration_s.is_between(0, LATEST_S)).then(duration_s)
 
 
 def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptions, tally: RowTally) -> ParsedFile:
@@ -41,7 +229,7 @@ def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptio
         options: its columns, its zone, and whose jobs to read.
         tally: counts its rows.
     """
-    named, notes = _Named(options, name), TimeNotes(name)
+    named, notes = _WantedNames(options, name), TimeNotes(name)
     runs, unused = [], []
     others, clusters, has_shards, has_mps = set[str](), set[str](), False, False
     for rows in _rows(pieces, name, file, options, tally):
@@ -58,7 +246,12 @@ def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptio
     return ParsedFile(
         runs,
         pl.concat(unused),
-        notes=(*notes.said(), *named.never(), *([_SHARDS] if has_shards else []), *([_MPS] if has_mps else [])),
+        notes=(
+            *notes.sentences(),
+            *named.unused_names(),
+            *([_SHARDS] if has_shards else []),
+            *([_MPS] if has_mps else []),
+        ),
         clusters=tuple(sorted(clusters - {""})),
         other_lists=tuple(sorted(others - {""})),
     )
@@ -85,8 +278,8 @@ def _whole_jobs(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
     return whole
 
 
-class _Named:
-    """Whose jobs are asked for, and which of these names the rows have had so far.
+class _WantedNames:
+    """Names of the cluster, partitions and accounts that are asked for, and those that rows have had so far.
 
     Args:
         options: whose jobs to read.
@@ -103,7 +296,7 @@ class _Named:
         self._seen: set[tuple[str, str]] = set()
 
     def chosen(self, rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
-        """Those of the cluster that is asked for."""
+        """The rows of the cluster that is asked for."""
         if self._cluster is not None:
             named = rows["cluster"].str.strip_chars()
             self._clusters.update(named.unique())
@@ -127,8 +320,8 @@ class _Named:
             else "It has no column Cluster: make it with -o Cluster,JobID,…, or leave --cluster out.",
         )
 
-    def never(self) -> list[str]:
-        """Says so where there is nothing to ignore: a name may be misspelt."""
+    def unused_names(self) -> list[str]:
+        """Notes on names that no job has: they may be misspelt."""
         return [
             f"No job names the {column} {name!r} (--ignore-{column})."
             for column, name in self._ignored
@@ -193,7 +386,7 @@ def _checked(rows: pl.DataFrame, options: ReadOptions) -> pl.DataFrame:
     )
     checked = checked.drop("nodes", "cores").rename({"node_count": "nodes", "core_count": "cores"})
     # Nobody looks at the other texts any more: rows are chosen sooner without them.
-    return checked.select(*RUN_SCHEMA, *_SAID_BESIDE, "ignored", "bad")
+    return checked.select(*RUN_SCHEMA, *_READ_AND_DROPPED, "ignored", "bad")
 
 
 def _no_time(name: str) -> pl.Expr:
@@ -218,7 +411,7 @@ def _number(text: pl.Expr) -> pl.Expr:
     parts = text.str.extract(r"^(\d+(?:\.\d+)?)[KM]?$").cast(pl.Float64, strict=False)
     factor = pl.when(text.str.ends_with("K")).then(1024).when(text.str.ends_with("M")).then(1024**2).otherwise(1)
     count = (parts * factor).round()
-    return pl.when(count <= MOST_COUNTED).then(count).cast(pl.Int64, strict=False)
+    return pl.when(count <= MAX_COUNTED).then(count).cast(pl.Int64, strict=False)
 
 
 def _of_tres(kind: str) -> pl.Expr:

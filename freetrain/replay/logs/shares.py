@@ -1,34 +1,188 @@
-"""Idle parts of nodes that have jobs: CPUs, memory and GPUs that no job holds."""
+"""Idle parts of nodes that have jobs: CPUs, memory and GPUs that no job holds, and room for tasks there.
+
+1. The rows of busy times become stretches, in which nothing changes on a node.
+2. In each stretch, what jobs hold of a resource is subtracted from what the node has: what is free.
+3. Where a CPU is free, idle parts are added up by node, and tasks are counted that would have fit.
+4. Room for tasks becomes places, holes for one task each, on nodes with jobs and without.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.holes import some_nodes_at_a_time, taken
+from freetrain.core.amounts import Amount
+from freetrain.core.fragment import new_place, node_of
+from freetrain.core.holes import (
+    SECONDS_PER_HOUR,
+    Holes,
+    order_by_node,
+    seconds_within,
+    some_nodes_at_a_time,
+    sorted_holes,
+    taken,
+)
 from freetrain.replay.logs.busy import BusyTimes
-from freetrain.replay.logs.fitting import times_that_fit
-from freetrain.replay.logs.idle_parts import IdlePart, IdleShares, TaskAsked, TaskRoom
-from freetrain.replay.logs.node_sizes import NodeSizes
-from freetrain.replay.logs.placing import Placed, spread_evenly
-from freetrain.replay.logs.stretches import Free, Held, Numbers, Stretches, free_of, stretches_of
+from freetrain.replay.logs.machine import NodeSizes
+from freetrain.replay.logs.model import IdlePart, IdleShares, TaskPlaces, TaskRequest, TaskRoom
+from freetrain.replay.logs.placing import PlacedJobs, spread_evenly
 
+Numbers = NDArray[np.float64]
+_Kind = TypeVar("_Kind", np.float64, np.bool_)
 _ONE_CPU = 1 - 1e-6
 """Sums of jobs spread over several nodes are not exact."""
 _MIB = 2.0**20
+_Numbers = NDArray[np.float64]
+_WHOLE = 1e-6
+"""Sums of jobs spread over several nodes are not exact."""
+_WORTH_SAYING = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class HeldAmount:
+    """What jobs hold of one resource.
+
+    Attributes:
+        amount: what each job holds of each of its nodes; nan: unknown.
+        known: sizes of the nodes; nan: unknown.
+        least: what a job on several nodes holds of each of them at the least.
+        by_row: ``amount`` is by row of the busy times: what jobs hold differs from node to node.
+    """
+
+    amount: Numbers
+    known: Numbers
+    least: float
+    by_row: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stretches:
+    """Stretches of time in which nothing changes on a node, of some nodes, in order of node and time.
+
+    Attributes:
+        rows: the busy times of these nodes.
+        job: whose each of them is; one behind the last job's: the node is out of service.
+        row: which of these begins or ends with the stretch, shape (stretches,).
+        sign: 1 where it begins, -1 where it ends.
+        node: the node, counted from the first of these.
+        first: the first stretch of each node that has any.
+        at_s: when the stretch begins.
+        lasts_s: how long it lasts; means nothing where a node's last row ends.
+        has_jobs: whether the node has jobs, and is in service.
+        jobs: number of jobs.
+        nodes: number of these nodes.
+    """
+
+    rows: NDArray[np.int32]
+    job: NDArray[np.int32]
+    row: NDArray[np.int64]
+    sign: NDArray[np.int8]
+    node: NDArray[np.int32]
+    first: NDArray[np.int64]
+    at_s: Numbers
+    lasts_s: Numbers
+    has_jobs: NDArray[np.bool_]
+    jobs: int
+    nodes: int
+
+    def of_jobs(self, given: NDArray[_Kind], by_row: bool = False) -> NDArray[_Kind]:
+        """What is given by job, or by row of the busy times, by stretch; 0 where a node is out of service."""
+        own = given[np.minimum(self.rows if by_row else self.job, len(given) - 1)]
+        own[self.job >= self.jobs] = 0
+        return own[self.row]
+
+    def held(self, amount: Numbers) -> Numbers:
+        """What jobs hold together during each stretch, of so much by stretch."""
+        sums: Numbers = np.cumsum(amount * self.sign)
+        return sums
+
+    def most(self, amount: Numbers) -> Numbers:
+        """The most of it on each node, shape (nodes,); 0 where nothing happens."""
+        return self._of_each(np.maximum.reduceat, amount)
+
+    def by_node(self, seconds: Numbers) -> Numbers:
+        """Sums by node, shape (nodes,)."""
+        return self._of_each(np.add.reduceat, seconds)
+
+    def _of_each(self, reduceat: Callable[[Numbers, NDArray[np.int64]], Numbers], by_stretch: Numbers) -> Numbers:
+        """One number for each node, 0 where nothing happens."""
+        found = np.zeros(self.nodes)
+        if len(self.first):
+            found[self.node[self.first]] = reduceat(by_stretch, self.first)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class FreeAmount:
+    """What is free: the nodes' sizes, whether one of them is a lower bound, and what no job holds, by stretch.
+
+    ``amount`` is nan where a job is there of which the log does not say what it holds.
+    """
+
+    size: Numbers
+    is_least: bool
+    amount: Numbers
+
+
+def stretches_of(
+    busy: BusyTimes, nodes: slice, rows: NDArray[np.int32], jobs: int, from_s: float, until_s: float
+) -> Stretches:
+    """The stretches of these nodes, whose rows these are."""
+    node, interval = busy.node[rows] - nodes.start, busy.interval[rows]
+    at_s = np.concatenate([busy.start_s[interval], busy.end_s[interval]]).clip(from_s, until_s)
+    order = order_by_node(np.tile(node, 2), at_s - from_s, until_s - from_s)
+    begins, at_s = order < len(rows), at_s[order]
+    row = np.where(begins, order, order - len(rows))
+    sign = np.where(begins, np.int8(1), np.int8(-1))
+    has_jobs = np.cumsum(sign, dtype=np.int32) > 0
+    is_outage = interval >= jobs
+    if is_outage.any():
+        has_jobs &= np.cumsum(sign * is_outage[row], dtype=np.int32) == 0
+    count = nodes.stop - nodes.start
+    steps_on = 2 * np.bincount(node, minlength=count)
+    return Stretches(
+        rows,
+        interval,
+        row,
+        sign,
+        np.repeat(np.arange(count, dtype=np.int32), steps_on),
+        (np.cumsum(steps_on) - steps_on)[steps_on > 0],
+        at_s,
+        np.diff(at_s, append=at_s[-1:]),
+        has_jobs,
+        jobs,
+        count,
+    )
+
+
+def free_of(stretches: Stretches, held: HeldAmount, alone: NDArray[np.bool_], nodes: slice) -> FreeAmount:
+    """What is free of one resource; ``alone`` is meant by stretch."""
+    known = held.known[nodes]
+    amount = stretches.of_jobs(held.amount, held.by_row)
+    unknown = np.isnan(amount)
+    amount[unknown] = 0.0
+    sure = np.where(alone, amount, np.minimum(amount, held.least))
+    lasting = np.where(stretches.lasts_s > 0, stretches.held(sure), 0.0)
+    at_least = np.maximum(stretches.most(lasting), stretches.most(amount))
+    size = np.where(np.isnan(known), at_least, known)
+    free = (size[stretches.node] - stretches.held(amount)).clip(min=0.0)
+    if unknown.any():
+        free[stretches.held(unknown.astype(np.float64)) > 0.5] = np.nan
+    return FreeAmount(size, bool((np.isnan(known) & (at_least > 0)).any()), free)
 
 
 def find_idle_shares(
-    placed: Placed,
+    placed: PlacedJobs,
     sizes: NodeSizes,
     busy: BusyTimes,
     from_s: float,
     until_s: float,
-    task: TaskAsked | None = None,
+    task: TaskRequest | None = None,
 ) -> IdleShares | None:
     """What lies idle on the nodes while they have jobs; None where the log does not say what any job holds.
 
@@ -47,39 +201,42 @@ def find_idle_shares(
     lasting = busy.end_s.clip(from_s, until_s) > busy.start_s.clip(from_s, until_s)
     within = taken(lasting, busy.interval)
     runs = lasting[: len(placed.count)] & (placed.count > 0)
+    # CPUs decide: without them it is not known whether a node was used in part at all.
     if np.isnan(placed.cores[within[: len(placed.cores)] if placed.cores_by_row else runs]).all():
         return None
-    held = {"cpus": Held(placed.cores, sizes.cpus, 1.0, placed.cores_by_row)}
-    said = {"cpus"}
+    held = {"cpus": HeldAmount(placed.cores, sizes.cpus, 1.0, placed.cores_by_row)}
+    known_kinds = {"cpus"}
     for what, known in (("memory_bytes", sizes.memory_bytes), ("gpus", sizes.gpus)):
         if task is None and not (placed.runs[what] > 0).any():
             continue
         amount = spread_evenly(placed.runs[what], placed.count)
         if (amount[runs] > 0).any():
-            said.add(what)
-        if task is not None or what in said:
-            held[what] = Held(amount, known, 0.0)
+            known_kinds.add(what)
+        if task is not None or what in known_kinds:
+            held[what] = HeldAmount(amount, known, 0.0)
     alone = placed.count == 1
     nodes = len(busy.node_names)
     found = [
-        _parts_of(stretches_of(busy, of, rows, len(placed.count), from_s, until_s), held, alone, of, task, said)
+        _parts_of(
+            stretches_of(busy, of, rows, len(placed.count), from_s, until_s), held, alone, of, task, known_kinds
+        )
         for of, rows in some_nodes_at_a_time(busy.node, within, nodes)
     ]
-    parts = {what: _joined([one.idle[what] for one in found]) for what in said}
+    parts = {what: _joined([found_part.idle[what] for found_part in found]) for what in known_kinds}
     return IdleShares(
         node_names=busy.node_names,
-        partly_used_s=np.concatenate([one.partly_used_s for one in found]),
+        partly_used_s=np.concatenate([found_part.partly_used_s for found_part in found]),
         cpus=parts["cpus"],
         memory_bytes=parts.get("memory_bytes"),
         gpus=parts.get("gpus"),
         gpu_types=_gpu_types(placed, nodes),
         spread=_spread(placed, alone, from_s, until_s),
-        room=_joined_room([one.room for one in found if one.room is not None]),
+        room=_joined_room([found_part.room for found_part in found if found_part.room is not None]),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
+class _SharesOfNodes:
     """What is found out of some nodes.
 
     Attributes:
@@ -95,12 +252,12 @@ class _Parts:
 
 def _parts_of(
     stretches: Stretches,
-    held: Mapping[str, Held],
+    held: Mapping[str, HeldAmount],
     alone: NDArray[np.bool_],
     nodes: slice,
-    task: TaskAsked | None,
-    said: Collection[str],
-) -> _Parts:
+    task: TaskRequest | None,
+    known_kinds: Collection[str],
+) -> _SharesOfNodes:
     """What is found out of some nodes.
 
     Args:
@@ -109,36 +266,36 @@ def _parts_of(
         alone: whether each job has one node alone, so that the amount is exact.
         nodes: which nodes they are.
         task: find out for how many such tasks there was room; None: that is not asked.
-        said: the resources of which the log says what jobs held.
+        known_kinds: the resources of which the log says what jobs held.
     """
     of_one = stretches.of_jobs(alone)
     free = {what: free_of(stretches, one, of_one, nodes) for what, one in held.items()}
     partly = stretches.has_jobs & (free["cpus"].amount >= _ONE_CPU)
     idle = {
         what: _idle_part(stretches, free[what], partly, stretches.has_jobs if what == "cpus" else partly)
-        for what in said
+        for what in known_kinds
     }
-    room = None if task is None else _task_room(stretches, free, partly, nodes, task, said)
-    return _Parts(stretches.by_node(np.where(partly, stretches.lasts_s, 0.0)), idle, room)
+    room = None if task is None else _task_room(stretches, free, partly, nodes, task, known_kinds)
+    return _SharesOfNodes(stretches.by_node(np.where(partly, stretches.lasts_s, 0.0)), idle, room)
 
 
 def _joined(parts: Sequence[IdlePart]) -> IdlePart:
-    """The same of all nodes together."""
+    """Idle parts of several slices of nodes as one."""
     return IdlePart(
-        np.concatenate([one.size for one in parts]),
-        np.concatenate([one.idle_s for one in parts]),
-        np.concatenate([one.unknown_s for one in parts]),
-        any(one.is_least for one in parts),
+        np.concatenate([part.size for part in parts]),
+        np.concatenate([part.idle_s for part in parts]),
+        np.concatenate([part.unknown_s for part in parts]),
+        any(part.is_least for part in parts),
     )
 
 
 def _task_room(
     stretches: Stretches,
-    free: Mapping[str, Free],
+    free: Mapping[str, FreeAmount],
     partly: NDArray[np.bool_],
     nodes: slice,
-    task: TaskAsked,
-    said: Collection[str],
+    task: TaskRequest,
+    known_kinds: Collection[str],
 ) -> TaskRoom:
     """For how many tasks there was room; what no job is known to hold of memory is asked for of nobody."""
     asked = {
@@ -146,7 +303,7 @@ def _task_room(
         "memory_bytes": (task.keep.memory_mb * _MIB, task.each.memory_mb * _MIB),
         "gpus": (float(task.keep.gpus), float(task.each.gpus)),
     }
-    unsaid = {"memory_bytes"} - set(said)
+    unsaid = {"memory_bytes"} - set(known_kinds)
     ignored = ("memory",) if task.each.memory_mb and unsaid else ()
     counted = [name for name, (_, each) in asked.items() if each and name not in unsaid]
     fits = times_that_fit(((free[name].amount, *asked[name]) for name in counted), len(stretches.node))
@@ -159,23 +316,23 @@ def _task_room(
 
 
 def _joined_room(parts: Sequence[TaskRoom]) -> TaskRoom | None:
-    """The same of all nodes together; None: of none."""
+    """Room for tasks of several slices of nodes as one; None: of none."""
     if not parts:
         return None
     return TaskRoom(
         parts[0].task,
-        np.concatenate([one.on_empty for one in parts]),
-        np.concatenate([one.node for one in parts]),
-        np.concatenate([one.start_s for one in parts]),
-        np.concatenate([one.end_s for one in parts]),
-        np.concatenate([one.tasks for one in parts]),
-        np.concatenate([one.sizes for one in parts]),
+        np.concatenate([part.on_empty for part in parts]),
+        np.concatenate([part.node for part in parts]),
+        np.concatenate([part.start_s for part in parts]),
+        np.concatenate([part.end_s for part in parts]),
+        np.concatenate([part.tasks for part in parts]),
+        np.concatenate([part.sizes for part in parts]),
         parts[0].ignored,
     )
 
 
 def _idle_part(
-    stretches: Stretches, free: Free, counted: NDArray[np.bool_], expected: NDArray[np.bool_]
+    stretches: Stretches, free: FreeAmount, counted: NDArray[np.bool_], expected: NDArray[np.bool_]
 ) -> IdlePart:
     unknown = np.isnan(free.amount)
     return IdlePart(
@@ -186,7 +343,7 @@ def _idle_part(
     )
 
 
-def _gpu_types(placed: Placed, nodes: int) -> tuple[str, ...]:
+def _gpu_types(placed: PlacedJobs, nodes: int) -> tuple[str, ...]:
     """The types of the GPUs that jobs held on each node, joined by +."""
     seen: defaultdict[int, set[str]] = defaultdict(set)
     types = placed.runs["gpu_types"]
@@ -199,7 +356,7 @@ def _gpu_types(placed: Placed, nodes: int) -> tuple[str, ...]:
     return tuple("+".join(sorted(seen[node])) if node in seen else "" for node in range(nodes))
 
 
-def _spread(placed: Placed, alone: NDArray[np.bool_], from_s: float, until_s: float) -> float:
+def _spread(placed: PlacedJobs, alone: NDArray[np.bool_], from_s: float, until_s: float) -> float:
     """The part of the held CPU time that jobs on several nodes held."""
     lasts_s = placed.busy.end_s.clip(from_s, until_s) - placed.busy.start_s.clip(from_s, until_s)
     cores = np.nan_to_num(placed.cores)
@@ -209,3 +366,131 @@ def _spread(placed: Placed, alone: NDArray[np.bool_], from_s: float, until_s: fl
         held_s = cores * placed.count * lasts_s
     together_s = float(held_s.sum())
     return float(held_s[~alone].sum()) / together_s if together_s > 0 else 0.0
+
+
+def times_that_fit(parts: Iterable[tuple[_Numbers, float, float]], shape: int) -> NDArray[np.int64]:
+    """How many tasks fit at once, the scarcest of what they ask for deciding, shape (shape,).
+
+    Args:
+        parts: of each resource that a task asks for: what is free of it, with nan where that is unknown, what is
+            kept back of each node, and what a task takes.
+        shape: how many numbers there are.
+    """
+    fits = np.full(shape, np.inf)
+    for free, kept, each in parts:
+        fits = np.minimum(fits, np.floor((np.nan_to_num(free) - kept) / each + _WHOLE))
+    return np.where(np.isfinite(fits), fits, 0.0).clip(min=0.0).astype(np.int64)
+
+
+def find_places(room: TaskRoom, holes: Holes) -> TaskPlaces:
+    """When there was room for each task, beside jobs and on nodes without any.
+
+    Args:
+        room: for how many there is beside jobs, and on a node that has none.
+        holes: when nodes have none.
+    """
+    stretches = _stretches(room, holes)
+    most = np.zeros(len(holes.node_names), np.int64)
+    np.maximum.at(most, stretches.node, stretches.tasks)
+    numbers = range(1, int(most.max(initial=0)) + 1)
+    found = [stretches.without_break(number, room.task.shortest_s) for number in numbers]
+    node = np.concatenate([np.zeros(0, np.int32), *(its.node for its in found)])
+    start_s = np.concatenate([np.zeros(0), *(its.start_s for its in found)])
+    end_s = np.concatenate([np.zeros(0), *(its.end_s for its in found)])
+    number = np.concatenate([np.zeros(0, np.int64), *(its.tasks for its in found)])
+    names = tuple(
+        new_place(name, place + 1)
+        for name, count in zip(holes.node_names, most.tolist(), strict=True)
+        for place in range(count)
+    )
+    kind_of = {name: kind for name in names if (kind := holes.kind_of.get(node_of(name)))}
+    place = ((np.cumsum(most) - most)[node] + number - 1).astype(np.int32)
+    its_holes = sorted_holes(names, place, start_s, end_s, holes.from_s, holes.until_s)
+    idle_s = seconds_within(holes, node, start_s, end_s)
+    return TaskPlaces(
+        room.task,
+        replace(its_holes, kind_of=kind_of, in_parts=True),
+        np.repeat(np.arange(len(most), dtype=np.int32), most),
+        np.bincount(node, end_s - start_s - idle_s, len(most)).astype(np.float64),
+        np.bincount(node, idle_s, len(most)).astype(np.float64),
+        room.sizes,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretches:
+    """Stretches of time in which at least one task fits on a node, in order of node and time.
+
+    Attributes:
+        node: the node, by position, shape (stretches,).
+        start_s: when each begins.
+        end_s: when it ends.
+        tasks: how many tasks fit.
+    """
+
+    node: NDArray[np.int32]
+    start_s: _Numbers
+    end_s: _Numbers
+    tasks: NDArray[np.int64]
+
+    def without_break(self, number: int, shortest_s: float) -> _Stretches:
+        """When so many tasks fit, or more, without a break, for so long at least."""
+        there = self.tasks >= number
+        node, start_s, end_s = self.node[there], self.start_s[there], self.end_s[there]
+        begins = np.ones(len(node), bool)
+        begins[1:] = (node[1:] != node[:-1]) | (start_s[1:] > end_s[:-1])
+        first = np.flatnonzero(begins)
+        node, start_s, end_s = node[first], start_s[first], end_s[np.append(first[1:], len(begins)) - 1]
+        long = end_s - start_s >= shortest_s
+        return _Stretches(node[long], start_s[long], end_s[long], np.full(int(long.sum()), number))
+
+
+def _stretches(room: TaskRoom, holes: Holes) -> _Stretches:
+    """Beside jobs, and on nodes without any."""
+    node, tasks = np.concatenate([room.node, holes.node]), np.concatenate([room.tasks, room.on_empty[holes.node]])
+    start_s, end_s = np.concatenate([room.start_s, holes.start_s]), np.concatenate([room.end_s, holes.end_s])
+    order = np.lexsort((start_s, node))
+    order = order[tasks[order] > 0]
+    return _Stretches(node[order].astype(np.int32), start_s[order], end_s[order], tasks[order])
+
+
+def about_shares(shares: IdleShares) -> list[str]:
+    """Notes; where no node was partly used at most that no task fits on any: nodes without jobs show that, too."""
+    is_told = shares.partly_used_s.any() or shares.cpus.unknown_s.any()
+    return [*_too_large(shares), *(_notes(shares) if is_told else ())]
+
+
+def _too_large(shares: IdleShares) -> Iterator[str]:
+    room = shares.room
+    if room is not None and not room.on_empty.any():
+        kept = f" and {room.task.keep} are kept back (lend.keep)" if room.task.keep != Amount() else ""
+        yield (
+            f"No node is known to have as much as a task asks for: {room.task.words}{kept}. Where the log does "
+            "not show all that nodes have, --machine tells it."
+        )
+
+
+def _notes(shares: IdleShares) -> Iterator[str]:
+    parts: dict[str, IdlePart | None] = {"CPUs": shares.cpus, "memory": shares.memory_bytes, "GPUs": shares.gpus}
+    known = {name: part for name, part in parts.items() if part is not None}
+    least = [name for name, part in known.items() if part.is_least]
+    if least:
+        yield (
+            f"How much nodes have ({', '.join(least)}) is taken to be the most that jobs held there at once: what "
+            "lies idle on used nodes is at least what is shown, if the nodes of each job are alike. "
+            "--machine tells more."
+        )
+    if shares.spread >= _WORTH_SAYING:
+        yield (
+            f"{100 * shares.spread:.0f} % of the CPU time was held by jobs on several nodes. The log tells their "
+            "sums alone: they count as if they held as much of each node."
+        )
+    for name in shares.room.ignored if shares.room else ():
+        yield f"The log says of no job how much {name} it held: what --task asks for of it is not heeded."
+    for name, part in known.items():
+        hours = float(part.unknown_s.sum()) / SECONDS_PER_HOUR
+        if hours >= 1:
+            yield (
+                f"For {hours:,.0f} node-hours the log does not say how much of the {name} the jobs held: "
+                "nothing of it counts as idle there."
+            )

@@ -1,15 +1,18 @@
-"""Getting at a log's bytes: plain or gzipped files and standard input."""
+"""A log's file: its bytes, unpacked, and what kind of log they are, or that they are none."""
 
 from __future__ import annotations
 
 import codecs
+import re
 import sys
 import zlib
 from collections.abc import Generator, Iterator
+from enum import StrEnum
 from itertools import chain
 from pathlib import Path
 
 from freetrain.errors import InputError
+from freetrain.replay.logs.sacct_text import MADE_WITH, find_headers
 
 _GZIP = b"\x1f\x8b"
 _GZIP_WBITS = 31
@@ -18,7 +21,7 @@ _CHUNK_BYTES = 1 << 20
 _PIECE_BYTES = 12 << 20
 """What is understood at a time: as columns of text it takes some ten times as much, and each time some
 15 ms, however little it is."""
-_MOST_LINE_BYTES = 1 << 25
+_MAX_LINE_BYTES = 1 << 25
 """No row is as long, but a whole JSON document may stand in one line."""
 _OTHER_PACKERS = {
     b"\xfd7zXZ": "xz",
@@ -26,6 +29,15 @@ _OTHER_PACKERS = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"PK\x03\x04": "zip",
 }
+_HEAD_BYTES = 1 << 16
+_SWF_FIELDS = 18
+_EXPECTED = (
+    "Give the output of `sacct -P` or `sacct --json`, an SWF log, or node events (CSV with the header "
+    "t,node,idle)."
+)
+_TABLE_ROW = re.compile(r"\d+([_+.]\S*)?( +\S+){3,}")
+_ONE_MOMENT = re.compile(r"JOBID +PARTITION|PARTITION +AVAIL|NODELIST +NODES|(JobId|NodeName|PartitionName)=")
+"""How what squeue, sinfo and scontrol print begins."""
 
 
 def display_name(path: Path) -> str:
@@ -66,7 +78,7 @@ def _in_whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
     for chunk in chunks:
         waiting.append(chunk)
         waiting_bytes += len(chunk)
-        end = chunk.rfind(b"\n") + 1 or (len(chunk) if waiting_bytes >= _MOST_LINE_BYTES else 0)
+        end = chunk.rfind(b"\n") + 1 or (len(chunk) if waiting_bytes >= _MAX_LINE_BYTES else 0)
         if end and waiting_bytes >= enough_bytes:
             waiting[-1] = chunk[:end]
             yield b"".join(waiting)
@@ -166,3 +178,96 @@ def _broken(name: str, lines: int, how: str, hint: str) -> InputError:
     return InputError(
         f"{name} is a gzip file that is {how} after {lines:,} lines; nothing was read from it.", hint
     )
+
+
+class LogFormat(StrEnum):
+    """The kinds of log that can be read, named as in reports."""
+
+    SACCT = "sacct"
+    SWF = "SWF"
+    NODE_EVENTS = "node events"
+
+
+def detect_format(data: bytes, name: str, columns_given: bool, delimiter: str | None = None) -> LogFormat:
+    """What kind of log the text is.
+
+    Args:
+        data: the file's text, unpacked.
+        name: the file's name in messages.
+        columns_given: the user gave the header of a headerless sacct file.
+        delimiter: what separates sacct's columns, where the user says so.
+
+    Raises:
+        InputError: if it is none; the sentence says what was found.
+    """
+    _refuse_binary(data, name)
+    lines = [line.strip() for line in data[:_HEAD_BYTES].decode(errors="replace").split("\n")]
+    lines = [line for line in lines if line]
+    if not lines:
+        raise InputError(f"{name} is empty.", _EXPECTED)
+    if _is_swf(lines):
+        return LogFormat.SWF
+    if any(is_event_header(line) for line in lines):
+        return LogFormat.NODE_EVENTS
+    has_header = next(find_headers(data, delimiter), None) is not None
+    if has_header or (columns_given and (delimiter or "|") in lines[0]):
+        return LogFormat.SACCT
+    raise _other_separator(data, name, delimiter) or _no_log(lines, name)
+
+
+def is_event_header(line: str) -> bool:
+    """True for the header of node events."""
+    return {"t", "node", "idle"} <= {cell.strip().lower() for cell in line.split(",")}
+
+
+def _is_swf(lines: list[str]) -> bool:
+    first = next((line for line in lines if not line.startswith(";")), None)
+    if first is None:
+        return True
+    return lines[0].startswith(";") or (len(first.split()) == _SWF_FIELDS and _numeric(first.split()))
+
+
+def _numeric(cells: list[str]) -> bool:
+    return all(cell.lstrip("-").replace(".", "", 1).isdigit() for cell in cells)
+
+
+def _refuse_binary(data: bytes, name: str) -> None:
+    if b"\0" in data[:_HEAD_BYTES]:
+        raise InputError(f"{name} is a binary file, not a log.", _EXPECTED)
+
+
+def _other_separator(data: bytes, name: str, delimiter: str | None) -> InputError | None:
+    own = next(find_headers(data), None) if delimiter is not None else None
+    if own is None:
+        return None
+    return InputError(
+        f"{name} separates its columns with {own.separator!r}, not with {delimiter!r}.",
+        "Leave --delimiter out: where there is a header, it is not needed.",
+    )
+
+
+def _no_log(lines: list[str], name: str) -> InputError:
+    first = lines[0]
+    if first[0] == "<":
+        return InputError(f"{name} is HTML or XML, not a log.", _EXPECTED)
+    if _ONE_MOMENT.match(first):
+        return InputError(
+            f"{name} shows one moment, as squeue, sinfo and scontrol do; a replay needs what jobs did over days.",
+            MADE_WITH,
+        )
+    if any(set(line) == {"-", " "} for line in lines[:50]) or _TABLE_ROW.fullmatch(first):
+        return InputError(
+            f"{name} looks like sacct's table for people, whose columns are cut off.",
+            "Make it again with `sacct -P` (--parsable2).",
+        )
+    if first.count("|") >= 2:
+        return InputError(
+            f"{name} has no header line that sacct would print; its first line is {_quoted(first)}.",
+            "If it was made with -n (--noheader), give the column names with --columns JobID,Start,End,…",
+        )
+    return InputError(f"{name} is no log that freetrain knows; its first line is {_quoted(first)}.", _EXPECTED)
+
+
+def _quoted(line: str) -> str:
+    shown = line if len(line) <= 60 else line[:59] + "…"
+    return repr(shown)

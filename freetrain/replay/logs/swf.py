@@ -8,11 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 import polars as pl
 
-from freetrain.replay.logs.nodelists import MOST_NODES
-from freetrain.replay.logs.parsed import MOST_COUNTED, MachineSize, ParsedFile, as_runs, seen
-from freetrain.replay.logs.row_checks import check_rows, sound_rows
+from freetrain.replay.logs.nodelists import MAX_NODES
+from freetrain.replay.logs.parsed import MAX_COUNTED, MachineSize, ParsedFile, as_runs, seen
 from freetrain.replay.logs.rows import Lines, read_fields, split_lines
-from freetrain.replay.logs.tally import RowTally
+from freetrain.replay.logs.tally import RowTally, check_rows, sound_rows
 from freetrain.replay.logs.times import LATEST_S
 
 _FIELDS = 18
@@ -29,7 +28,7 @@ _COLUMNS = {
 }
 _PARTIAL = (2.0, 3.0, 4.0)
 _HEADER = re.compile(r"^;\s*(\w+):\s*(-?\d{1,18})\b")
-_MOST_CORES = 100_000
+_MAX_CORES = 100_000
 
 
 def read_swf(pieces: Iterable[bytes], file: int, tally: RowTally) -> ParsedFile:
@@ -130,7 +129,7 @@ def _checked(rows: pl.DataFrame) -> pl.DataFrame:
         bad=[
             (unread, "has a field that is not a number"),
             (~(pl.max_horizontal("submit_s", "start_s", "end_s") <= LATEST_S), "has a time after the year 2100"),
-            (~pl.col("cores").is_between(1, MOST_COUNTED).fill_null(False), "has no number of processors"),
+            (~pl.col("cores").is_between(1, MAX_COUNTED).fill_null(False), "has no number of processors"),
         ],
     )
 
@@ -141,4 +140,4 @@ def _size(header: Mapping[str, int]) -> MachineSize | None:
     nodes = header.get("MaxNodes", 0)
     nodes = nodes if nodes > 0 else cores
     each = max(1, -(-cores // nodes)) if nodes > 0 else 1
-    return MachineSize(nodes, each) if 0 < nodes <= MOST_NODES and each <= _MOST_CORES else None
+    return MachineSize(nodes, each) if 0 < nodes <= MAX_NODES and each <= _MAX_CORES else None

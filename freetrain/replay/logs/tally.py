@@ -1,12 +1,14 @@
-"""Counting what becomes of every row."""
+"""Counting what becomes of every row: used, ignored for a reason, or rejected as bad."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import polars as pl
 
 from freetrain.errors import InputError
 from freetrain.replay.logs.model import RejectedRow, RowCount
@@ -17,6 +19,7 @@ _MANY = 0.05
 _TOO_MANY = 0.5
 _NO_TIME = re.compile(r"(?:Submit|Start|End) '(.*)' is not a time")
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+Reasons = Sequence[tuple[pl.Expr, str | pl.Expr]]
 
 
 @dataclass(slots=True)
@@ -56,9 +59,9 @@ class RowTally:
 
     @property
     def rejected_share(self) -> float:
-        """Bad rows among those that should have told of busy nodes."""
-        told = self.read - sum(self.ignored.values())
-        return len(self.bad) / told if told > 0 else 0.0
+        """Bad rows as a share of those that should have shown busy nodes."""
+        counted = self.read - sum(self.ignored.values())
+        return len(self.bad) / counted if counted > 0 else 0.0
 
     def stop_if_mostly_bad(self) -> None:
         """Raise an InputError if more than half of the rows that matter are bad: what is left is no log."""
@@ -121,3 +124,32 @@ class RowTally:
 
 def _rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count:,} rows"
+
+
+def check_rows(rows: pl.DataFrame, ignored: Reasons, bad: Reasons) -> pl.DataFrame:
+    """Add the columns ``ignored`` and ``bad``: the first reason whose condition holds for a row, or null.
+
+    A row that is ignored is not looked at further: its ``bad`` is null.
+    """
+    rows = rows.with_columns(_first_reason(ignored).alias("ignored"))
+    is_bad = pl.any_horizontal(when.fill_null(False) for when, _ in bad)
+    suspects = rows.select(pl.col("ignored").is_null() & is_bad).to_series().arg_true()
+    # Sentences are made for the few rows that need them: for all of them they would cost more than all else.
+    sentences = rows[suspects].select(_first_reason(bad)).to_series()
+    none = pl.Series("bad", [None], pl.String).new_from_index(0, len(rows))
+    return rows.with_columns(none.scatter(suspects, sentences) if len(suspects) else none)
+
+
+def sound_rows(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
+    """Count the ignored and the bad rows and give back the others."""
+    for reason, count in rows["ignored"].drop_nulls().value_counts().iter_rows():
+        tally.ignore(reason, count)
+    tally.reject(rows.filter(pl.col("bad").is_not_null()).select("file", "line", "bad").iter_rows())
+    return rows.filter(pl.col("ignored").is_null() & pl.col("bad").is_null()).drop("ignored", "bad")
+
+
+def _first_reason(reasons: Reasons) -> pl.Expr:
+    sentences = [(when, pl.lit(why) if isinstance(why, str) else why) for when, why in reasons]
+    return pl.coalesce(
+        *(pl.when(when.fill_null(False)).then(why) for when, why in sentences), pl.lit(None, pl.String)
+    )

@@ -139,7 +139,7 @@ def _epoch_s(times: pl.Series) -> pl.Series:
 def _odd_times(text: pl.Series, zone: tzinfo, later: bool) -> pl.Series:
     """Times that no vectorised form reads: missing (null), skipped by the clocks, or no time at all (NaN)."""
     distinct = text.unique()
-    meaning = [None if one.lower() in MISSING_WORDS else _parse_or_nan(one, zone, later) for one in distinct]
+    meaning = [None if word.lower() in MISSING_WORDS else _parse_or_nan(word, zone, later) for word in distinct]
     return text.replace_strict(distinct, pl.Series(meaning, dtype=pl.Float64), return_dtype=pl.Float64)
 
 

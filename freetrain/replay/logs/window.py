@@ -1,16 +1,129 @@
-"""The window that a log is read for."""
+"""The window that a log is read for: the time that its rows are sure to cover."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.errors import InputError
-from freetrain.replay.logs.proof import Proof
 from freetrain.replay.logs.times import iso
+
+_DAY_S = 86_400.0
+_MIN_OTHERS = 5
+_MAX_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class CoveredTime:
+    """What the rows prove about the time that the log covers.
+
+    Attributes:
+        earliest_start_s: when the first job started.
+        latest_end_s: when the last one ended, or started if that is later.
+        earliest_end_s: the first end. A dump from X on holds no row that ended before X.
+        latest_submit_s: the last submission (start, where there is none). None is after the dump's end.
+        notes: times that were left out because they lie far from all others, in sentences.
+    """
+
+    earliest_start_s: float
+    latest_end_s: float
+    earliest_end_s: float
+    latest_submit_s: float
+    notes: tuple[str, ...] = ()
+
+
+def covered_time(seen: pl.DataFrame) -> CoveredTime | None:
+    """The time that the rows cover; None if no job started.
+
+    Args:
+        seen: columns ``file``, ``line``, ``job``, ``submit_s``, ``start_s``, ``end_s``.
+    """
+    start_s = _ascending(seen["start_s"])
+    if not len(start_s):
+        return None
+    earliest_start_s, latest_start_s = _first_s(start_s), _last_s(start_s)
+    end_s, ends = _ascending(seen["end_s"]), "end_s"
+    if not len(end_s):
+        end_s, ends = start_s, "start_s"
+    earliest_end_s, latest_end_s = _first_s(end_s), _last_s(end_s)
+    submit_s, submits = _ascending(seen["submit_s"]), "submit_s"
+    if not len(submit_s):
+        submit_s, submits = start_s, "start_s"
+    latest_submit_s = _last_s(submit_s)
+    return CoveredTime(
+        earliest_start_s=earliest_start_s,
+        latest_end_s=max(latest_start_s, latest_end_s),
+        earliest_end_s=earliest_end_s,
+        latest_submit_s=latest_submit_s,
+        notes=(
+            *_named(seen, ends, pl.col(ends) < earliest_end_s, "ended"),
+            *_named(seen, submits, pl.col(submits) > latest_submit_s, "was submitted"),
+        ),
+    )
+
+
+def time_covered_by_events(events: pl.DataFrame) -> CoveredTime:
+    """The time that node events cover; columns ``file``, ``line``, ``t_s``, ``node``."""
+    at_s = np.sort(events["t_s"].to_numpy())
+    first_s, last_s = _first_s(at_s), _last_s(at_s)
+    seen = events.rename({"node": "job"})
+    notes = (
+        *_named(seen, "t_s", pl.col("t_s") < first_s, "changed", "Node"),
+        *_named(seen, "t_s", pl.col("t_s") > last_s, "changed", "Node"),
+    )
+    return CoveredTime(first_s, last_s, first_s, last_s, notes)
+
+
+def _ascending(times: pl.Series) -> NDArray[np.float64]:
+    """The times that rows have, sorted."""
+    at_s: NDArray[np.float64] = np.sort(times.filter(times.is_finite()).to_numpy())
+    return at_s
+
+
+def _last_s(in_order_s: NDArray[np.float64]) -> float:
+    """The last time that can be right, of ascending or descending ones."""
+    return float(in_order_s[_outliers_from(in_order_s) - 1])
+
+
+def _first_s(ascending_s: NDArray[np.float64]) -> float:
+    """The first time that can be right."""
+    return _last_s(ascending_s[::-1])
+
+
+def _outliers_from(in_order_s: NDArray[np.float64]) -> int:
+    """Where the outliers among the last of some times begin; the number of times where there are none.
+
+    A few times are outliers if a gap of more than a day separates them from all others, and is longer than the
+    whole time that these cover.
+    """
+    count = len(in_order_s)
+    few = max(2, count // 50)
+    begin = max(count - few, _MIN_OTHERS)
+    if begin >= count:
+        return count
+    gaps_s = np.abs(np.diff(in_order_s[begin - 1 :]))
+    # The first may be outliers as well.
+    covered_s = np.abs(in_order_s[begin - 1 : -1] - in_order_s[min(few, begin - 1)])
+    far = np.flatnonzero(gaps_s > np.maximum(covered_s, _DAY_S))
+    return begin + int(far[0]) if len(far) else count
+
+
+def _named(seen: pl.DataFrame, column: str, is_odd: pl.Expr, did: str, what: str = "Job") -> list[str]:
+    odd = seen.filter(is_odd & pl.col(column).is_finite()).sort("file", "line")
+    if odd.is_empty():
+        return []
+    named = odd.head(_MAX_NAMED).select("job", column).iter_rows()
+    shown = ", ".join(f"{what.lower()} {name} {did} {iso(at_s)}" for name, at_s in named)
+    more = f" (and {len(odd) - _MAX_NAMED:,} more)" if len(odd) > _MAX_NAMED else ""
+    return [f"Far from all other times, so the window leaves it out: {shown}{more}."]
+
+
+@dataclass(frozen=True, slots=True)
+class LogWindow:
     """From when to when holes are looked for, with notes on how that was chosen."""
 
     from_s: float
@@ -18,7 +131,7 @@ class Window:
     notes: tuple[str, ...] = ()
 
 
-def choose_window(proof: Proof, from_s: float | None, until_s: float | None) -> Window:
+def choose_window(proof: CoveredTime, from_s: float | None, until_s: float | None) -> LogWindow:
     """The window asked for, or the tightest that the log itself proves.
 
     A dump of the time from X to Y holds every job that overlaps it. So each row ends after X and was submitted
@@ -29,7 +142,7 @@ def choose_window(proof: Proof, from_s: float | None, until_s: float | None) -> 
         InputError: if the window is empty or has nothing to do with the log.
     """
     proven, notes = _proven(proof)
-    chosen = Window(proven.from_s if from_s is None else from_s, proven.until_s if until_s is None else until_s)
+    chosen = LogWindow(proven.from_s if from_s is None else from_s, proven.until_s if until_s is None else until_s)
     if chosen.until_s <= chosen.from_s:
         raise InputError(
             f"The window from {iso(chosen.from_s)} to {iso(chosen.until_s)} is empty.",
@@ -43,20 +156,26 @@ def choose_window(proof: Proof, from_s: float | None, until_s: float | None) -> 
             "Choose --from and --until within the log, or leave them out.",
         )
     if from_s is None and until_s is None:
-        return Window(chosen.from_s, chosen.until_s, (*notes, *proof.notes))
+        return LogWindow(chosen.from_s, chosen.until_s, (*notes, *proof.notes))
     odd = proof.notes if from_s is None or until_s is None else ()
-    return Window(chosen.from_s, chosen.until_s, (*_beyond(chosen, proven), *odd))
+    return LogWindow(chosen.from_s, chosen.until_s, (*_beyond(chosen, proven), *odd))
 
 
-def _proven(proof: Proof) -> tuple[Window, tuple[str, ...]]:
+def clock_hours(from_s: float, until_s: float) -> NDArray[np.float64]:
+    """A window's ends and all full hours in between."""
+    first, last = np.floor(from_s / SECONDS_PER_HOUR) + 1, np.ceil(until_s / SECONDS_PER_HOUR)
+    return np.concatenate([[from_s], np.arange(first, last) * SECONDS_PER_HOUR, [until_s]])
+
+
+def _proven(proof: CoveredTime) -> tuple[LogWindow, tuple[str, ...]]:
     if proof.earliest_end_s < proof.latest_submit_s:
-        window = Window(proof.earliest_end_s, proof.latest_submit_s)
+        window = LogWindow(proof.earliest_end_s, proof.latest_submit_s)
         note = (
             f"The window is {_span(window)}: from the first end of a job to the last submission, "
             "the time that the log is sure to cover."
         )
         return window, (note,)
-    window = Window(proof.earliest_start_s, proof.latest_end_s)
+    window = LogWindow(proof.earliest_start_s, proof.latest_end_s)
     note = (
         f"The window is {_span(window)}, from the first start of a job to the last end: no job was submitted "
         "after another ended, so the log does not show what time it covers, and nodes at its edges may only "
@@ -65,7 +184,7 @@ def _proven(proof: Proof) -> tuple[Window, tuple[str, ...]]:
     return window, (note,)
 
 
-def _beyond(chosen: Window, proven: Window) -> tuple[str, ...]:
+def _beyond(chosen: LogWindow, proven: LogWindow) -> tuple[str, ...]:
     if chosen.from_s >= proven.from_s and chosen.until_s <= proven.until_s:
         return ()
     return (
@@ -74,5 +193,5 @@ def _beyond(chosen: Window, proven: Window) -> tuple[str, ...]:
     )
 
 
-def _span(window: Window) -> str:
+def _span(window: LogWindow) -> str:
     return f"{iso(window.from_s)} to {iso(window.until_s)}"

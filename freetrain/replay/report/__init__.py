@@ -1,9 +1,20 @@
-"""The report of a replay: one HTML file that a site can put before its management."""
+"""The report of a replay: one HTML file that a site can put before its management.
+
+In comes a ``ReportInput``: the log, the study, and how it was replayed; out comes a page that needs no network
+and no script. Templates (``*.j2``) hold the page's fixed words and its layout; all else is made here.
+
+``page.py``             what a report is made of, what its figures rest on, and the page
+``sentences.py``        headline, key figures, captions, remarks
+``tables.py``           rows of text
+``series.py``           numbers for the pictures
+``pictures.py``         pictures, drawn with matplotlib, an extra of the installation
+``ledger_page.py``      the page of ``freetrain ledger --report``, in the same style
+``comparison_page.py``  runs side by side, likewise
+"""
 
 from __future__ import annotations
 
-from freetrain.replay.report.assumptions import Setting
-from freetrain.replay.report.page import ReportInput, write_report
-from freetrain.replay.report.svg import require_matplotlib
+from freetrain.replay.report.page import ReplaySetting, ReportInput, write_report
+from freetrain.replay.report.pictures import require_matplotlib
 
-__all__ = ["ReportInput", "Setting", "require_matplotlib", "write_report"]
+__all__ = ["ReplaySetting", "ReportInput", "require_matplotlib", "write_report"]

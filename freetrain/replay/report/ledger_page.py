@@ -1,4 +1,4 @@
-"""The ledger of a month as a page: node-hours by user and account, what they are worth, and whom they delayed."""
+"""The ledger of a month as a page: node-hours by user and account, their worth, and the jobs that they delayed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from freetrain.core.harm import Harm
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.core.lent_time import LentTime
 from freetrain.replay.report.page import fill, write_page
-from freetrain.replay.report.tile import Tile
+from freetrain.replay.report.sentences import Tile
 from freetrain.replay.worth import Worth, worth_of, worth_rows
 from freetrain.showing.words import count, duration, number, share
 
-_MOST_ROWS = 100
-_MOST_DELAYS = 20
+_MAX_ROWS = 100
+_MAX_DELAYS = 20
 
 Named = Sequence[tuple[tuple[str, ...], LentTime]]
 
@@ -56,12 +56,12 @@ class LedgerReport:
 
     @property
     def total(self) -> LentTime:
-        """Of all users."""
+        """What all users had."""
         return sum((lent for _, lent in self.users), LentTime())
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LentHoursPart:
     """A part of the node-hours.
 
     Attributes:
@@ -78,7 +78,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class LedgerColumn:
     """A day or month in the picture; heights in percent of the largest."""
 
     day: date
@@ -88,7 +88,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LedgerLine:
     """An account or a user in a table; hours are node-hours."""
 
     names: tuple[str, ...]
@@ -101,13 +101,13 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """Those that had most, most first, and the sum of all."""
+class LedgerTable:
+    """Users or accounts that had most, most first, and the sum of all."""
 
     heads: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[LedgerLine, ...]
     left_out: int
-    total: Line
+    total: LedgerLine
 
 
 def write_ledger(path: Path, report: LedgerReport) -> None:
@@ -131,20 +131,20 @@ def render_ledger(report: LedgerReport) -> str:
         columns=_columns(report.course),
         tables=_tables(report),
         worth=worth_rows(total.worth, report.prices),
-        delays=sorted(report.harms, key=lambda harm: -harm.delay_s)[:_MOST_DELAYS],
-        delays_left_out=max(0, len(report.harms) - _MOST_DELAYS),
+        delays=sorted(report.harms, key=lambda harm: -harm.delay_s)[:_MAX_DELAYS],
+        delays_left_out=max(0, len(report.harms) - _MAX_DELAYS),
         about_delays=_about_delays(report.harms),
     )
 
 
-def _headline(total: Line) -> str:
+def _headline(total: LedgerLine) -> str:
     if not total.lent_hours:
         return "No idle node was lent"
     useful = share(total.useful_hours / total.lent_hours)
     return f"{count(total.lent_hours, 'node-hour')} lent to trainings, {useful} useful"
 
 
-def _tiles(report: LedgerReport, total: Line) -> list[Tile]:
+def _tiles(report: LedgerReport, total: LedgerLine) -> list[Tile]:
     people = len({names[-1] for names, _ in report.users})
     times = count(total.starts, "that was", "that were")
     return [
@@ -166,20 +166,22 @@ def _about_delays(harms: Sequence[Harm]) -> str:
     return f"by {duration(sum(delays_s))} together, {duration(max(delays_s))} at most"
 
 
-def _parts(total: LentTime) -> list[Part]:
+def _parts(total: LentTime) -> list[LentHoursPart]:
     lent_s = total.lent_s or 1.0
     seconds = (
         ("useful", "useful", total.useful_s),
         ("starting", "lost when nodes came", total.lost_to_starts_s),
         ("lost", "lost when nodes went", total.lost_to_ends_s),
     )
-    return [Part(kind, name, value / SECONDS_PER_HOUR, 100 * value / lent_s) for kind, name, value in seconds]
+    return [
+        LentHoursPart(kind, name, value / SECONDS_PER_HOUR, 100 * value / lent_s) for kind, name, value in seconds
+    ]
 
 
-def _columns(course: Sequence[tuple[date, LentTime]]) -> list[Column]:
+def _columns(course: Sequence[tuple[date, LentTime]]) -> list[LedgerColumn]:
     top_s = max((lent.lent_s for _, lent in course), default=0.0) or 1.0
     return [
-        Column(
+        LedgerColumn(
             day,
             lent.lent_s / SECONDS_PER_HOUR,
             round(100 * lent.useful_s / top_s, 2),
@@ -189,7 +191,7 @@ def _columns(course: Sequence[tuple[date, LentTime]]) -> list[Column]:
     ]
 
 
-def _tables(report: LedgerReport) -> list[Table]:
+def _tables(report: LedgerReport) -> list[LedgerTable]:
     """Accounts where there are several, and users."""
     users = _table(
         ("user", "account"), [((user, account), lent) for (account, user), lent in report.users], report
@@ -197,13 +199,13 @@ def _tables(report: LedgerReport) -> list[Table]:
     return [_table(("account",), report.accounts, report), users] if len(report.accounts) > 1 else [users]
 
 
-def _table(heads: tuple[str, ...], entries: Named, report: LedgerReport) -> Table:
+def _table(heads: tuple[str, ...], entries: Named, report: LedgerReport) -> LedgerTable:
     most_first = sorted(entries, key=lambda entry: (-entry[1].lent_s, entry[0]))
-    lines = tuple(_line(names, lent, report.prices) for names, lent in most_first[:_MOST_ROWS])
-    return Table(heads, lines, len(entries) - len(lines), _line((), report.total, report.prices))
+    lines = tuple(_line(names, lent, report.prices) for names, lent in most_first[:_MAX_ROWS])
+    return LedgerTable(heads, lines, len(entries) - len(lines), _line((), report.total, report.prices))
 
 
-def _line(names: tuple[str, ...], lent: LentTime, prices: Prices) -> Line:
+def _line(names: tuple[str, ...], lent: LentTime, prices: Prices) -> LedgerLine:
     hours, useful = lent.lent_s / SECONDS_PER_HOUR, lent.useful_s / SECONDS_PER_HOUR
     worth = worth_of(hours, useful, prices)
-    return Line(names, lent.starts, lent.evictions, hours, useful, hours - useful, worth)
+    return LedgerLine(names, lent.starts, lent.evictions, hours, useful, hours - useful, worth)

@@ -1,7 +1,8 @@
-"""The page: everything a report says and shows, put into one HTML file."""
+"""The page: what a report is made of, what its figures rest on, and all of it put into one HTML file."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,26 +11,167 @@ from markupsafe import Markup
 
 from freetrain.config import Prices
 from freetrain.core.aim import read_aim
-from freetrain.core.holes import SECONDS_PER_HOUR
+from freetrain.core.trainer import Trainer
 from freetrain.errors import StateError
 from freetrain.replay.logs.model import SiteLog
 from freetrain.replay.logs.times import find_zone
-from freetrain.replay.outcome import Outcome, definitions
-from freetrain.replay.report import as_daemon, charts, sentences
-from freetrain.replay.report.assumptions import Setting, assumptions
-from freetrain.replay.report.empty_hours import with_and_without
-from freetrain.replay.report.figures import hole_lengths, nodes_over_time, samples_over_time, trainer_rows
-from freetrain.replay.report.forecast import forecast_tables
-from freetrain.replay.report.groups import by_kind, by_partition
-from freetrain.replay.report.kinds import trainer_kinds
-from freetrain.replay.report.node_grid import node_grid
-from freetrain.replay.report.plateau import about_plateau, find_plateau
-from freetrain.replay.report.rhythm import about_weeks, find_rhythm, find_weeks
-from freetrain.replay.report.shares import shown_shares
-from freetrain.replay.report.svg import NARROW, WIDE, Format
-from freetrain.replay.study import DaemonStudy, Study
+from freetrain.replay.outcome import ReplayOutcome, definitions
+from freetrain.replay.report import pictures, sentences
+from freetrain.replay.report.pictures import NARROW, WIDE, Format
+from freetrain.replay.report.sentences import about_plateau, find_plateau
+from freetrain.replay.report.series import (
+    about_weeks,
+    find_rhythm,
+    find_weeks,
+    hole_lengths,
+    node_grid,
+    nodes_over_time,
+    samples_over_time,
+)
+from freetrain.replay.report.tables import (
+    about_site,
+    by_kind,
+    by_partition,
+    daemon_beside_holes,
+    forecast_tables,
+    shown_shares,
+    trainer_kinds,
+    trainer_rows,
+    with_and_without,
+)
+from freetrain.replay.study import DaemonSetup, DaemonStudy, Study
 from freetrain.replay.worth import WorthRow, worth_of, worth_rows
 from freetrain.showing import pages, palette
+from freetrain.showing.words import brief_duration, count, number
+
+_FORESIGHT = {
+    "learned": "nodes are expected to stay as those of their ages did before",
+    "plan": "the same, and it is known when waiting jobs are planned to start there",
+    "perfect": "as the holes allow the ends of holes are known, as nobody can know them",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySetting:
+    """How the log was replayed, as far as the figures of the replay do not tell it.
+
+    Attributes:
+        policy: who decides.
+        objective: name of what is maximised.
+        horizon_s: how far ahead value is counted; 0: as long as idle nodes are expected to stay.
+        poll_s: how often idle nodes were looked for in the replay of what the holes allow; 0: seen at once.
+        trainers: where they come from.
+        max_running: most trainers at once.
+        published_losses: evictions are charged whole.
+        foresight: what is known of the ends of holes: none, learned, plan, or perfect.
+    """
+
+    policy: str
+    objective: str
+    horizon_s: float
+    poll_s: float
+    trainers: str
+    max_running: int
+    published_losses: bool = False
+    foresight: str = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """An assumption of the figures: its name, its value, and what that means."""
+
+    name: str
+    value: str
+    meaning: str = ""
+
+
+def assumptions(
+    setting: ReplaySetting, trainers: Sequence[Trainer], daemon: DaemonSetup | None
+) -> tuple[Assumption, ...]:
+    """What the figures rest on, in the order to be shown.
+
+    Args:
+        setting: how the log was replayed.
+        trainers: who came in.
+        daemon: how the daemon would have gone; None: it was not asked.
+    """
+    return (*_deciding(setting, trainers), *_costs(setting, trainers, daemon), *_pace(setting, trainers, daemon))
+
+
+def _deciding(setting: ReplaySetting, trainers: Sequence[Trainer]) -> Iterator[Assumption]:
+    yield Assumption("who decides", setting.policy, "the policy")
+    yield Assumption("what is maximised", setting.objective, "the objective, in whose unit work is counted")
+    ahead = _seconds([setting.horizon_s]) if setting.horizon_s else "learned"
+    yield Assumption("looks ahead", ahead, "" if setting.horizon_s else "as long as idle nodes have stayed so far")
+    if setting.foresight != "none":
+        yield Assumption(
+            "foresight",
+            setting.foresight,
+            _FORESIGHT[setting.foresight],
+        )
+    yield Assumption("trainers", setting.trainers)
+    sizes = [trainer.min_nodes for trainer in trainers], [trainer.most_nodes for trainer in trainers]
+    each = f"of {number(min(sizes[0]))} to {count(max(sizes[1]), 'node')} each" if trainers else ""
+    yield Assumption("at once", f"at most {count(setting.max_running, 'trainer')}", each)
+
+
+def _costs(
+    setting: ReplaySetting, trainers: Sequence[Trainer], daemon: DaemonSetup | None
+) -> Iterator[Assumption]:
+    if not trainers:
+        return
+    of_all = "training lost each time, by the trainer that changes"
+    yield Assumption("growing costs", _seconds(trainer.scale_up_s for trainer in trainers), of_all)
+    yield Assumption("shrinking costs", _seconds(trainer.scale_down_s for trainer in trainers))
+    at_most = "" if setting.published_losses else ", but no more than was trained since its last change"
+    yield Assumption(
+        "losing nodes to the site costs",
+        _seconds(trainer.eviction_s for trainer in trainers),
+        f"each time{at_most}",
+    )
+    starting_s = [trainer.start_s for trainer in trainers]
+    booting = "beside the boot, see below" if daemon is not None else "" if any(starting_s) else "--start sets it"
+    yield Assumption("starting costs", _seconds(starting_s), booting)
+
+
+def _pace(setting: ReplaySetting, trainers: Sequence[Trainer], daemon: DaemonSetup | None) -> Iterator[Assumption]:
+    boots_s = [trainer.boot_s for trainer in trainers]
+    seen = f"by looks {_seconds([setting.poll_s])} apart" if setting.poll_s else "at once"
+    trains = f"train {_seconds(boots_s)} later" if any(boots_s) else "" if setting.poll_s else "train at once"
+    yield Assumption("as the holes allow: idle nodes are seen", ", and ".join(filter(None, (seen, trains))))
+    if daemon is None:
+        return
+    timing, nodes = daemon.timing, daemon.rules.nodes
+    woken = ", and when a job comes or ends" if timing.wakes is not None else ""
+    yield Assumption("as daemon: it looks", f"every {_seconds([timing.poll_s])}{woken}")
+    yield Assumption("a fragment starts", f"{_seconds([timing.launch_s])} after the order", "where no job waits")
+    cycle = f"{_seconds([nodes.backfill.interval_s])} apart"
+    yield Assumption("while one waits", "with Slurm’s next backfill cycle", f"cycles are {cycle}")
+    booting = _seconds([boot_s or timing.boot_s for boot_s in boots_s] or [timing.boot_s])
+    yield Assumption("its node trains", f"{booting} later", "the boot")
+    yield Assumption("it has left", f"{_seconds([timing.leave_s])} after the order", "")
+    yield Assumption("or", f"{_seconds([timing.evict_s])} after Slurm took the node", "for a job of the site’s")
+    yield from _limits(daemon)
+
+
+def _limits(daemon: DaemonSetup) -> Iterator[Assumption]:
+    nodes, fragments = daemon.rules.nodes, daemon.rules.fragments
+    yield Assumption("margin", _seconds([nodes.margin_s]), "nodes are given back so long before they are wanted")
+    yield Assumption("shortest hole", _seconds([nodes.shortest_hole_s]), "holes expected to be shorter are left")
+    yield Assumption("rest", _seconds([nodes.cool_down_s]), "a node that was taken back is left alone")
+    yield Assumption("longest fragment", brief_duration(fragments.longest_s))
+    if nodes.reserve_nodes:
+        yield Assumption("kept back", count(nodes.reserve_nodes, "idle node"))
+    if nodes.most_nodes:
+        yield Assumption("lent at most", count(nodes.most_nodes, "node"))
+
+
+def _seconds(values: Iterable[float]) -> str:
+    """Seconds in words: one value, or a range from least to most; nothing for none."""
+    least, most = min(distinct := set(values)), max(distinct)
+    if most == 0:
+        return "nothing"
+    return f"{number(least)} s" if least == most else f"{number(least)} to {number(most)} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +191,7 @@ class ReportInput:
     title: str
     log: SiteLog
     study: Study
-    setting: Setting
+    setting: ReplaySetting
     version: str
     command: str
     prices: Prices | None = None
@@ -100,7 +242,7 @@ def render(report: ReportInput) -> str:
         kinds=kinds,
         rows=rows,
         coloured=_colours(report) != [palette.LENT],
-        total_lost_h=sum(sum(run.lost_s.values()) for run in record.runs) / SECONDS_PER_HOUR,
+        total_lost_h=sum(run.lost_hours for run in record.runs),
         headline=sentences.headline(report.study),
         remarks=_remarks(report),
         tiles=sentences.tiles(report.study, read_aim(report.setting.objective).objective),
@@ -122,7 +264,7 @@ def render(report: ReportInput) -> str:
 
 
 def fill(template: str, **values: Any) -> str:
-    """One of this package's templates, with the style of all reports."""
+    """A page of one of this package's templates, with the style of all reports."""
     return pages.fill(__package__, template, pages.style_of(__package__, "report.css"), **values)
 
 
@@ -130,16 +272,16 @@ def _remarks(report: ReportInput) -> list[str]:
     """What makes the figures doubtful or smaller than they could be, above them."""
     record = report.shown.record
     plateau = find_plateau(record.holes, record.runs, report.setting.max_running)
-    said = [*report.log.warnings, sentences.ran_out(record), about_plateau(plateau) if plateau else ""]
-    return [each for each in said if each]
+    remarks = [*report.log.warnings, sentences.ran_out(record), about_plateau(plateau) if plateau else ""]
+    return [remark for remark in remarks if remark]
 
 
 def _daemon(study: Study) -> dict[str, Any] | None:
     if study.as_daemon is None:
         return None
     return {
-        "price": as_daemon.price(study.as_daemon.site),
-        "compared": as_daemon.compared(study.outcome, study.as_daemon.outcome),
+        "about_site": about_site(study.as_daemon.site),
+        "figures": daemon_beside_holes(study.as_daemon.outcome, study.outcome),
     }
 
 
@@ -159,7 +301,7 @@ def _assumptions(report: ReportInput) -> Any:
 
 def _figures(study: Study) -> list[tuple[str, list[str], str]]:
     """Every figure's name, its value in each of the replays, and its definition."""
-    outcomes: list[Outcome] = [study.outcome, *([study.as_daemon.outcome] if study.as_daemon else [])]
+    outcomes: list[ReplayOutcome] = [study.outcome, *([study.as_daemon.outcome] if study.as_daemon else [])]
     return [
         (name, [sentences.shown_figure(name, getattr(outcome, name)) for outcome in outcomes], meaning)
         for name, meaning in definitions().items()
@@ -167,7 +309,7 @@ def _figures(study: Study) -> list[tuple[str, list[str], str]]:
 
 
 def _colours(report: ReportInput) -> list[str]:
-    """The colours of the trainers in the picture of nodes; one for all where they could not be told apart."""
+    """The colours of the trainers in the picture of nodes; one for all where there are too many to distinguish."""
     few = len(report.shown.record.runs) <= len(palette.TRAINERS)
     return list(palette.TRAINERS) if few else [palette.LENT]
 
@@ -186,15 +328,15 @@ def _drawn(report: ReportInput, size: Format) -> dict[str, str]:
     if not len(record.holes):
         return {}
     colours = _colours(report)
-    pictures = {
-        "nodes": charts.idle_and_lent(nodes_over_time(record.holes, record.timeline, size.bins), size),
-        "grid": charts.nodes_by_trainer(node_grid(record, size.width, len(colours)), colours, size),
-        "lengths": charts.lengths_of_holes(hole_lengths(record.holes), size),
+    drawn = {
+        "nodes": pictures.idle_and_lent(nodes_over_time(record.holes, record.timeline, size.bins), size),
+        "grid": pictures.nodes_by_trainer(node_grid(record, size.width, len(colours)), colours, size),
+        "lengths": pictures.lengths_of_holes(hole_lengths(record.holes), size),
     }
     rhythm = find_rhythm(record.holes, record.timeline, find_zone(report.log.timezone))
     if rhythm is not None:
-        pictures["rhythm"] = charts.nodes_by_time_of_week(rhythm, size)
+        drawn["rhythm"] = pictures.nodes_by_time_of_week(rhythm, size)
     samples = samples_over_time(report.study, size.bins)
     if max(samples.allowed.max(), samples.dedicated.max()) > 0:
-        pictures["samples"] = charts.samples_trained(samples, size)
-    return pictures
+        drawn["samples"] = pictures.samples_trained(samples, size)
+    return drawn

@@ -1,35 +1,29 @@
-"""What the report says in words: headline, key figures, captions, notes."""
+"""What the report says in words: headline, key figures, captions, remarks."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs.model import RowCount
-from freetrain.replay.outcome import Outcome, SiteOutcome
-from freetrain.replay.report.tile import Tile
-from freetrain.replay.report.units import work_done
+from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, ratio
+from freetrain.replay.report.series import Numbers, idle_steps
 from freetrain.replay.study import Study
-from freetrain.showing.words import (
-    NOTHING,
-    amount,
-    count,
-    duration,
-    large,
-    milliseconds,
-    moment,
-    number,
-    share,
-)
+from freetrain.replay.trainer_run import TrainerRun
+from freetrain.showing.words import NOTHING, amount, count, duration, large, milliseconds, moment, number, share
 
 _DAY_S = 86_400
+_MATTERS = 0.01
+_ALL_BUT = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class IdleHoursPart:
     """A part of the idle node-hours; ``kind`` decides its colour."""
 
     kind: str
@@ -55,7 +49,7 @@ def headline(study: Study) -> str:
     part = f"{share(shown.u_work)} of the work that the same trainers do on {nodes} of their own"
     if study.estimate is not None and study.estimate.work is not None:
         work, lent_hours = study.estimate.work, study.estimate.lent_node_hours
-        lent = f"{share(_part(lent_hours.value, out.idle_node_hours))} of that"
+        lent = f"{share(ratio(lent_hours.value, out.idle_node_hours))} of that"
         reached = f"{share(work.value)} (± {share(work.within)}) of the work"
         return (
             f"{idle} By {count(study.estimate.blocks, 'block')} of some hours, the daemon would have lent {lent} "
@@ -64,7 +58,7 @@ def headline(study: Study) -> str:
         )
     if study.as_daemon is None:
         return f"{idle} They allow {part}." if shown.u_work else idle
-    lent = f"The daemon would have lent {share(_part(shown.lent_node_hours, shown.idle_node_hours))} of that"
+    lent = f"The daemon would have lent {share(ratio(shown.lent_node_hours, shown.idle_node_hours))} of that"
     return f"{idle} {lent} and reached {part}." if shown.u_work else f"{idle} {lent}."
 
 
@@ -91,29 +85,29 @@ def tiles(study: Study, objective: str) -> tuple[Tile, ...]:
         Tile(
             amount(shown.idle_node_hours),
             "idle node-hours",
-            f"{share(_part(shown.idle_node_hours, machine_hours))} of the machine’s {amount(machine_hours)}",
+            f"{share(ratio(shown.idle_node_hours, machine_hours))} of the machine’s {amount(machine_hours)}",
         ),
         Tile(
-            share(_part(lent, shown.idle_node_hours)),
+            share(ratio(lent, shown.idle_node_hours)),
             "of them lent",
             f"{amount(lent, shown.idle_node_hours)} node-hours, to {count(shown.trainers_admitted, 'trainer')}",
         ),
         Tile(share(shown.u_work), "of a dedicated machine’s work", _compared(study, shown, objective)),
         *((_felt(daemon.site),) if daemon else ()),
         Tile(
-            share(_part(lent - shown.useful_node_hours, lent)), "of lent time lost", _lost(shown, holes.duration_s)
+            share(ratio(lent - shown.useful_node_hours, lent)), "of lent time lost", _lost(shown, holes.duration_s)
         ),
     )
 
 
-def _compared(study: Study, shown: Outcome, objective: str) -> str:
+def _compared(study: Study, shown: ReplayOutcome, objective: str) -> str:
     alone = f"of the same trainers on {count(shown.dedicated_nodes, 'node')} of their own"
-    said = [f"{alone}: {work_done(objective, shown.work)}"]
+    parts = [f"{alone}: {work_done(objective, shown.work)}"]
     if study.as_daemon is not None and study.outcome.u_work is not None:
-        said.append(f"the holes allow {share(study.outcome.u_work)}")
+        parts.append(f"the holes allow {share(study.outcome.u_work)}")
     if study.outcome.u_oracle is not None and study.as_daemon is None:
-        said.append(f"{share(study.outcome.u_oracle)} of the best division at every instant")
-    return "; ".join(said)
+        parts.append(f"{share(study.outcome.u_oracle)} of the best division at every instant")
+    return "; ".join(parts)
 
 
 def _felt(site: SiteOutcome) -> Tile:
@@ -123,7 +117,7 @@ def _felt(site: SiteOutcome) -> Tile:
     return Tile(share(site.site_delayed / site.site_starts), "of the site’s jobs met fragments", met)
 
 
-def _lost(shown: Outcome, duration_s: float) -> str:
+def _lost(shown: ReplayOutcome, duration_s: float) -> str:
     a_day = f" ({number(shown.evictions / duration_s * _DAY_S)} nodes a day)" if duration_s >= 2 * _DAY_S else ""
     return (
         f"to {count(shown.forced_rescales, 'eviction')} of {count(shown.evictions, 'node')}{a_day}, "
@@ -131,20 +125,20 @@ def _lost(shown: Outcome, duration_s: float) -> str:
     )
 
 
-def parts_of_idle_time(shown: Outcome, record: ReplayRecord) -> tuple[Part, ...]:
+def parts_of_idle_time(shown: ReplayOutcome, record: ReplayRecord) -> tuple[IdleHoursPart, ...]:
     """Where the idle node-hours went; nothing where there were none."""
     idle = shown.idle_node_hours
     if idle <= 0:
         return ()
-    trained = sum(run.node_s for run in record.runs) / SECONDS_PER_HOUR
+    trained = record.held_node_s / SECONDS_PER_HOUR
     parts = (
         ("useful", "trained", shown.useful_node_hours),
-        ("starting", "starting and leaving", shown.lent_node_hours - trained if record.felt else 0.0),
+        ("starting", "starting and leaving", shown.lent_node_hours - trained if record.site_impact else 0.0),
         ("lost", "lost to evictions, rescales and starts", trained - shown.useful_node_hours),
         ("unlent", "not lent", idle - shown.lent_node_hours),
     )
     return tuple(
-        Part(
+        IdleHoursPart(
             kind,
             name,
             _node_hours(amount(max(hours, 0.0), idle)),
@@ -152,7 +146,7 @@ def parts_of_idle_time(shown: Outcome, record: ReplayRecord) -> tuple[Part, ...]
             round(min(max(100 * hours / idle, 0), 100), 3),
         )
         for kind, name, hours in parts
-        if kind != "starting" or record.felt
+        if kind != "starting" or record.site_impact
     )
 
 
@@ -163,13 +157,13 @@ def about_trainers(record: ReplayRecord, shown: int, kinds: int) -> str:
     if admitted == 1:
         return f"One trainer was admitted; it {'reached' if done else 'did not reach'} its target."
     reached = "none" if not done else "all" if done == admitted else number(done)
-    said = f"{count(admitted, 'trainer')} were admitted and {reached} of them reached their target."
+    admitted_words = f"{count(admitted, 'trainer')} were admitted and {reached} of them reached their target."
     if kinds:
-        return f"{said} Those that are alike (curve, limits, costs and target) share a line."
+        return f"{admitted_words} Those that are alike (curve, limits, costs and target) share a line."
     which = (
         f"the {number(shown)} with the most samples" if shown < admitted else "those with the most samples first"
     )
-    return f"{said} The table shows {which}; where they are equal, those admitted first."
+    return f"{admitted_words} The table shows {which}; where they are equal, those admitted first."
 
 
 def about_grid(record: ReplayRecord, packed: bool) -> str:
@@ -238,9 +232,97 @@ def _node_hours(shown: str) -> str:
     return f"{shown} node-hour{'' if shown.removeprefix('under ') == '1' else 's'}"
 
 
-def _part(part: float, whole: float) -> float | None:
-    return part / whole if whole > 0 else None
-
-
 def _was(times: int) -> str:
     return "was" if times == 1 else "were"
+
+
+def work_done(objective: str, work: float) -> str:
+    """Work in words, as a reader understands it.
+
+    Args:
+        objective: name of what is maximised.
+        work: worth per second × seconds, losses subtracted.
+    """
+    hours = amount(work / SECONDS_PER_HOUR)
+    match objective:
+        case "speedup":
+            return f"as much training as one node does in {hours} hours"
+        case "weighted":
+            return f"as much training as one node does in {hours} hours, weights counted in"
+        case "throughput":
+            return f"{large(work)} samples, weights counted in"
+        case _:
+            return f"{large(work)} in the unit of {objective}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plateau:
+    """Idle nodes beyond all that the trainers that may run at once can use.
+
+    Attributes:
+        max_running: how many may.
+        reach_nodes: most nodes that they can use together.
+        beyond_node_hours: idle node-hours above that.
+        share: their part of all idle node-hours.
+        suffices: how many trainers at once could use all but 1 % of the idle node-hours.
+        there_are: trainers that came in; fewer than may run at once: more trainers are needed, not another limit.
+    """
+
+    max_running: int
+    reach_nodes: int
+    beyond_node_hours: float
+    share: float
+    suffices: int
+    there_are: int
+
+
+def find_plateau(holes: Holes, runs: Sequence[TrainerRun], max_running: int) -> Plateau | None:
+    """The plateau; None where it takes less than 1 % of the idle node-hours, or nobody could train at all."""
+    most_nodes = sorted((run.trainer.most_nodes for run in runs), reverse=True)
+    if not most_nodes or not len(holes):
+        return None
+    at_s, level = idle_steps(holes)
+    level, lasts_s = level[:-1], np.diff(at_s)
+    idle_s = float((level * lasts_s).sum())
+    reach = sum(most_nodes[:max_running])
+    beyond_s = _beyond_s(level, lasts_s, reach)
+    if beyond_s < _MATTERS * idle_s:
+        return None
+    suffices = _level_for_all_but(level, lasts_s, _ALL_BUT * idle_s) / float(np.mean(most_nodes))
+    return Plateau(
+        max_running, reach, beyond_s / SECONDS_PER_HOUR, beyond_s / idle_s, max(ceil(suffices), 1), len(runs)
+    )
+
+
+def about_plateau(plateau: Plateau) -> str:
+    """What it means, and what to do about it."""
+    at_once = min(plateau.max_running, plateau.there_are)
+    limited = (
+        f"{count(at_once, 'trainer')} at once can use {count(plateau.reach_nodes, 'node')} at most: "
+        f"{amount(plateau.beyond_node_hours)} idle node-hours, {share(plateau.share)} of all, lay above that. "
+    )
+    if plateau.there_are < plateau.max_running:
+        return f"{limited}No more trainers came; about {number(plateau.suffices)} like them could use 99 % of all."
+    return f"{limited}About {number(plateau.suffices)} (--max-running {plateau.suffices}) could use 99 % of all."
+
+
+def _beyond_s(level: Numbers, lasts_s: Numbers, reach: float) -> float:
+    return float((np.maximum(level - reach, 0.0) * lasts_s).sum())
+
+
+def _level_for_all_but(level: Numbers, lasts_s: Numbers, left_s: float) -> int:
+    """The lowest number of nodes above which no more than so many node-seconds lie."""
+    low, high = 0, int(level.max())
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _beyond_s(level, lasts_s, middle) <= left_s else (middle + 1, high)
+    return low
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A key figure: the figure, what it is, and what it means."""
+
+    figure: str
+    name: str
+    meaning: str

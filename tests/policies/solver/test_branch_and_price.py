@@ -20,7 +20,7 @@ from freetrain.policies.solver.guests import SolverAnswer
 from freetrain.policies.solver.pricing_problem import solve_pricing
 from freetrain.policies.solver.rounding import ColumnWeights, integer_plans
 from freetrain.policies.solver.trainer_types import TrainerTypes, types_of
-from freetrain.replay.presets import CURVES
+from freetrain.replay.trainers import CURVES
 
 CHEAP, DEAR = (18.0, 12.0, 12.0, 0.0), (60.0, 60.0, 360.0, 60.0)
 

@@ -13,7 +13,7 @@ def test_slurm_counts_time_limits_in_minutes_and_knows_none_shorter() -> None:
     cluster = SimulatedCluster(LoggedSite(*site(), "freetrain"), rules(), Timing(), "throughput", 0.0)
     cluster.admit(TRAINER)
     cluster.act(Lend("a", ("n1", "n2", "n3"), (-5.0, 100.0, 180.0)), None)
-    assert [one.limit_s for one in cluster.lent.open] == [60.0, 60.0, 180.0]
+    assert [fragment.limit_s for fragment in cluster.lent.open] == [60.0, 60.0, 180.0]
 
 
 def test_the_end_of_a_fragment_is_news_only_where_it_leaves_an_idle_node_to_nobody() -> None:
@@ -27,7 +27,7 @@ def test_the_end_of_a_fragment_is_news_only_where_it_leaves_an_idle_node_to_nobo
 
     cluster.now_s = cluster.next_s
     cluster.advance_fragments()
-    assert {one.node for one in cluster.lent.ended} == {"n1", "n2"}
+    assert {fragment.node for fragment in cluster.lent.ended} == {"n1", "n2"}
     assert cluster.has_freed_nodes
     cluster.act(Lend("a", ("n2",), (600.0,)), None)
     assert not cluster.has_freed_nodes

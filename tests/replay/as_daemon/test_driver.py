@@ -54,8 +54,8 @@ def replayed(
     record = DaemonReplay(
         holes, logged, [TRAINER], rules(**lend), goal, timing or Timing(), NullJournal(), time.perf_counter
     ).run()
-    assert record.felt is not None
-    return record, record.felt.lent_node_s
+    assert record.site_impact is not None
+    return record, record.site_impact.lent_node_s
 
 
 def test_idle_nodes_are_lent_at_a_look_and_train_when_they_have_booted() -> None:
@@ -81,8 +81,8 @@ def test_trainers_get_nodes_of_their_kinds() -> None:
 def test_a_job_that_starts_at_once_waits_for_slurm_to_evict() -> None:
     holes, logged = site((700.0, 700.0, 900.0, 300.0, (0, 1, 2, 3)))
     record, _ = replayed(holes, logged)
-    assert record.felt is not None
-    assert record.felt.delays_s == (1.0,)
+    assert record.site_impact is not None
+    assert record.site_impact.delays_s == (1.0,)
     assert record.runs[0].evicted_nodes == 4
 
 
@@ -90,8 +90,8 @@ def test_a_job_that_is_known_to_start_finds_its_nodes_free() -> None:
     """It waits for one that ends at its limit, so its start is known; the other nodes are given back before."""
     rows = (0.0, 0.0, 600.0, 600.0, (0, 1)), (10.0, 600.0, 900.0, 600.0, (0, 1, 2, 3))
     record, lent_node_s = replayed(*site(*rows))
-    assert record.felt is not None
-    assert record.felt.delays_s == ()
+    assert record.site_impact is not None
+    assert record.site_impact.delays_s == ()
     assert 2 * 500 < lent_node_s < 2 * 600 + 4 * 1100
 
 
@@ -100,8 +100,8 @@ def test_an_idle_node_that_goes_down_is_no_start_of_the_sites() -> None:
     down = site((800.0, 800.0, 1000.0, 300.0, (3,)), (1500.0, 1500.0, 1600.0, 300.0, (0,)))[0]
     _, logged = site((1500.0, 1500.0, 1600.0, 300.0, (0,)))
     record, lent_node_s = replayed(down, logged)
-    assert record.felt is not None
-    assert (record.felt.starts, record.felt.delays_s) == (1, (1.0,))
+    assert record.site_impact is not None
+    assert (record.site_impact.starts, record.site_impact.delays_s) == (1, (1.0,))
     assert record.runs[0].evicted_nodes == 2
     assert lent_node_s == pytest.approx(4 * (2000.0 - 1.3) - 2 * 1.3 - 200.0 - 100.0, abs=20.0)
 
@@ -109,8 +109,8 @@ def test_an_idle_node_that_goes_down_is_no_start_of_the_sites() -> None:
 def test_without_jobs_in_the_log_only_idle_nodes_are_known() -> None:
     holes, _ = site((0.0, 0.0, 500.0, 600.0, (0, 1, 2)), (800.0, 800.0, 2000.0, inf, (3,)))
     record, lent_node_s = replayed(holes, None)
-    assert record.felt is not None
-    assert (record.felt.starts, record.felt.delays_s) == (1, (1.0,))
+    assert record.site_impact is not None
+    assert (record.site_impact.starts, record.site_impact.delays_s) == (1, (1.0,))
     assert lent_node_s == pytest.approx((800.0 - 1.3) + 3 * (1500.0 - 1.3))
 
 
@@ -135,8 +135,8 @@ def test_a_job_finds_its_nodes_free_if_a_look_knows_it_before_it_starts() -> Non
     woken = Timing(poll_s=10.0, wakes=Wakes())
     for starts_s, delays_s in ((702.0, []), (701.0, [0.2]), (700.5, [1.0])):
         record, _ = replayed(*site((700.0, starts_s, 900.0, 300.0, (0, 1, 2, 3))), woken)
-        assert record.felt is not None
-        assert record.felt.delays_s == pytest.approx(delays_s)
+        assert record.site_impact is not None
+        assert record.site_impact.delays_s == pytest.approx(delays_s)
 
 
 def test_while_a_job_of_the_sites_waits_only_a_backfill_cycle_starts_fragments() -> None:
@@ -209,7 +209,7 @@ def test_the_same_replay_comes_out_the_same() -> None:
         (1000.0, 1000.0, 1100.0, 200.0, (2,)),
     )
     first, second = (replayed(*site(*rows))[0] for _ in range(2))
-    assert first.felt == second.felt
+    assert first.site_impact == second.site_impact
     assert [run.samples for run in first.runs] == [run.samples for run in second.runs]
 
 
@@ -217,8 +217,8 @@ def test_that_the_logs_jobs_waited_for_reasons_unknown_does_not_end_lending() ->
     """Each could have started at once, and started when nobody believed any more that it waits for nodes."""
     rows = [(200.0 * k, 200.0 * k + 120, 200.0 * k + 130, 60.0, (3,)) for k in range(20)]
     record, lent_node_s = replayed(*site(*rows, until_s=4000.0))
-    assert record.felt is not None
-    assert max(record.felt.delays_s, default=0.0) <= 1.0
+    assert record.site_impact is not None
+    assert max(record.site_impact.delays_s, default=0.0) <= 1.0
     assert lent_node_s > 0.75 * 3600.0 * record.holes.idle_node_hours
 
 

@@ -35,7 +35,7 @@ def test_slurm_starts_what_ends_before_somebody_wants_the_node() -> None:
     lent, _ = begun("n1", "n2", limit_s=60.0)
     lent.advance(2.0)
     lent.start(lambda one: one.node in ("n1", "n2"), {"n1": 70.0, "n2": 69.0}, 9.5)
-    assert [(one.node, one.started_s) for one in lent.open] == [("n1", 9.5), ("n2", None)]
+    assert [(fragment.node, fragment.started_s) for fragment in lent.open] == [("n1", 9.5), ("n2", None)]
     lent.start(lambda one: one.node in ("n1",), {}, 20.0)
     assert [one.started_s for one in lent.open] == [9.5, None], "n2 is not idle"
     lent.start(lambda one: one.node in ("n1", "n2"), {}, 30.0)
@@ -47,7 +47,7 @@ def test_a_backfill_cycle_starts_what_slurm_has_been_told_by_then() -> None:
     lent, _ = begun("n1")
     lent.advance(0.4)
     lent.start(lambda one: one.node == "n1", {}, 0.4, by_backfill=True)
-    assert [one.started_s for one in lent.open] == [None]
+    assert [fragment.started_s for fragment in lent.open] == [None]
     lent.advance(0.5)
     lent.start(lambda one: one.node == "n1", {}, 0.7, by_backfill=True)
     assert [one.started_s for one in lent.open] == [0.7]
@@ -59,7 +59,7 @@ def test_what_is_called_off_never_starts_and_what_runs_goes_on() -> None:
     lent.start(lambda one: one.node == "n1", {}, 2.0)
     lent.call_off(["n1", "n2", "n3"], 3.0)
     at(lent, 4.0)
-    assert [(one.node, one.state) for one in lent.open] == [("n1", FragmentState.RUNNING)]
+    assert [(fragment.node, fragment.state) for fragment in lent.open] == [("n1", FragmentState.RUNNING)]
     assert [(one.node, one.end) for one in lent.ended] == [("n2", End.NEVER_STARTED)]
     assert lent.holder_of("n2") is None
 
@@ -68,7 +68,7 @@ def test_nobody_waits_for_a_fragment_that_slurm_has_not_started() -> None:
     lent, run = begun("n1")
     lent.advance(2.0)
     assert lent.take([["n1"]], 3.0) == [0.0]
-    assert [one.state for one in lent.open] == [FragmentState.ASKED]
+    assert [fragment.state for fragment in lent.open] == [FragmentState.ASKED]
     lent.release(["n1"], None, 4.0)
     at(lent, 5.0)
     assert lent.open == ()
@@ -80,7 +80,9 @@ def test_what_runs_on_a_node_that_goes_down_ends_at_once() -> None:
     at(lent, 2.0, 10.0)
     lent.lose(["n1", "n3"], 20.0)
     lent.advance(20.0)
-    assert [(one.node, one.end, one.ended_s) for one in lent.ended] == [("n1", End.NODE_FAILED, 20.0)]
+    assert [(fragment.node, fragment.end, fragment.ended_s) for fragment in lent.ended] == [
+        ("n1", End.NODE_FAILED, 20.0)
+    ]
     assert ([one.node for one in lent.open], run.nodes) == (["n2"], {"n2"})
     assert run.losses == {Loss.START: 1, Loss.EVICTION: 1, Loss.EVICTION_PAUSE: 1}
 
@@ -89,7 +91,7 @@ def test_a_node_trains_when_slurm_has_started_it_and_it_has_booted() -> None:
     lent, run = begun("n1", "n2")
     assert lent.next_s == 0.5, "Slurm has the order"
     at(lent, 0.5)
-    assert {one.state for one in lent.open} == {FragmentState.ASKED}
+    assert {fragment.state for fragment in lent.open} == {FragmentState.ASKED}
     assert lent.next_s == 2.0
     at(lent, 2.0)
     assert {one.state for one in lent.open} == {FragmentState.RUNNING}
@@ -120,7 +122,7 @@ def test_a_job_waits_for_what_slurm_evicts_and_the_training_loses() -> None:
     assert run.nodes == {"n2"}
     assert run.lost_s[Loss.EVICTION] == 5.0
     at(lent, 33.0)
-    assert [one.end for one in lent.ended] == [End.PREEMPTED]
+    assert [fragment.end for fragment in lent.ended] == [End.PREEMPTED]
     assert lent.take([["n1"]], 40.0) == [0.0]
 
 
@@ -142,7 +144,7 @@ def test_a_fragment_ends_at_its_limit_as_it_was_set_last() -> None:
     at(lent, 150.0)
     assert run.nodes == set()
     at(lent, 151.0)
-    assert [one.end for one in lent.ended] == [End.TIMED_OUT]
+    assert [fragment.end for fragment in lent.ended] == [End.TIMED_OUT]
 
 
 def test_when_a_training_is_complete_its_nodes_are_free() -> None:

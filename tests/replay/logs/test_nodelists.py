@@ -12,7 +12,6 @@ from freetrain.replay.logs.nodelists import (
     NodeListError,
     expand,
     gathered,
-    natural_order,
     read_node_lists,
     spelled_twice,
 )
@@ -79,15 +78,6 @@ def test_the_fast_path_reads_what_clustershell_writes(numbers: set[int], width: 
     index = NodeIndex()
     positions = index.positions(str(NodeSet.fromlist(sorted(nodes))))
     assert {list(index.position)[position] for position in positions} == nodes
-
-
-def test_names_sort_as_people_count() -> None:
-    assert natural_order(["c10", "c2", "gpu1", "7", "10", "c"]) == ["7", "10", "c", "c2", "c10", "gpu1"]
-
-
-def test_names_with_thousands_of_digits_and_with_other_scripts_sort_too() -> None:
-    long = "9" * 5000
-    assert natural_order([long, "c²", "c٣", "c2", "3"]) == ["3", long, "c2", "c²", "c٣"]
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 100])

@@ -1,4 +1,4 @@
-"""Nodes that were down, drained or reserved are not idle, where files say when that was."""
+"""Nodes that were down, drained, reserved, made to fail, or not in use at all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from freetrain.errors import InputError
-from tests.replay.logs.build import DAY, Write, holes_of, read, row, sacct
+from freetrain.replay.logs.model import Failures
+from tests.replay.logs.build import DAY, HOUR_S, Write, holes_of, hour, read, row, sacct
 
 LOG = sacct(row("1"), row("2", list="c2"))
 EVENTS = "Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User"
@@ -99,3 +100,90 @@ def test_reservations_of_licences_take_no_node_out(write: Write) -> None:
     assert holes_of(alone, "c1") == holes_of(read(write(LOG)), "c1")
     mixed = read(write(LOG), reservations=write("\n".join([SHOWN.format(day=DAY), *licences])))
     assert holes_of(mixed, "c1") == [(0, 1), (2, 4), (6, 24)]
+
+
+EMPTY = sacct(row("1", list="c[1-40]", nodes="40", start="10", end="12"))
+IDLE_HOURS = 40 * 22.0
+
+
+def test_nodes_fail_as_often_as_is_said_and_at_the_same_instants_each_time(write: Write) -> None:
+    path = write(EMPTY)
+    failing = [read(path, failures=Failures(4 * HOUR_S, 600.0)) for _ in range(2)]
+    gone_h = IDLE_HOURS - failing[0].holes.idle_node_hours
+    assert gone_h == pytest.approx(IDLE_HOURS / 4 / 6, rel=0.2), "each takes a sixth of an hour"
+    assert holes_of(failing[0], "c7") == holes_of(failing[1], "c7")
+    assert f"{gone_h:,.1f} node-hours are not idle for that." in " ".join(failing[0].notes)
+
+
+def test_nodes_with_jobs_do_not_fail(write: Write) -> None:
+    log = read(write(EMPTY), failures=Failures(HOUR_S, 1.0))
+    for number in range(1, 41):
+        assert not any(end == 10 + 1 / 3600 for _, end in holes_of(log, f"c{number}"))
+        assert all(end <= 10 or start >= 12 for start, end in holes_of(log, f"c{number}"))
+    assert log.rows.used == 1
+
+
+def test_who_is_out_of_service_longer_than_the_window_does_not_come_back(write: Write) -> None:
+    log = read(write(EMPTY), failures=Failures(HOUR_S, 1000 * HOUR_S))
+    assert all(len(holes_of(log, f"c{number}")) == 1 for number in range(1, 41))
+    assert log.holes.idle_node_hours == pytest.approx(40 * 1.0, rel=0.5), "an hour of idle time each"
+
+
+def test_where_no_node_is_ever_idle_none_fails(write: Write) -> None:
+    log = read(
+        write(sacct(row("1", start="00", end="24").replace("03T24", "04T00"))), failures=Failures(60.0, 60.0)
+    )
+    assert len(log.holes) == 0
+    assert "failed at random 0 times" in " ".join(log.notes)
+
+
+def test_nodes_of_which_only_events_are_known_fail_too(write: Write) -> None:
+    text = "t,node,idle\n1717372800,a,1\n1717372800,b,1\n1717459200,a,0\n1717459200,b,0\n"
+    assert read(write(text)).holes.idle_node_hours == 48.0
+    assert len(read(write(text), failures=Failures(HOUR_S, 60.0)).holes) > 20
+
+
+BUSY = [
+    row(f"{node}{part}", list=f"c{node}", start=start, end=end)
+    for node in range(1, 11)
+    for part, (start, end) in enumerate([("00", "06"), ("10", "23")])
+]
+WHOLE = sacct(*BUSY, row("99", list="c1", start="06", end="07"))
+
+
+def test_they_are_counted_and_warned_of_where_they_matter(write: Write) -> None:
+    log = read(write(WHOLE))
+    assert log.empty is not None
+    # c1 is busy from 06 to 07: only nine of ten nodes are idle then.
+    assert (log.empty.from_s.tolist(), log.empty.until_s.tolist()) == ([hour(7), hour(23)], [hour(10), hour(24)])
+    assert (log.empty.idle_node_hours, log.empty.all_idle_node_hours) == (40, 49)
+    assert "82 % of all idle time" in log.warnings[0]
+    assert "Without them 9 are left" in log.warnings[0]
+
+
+def test_they_can_be_left_out(write: Write) -> None:
+    log = read(write(WHOLE), skip_empty_hours=True)
+    assert log.holes.idle_node_hours == 9
+    assert log.warnings == ()
+    assert any("with them, 49 node-hours are idle" in note for note in log.notes)
+
+
+def test_a_busy_machine_has_none(write: Write) -> None:
+    log = read(write(WHOLE), from_s=hour(0), until_s=hour(7))
+    assert log.empty is None
+    assert read(write(WHOLE), from_s=hour(0), until_s=hour(7), skip_empty_hours=True).holes.idle_node_hours == 9
+
+
+def test_a_machine_that_was_always_idle_has_no_hole_left(write: Write) -> None:
+    log = read(write(sacct(row("1"))), nodes=100, skip_empty_hours=True)
+    assert (len(log.holes), log.empty is not None and log.empty.hours) == (0, 24)
+
+
+def test_the_whole_machine_decides_whichever_nodes_are_looked_at(write: Write) -> None:
+    log = read(write(WHOLE), only_nodes="c1")
+    assert log.empty is not None
+    # This node is idle from 07 to 10 and from 23 on, when all others are, too.
+    assert (log.empty.hours, log.empty.idle_node_hours, log.empty.all_idle_node_hours) == (4, 4, 4)
+    # Here it is idle from 01 to 06, while all others have jobs.
+    busy = sacct(*BUSY[2:], row("99", list="c1", start="00", end="01"))
+    assert read(write(busy), only_nodes="c1", until_s=hour(6)).empty is None

@@ -11,10 +11,10 @@ import pytest
 
 from freetrain.errors import InputError
 from freetrain.replay.logs import ReadOptions, SiteLog, read_site_log, reader, sacct_json, source
-from freetrain.replay.logs.headers import find_headers
 from freetrain.replay.logs.node_events import read_node_events
 from freetrain.replay.logs.sacct_jobs import read_sacct
 from freetrain.replay.logs.sacct_json import rows_of_json
+from freetrain.replay.logs.sacct_text import find_headers
 from freetrain.replay.logs.source import read_pieces, read_source
 from freetrain.replay.logs.swf import read_swf
 from freetrain.replay.logs.tally import RowTally
@@ -106,7 +106,7 @@ def test_a_file_is_not_kept_open_before_its_turn(write: Write, monkeypatch: pyte
 
 @pytest.mark.parametrize("kind", ["SWF", "JSON", "JSON in one line", "node events"])
 def test_the_text_of_a_large_log_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    for name, size in (("_CHUNK_BYTES", 1 << 16), ("_PIECE_BYTES", 1 << 16), ("_MOST_LINE_BYTES", 1 << 17)):
+    for name, size in (("_CHUNK_BYTES", 1 << 16), ("_PIECE_BYTES", 1 << 16), ("_MAX_LINE_BYTES", 1 << 17)):
         monkeypatch.setattr(source, name, size)
     monkeypatch.setattr(sacct_json, "_JOBS_AT_ONCE", 100)
     path = tmp_path / "log"

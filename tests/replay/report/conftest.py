@@ -18,19 +18,19 @@ from freetrain.loop.cycle import Goal, NullJournal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.course import ReplayRecord
-from freetrain.replay.dedicated import train_dedicated
 from freetrain.replay.driver import Replay
 from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs.model import RejectedRow, RowCount, SiteLog
 from freetrain.replay.outcome import outcome_of
-from freetrain.replay.presets import CURVES, PRESETS
-from freetrain.replay.report import ReportInput, Setting
-from freetrain.replay.study import AsDaemon, Costs, Study, replay_as_daemon, study_as_daemon
+from freetrain.replay.report import ReplaySetting, ReportInput
+from freetrain.replay.study import Costs, DaemonSetup, Study, replay_as_daemon, study_as_daemon
+from freetrain.replay.trainers import CURVES, PRESETS
+from freetrain.replay.yardsticks import train_dedicated
 from freetrain.slurm.settings import SlurmSettings
 
 FROM_S = 1_700_000_000.0
 HOUR_S = 3600.0
-SETTING = Setting("freetrain", "throughput", 600.0, 0.0, "preset:mix", 4)
+SETTING = ReplaySetting("freetrain", "throughput", 600.0, 0.0, "preset:mix", 4)
 SLURM = SlurmSettings("site", "22.05", "preempt/partition_prio", "REQUEUE", 30.0, 60.0, "slurm")
 
 
@@ -65,7 +65,7 @@ def make_input(holes: Holes, trainers: Iterable[Trainer], title: str = "a machin
 
 def with_daemon(report: ReportInput) -> ReportInput:
     """The same report, and what the daemon would have got."""
-    how = AsDaemon(rules_of(Config(), SLURM), Goal.of(find_policy("freetrain"), "throughput"), Timing())
+    how = DaemonSetup(rules_of(Config(), SLURM), Goal.of(find_policy("freetrain"), "throughput"), Timing())
     trainers = list(islice(PRESETS["mix"], 4))
     replayed = replay_as_daemon(report.log, trainers, Costs(), how, time.perf_counter)
     done = study_as_daemon(how, replayed, report.study.dedicated)

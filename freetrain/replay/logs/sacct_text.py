@@ -1,0 +1,481 @@
+"""The text of `sacct -P`: header lines, what rows below them look like, and the rows as fields."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from freetrain.errors import InputError
+from freetrain.replay.logs.rows import (
+    Fits,
+    Lines,
+    RowLayout,
+    mend,
+    one_byte_separated,
+    read_fields,
+    split_lines,
+    text_frame,
+)
+from freetrain.replay.logs.times import MISSING_WORDS
+
+MADE_WITH = (
+    "Make it with sacct -a -P -X -D -S FROM -E UNTIL "
+    "-o JobID,Partition,State,Submit,Start,End,Timelimit,NNodes,NCPUS,NodeList,AllocTRES"
+)
+"""How to make a log that has all that is read; docs/logs.md says the same."""
+
+_HEAD_BYTES = 1 << 16
+# fmt: off
+_NAMES = frozenset({
+    "jobid", "jobidraw", "jobname", "user", "uid", "group", "gid", "account", "cluster", "partition", "qos",
+    "state", "exitcode", "submit", "eligible", "start", "end", "elapsed", "elapsedraw", "timelimit",
+    "nnodes", "allocnodes", "reqnodes", "ncpus", "alloccpus", "reqcpus", "alloctres", "nodelist",
+    # as in public traces: Acme, Helios
+    "job_id", "submit_time", "start_time", "end_time", "node_num",
+})
+# fmt: on
+_FIRST_TWO = re.compile(r",?\s*[A-Za-z]\w*(?:%-?\d+)?[ ]*([^\w\s%]+|\t)\s*[A-Za-z]")
+_MARKS = "\ufeff# "
+"""What may stand before a header: a file's byte-order mark, also where files were joined, and a comment's sign."""
+_JOB_COLUMN = re.compile(r"job_?id", re.IGNORECASE)
+_ALIASES: Mapping[str, tuple[str, ...]] = {
+    "job": ("jobid", "jobidraw", "job_id"),
+    "submit": ("submit", "submit_time"),
+    "start": ("start", "start_time"),
+    "end": ("end", "end_time"),
+    "elapsed": ("elapsedraw", "elapsed", "duration"),
+    "limit": ("timelimitraw", "timelimit"),
+    "state": ("state",),
+    "partition": ("partition",),
+    "nodes": ("nnodes", "allocnodes", "node_num"),
+    "asked_nodes": ("reqnodes",),
+    "cores": ("ncpus", "alloccpus", "reqcpus", "cpu_num"),
+    "tres": ("alloctres", "reqtres"),
+    "node_list": ("nodelist",),
+    "suspended": ("suspended",),
+    "cluster": ("cluster",),
+    "account": ("account",),
+}
+# fmt: off
+_FREE_TEXT = (
+    "jobname", "comment", "admincomment", "systemcomment", "submitline", "workdir", "reason", "constraints",
+    "extra", "wckey", "container", "stdout", "stderr", "stdin", "licenses", "reservation",
+)
+_WITH_COMMAS = ("nodelist", "alloctres", "reqtres")
+# fmt: on
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,6}|\d{9,11}|0")
+# What the content of a column looks like, in rows that were split rightly.
+_SHAPES: Mapping[str, re.Pattern[str]] = {
+    **dict.fromkeys(("jobid", "jobidraw"), re.compile(r"\d+([_+.].*)?|[A-Za-z][\w-]*\d[\w-]*")),
+    **dict.fromkeys(("submit", "eligible", "start", "end"), _TIME),
+    **dict.fromkeys(
+        ("nnodes", "allocnodes", "reqnodes", "ncpus", "alloccpus", "reqcpus"), re.compile(r"\d*(\.\d*)?[KM]?")
+    ),
+    **dict.fromkeys(
+        ("elapsed", "elapsedraw", "suspended", "cputime", "cputimeraw", "uid", "gid"), re.compile(r"[\d:.-]*")
+    ),
+    **dict.fromkeys(("exitcode", "derivedexitcode"), re.compile(r"(\d+:\d+)?")),
+    "state": re.compile(r"[A-Z][A-Z_]+( by \S*)?\+?|"),
+    **dict.fromkeys(("partition", "account", "cluster"), re.compile(r"\S*")),
+    **dict.fromkeys(("alloctres", "reqtres"), re.compile(r"([^\s=]+=\S+)?")),
+    "nodelist": re.compile(r"(?=.*[A-Za-z])\S*|None assigned|"),
+}
+_MAX_OPEN_BYTES = 1 << 25
+"""No row is as long: what is broken for longer than that is no row that goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A header line.
+
+    Attributes:
+        begin: offset of its first byte.
+        text: the line.
+        separator: what stands between its columns; sacct prints a pipe, or what --delimiter says.
+    """
+
+    begin: int
+    text: str
+    separator: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its columns, as ``column_names`` makes them."""
+        return column_names(self.text.split(self.separator))
+
+
+def column_names(header: list[str] | tuple[str, ...]) -> tuple[str, ...]:
+    """Names in small letters, without quotes, widths (`JobName%30`) and the empty one after a last separator."""
+    names = [name.strip().strip('"').strip().lower().split("%")[0] for name in header]
+    return tuple(names[:-1] if names and not names[-1] else names)
+
+
+def separator_of(line: str, expected: str | None = None) -> str | None:
+    """What separates the columns of a header line; None for a line that is no header.
+
+    Args:
+        line: any line.
+        expected: the separator, if it is known.
+    """
+    found = _FIRST_TWO.match(line.replace('"', ""))
+    separator = expected or (found[1] if found else None)
+    if separator is None or len(_NAMES.intersection(column_names(line.split(separator)))) < 2:
+        return None
+    return separator
+
+
+def find_headers(data: bytes, expected: str | None = None) -> Iterator[Header]:
+    """Every header line of a text whose first stands near its beginning.
+
+    Files that were joined have one in the middle. Whatever its columns are, it names the job's as the first does.
+    """
+    first = _first_header(data, expected)
+    if first is None:
+        return
+    yield first
+    yield from further_headers(data, first, _end_of_line(data, first.begin), expected)
+
+
+def further_headers(data: bytes, first: Header, at: int, expected: str | None = None) -> Iterator[Header]:
+    """Header lines of a text behind an offset.
+
+    Args:
+        data: the text.
+        first: the first header of the file.
+        at: the offset.
+        expected: what separates columns, if it is known.
+    """
+    job_column = _JOB_COLUMN.search(first.text)
+    spelled = job_column[0].encode() if job_column else b"JobID"
+    while (at := data.find(spelled, at)) >= 0:
+        header = _header_at(data, data.rfind(b"\n", 0, at) + 1, expected)
+        if header is not None:
+            yield header
+        at = _end_of_line(data, at)
+
+
+def _first_header(data: bytes, expected: str | None) -> Header | None:
+    begin, end = 0, min(len(data), _HEAD_BYTES)
+    while begin < end:
+        header = _header_at(data, begin, expected)
+        if header is not None:
+            return header
+        begin = _end_of_line(data, begin) + 1
+    return None
+
+
+def _header_at(data: bytes, begin: int, expected: str | None) -> Header | None:
+    text = data[begin : _end_of_line(data, begin)].decode(errors="replace").lstrip(_MARKS)
+    separator = separator_of(text, expected)
+    return None if separator is None else Header(begin, text, separator)
+
+
+def _end_of_line(data: bytes, at: int) -> int:
+    end = data.find(b"\n", at)
+    return len(data) if end < 0 else end
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What rows look like below a header.
+
+    Attributes:
+        header: the header.
+        positions: the columns that are needed, by what they tell.
+        layout: how many there are, and how to tell whether a row was split rightly.
+    """
+
+    header: Header
+    positions: Mapping[str, int]
+    layout: RowLayout
+
+
+def form_of(header: Header, name: str) -> Form:
+    """The form of the rows below a header."""
+    trailing = header.text.rstrip(" \r").endswith(header.separator)
+    positions = _positions(header.names, name)
+    return Form(header, positions, _layout(header.names, positions, trailing, header.separator))
+
+
+def form_without_header(header: Header, data: bytes, name: str) -> Form:
+    """The form of rows without a header: the one that the user gives does not show how they end."""
+    positions = _positions(header.names, name)
+    trailing = _ends_with_separator(split_lines(*one_byte_separated(data, header.separator)), len(header.names))
+    return Form(header, positions, _layout(header.names, positions, trailing, header.separator))
+
+
+def _ends_with_separator(lines: Lines, width: int) -> bool:
+    """Whether a headerless file was made with -p: most rows have one separator more than -P would print."""
+    return len(lines) > 0 and int(np.median(lines.separators)) == width
+
+
+def _positions(names: tuple[str, ...], file: str) -> dict[str, int]:
+    positions: dict[str, int] = {}
+    for role, aliases in _ALIASES.items():
+        found = next((alias for alias in aliases if alias in names), None)
+        if found is not None:
+            positions[role] = names.index(found)
+    _require(positions, file)
+    return positions
+
+
+def _require(positions: Mapping[str, int], file: str) -> None:
+    missing = []
+    if "job" not in positions:
+        missing.append("JobID")
+    if "start" not in positions:
+        missing.append("Start")
+    if "end" not in positions and "elapsed" not in positions:
+        missing.append("End (or Elapsed)")
+    if not {"node_list", "nodes", "asked_nodes", "cores", "tres"} & positions.keys():
+        missing.append("NodeList (or NNodes, NCPUS or AllocTRES)")
+    if missing:
+        raise InputError(
+            f"{file} lacks the column {' and the column '.join(missing)}.",
+            MADE_WITH,
+        )
+
+
+def _layout(names: tuple[str, ...], positions: Mapping[str, int], trailing: bool, separator: str) -> RowLayout:
+    # Node lists and TRES hold commas: where these separate columns, the surplus may be theirs.
+    free_text = (*_FREE_TEXT, *_WITH_COMMAS) if separator == "," else _FREE_TEXT
+    checks = tuple((at, _test(name)) for at, name in enumerate(names) if name in _SHAPES and name not in free_text)
+    known = sorted(names.index(name) for name in free_text if name in names)
+    fixed = sorted({*positions.values(), *(at for at, _ in checks)} - set(known))
+    free = _one_per_gap(known, fixed)
+    others = [at for at in range(len(names)) if at not in known and at not in fixed]
+    gaps = {bisect(fixed, at) for at in free}
+    return RowLayout(
+        width=len(names),
+        trailing=trailing,
+        free=free,
+        unread=tuple(at for at in _one_per_gap(others, fixed) if bisect(fixed, at) not in gaps),
+        checks=checks,
+        hangs_below=names[-1] in free_text and not trailing,
+        begins=_beginning([check for check in checks if check[0] < min(known, default=len(names))]),
+    )
+
+
+def _one_per_gap(columns: list[int], fixed: list[int]) -> tuple[int, ...]:
+    """One column between each two whose place is checked: the others there would do as well."""
+    return tuple(sorted({bisect(fixed, at): at for at in reversed(columns)}.values()))
+
+
+def _test(name: str) -> Fits:
+    pattern = _SHAPES[name]
+
+    def fits(text: str) -> bool:
+        text = text.strip()
+        return pattern.fullmatch(text) is not None or (pattern is _TIME and text.lower() in MISSING_WORDS)
+
+    return fits
+
+
+def _beginning(checks: list[tuple[int, Fits]]) -> Callable[[list[str]], bool | None]:
+    """Looks at the columns before the first with free text: no newline can have come between them."""
+
+    def begins(fields: list[str]) -> bool | None:
+        whole = [check for check in checks if check[0] < len(fields) - 1]
+        if not whole:
+            return None if not checks else False
+        return all(fits(fields[at]) for at, fits in whole)
+
+    return begins
+
+
+@dataclass(frozen=True, slots=True)
+class SacctText:
+    """Some rows of a file as text.
+
+    Attributes:
+        rows: columns ``line`` and those of the header that are needed, all text; mended rows come last.
+        lost: (line, reason) of each broken row that could not be mended, lines numbered from 1.
+        headers: header lines among them, the one left out that every file needs.
+    """
+
+    rows: pl.DataFrame
+    lost: list[tuple[int, str]]
+    headers: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """Neighbouring lines of one form: from where to where, and where the headers among them begin."""
+
+    form: Form
+    begin: int
+    end: int
+    headers: tuple[int, ...]
+
+
+def read_sacct_text(
+    pieces: Iterable[bytes], name: str, columns: tuple[str, ...], delimiter: str | None = None
+) -> tuple[Iterator[SacctText], int]:
+    """Split a sacct file into rows and fields, piece by piece, and count the lines before its first header.
+
+    Args:
+        pieces: the file's text; each piece ends at the end of a line.
+        name: its name in messages.
+        columns: its header, where it has none of its own.
+        delimiter: what separates columns; None: what its header shows.
+    """
+    pieces = iter(pieces)
+    head = next(pieces, b"")
+    headers = _renamed(list(find_headers(head, delimiter)), columns, name)
+    begin = headers[0].begin if headers else len(head)
+    form = None
+    if columns and begin:
+        given = Header(0, (delimiter or "|").join(columns), delimiter or "|")
+        form, begin = form_without_header(given, head[:begin], name), 0
+    banner = sum(bool(line.strip()) for line in head[:begin].split(b"\n"))
+    sections = _Sections(begin, form, headers, delimiter, name)
+    return _texts(chain([head], pieces), sections, int(form is None)), banner
+
+
+def _renamed(headers: list[Header], columns: tuple[str, ...], name: str) -> list[Header]:
+    """The headers, the first with the names that the user gives where it is the file's first line.
+
+    Raises:
+        InputError: they are not as many.
+    """
+    if not columns or not headers or headers[0].begin:
+        return headers
+    own = headers[0].names
+    if len(own) != len(columns):
+        raise InputError(
+            f"{name} has a header of {len(own)} columns, and --columns names {len(columns)}.",
+            "Give a name for each column of the header, or leave --columns out.",
+        )
+    return [replace(headers[0], text=headers[0].separator.join(columns)), *headers[1:]]
+
+
+class _Sections:
+    """Cuts pieces of a file into sections, and remembers the form of the last.
+
+    Args:
+        begin: where the rows begin, or the first header.
+        form: the form of the rows before any header; None: the first header comes first.
+        headers: headers of the first piece.
+        delimiter: what separates columns; None: what headers show.
+        name: the file's name in messages.
+    """
+
+    def __init__(
+        self, begin: int, form: Form | None, headers: list[Header], delimiter: str | None, name: str
+    ) -> None:
+        self._begin, self._form, self._delimiter, self._name = begin, form, delimiter, name
+        self._first = headers[0] if headers else None
+        self._headers: list[Header] | None = headers
+
+    def of(self, data: bytes) -> list[_Section]:
+        """The sections of the next piece."""
+        begins, forms = [self._begin], [self._form]
+        headers: list[list[int]] = [[]]
+        for header in self._headers_of(data):
+            form = forms[-1]
+            if form is None or header.text != form.header.text:
+                begins.append(header.begin)
+                forms.append(form_of(header, self._name))
+                headers.append([])
+            headers[-1].append(header.begin)
+        self._begin, self._form = 0, forms[-1]
+        ends = [*begins[1:], len(data)]
+        found = zip(forms, begins, ends, headers, strict=True)
+        return [_Section(form, begin, end, tuple(own)) for form, begin, end, own in found if form is not None]
+
+    def _headers_of(self, data: bytes) -> list[Header]:
+        headers, self._headers = self._headers, None
+        if headers is not None:
+            return headers
+        return list(further_headers(data, self._first, 0, self._delimiter)) if self._first else []
+
+
+def _texts(pieces: Iterable[bytes], sections: _Sections, needed_headers: int) -> Iterator[SacctText]:
+    open_end, lines_before = b"", 0
+    for piece, is_last in _with_last(pieces):
+        data = open_end + piece
+        for section in sections.of(data):
+            text, open_end = _text(data, section, lines_before, section.end == len(data) and not is_last)
+            yield replace(text, headers=text.headers - needed_headers)
+            needed_headers = 0
+        lines_before += data.count(b"\n") - open_end.count(b"\n")
+
+
+def _with_last(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Each piece, and whether it is the last."""
+    earlier: bytes | None = None
+    for piece in pieces:
+        if earlier is not None:
+            yield earlier, False
+        earlier = piece
+    if earlier is not None:
+        yield earlier, True
+
+
+def _text(data: bytes, section: _Section, lines_before: int, goes_on: bool) -> tuple[SacctText, bytes]:
+    """The rows of a section, and the end of its text that is left for the next piece.
+
+    Args:
+        data: the piece.
+        section: which part of it.
+        lines_before: lines of the file before the piece.
+        goes_on: the section's last row may go on in the next piece.
+    """
+    form, own = section.form, _slice(data, section.begin, section.end)
+    text, separator = one_byte_separated(own, form.header.separator)
+    lines = split_lines(text, separator)
+    headers = [own.count(b"\n", 0, begin - section.begin) for begin in section.headers]
+    is_sound = lines.separators == form.layout.separators
+    # Header lines are no rows, however many separators they have; they are taken out below.
+    is_sound[headers] = True
+    is_sound &= ~_is_sound_by_chance(lines, is_sound, headers, form, goes_on)
+    open_end = _open_end(own, is_sound) if goes_on else b""
+    body = np.delete(np.arange(len(lines) - open_end.count(b"\n")), headers)
+    sound, mended = body[is_sound[body]], mend(lines, body[~is_sound[body]], form.layout)
+    rows = read_fields(lines, sound, form.positions)
+    if mended.line:
+        # A field that owns separators has them as they stood in the file.
+        cells = [[cell.replace(separator, form.header.separator) for cell in fields] for fields in mended.fields]
+        rows = pl.concat([rows, text_frame(mended.line, cells, form.positions)])
+    first_line = lines_before + data.count(b"\n", 0, section.begin)
+    lost = [(first_line + line + 1, reason) for line, reason in mended.lost]
+    return SacctText(rows.with_columns(pl.col("line") + first_line), lost, len(headers)), open_end
+
+
+def _is_sound_by_chance(
+    lines: Lines, is_sound: NDArray[np.bool_], headers: list[int], form: Form, goes_on: bool
+) -> NDArray[np.bool_]:
+    """Lines with as many separators as a row, whose start is no time, where the line after them is broken.
+
+    A newline and separators in free text have made up for each other. What follows the last line is not known
+    where the text goes on.
+    """
+    found = np.zeros(len(is_sound), bool)
+    before_broken = np.flatnonzero(is_sound & np.append(~is_sound[1:], goes_on)[: len(is_sound)])
+    suspects = np.setdiff1d(before_broken, headers)
+    if form.layout.free and len(suspects):
+        rows = read_fields(lines, suspects, form.positions)
+        found[suspects[~rows["start"].str.contains(r"\d|(?i)unknown|none|^\s*$").to_numpy()]] = True
+    return found
+
+
+def _open_end(data: bytes, is_sound: NDArray[np.bool_]) -> bytes:
+    """The broken lines at the end of a text: they may belong to a row that goes on in the next piece."""
+    closed = len(is_sound) - int(np.argmax(is_sound[::-1])) if is_sound.any() else 0
+    if closed == len(is_sound):
+        return b""
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+    begin = int(ends[closed - 1]) + 1 if closed else 0
+    return data[begin:] if len(data) - begin <= _MAX_OPEN_BYTES else b""
+
+
+def _slice(data: bytes, begin: int, end: int) -> bytes:
+    """A part of the text; all of it is not copied."""
+    return data if begin == 0 and end == len(data) else data[begin:end]

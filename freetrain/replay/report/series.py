@@ -1,0 +1,339 @@
+"""What the report's pictures show, as plain series: nodes and samples over time, the grid, the week."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from freetrain.core.holes import SECONDS_PER_HOUR, Holes
+from freetrain.replay.course import ReplayRecord, Timeline
+from freetrain.replay.logs.window import clock_hours
+from freetrain.replay.study import Study
+from freetrain.showing.words import amount, count, share
+
+MAX_BINS = 600
+Numbers = NDArray[np.float64]
+
+_DAY_S = 86_400.0
+_LENGTHS_S: tuple[tuple[float, str], ...] = (
+    (10, "10 s"),
+    (60, "1 min"),
+    (180, "3 min"),
+    (600, "10 min"),
+    (1_800, "30 min"),
+    (3_600, "1 h"),
+    (10_800, "3 h"),
+    (21_600, "6 h"),
+    (43_200, "12 h"),
+    (_DAY_S, "1 day"),
+    (3 * _DAY_S, "3 days"),
+    (7 * _DAY_S, "7 days"),
+    (28 * _DAY_S, "28 days"),
+)
+BUSY, IDLE, FIRST_COLOUR = 0, 1, 2
+_WEEK_HOURS = 7 * 24
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+@dataclass(frozen=True, slots=True)
+class NodesOverTime:
+    """Idle and lent nodes, averaged over bins of equal width.
+
+    Attributes:
+        edges_s: edges of the bins, shape (bins + 1,).
+        idle_nodes: idle nodes in each bin on average, lent ones included, shape (bins,).
+        lent_nodes: lent nodes in each bin on average, shape (bins,).
+        mean_idle_nodes: idle nodes over the whole window on average.
+    """
+
+    edges_s: Numbers
+    idle_nodes: Numbers
+    lent_nodes: Numbers
+    mean_idle_nodes: float
+
+
+@dataclass(frozen=True, slots=True)
+class SamplesOverTime:
+    """Samples trained so far, in the replay and on the dedicated machine.
+
+    Attributes:
+        at_s: instants, the window's start and end included, shape (points,).
+        allowed: samples until then, as the holes allow, shape (points,).
+        dedicated: samples of the dedicated machine until then, shape (points,).
+        daemon: samples as the daemon would have gone, shape (points,); None: that was not asked.
+    """
+
+    at_s: Numbers
+    allowed: Numbers
+    dedicated: Numbers
+    daemon: Numbers | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HoleLengths:
+    """How long holes are, in buckets that grow like a logarithm; empty ones at the ends are left out.
+
+    Attributes:
+        labels: each bucket in words, shortest holes first.
+        holes: holes in each bucket, shape (buckets,).
+        node_hours: idle node-hours in the holes of each bucket, shape (buckets,).
+    """
+
+    labels: tuple[str, ...]
+    holes: NDArray[np.int64]
+    node_hours: Numbers
+
+
+def bin_means(at_s: ArrayLike, value: ArrayLike, edges_s: Numbers) -> Numbers:
+    """Means over bins of a step function that is 0 at first and ``value[i]`` from ``at_s[i]`` on.
+
+    Areas are preserved: the means × the widths of their bins add up to the function's integral.
+    """
+    at, values = np.asarray(at_s, float), np.asarray(value, float)
+    at = np.concatenate(
+        [[min(edges_s[0], at.min(initial=np.inf))], at, [max(edges_s[-1], at.max(initial=-np.inf))]]
+    )
+    values = np.concatenate([[0.0], values])
+    area = np.concatenate([[0.0], np.cumsum(values * np.diff(at))])
+    means: Numbers = np.diff(np.interp(edges_s, at, area)) / np.diff(edges_s)
+    return means
+
+
+def nodes_over_time(holes: Holes, timeline: Timeline, bins: int = MAX_BINS) -> NodesOverTime:
+    """Idle and lent nodes over the window."""
+    edges_s = np.linspace(holes.from_s, holes.until_s, bins + 1)
+    return NodesOverTime(edges_s, *node_means(holes, timeline, edges_s), holes.mean_idle_nodes)
+
+
+def node_means(holes: Holes, timeline: Timeline, edges_s: Numbers) -> tuple[Numbers, Numbers]:
+    """Idle and lent nodes on average between these instants."""
+    return bin_means(*idle_steps(holes), edges_s), bin_means(timeline.at_s, timeline.lent_nodes, edges_s)
+
+
+def idle_steps(holes: Holes) -> tuple[Numbers, Numbers]:
+    """When the number of idle nodes changes, in order, and how many are idle from then on."""
+    at_s = np.concatenate([holes.start_s, holes.end_s])
+    change = np.concatenate([np.ones(len(holes)), -np.ones(len(holes))])
+    order = np.argsort(at_s, kind="stable")
+    return at_s[order], np.cumsum(change[order])
+
+
+def samples_over_time(study: Study, points: int = MAX_BINS) -> SamplesOverTime:
+    """Samples so far over the window, in the replays and on the dedicated machine."""
+    holes, dedicated = study.record.holes, study.dedicated
+    at_s = np.linspace(holes.from_s, holes.until_s, points + 1)
+    alone = np.interp(at_s, [holes.from_s, *dedicated.at_s], [0.0, *dedicated.samples_at])
+    daemon = _samples_at(study.as_daemon.record, at_s) if study.as_daemon else None
+    return SamplesOverTime(at_s, _samples_at(study.record, at_s), alone, daemon)
+
+
+def _samples_at(record: ReplayRecord, at_s: Numbers) -> Numbers:
+    holes, timeline = record.holes, record.timeline
+    total = sum(run.samples for run in record.runs)
+    known_s = [holes.from_s, *timeline.at_s, holes.until_s]
+    samples: Numbers = np.interp(at_s, known_s, [0.0, *timeline.samples, total])
+    return samples
+
+
+def hole_lengths(holes: Holes) -> HoleLengths:
+    """Distribution of the holes' lengths, by count and by node-hours."""
+    names = [name for _, name in _LENGTHS_S]
+    labels = [f"under {names[0]}", *(_between(low, high) for low, high in pairwise(names))]
+    labels.append(f"over {names[-1]}")
+    bucket = np.searchsorted([length_s for length_s, _ in _LENGTHS_S], holes.length_s, side="right")
+    counts = np.bincount(bucket, minlength=len(labels))
+    node_hours = np.bincount(bucket, holes.length_s, minlength=len(labels)) / SECONDS_PER_HOUR
+    filled = np.flatnonzero(counts)
+    kept = slice(filled[0], filled[-1] + 1) if len(filled) else slice(0)
+    return HoleLengths(tuple(labels[kept]), counts[kept], node_hours[kept])
+
+
+def _between(low: str, high: str) -> str:
+    amount, unit = low.split()
+    return f"{amount if high.split()[1].startswith(unit) else low} – {high}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGrid:
+    """What each pictured node did in each column of time.
+
+    Attributes:
+        nodes: names of the nodes, one per row.
+        states: BUSY, IDLE (and not lent) or FIRST_COLOUR + the colour of the trainer that had the node,
+            whichever covers most of the column, shape (nodes, columns).
+        from_s: start of the first column.
+        until_s: end of the last.
+    """
+
+    nodes: tuple[str, ...]
+    states: NDArray[np.uint8]
+    from_s: float
+    until_s: float
+
+
+def node_grid(record: ReplayRecord, columns: int, colours: int) -> NodeGrid:
+    """States of the pictured nodes; trainers take the colours in turn, by order of admission."""
+    holes, nodes = record.holes, record.timeline.pictured
+    lent = _lent_shares(record, columns, colours)
+    ever_idle = _ever_idle_shares(record, columns)
+    shares = np.concatenate(
+        [1 - ever_idle[:, None], ever_idle[:, None] - lent.sum(axis=1, keepdims=True), lent], 1
+    )
+    states = shares.argmax(axis=1).astype(np.uint8)
+    return NodeGrid(nodes, states, holes.from_s, holes.until_s)
+
+
+def _lent_shares(record: ReplayRecord, columns: int, colours: int) -> NDArray[np.float64]:
+    """Share of each column in which a trainer of each colour had the node, shape (nodes, colours, columns)."""
+    row = {name: number for number, name in enumerate(record.timeline.pictured)}
+    colour = {run.trainer.id: rank % colours for rank, run in enumerate(record.runs)}
+    # Stays without a holder are idle time, which is taken from the holes below.
+    lent = [stay for stay in record.timeline.stays() if stay.holder]
+    return _shares(
+        np.array([row[stay.node] * colours + colour[stay.holder] for stay in lent], np.intp),
+        _columns(record, np.array([stay.from_s for stay in lent]), columns),
+        _columns(record, np.array([stay.until_s for stay in lent]), columns),
+        (len(row) * colours, columns),
+    ).reshape(len(row), colours, columns)
+
+
+def _ever_idle_shares(record: ReplayRecord, columns: int) -> NDArray[np.float64]:
+    """Share of each column in which the node was idle, lent or not, shape (nodes, columns)."""
+    # From the holes: the stays end where the replay has nothing left to do, the holes go on.
+    holes = record.holes
+    row_of = np.full(len(holes.node_names), -1, np.intp)
+    position = {name: number for number, name in enumerate(holes.node_names)}
+    pictured = record.timeline.pictured
+    row_of[[position[name] for name in pictured]] = np.arange(len(pictured))
+    row = row_of[holes.node]
+    shown = row >= 0
+    start, end = _columns(record, holes.start_s[shown], columns), _columns(record, holes.end_s[shown], columns)
+    return _shares(row[shown], start, end, (len(pictured), columns))
+
+
+def _columns(record: ReplayRecord, at_s: NDArray[np.float64], columns: int) -> NDArray[np.float64]:
+    return np.clip((at_s - record.holes.from_s) / record.holes.duration_s * columns, 0, columns)
+
+
+def _shares(
+    row: NDArray[np.intp], start: NDArray[np.float64], end: NDArray[np.float64], shape: tuple[int, int]
+) -> NDArray[np.float64]:
+    """How much of each unit column the intervals [start, end) of each row cover."""
+    # An interval is a step up at its start less one at its end; a step within column k covers 1 − fraction
+    # of k and all of the columns after it: two entries under a running sum.
+    steps = np.zeros((shape[0], shape[1] + 2))
+    for at, sign in ((start, 1.0), (end, -1.0)):
+        column = np.floor(at).astype(np.intp)
+        fraction = at - column
+        np.add.at(steps, (row, column), sign * (1 - fraction))
+        np.add.at(steps, (row, column + 1), sign * fraction)
+    covered: NDArray[np.float64] = np.cumsum(steps, axis=1)[:, : shape[1]]
+    return covered
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """Idle and lent nodes on average, by hour of the day and by day of the week, as the site's clocks count.
+
+    Attributes:
+        idle_by_hour: idle nodes, lent ones included, shape (24,).
+        lent_by_hour: lent nodes, shape (24,).
+        idle_by_day: the same by weekday from Monday, shape (7,).
+        lent_by_day: the same.
+    """
+
+    idle_by_hour: Numbers
+    lent_by_hour: Numbers
+    idle_by_day: Numbers
+    lent_by_day: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Week:
+    """A whole week from Monday to Sunday: its first day, and its idle and lent node-hours."""
+
+    begins: str
+    idle_node_hours: float
+    lent_node_hours: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Hours:
+    """Clock hours of the window: how long each is, its nodes, and where it lies in day and week."""
+
+    lasts_s: Numbers
+    idle: Numbers
+    lent: Numbers
+    hour: NDArray[np.intp]
+    weekday: NDArray[np.intp]
+    monday: NDArray[np.intp]
+
+
+def find_rhythm(holes: Holes, timeline: Timeline, zone: tzinfo) -> Rhythm | None:
+    """The rhythm; None where the window is shorter than a week."""
+    if holes.duration_s < 7 * _DAY_S or not len(holes):
+        return None
+    hours = _hours(holes, timeline, zone)
+    return Rhythm(
+        _means(hours.idle, hours.lasts_s, hours.hour, 24),
+        _means(hours.lent, hours.lasts_s, hours.hour, 24),
+        _means(hours.idle, hours.lasts_s, hours.weekday, 7),
+        _means(hours.lent, hours.lasts_s, hours.weekday, 7),
+    )
+
+
+def find_weeks(holes: Holes, timeline: Timeline, zone: tzinfo) -> tuple[Week, ...]:
+    """The weeks that lie in the window as a whole."""
+    if holes.duration_s < 7 * _DAY_S:
+        return ()
+    hours = _hours(holes, timeline, zone)
+    weeks = []
+    for monday in np.unique(hours.monday).tolist():
+        within = hours.monday == monday
+        # Clocks that are put forward make a week an hour shorter.
+        if hours.lasts_s[within].sum() >= (_WEEK_HOURS - 1) * SECONDS_PER_HOUR:
+            node_hours = [
+                float((nodes * hours.lasts_s)[within].sum()) / SECONDS_PER_HOUR
+                for nodes in (hours.idle, hours.lent)
+            ]
+            weeks.append(Week(f"{datetime.fromordinal(monday):%Y-%m-%d}", *node_hours))
+    return tuple(weeks)
+
+
+def about_weeks(weeks: tuple[Week, ...]) -> str:
+    """How far weeks differ, in a sentence; empty for fewer than two."""
+    if len(weeks) < 2:
+        return ""
+    low, high = (pick(weeks, key=lambda week: week.idle_node_hours) for pick in (min, max))
+    lent = [week.lent_node_hours / week.idle_node_hours for week in weeks if week.idle_node_hours > 0]
+    least, most = (share(min(lent)), share(max(lent))) if lent else (share(None), share(None))
+    top = high.idle_node_hours
+    return (
+        f"Of the {count(len(weeks), 'whole week')}, that of {low.begins} had the fewest idle node-hours "
+        f"({amount(low.idle_node_hours, top)}) and that of {high.begins} the most ({amount(top)}); "
+        f"{least} to {most} of them were lent."
+    )
+
+
+def _hours(holes: Holes, timeline: Timeline, zone: tzinfo) -> _Hours:
+    edges_s = clock_hours(holes.from_s, holes.until_s)
+    idle, lent = node_means(holes, timeline, edges_s)
+    middle = [datetime.fromtimestamp(at_s, zone) for at_s in ((edges_s[1:] + edges_s[:-1]) / 2).tolist()]
+    return _Hours(
+        np.diff(edges_s),
+        idle,
+        lent,
+        np.array([at.hour for at in middle]),
+        np.array([at.weekday() for at in middle]),
+        np.array([(at - timedelta(days=at.weekday())).toordinal() for at in middle]),
+    )
+
+
+def _means(nodes: Numbers, lasts_s: Numbers, group: NDArray[np.intp], groups: int) -> Numbers:
+    node_s = np.bincount(group, nodes * lasts_s, groups)
+    means: Numbers = node_s / np.maximum(np.bincount(group, lasts_s, groups), 1e-9)
+    return means

@@ -1,0 +1,367 @@
+"""The report's tables: rows of text, ready to show.
+
+The daemon beside what the holes allow; with and without empty hours; groups of nodes; trainers; forecasts; the
+idle parts of nodes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from freetrain.core.holes import SECONDS_PER_HOUR, Holes
+from freetrain.replay.course import ReplayRecord
+from freetrain.replay.forecast_score import AHEAD_S, FARTHEST_S, ForecastError, ForecastScore
+from freetrain.replay.logs.model import EmptyHours, SiteLog, TaskRequest
+from freetrain.replay.nodes import nodes_by_kind, nodes_by_partition
+from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, ratio, without_empty_hours
+from freetrain.replay.share_outcome import ShareOutcome, ShareRow, lent_of, share_outcome, share_rows
+from freetrain.replay.study import Study
+from freetrain.replay.trainer_run import TrainerRun
+from freetrain.showing.words import NOTHING, amount, brief_duration, count, large, number, share
+
+MAX_TRAINERS = 25
+"""So many have a line of their own."""
+MIN_FORECASTS = 30
+"""A share of fewer says nothing: a dozen nodes that leave together make 0 % of what was thought certain."""
+
+
+@dataclass(frozen=True, slots=True)
+class FigurePair:
+    """One figure of two cases: the daemon and what the holes allow, or all hours and those without empty ones."""
+
+    name: str
+    first: str
+    second: str
+
+
+def about_site(site: SiteOutcome) -> str:
+    """What the site's jobs would have found, in a sentence or two."""
+    if not site.site_starts:
+        return "None of the site’s jobs started on a node that had been idle."
+    met = (
+        f"Of {count(site.site_starts, 'job')} of the site that started on idle nodes, {number(site.site_delayed)} "
+        "would have found a fragment on some of them"
+    )
+    if not site.site_delayed:
+        return f"{met}."
+    return (
+        f"{met}. How much later these would start, and those behind them in the queue, a log cannot tell: "
+        "docs/harm.md says what was measured on real queues."
+    )
+
+
+def daemon_beside_holes(daemon: ReplayOutcome, allowed: ReplayOutcome) -> tuple[FigurePair, ...]:
+    """What the daemon would have got, and what the holes allow."""
+
+    def pair(name: str, show: Callable[[ReplayOutcome], str]) -> FigurePair:
+        return FigurePair(name, show(daemon), show(allowed))
+
+    idle = allowed.idle_node_hours
+    return (
+        pair("of a dedicated machine’s work", lambda out: share(out.u_work)),
+        pair("of its samples (U of the paper)", lambda out: share(out.u_dedicated)),
+        pair("of the best division’s work", lambda out: share(out.u_oracle)),
+        pair("node-hours lent", lambda out: amount(out.lent_node_hours, idle)),
+        pair("node-hours trained", lambda out: amount(out.useful_node_hours, idle)),
+        pair("samples", lambda out: large(out.samples)),
+        pair("nodes taken back", lambda out: number(out.evictions)),
+        pair("in so many evictions", lambda out: number(out.forced_rescales)),
+        pair("rescales", lambda out: number(out.rescales)),
+        pair("starts", lambda out: number(out.starts)),
+    )
+
+
+def with_and_without(record: ReplayRecord, empty: EmptyHours | None) -> tuple[FigurePair, ...]:
+    """All hours, and those without empty ones; nothing where there are none, or they were left out."""
+    if empty is None or empty.left_out:
+        return ()
+    rest = without_empty_hours(record.timeline, empty, record.holes.until_s)
+    idle_h, trained_h = record.holes.idle_node_hours, record.held_node_s / SECONDS_PER_HOUR
+    hours = record.holes.duration_s / SECONDS_PER_HOUR
+    shares = share(ratio(trained_h, idle_h)), share(ratio(rest.lent_node_hours, rest.idle_node_hours))
+    return (
+        FigurePair("hours", amount(hours), amount(hours - empty.hours, hours)),
+        FigurePair("idle node-hours", amount(idle_h), amount(rest.idle_node_hours, idle_h)),
+        FigurePair("of them with trainings", amount(trained_h, idle_h), amount(rest.lent_node_hours, idle_h)),
+        FigurePair("their share", *shares),
+        FigurePair("samples", large(record.samples), large(rest.samples)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """One group of nodes.
+
+    Attributes:
+        name: its name.
+        nodes: how many nodes it has.
+        idle_node_hours: idle node-hours on them.
+        idle_share: part of their time in which they were idle.
+        median_s: half of the holes on them were shorter.
+    """
+
+    name: str
+    nodes: int
+    idle_node_hours: float
+    idle_share: float
+    median_s: float
+
+
+def by_kind(log: SiteLog) -> tuple[GroupRow, ...]:
+    """By kind of node, most idle node-hours first; nothing where there is one kind only."""
+    return _rows(log.holes, nodes_by_kind(log))
+
+
+def by_partition(log: SiteLog) -> tuple[GroupRow, ...]:
+    """By partition, which is the nodes on which its jobs ran; nothing where there is one only."""
+    if log.logged is None:
+        return ()
+    return _rows(log.holes, nodes_by_partition(log.logged))
+
+
+def _rows(holes: Holes, groups: Iterable[tuple[str, NDArray[np.intp]]]) -> tuple[GroupRow, ...]:
+    idle_s = np.bincount(holes.node, holes.length_s, len(holes.node_names))
+    rows = []
+    for name, nodes in groups:
+        member = np.zeros(len(holes.node_names), bool)
+        member[nodes] = True
+        lengths_s = holes.length_s[member[holes.node]]
+        total_s = float(idle_s[nodes].sum())
+        rows.append(
+            GroupRow(
+                name,
+                len(nodes),
+                total_s / SECONDS_PER_HOUR,
+                total_s / (len(nodes) * holes.duration_s),
+                float(np.median(lengths_s)) if len(lengths_s) else 0.0,
+            )
+        )
+    rows.sort(key=lambda row: (-row.idle_node_hours, row.name))
+    return tuple(rows) if len(rows) > 1 else ()
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerKindRow:
+    """Trainers with the same curve, limits, costs and target.
+
+    Attributes:
+        name: what their names have in common; the name of a single one.
+        trainers: how many came in.
+        completed: how many of them reached their target.
+        samples: samples that they trained.
+        node_hours: node-hours lent to them.
+        evictions: nodes taken from them unasked.
+        rescales: times they paid for a change of size that freetrain decided.
+        lost_h: hours of training lost to all of these and to starting.
+    """
+
+    name: str
+    trainers: int
+    completed: int
+    samples: float
+    node_hours: float
+    evictions: int
+    rescales: int
+    lost_h: float
+
+
+def trainer_kinds(runs: Sequence[TrainerRun]) -> tuple[TrainerKindRow, ...]:
+    """The kinds, most node-hours first; nothing where there are too many of them, or few trainers."""
+    if len(runs) <= MAX_TRAINERS:
+        return ()
+    kinds: defaultdict[object, list[TrainerRun]] = defaultdict(list)
+    for run in runs:
+        own = run.trainer
+        costs = own.scale_up_s, own.scale_down_s, own.forced_loss_s, own.start_s
+        kinds[own.throughput, own.min_nodes, own.max_nodes, own.weight, own.target_samples, costs].append(run)
+    if len(kinds) > MAX_TRAINERS:
+        return ()
+    rows = [_row(alike) for alike in kinds.values()]
+    return tuple(sorted(rows, key=lambda row: (-row.node_hours, row.name)))
+
+
+def trainer_rows(runs: Sequence[TrainerRun]) -> tuple[tuple[int, TrainerRun], ...]:
+    """The trainers that trained most samples, most first, with their places in the order of admission, from 0."""
+    ranked = sorted(enumerate(runs), key=lambda item: (-item[1].samples, item[0]))
+    return tuple(ranked[:MAX_TRAINERS])
+
+
+def _row(runs: Sequence[TrainerRun]) -> TrainerKindRow:
+    return TrainerKindRow(
+        _common_name([run.trainer.id for run in runs]),
+        len(runs),
+        sum(run.completed_s is not None for run in runs),
+        sum(run.samples for run in runs),
+        sum(run.node_hours for run in runs),
+        sum(run.evicted_nodes for run in runs),
+        sum(run.rescales for run in runs),
+        sum(run.lost_hours for run in runs),
+    )
+
+
+def _common_name(names: Sequence[str]) -> str:
+    """ShuffleNet for ShuffleNet-0001, ShuffleNet-0002 …; the first name and … where nothing is alike."""
+    if len(names) == 1:
+        return names[0]
+    first, last = min(names), max(names)
+    alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
+    common = first[:alike].rstrip("0123456789").rstrip("-_ .:")
+    return common or f"{names[0]} …"
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastTables:
+    """Forecasts of idle time beside what came.
+
+    Attributes:
+        ahead: how far ahead the cells of the calibration look.
+        calibration: cells of each line: a band of probabilities that a node would be idle still, and for each time
+            ahead the share of nodes that was, if there were enough forecasts.
+        errors: cells of each line: which forecasts of the time that is left, their mean, how long the nodes really
+            stayed, by how much each forecast was wrong, and how many there were.
+        least: of fewer forecasts no share is shown.
+    """
+
+    ahead: tuple[str, ...]
+    calibration: tuple[tuple[str, ...], ...]
+    errors: tuple[tuple[str, ...], ...]
+    least: int = MIN_FORECASTS
+
+
+def forecast_tables(score: ForecastScore) -> ForecastTables | None:
+    """The tables; None where next to nothing was forecast."""
+    enough = [row for row in score.calibration if row.forecasts >= MIN_FORECASTS]
+    if not enough:
+        return None
+    came: defaultdict[int, dict[float, str]] = defaultdict(dict)
+    for row in enough:
+        came[min(int(10 * row.said), 9)][row.ahead_s] = share(row.came)
+    return ForecastTables(
+        tuple(map(brief_duration, AHEAD_S)),
+        tuple(
+            (f"{10 * band} to {10 * band + 10} %", *(came[band].get(ahead_s, NOTHING) for ahead_s in AHEAD_S))
+            for band in sorted(came, reverse=True)
+        ),
+        tuple(
+            (f"{kind}, {_length(error)}", *map(brief_duration, (error.said_s, error.came_s, error.off_s)),
+             number(error.forecasts))
+            for kind, errors in (("learned", score.learned), ("planned", score.planned))
+            for error in errors
+        ),
+    )  # fmt: skip
+
+
+def _length(error: ForecastError) -> str:
+    """Between which bounds these forecasts were."""
+    if error.up_to_s is None:
+        return f"over {brief_duration(FARTHEST_S[-2])}"
+    at = FARTHEST_S.index(error.up_to_s)
+    up_to = brief_duration(error.up_to_s)
+    return f"{brief_duration(FARTHEST_S[at - 1])} to {up_to}" if at else f"up to {up_to}"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownShares:
+    """A table: a sentence, and a line for all nodes and for each group of them.
+
+    Attributes:
+        about: the sentence.
+        rows: cells of each line: what it is, its nodes, partly used node-hours, CPU-, GiB- and GPU-hours, and,
+            where tasks were asked for, the hours of those that would have fit, were lent and were of use.
+        about_tasks: sentences on these; empty: nobody asked.
+    """
+
+    about: str
+    rows: tuple[tuple[str, ...], ...]
+    about_tasks: str = ""
+
+
+def shown_shares(log: SiteLog, played: Study | None = None) -> ShownShares | None:
+    """The table; None where the log does not show what lay idle, or nothing did.
+
+    Args:
+        log: what lay idle.
+        played: the replay in which parts of nodes were lent; None: it was not asked. What the daemon would have
+            got of it is shown where it is known.
+    """
+    lent = lent_of(played and (played.as_daemon or played), log)
+    all_nodes = share_outcome(log, lent)
+    if all_nodes is None or not all_nodes.partly_used_node_hours:
+        return None
+    rows = [ShareRow("", "all nodes", len(log.holes.node_names), all_nodes), *share_rows(log, lent)]
+    return ShownShares(
+        _about(all_nodes),
+        tuple(_cells(row, all_nodes) for row in rows),
+        _about_tasks(log.places.task, all_nodes, played) if log.places else "",
+    )
+
+
+def _about_tasks(task: TaskRequest, parts: ShareOutcome, played: Study | None) -> str:
+    beside, empty = parts.partly_fitting_task_hours or 0.0, parts.idle_nodes_fitting_task_hours or 0.0
+    gpus = f", {count(beside * task.each.gpus, 'GPU-hour')}," if task.each.gpus else ""
+    fitted = (
+        f"Tasks of {task.words} would have fit beside the jobs for {count(beside, 'task-hour')}{gpus} each for "
+        f"{task.shortest_s:.0f} s or longer; on nodes without jobs for {count(empty, 'task-hour')}."
+    )
+    return fitted if played is None else f"{fitted} {_about_lent(parts, played)}"
+
+
+def _about_lent(parts: ShareOutcome, played: Study) -> str:
+    beside, empty = parts.partly_lent_task_hours or 0.0, parts.idle_nodes_lent_task_hours or 0.0
+    daemon, allowed = played.as_daemon, played.outcome
+    who = "the daemon would have lent" if daemon else "the holes allow"
+    own = "one of its own tasks, counted as so many of these"
+    lent = (
+        f"Of these {who} {count(beside, 'task-hour')} beside jobs and {count(empty, 'task-hour')} on nodes "
+        f"without, to trainers each of whose nodes is {own if played.has_own_tasks else 'such a task here'}"
+    )
+    if daemon is None:
+        return f"{lent}: places are lent at the instant at which there is room."
+    site = daemon.site
+    return (
+        f"{lent}; the holes allow {count(allowed.lent_node_hours, 'task-hour')} of both. {site.site_delayed:,} of "
+        f"{count(site.site_starts, 'job')} that started waited for what was lent, on average over all of them "
+        f"{site.site_delay_mean_s:.1f} s."
+    )
+
+
+def _about(parts: ShareOutcome) -> str:
+    gpus = ""
+    if parts.partly_idle_gpu_hours is not None:
+        gpus = f" and {count(parts.partly_idle_gpu_hours, 'GPU-hour')}"
+    return (
+        f"In {count(parts.partly_used_node_hours, 'node-hour')} nodes had jobs and an idle CPU beside them. "
+        f"{count(parts.partly_idle_cpu_hours, 'CPU-hour')}{gpus} lay idle there; nodes without jobs had "
+        f"{count(parts.idle_nodes_cpu_hours, 'CPU-hour')}."
+    )
+
+
+def _cells(row: ShareRow, largest: ShareOutcome) -> tuple[str, ...]:
+    parts = row.outcome
+    return (
+        f"{row.what} {row.name}".strip(),
+        f"{row.nodes:,}",
+        _amount(parts.partly_used_node_hours, largest.partly_used_node_hours),
+        _amount(parts.partly_idle_cpu_hours, largest.partly_idle_cpu_hours),
+        _amount(parts.partly_idle_memory_gib_hours, largest.partly_idle_memory_gib_hours),
+        _amount(parts.partly_idle_gpu_hours, largest.partly_idle_gpu_hours),
+        *(
+            _amount(hours, largest.partly_fitting_task_hours)
+            for hours in (
+                parts.partly_fitting_task_hours,
+                parts.partly_lent_task_hours,
+                parts.partly_useful_task_hours,
+            )
+            if hours is not None
+        ),
+    )
+
+
+def _amount(value: float | None, largest: float | None) -> str:
+    return NOTHING if value is None else amount(value, largest)

@@ -1,0 +1,455 @@
+"""Sweeps: many replays that differ in what one file varies, done side by side, recorded, and resumable.
+
+1. ``read_sweep`` makes cells of the file, one for each replay; the key of a cell is a digest of all that its
+   outcome depends on.
+2. ``known`` finds those that the store has already.
+3. ``do_here`` does the missing ones in processes of this machine; ``do_on_slurm`` as tasks of Slurm arrays,
+   through a folder that all nodes see. It holds a script for each replay (``KEY.sh``), its output (``KEY.json``,
+   there only when it is whole), its errors (``KEY.err``), and for each array the keys of its tasks
+   (``array-JOB.keys``): the same command, started again, finds what is done and waits for what Slurm still has.
+4. ``record`` keeps each as a run without decisions. The store has one writer, this process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from threading import Lock
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from freetrain import __version__
+from freetrain.core.problem import first_error
+from freetrain.errors import InputError, StateError
+from freetrain.slurm.arrays import MOST_TASKS, ask_array, is_over, submit_array
+from freetrain.store import NewRun, RunStatus, RunSummary, Store
+
+Value = bool | int | float | str | list[int | float | str]
+_Options = dict[str, Value]
+_HINT = "docs/sweeps.md shows a whole one."
+
+FILES = frozenset({"machine", "node-states", "reservations", "prices"})
+"""Options that name a file."""
+_EVERY_S = 2.0
+_ARRAY = """#!/bin/sh
+# One task of a sweep: the replay whose key stands in line SLURM_ARRAY_TASK_ID + 1.
+key=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" {keys})
+exec sh {folder}/"$key".sh
+"""
+_REPLAY = """#!/bin/sh
+{command} > {result}.part 2> {errors} && mv {result}.part {result}
+"""
+_RESUME_HINT = "The sweep can be resumed with the same command."
+Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One replay of a sweep.
+
+    Attributes:
+        number: its place in the sweep, from 0.
+        labels: what it has of everything that is varied, such as ``{"log": "june", "policy": "greedy"}``.
+        arguments: those of ``freetrain replay``.
+        key: a digest of all that its outcome depends on, the contents of files included.
+    """
+
+    number: int
+    labels: Mapping[str, str]
+    arguments: tuple[str, ...]
+    key: str
+
+    @property
+    def name(self) -> str:
+        """Its labels in one line."""
+        return ", ".join(self.labels.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A sweep.
+
+    Attributes:
+        name: by which the store knows it.
+        cells: its replays.
+    """
+
+    name: str
+    cells: tuple[Cell, ...]
+
+
+class _Log(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    files: str | Annotated[list[str], Field(min_length=1)]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its files."""
+        return (self.files,) if isinstance(self.files, str) else tuple(self.files)
+
+
+class _Spec(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Literal["freetrain-sweep/1"]
+    name: Annotated[str, Field(min_length=1)] | None = None
+    options: _Options = {}
+    logs: Annotated[dict[str, _Log], Field(min_length=1)]
+    vary: dict[str, list[int | float | str] | dict[str, _Options]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """One value of something that is varied: its label, and the options and files that it means."""
+
+    axis: str
+    label: str
+    options: Mapping[str, Any]
+    files: tuple[str, ...] = field(default=())
+
+
+class _Files:
+    """The files that a sweep names.
+
+    Args:
+        folders: where they are looked for, in this order.
+    """
+
+    def __init__(self, folders: tuple[Path, ...]) -> None:
+        self._folders = folders
+        self._digests: dict[Path, str] = {}
+
+    def find(self, name: str) -> Path:
+        """The file of this name."""
+        for folder in self._folders:
+            if (found := folder / name).is_file():
+                return found.resolve()
+        where = " nor in ".join(str(folder.resolve()) for folder in self._folders)
+        missing = "not" if len(self._folders) == 1 else "neither"
+        raise InputError(
+            f"The sweep names {name}, which is {missing} in {where}.", "--data says where its files are."
+        )
+
+    def digest(self, path: Path) -> str:
+        """A digest of its content."""
+        if path not in self._digests:
+            with path.open("rb") as file:
+                self._digests[path] = hashlib.file_digest(file, "sha256").hexdigest()
+        return self._digests[path]
+
+
+def read_sweep(path: Path, data: Path | None = None) -> Sweep:
+    """Read a sweep's file.
+
+    Args:
+        path: a TOML file.
+        data: where files are looked for that it names, before its own folder.
+
+    Raises:
+        InputError: it cannot be read, describes no sweep, or names a file that is not there.
+    """
+    spec = _parsed(path)
+    files = _Files(tuple(folder for folder in (data, path.parent) if folder is not None))
+    cells = tuple(
+        _cell(number, spec.options, choices, files) for number, choices in enumerate(product(*_axes(spec)))
+    )
+    return Sweep(spec.name or path.stem, cells)
+
+
+def _parsed(path: Path) -> _Spec:
+    try:
+        return _Spec.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise InputError(f"The sweep {path} cannot be read: {error.strerror}.", _HINT) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"The sweep {path} is not TOML: {error}.", _HINT) from None
+    except ValidationError as error:
+        raise InputError(f"{path} describes no sweep: {first_error(error)}.", _HINT) from None
+
+
+def _axes(spec: _Spec) -> Iterator[list[_Choice]]:
+    """The axes: what is varied, each with its values; logs come first."""
+    yield [_Choice("log", name, log.model_extra or {}, log.names) for name, log in spec.logs.items()]
+    for axis, values in spec.vary.items():
+        if isinstance(values, list):
+            yield [_Choice(axis, _text(value), {axis: value}) for value in values]
+        else:
+            yield [_Choice(axis, label, options) for label, options in values.items()]
+
+
+def _cell(number: int, common: _Options, choices: tuple[_Choice, ...], files: _Files) -> Cell:
+    options = dict(common)
+    for choice in choices:
+        options.update(choice.options)
+    labels = {choice.axis: choice.label for choice in choices}
+    logs = [files.find(name) for choice in choices for name in choice.files]
+    arguments, contents = [str(log) for log in logs], [files.digest(log) for log in logs]
+    for name, value in options.items():
+        for item in value if isinstance(value, list) else [value]:
+            text = _text(item)
+            file = files.find(named) if (named := _file_in(name, text)) else None
+            arguments += _argument(name, item, text if file is None else f"{text.removesuffix(named)}{file}")
+            contents += [name, text if file is None else files.digest(file)]
+    # The version is part of the key: another freetrain may decide otherwise, and its figures do not mix.
+    what = json.dumps([__version__, labels, contents]).encode()
+    return Cell(number, labels, tuple(arguments), hashlib.sha256(what).hexdigest()[:16])
+
+
+def _argument(name: str, value: object, given: str) -> list[str]:
+    if isinstance(value, bool):
+        return [f"--{name}"] if value else []
+    return [f"--{name}", given]
+
+
+def _file_in(name: str, text: str) -> str:
+    """The file that an option's value names; empty for none."""
+    if name in FILES or (name == "trainers" and not text.startswith("preset:")):
+        return text
+    return text.partition("=")[2] if name == "as" else ""
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and float(f"{value:g}") == value:
+        return f"{value:g}"
+    return str(value)
+
+
+def known(store: Store, sweep: Sweep) -> dict[str, RunSummary]:
+    """The sweep's replays that are in the store, by their keys; of several the newest."""
+    keys = {cell.key for cell in sweep.cells}
+    found: dict[str, RunSummary] = {}
+    for run in store.runs():
+        key = run.settings.get("cell")
+        if run.status is RunStatus.COMPLETE and key in keys:
+            found.setdefault(key, run)
+    return found
+
+
+def record(store: Store, sweep: Sweep, done: FinishedReplay, now_s: float) -> None:
+    """Keep the outcome of a replay.
+
+    Args:
+        store: where.
+        sweep: to which it belongs.
+        done: the replay; it has not failed.
+        now_s: wall time, UTC epoch seconds.
+    """
+    cell, document = done.cell, done.document
+    assert document is not None
+    settings = {
+        "sweep": sweep.name,
+        "cell": cell.key,
+        "number": cell.number,
+        "varied": dict(cell.labels),
+        **document["settings"],
+    }
+    log = document["log"]
+    command = shlex.join(["freetrain", "replay", *cell.arguments])
+    run = NewRun(
+        command, document["version"], settings, now_s, log["from_s"], log["until_s"], (), node_count=log["nodes"]
+    )
+    with store.begin_run(run) as journal:
+        journal.finish(_outcome(document), (), now_s)
+
+
+def _outcome(document: Mapping[str, Any]) -> dict[str, Any]:
+    more = {name: document[name] for name in ("as_daemon", "shares", "worth", "wall_s")}
+    return {**document["outcome"], **more}
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedReplay:
+    """A replay that is over.
+
+    Attributes:
+        cell: which one.
+        document: what ``freetrain replay --json`` printed; None: it failed.
+        why: its last words on standard error where it failed.
+    """
+
+    cell: Cell
+    document: dict[str, Any] | None
+    why: str = ""
+
+
+def command_of(cell: Cell) -> list[str]:
+    """The command that does a replay of a sweep, and prints its outcome."""
+    quietly = ("--exact", "--json", "--quiet", "--no-store", "--no-report")
+    return [sys.executable, "-m", "freetrain", "replay", *cell.arguments, *quietly]
+
+
+def finished(cell: Cell, printed: str, errors: str) -> FinishedReplay:
+    """What a replay came to, from what it printed to standard output and errors on standard error."""
+    try:
+        return FinishedReplay(cell, json.loads(printed))
+    except ValueError:
+        last = errors.strip().splitlines()[-3:]
+        return FinishedReplay(cell, None, " ".join(line.strip() for line in last) or "It ended without a word.")
+
+
+def do_here(cells: Sequence[Cell], workers: int) -> Generator[FinishedReplay, None, None]:
+    """Do the replays on this machine, so many at once; each is yielded when it is over.
+
+    Whoever stops asking ends those that run.
+    """
+    running = _Running()
+    pool = ThreadPoolExecutor(workers)
+    try:
+        for done in as_completed([pool.submit(running.do, cell) for cell in cells]):
+            yield done.result()
+    finally:
+        running.end()
+        pool.shutdown(cancel_futures=True)
+
+
+class _Running:
+    """The processes that are at work."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._processes: set[subprocess.Popen[str]] = set()
+        self._is_over = False
+
+    def do(self, cell: Cell) -> FinishedReplay:
+        """Do one replay in a process of its own."""
+        with self._lock:
+            if self._is_over:
+                return FinishedReplay(cell, None, "It was not begun.")
+            process = subprocess.Popen(
+                command_of(cell),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            self._processes.add(process)
+        printed, errors = process.communicate()
+        with self._lock:
+            self._processes.discard(process)
+        return finished(cell, printed if process.returncode == 0 else "", errors)
+
+    def end(self) -> None:
+        """End all that is at work, and begin nothing more."""
+        with self._lock:
+            self._is_over = True
+            for process in self._processes:
+                process.kill()
+
+
+def run_command(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command of Slurm's.
+
+    Raises:
+        StateError: there is none here.
+    """
+    try:
+        return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    except OSError as error:
+        raise StateError(
+            f"Slurm's command {command[0]} cannot be run: {error.strerror}.", "Leave --executor slurm out."
+        ) from error
+
+
+def do_on_slurm(
+    cells: Sequence[Cell],
+    folder: Path,
+    options: Sequence[str],
+    run: Run = run_command,
+    pause: Callable[[float], None] = time.sleep,
+) -> Generator[FinishedReplay, None, None]:
+    """Do the replays on Slurm; each is yielded when it is over. They go on if nobody asks any more.
+
+    Args:
+        cells: the replays.
+        folder: on a file system that this machine and all nodes see.
+        options: of sbatch, such as a partition.
+        run: runs a command.
+        pause: waits so many seconds between two questions.
+
+    Raises:
+        StateError: the folder cannot be written, or Slurm refuses the array.
+    """
+    folder = folder.resolve()
+    arrays = [job for job in _arrays(folder) if not _has_ended(job, run)]
+    under_way = {key for job in arrays for key in _keys(folder, job)}
+    missing = [cell for cell in cells if cell.key not in under_way and not _result(folder, cell.key).exists()]
+    for begin in range(0, len(missing), MOST_TASKS):
+        arrays.append(_submit(missing[begin : begin + MOST_TASKS], folder, options, run))
+    waiting = list(cells)
+    while waiting:
+        # In this order: what is there when all have ended is all that there will be.
+        arrays = [job for job in arrays if not _has_ended(job, run)]
+        there = [cell for cell in waiting if _result(folder, cell.key).exists()]
+        yield from (_read(folder, cell) for cell in there)
+        waiting = [cell for cell in waiting if cell not in there]
+        if waiting and not arrays:
+            pause(_EVERY_S)  # a network file system may show other machines' files late
+            yield from (_read(folder, cell) for cell in waiting)
+            return
+        if waiting:
+            pause(_EVERY_S)
+
+
+def _submit(cells: Sequence[Cell], folder: Path, options: Sequence[str], run: Run) -> str:
+    try:
+        return _submit_array(cells, folder, options, run)
+    except OSError as error:
+        raise StateError(
+            f"The folder {folder} cannot be written: {error.strerror}.", "Name another one with --folder."
+        ) from error
+
+
+def _submit_array(cells: Sequence[Cell], folder: Path, options: Sequence[str], run: Run) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    for cell in cells:
+        result, errors = (shlex.quote(str(folder / f"{cell.key}.{end}")) for end in ("json", "err"))
+        text = _REPLAY.format(command=shlex.join(command_of(cell)), result=result, errors=errors)
+        (folder / f"{cell.key}.sh").write_text(text)
+    new_keys = folder / f"new-{cells[0].key}.keys"
+    script = folder / f"new-{cells[0].key}.sh"
+    new_keys.write_text("".join(f"{cell.key}\n" for cell in cells))
+    script.write_text(_ARRAY.format(keys=shlex.quote(str(new_keys)), folder=shlex.quote(str(folder))))
+    asked = run(submit_array(str(script), len(cells), "freetrain-sweep", str(folder / "task-%A-%a.out"), options))
+    if asked.returncode:
+        raise StateError(f"Slurm does not take the array: {asked.stderr.strip()}", _RESUME_HINT)
+    job = asked.stdout.strip().partition(";")[0]
+    (folder / f"array-{job}.keys").write_text(new_keys.read_text())
+    return job
+
+
+def _arrays(folder: Path) -> list[str]:
+    return sorted(path.stem.removeprefix("array-") for path in folder.glob("array-*.keys"))
+
+
+def _keys(folder: Path, job: str) -> list[str]:
+    return (folder / f"array-{job}.keys").read_text().split()
+
+
+def _has_ended(job: str, run: Run) -> bool:
+    asked = run(ask_array(job))
+    return is_over(asked.returncode, asked.stdout, asked.stderr)
+
+
+def _result(folder: Path, key: str) -> Path:
+    return folder / f"{key}.json"
+
+
+def _read(folder: Path, cell: Cell) -> FinishedReplay:
+    result, errors = _result(folder, cell.key), folder / f"{cell.key}.err"
+    return finished(
+        cell, result.read_text() if result.exists() else "", errors.read_text() if errors.exists() else ""
+    )

@@ -1,1 +1,0 @@
-"""Sweeps: many replays that differ in what they vary, told by one file, done side by side, and resumable."""

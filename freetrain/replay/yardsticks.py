@@ -1,0 +1,263 @@
+"""What a replay is measured by: the best division at every instant, and the same trainers on a dedicated machine.
+
+The best division changes at every instant at no cost. Along the concave hulls of trainers' values it gives the
+next nodes to the trainer that gains most by each. So one list of such steps, sorted once for the trainers that
+are there, answers wherever the nodes end with a whole step. In between the hulls are only a bound. Where some
+division is known to come close to it the bound is taken, which flatters nobody who is measured by it; otherwise
+the sizes are solved for.
+
+The dedicated machine has as many node-hours as lay idle, in equal shares that never change: the paper's headline
+figure compares with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import ceil, floor, inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from freetrain.core.objectives import worth_per_s
+from freetrain.core.terms import Sizes, Table
+from freetrain.core.trainer import Trainer
+from freetrain.policies.aiming import AimedSizes
+from freetrain.policies.equal_share import equal_sizes
+from freetrain.policies.solver.knapsack import best_sizes, price_out
+from freetrain.replay.trainers import TrainerQueue
+
+Kinds = tuple[int, ...]
+"""The kinds of some trainers, in order."""
+
+# Relative to the largest value: sums of rates are off by some units in the last place.
+_ROUNDING = 1e-12
+_CLOSE = 5e-4
+"""So much more than the best division, as a share of it, may be taken for its worth."""
+_NEGLIGIBLE_S = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Steps along the hulls of all trainers, those that gain most per node first.
+
+    Attributes:
+        nodes: of each step.
+        worth: that it gains.
+        nodes_before: of all steps before each of them, which each of the alike trainers takes; at the end of all.
+        worth_before: what those gain, likewise.
+    """
+
+    nodes: NDArray[np.int64]
+    worth: Table
+    nodes_before: NDArray[np.int64]
+    worth_before: Table
+
+    def around(self, nodes: int) -> tuple[float, float]:
+        """Worth of a division into whole steps, and with a part of one besides: the best lies in between."""
+        at = int(np.searchsorted(self.nodes_before, nodes, side="right")) - 1
+        before = float(self.worth_before[at])
+        # Behind the last step lies nothing: more nodes are of no use.
+        if at == len(self.nodes):  # everybody has all that is of use
+            return before, before
+        left, its_nodes, worth = nodes - int(self.nodes_before[at]), int(self.nodes[at]), float(self.worth[at])
+        return before + left // its_nodes * worth, before + left / its_nodes * worth
+
+
+class Divider:
+    """Divides nodes among trainers; those with the same values are alike, so known answers serve again.
+
+    Args:
+        objective: name of what is maximised.
+    """
+
+    def __init__(self, objective: str) -> None:
+        self._objective = objective
+        self._kind_of_trainer: dict[str, int] = {}
+        self._kind_of_values: dict[bytes, int] = {}
+        self._values: list[Table] = []
+        self._hulls: list[tuple[NDArray[np.int64], Table]] = []
+        self._steps: dict[Kinds, _Steps] = {}
+        self._tables: dict[Kinds, tuple[Table, Sizes]] = {}
+        self._known: dict[tuple[int, Kinds], float] = {}
+        self._asked: tuple[Sequence[Trainer], Kinds] = (), ()
+
+    def best_worth_per_s(self, trainers: Sequence[Trainer], nodes: int) -> float:
+        """Worth per second of the best division of this many nodes."""
+        if not trainers or not nodes:
+            return 0.0
+        if trainers is not self._asked[0]:
+            self._asked = trainers, tuple(sorted(map(self._kind, trainers)))
+        kinds = self._asked[1]
+        if (nodes, kinds) not in self._known:
+            known, most = self._steps_of(kinds).around(nodes)
+            self._known[nodes, kinds] = most if _is_close(known, most) else self._solved(kinds, nodes)
+        return self._known[nodes, kinds]
+
+    def _solved(self, kinds: Kinds, nodes: int) -> float:
+        tables, row = self._tables_of(kinds)
+        priced = price_out(tables, nodes, row)
+        if _is_close(priced.value, priced.bound):
+            return priced.bound
+        sizes = best_sizes(priced, nodes)
+        return float(priced.tables[priced.row, sizes].sum())
+
+    def _kind(self, trainer: Trainer) -> int:
+        """Number shared by all trainers with the same value for every size."""
+        if trainer.id not in self._kind_of_trainer:
+            values = worth_per_s(trainer, self._objective).copy()
+            values[1 : trainer.min_nodes] = -np.inf
+            kind = self._kind_of_values.setdefault(values.tobytes(), len(self._values))
+            if kind == len(self._values):
+                self._values.append(values)
+                self._hulls.append(_hull(values))
+            self._kind_of_trainer[trainer.id] = kind
+        return self._kind_of_trainer[trainer.id]
+
+    def _steps_of(self, kinds: Kinds) -> _Steps:
+        """The steps of all these trainers, in the order in which they are taken."""
+        if kinds not in self._steps:
+            alike = Counter(kinds)
+            nodes = np.concatenate([self._hulls[kind][0] for kind in alike])
+            worth = np.concatenate([self._hulls[kind][1] for kind in alike])
+            times = np.repeat(list(alike.values()), [len(self._hulls[kind][0]) for kind in alike])
+            order = np.argsort(-worth / nodes, kind="stable")
+            nodes, worth, times = nodes[order], worth[order], times[order]
+            nodes_before: NDArray[np.int64] = np.concatenate([[0], np.cumsum(times * nodes)])
+            worth_before: Table = np.concatenate([[0.0], np.cumsum(times * worth)])
+            self._steps[kinds] = _Steps(nodes, worth, nodes_before, worth_before)
+        return self._steps[kinds]
+
+    def _tables_of(self, kinds: Kinds) -> tuple[Table, Sizes]:
+        """The values of each kind, -inf where a size is impossible, and which of these rows is each trainer's."""
+        if kinds not in self._tables:
+            there, row = np.unique(kinds, return_inverse=True)
+            values = [self._values[kind] for kind in there]
+            tables = np.full((len(there), max(map(len, values))), -np.inf)
+            for table, each in zip(tables, values, strict=True):
+                table[: len(each)] = each
+            self._tables[kinds] = tables, row
+        return self._tables[kinds]
+
+
+def _is_close(known: float, most: float) -> bool:
+    return most - known <= _CLOSE * most
+
+
+def _hull(values: Table) -> tuple[NDArray[np.int64], Table]:
+    """Nodes and gain of each step along the concave hull of a trainer's values, as far as it rises.
+
+    Sizes on the hull between its corners, but for rounding, are ends of steps, too.
+    """
+    scale = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+    corners = [0]
+    for size in np.flatnonzero(np.isfinite(values)).tolist()[1:]:
+        while len(corners) > 1 and _lies_below(values, corners[-2], corners[-1], size, _ROUNDING * scale):
+            corners.pop()
+        corners.append(size)
+    while len(corners) > 1 and values[corners[-1]] <= values[corners[-2]]:
+        corners.pop()
+    return np.diff(corners), np.diff(values[corners])
+
+
+def _lies_below(values: Table, left: int, size: int, right: int, rounding: float) -> bool:
+    """Whether the value of a size lies below the line between those of two others."""
+    line = values[left] + (values[right] - values[left]) * (size - left) / (right - left)
+    return bool(values[size] < line - rounding)
+
+
+@dataclass(slots=True)
+class DedicatedRecord:
+    """What a dedicated machine trains.
+
+    Attributes:
+        nodes: how many nodes it has, a fraction of a node included.
+        samples: samples of all trainers in the window.
+        work: the same in the objective's unit.
+        at_s: instants of arrivals and completions, and the window's end.
+        samples_at: samples until then.
+    """
+
+    nodes: float
+    samples: float = 0.0
+    work: float = 0.0
+    at_s: list[float] = field(default_factory=list)
+    samples_at: list[float] = field(default_factory=list)
+
+
+class _Training:
+    """A trainer with its progress; its rates are looked up very often."""
+
+    def __init__(self, trainer: Trainer, objective: str) -> None:
+        self.trainer = trainer
+        self.limits = trainer.min_nodes, trainer.most_nodes if trainer.can_run else 0
+        self.rates = [trainer.rate(nodes) for nodes in range(trainer.most_nodes + 1)]
+        self.worth = worth_per_s(trainer, objective).tolist()
+        self.samples = 0.0
+        self.rate = self.worth_per_s = 0.0
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until its target."""
+        if self.trainer.target_samples is None or self.rate == 0:
+            return inf
+        return (self.trainer.target_samples - self.samples) / self.rate
+
+
+def train_dedicated(
+    trainers: Iterable[Trainer], nodes: float, from_s: float, until_s: float, max_running: int, objective: str
+) -> DedicatedRecord:
+    """Run the trainers on ``nodes`` nodes that never change, in equal shares, nothing lost to rescaling.
+
+    A fraction of a node counts as the same share of what one more node would add. ``objective`` names the unit in
+    which work is counted.
+    """
+    record = DedicatedRecord(nodes)
+    admission = TrainerQueue(trainers, max_running)
+    running: list[_Training] = []
+    now_s = from_s
+    while now_s < until_s and (running or not admission.is_empty):
+        coming = admission.let_in(_least(running), ceil(nodes), now_s)
+        running += [_Training(trainer, objective) for trainer in coming]
+        _share(running, nodes)
+        # Rates are constant until the next arrival or completion, so each step is exact.
+        step_s = min(
+            min((training.left_s for training in running), default=inf),
+            admission.next_arrival_s(_least(running), ceil(nodes), now_s) - now_s,
+            until_s - now_s,
+        )
+        now_s += step_s
+        for training in running:
+            training.samples += training.rate * step_s
+            record.samples += training.rate * step_s
+            record.work += training.worth_per_s * step_s
+        running = [training for training in running if training.left_s > _NEGLIGIBLE_S]
+        record.at_s.append(now_s)
+        record.samples_at.append(record.samples)
+    return record
+
+
+def _least(running: Iterable[_Training]) -> list[int]:
+    """The minimum nodes of each."""
+    return [training.trainer.min_nodes for training in running]
+
+
+def _share(running: Sequence[_Training], nodes: float) -> None:
+    """Set every rate to that of an equal share, between those of the whole numbers of nodes around."""
+    limits = tuple(training.limits for training in running)
+    fewer, more = _equal_sizes(limits, floor(nodes)), _equal_sizes(limits, ceil(nodes))
+    fraction = nodes - floor(nodes)
+    for training, low, high in zip(running, fewer, more, strict=True):
+        training.rate = (1 - fraction) * training.rates[low] + fraction * training.rates[high]
+        training.worth_per_s = (1 - fraction) * training.worth[low] + fraction * training.worth[high]
+
+
+# Two entries: the whole numbers of nodes below and above the fraction, of the same trainers.
+@lru_cache(maxsize=2)
+def _equal_sizes(limits: tuple[tuple[int, int], ...], nodes: int) -> list[int]:
+    """Equal sizes of trainers with these limits; those that complete are often followed by some with the same."""
+    min_nodes, max_nodes = np.array(limits, dtype=np.int64).reshape(-1, 2).T
+    sizes: list[int] = equal_sizes(AimedSizes(min_nodes, max_nodes, np.zeros_like(min_nodes), 0.0), nodes).tolist()
+    return sizes
