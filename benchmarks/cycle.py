@@ -38,7 +38,7 @@ from freetrain.policies import find_policy
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
-from freetrain.store.records import NewRun
+from freetrain.store.journal import NewRun
 from freetrain.store.store import Store
 
 CYCLES = 12

@@ -24,8 +24,8 @@ from freetrain.core.decision import GOOD_ENOUGH
 from freetrain.core.problem import Problem
 from freetrain.core.value import total_value
 from freetrain.policies.freetrain import FreeTrain, Solver
-from freetrain.policies.solver.bidders import bidders_of
-from freetrain.policies.solver.columns import solve
+from freetrain.policies.solver.branch_and_price import solve
+from freetrain.policies.solver.trainer_types import types_of
 
 SIZES = (
     (64, 10, 4, 1),
@@ -61,7 +61,7 @@ class Row:
         nodes: of each problem.
         trainers: likewise.
         ends: times at which nodes are due back.
-        kinds: of nodes.
+        type_ids: of nodes.
         costs: seconds for growing, shrinking, an eviction and a start, and for a boot where there are any.
         method: what solved them.
         seconds: CPU seconds, one for each problem.
@@ -71,7 +71,7 @@ class Row:
     nodes: int
     trainers: int
     ends: int
-    kinds: int
+    type_ids: int
     costs: str
     method: str
     seconds: tuple[float, ...]
@@ -81,7 +81,7 @@ class Row:
 def by_columns(problem: Problem, limit_s: float) -> Outcome:
     """In this process, so that the time is the solver's alone."""
     begin_s = time.process_time()
-    answer = solve(*bidders_of(problem), left_s=lambda: limit_s - (time.process_time() - begin_s))
+    answer = solve(*types_of(problem), left_s=lambda: limit_s - (time.process_time() - begin_s))
     assert answer.counts is not None
     took_s = time.process_time() - begin_s
     return took_s, _gap(total_value(problem, answer.counts), answer.bound)
@@ -110,14 +110,14 @@ def measure(
         methods["whole model in HiGHS"] = by_whole_model
     by_columns(problem_with_ends(0, 2, 4, 2, (18.0, 12.0, 12.0, 0.0)), 1.0)
     rows = []
-    for nodes, trainers, ends, kinds in sizes:
+    for nodes, trainers, ends, type_ids in sizes:
         for name, (changes, boot_s) in costs.items():
             problems = [problem_with_ends(seed, trainers, nodes, ends, changes, boot_s=boot_s) for seed in seeds]
-            if kinds > 1:
-                problems = [with_kinds(one, seed, kinds, orderly=True) for seed, one in enumerate(problems)]
+            if type_ids > 1:
+                problems = [with_kinds(one, seed, type_ids, orderly=True) for seed, one in enumerate(problems)]
             for method, run in methods.items():
                 seconds, gaps = zip(*(run(problem, limit_s) for problem in problems), strict=True)
-                rows.append(Row(nodes, trainers, ends, kinds, name, method, seconds, gaps))
+                rows.append(Row(nodes, trainers, ends, type_ids, name, method, seconds, gaps))
     return rows
 
 
@@ -143,7 +143,7 @@ def as_table(rows: Sequence[Row]) -> Table:
         table.add_column(heading, justify="right")
     for row in rows:
         times, gaps = (np.percentile(each, (50, 95), method="higher") for each in (row.seconds, row.gaps))
-        size = (f"{row.nodes:,}", f"{row.trainers:,}", str(row.ends), str(row.kinds), row.costs, row.method)
+        size = (f"{row.nodes:,}", f"{row.trainers:,}", str(row.ends), str(row.type_ids), row.costs, row.method)
         table.add_row(*size, *(f"{each:.3f}" for each in times), *(f"{each:.3%}" for each in gaps))
     return table
 

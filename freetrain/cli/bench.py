@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from freetrain.cli.output import print_heading, print_json, print_table, show_value
-from freetrain.policies.experiment import Table
+from freetrain.policies.experiment import ResultTable
 
 FORMAT = "freetrain-bench/1"
 
@@ -27,7 +27,7 @@ def bench_command(system: str, seeds: int | None, as_json: bool) -> None:
     Random numbers are seeded: the figures are the same each time. docs/systems.md tells how to read them.
     """
     experiment = importlib.import_module(f"freetrain.policies.{system}.experiment")
-    table: Table = experiment.run() if seeds is None else experiment.run(seeds)
+    table: ResultTable = experiment.run() if seeds is None else experiment.run(seeds)
     if as_json:
         print_json({"format": FORMAT, "system": system, **asdict(table)})
         return

@@ -16,15 +16,14 @@ from freetrain.cli.options import config_option
 from freetrain.cli.output import print_json, print_table, show_value
 from freetrain.config import load_config
 from freetrain.core.bounds import SERVERS
-from freetrain.core.seen_costs import Change, SeenCosts
-from freetrain.core.throughput_fit import FittedCurve, Observation, ScalingModel, fit_throughput
+from freetrain.core.observed import SeenCosts, SizeChange
+from freetrain.core.throughput import FittedCurve, Observation, ScalingModel, fit_throughput
 from freetrain.daemon.reports.standing import find_standing
 from freetrain.daemon.trainers.change_costs import believed_costs
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.progress import ProgressLog, Rate, read_progress
 from freetrain.errors import InputError
-from freetrain.policies.smd.inner import Limits, fastest
-from freetrain.policies.smd.speed import LEAST_POINTS, Point, ServerModel, fit_servers
+from freetrain.policies.smd.inner import LEAST_POINTS, Point, ServerModel, SizeLimits, fastest, fit_servers
 from freetrain.replay.trainers import UNNAMED
 from freetrain.showing.words import NOTHING
 from freetrain.slurm.tags import Tag
@@ -141,7 +140,7 @@ def _save(path: Path, trainer: Path, log: ProgressLog, axis: _Axis, fit: FittedC
             "Let every node have the same number of workers.",
         )
     changes = (
-        Change(rescale.time_s, rescale.nodes, rescale.cause, rescale.pause_s, rescale.start_s)
+        SizeChange(rescale.time_s, rescale.nodes, rescale.cause, rescale.pause_s, rescale.start_s)
         for rescale in log.rescales
     )
     costs = asdict(believed_costs(SeenCosts().after(changes, ()), Tag()))
@@ -249,7 +248,7 @@ def _for_the_tag(model: ServerModel, workers_each: float, seen_servers: int) -> 
 def _fastest(points: Sequence[Point], model: ServerModel) -> str:
     max_workers = _BEYOND * max(point.workers for point in points)
     max_servers = _BEYOND * max(point.servers for point in points)
-    workers, servers = fastest(model, Limits((), (), (), max_workers, max_servers)) or (1, 1)
+    workers, servers = fastest(model, SizeLimits((), (), (), max_workers, max_servers)) or (1, 1)
     off = max(abs(float(model.step_s(point.workers, point.servers)) / point.step_s - 1) for point in points)
     return (
         f"SMD's model, {off:.0%} off at most: fastest with {workers} workers and {servers} servers "

@@ -13,9 +13,8 @@ from freetrain.config import load_config
 from freetrain.daemon.state_directory import is_claimed
 from freetrain.errors import ExitCode, FreetrainError
 from freetrain.showing.words import printable
-from freetrain.store.schema import SCHEMA
+from freetrain.store.schema import SCHEMA, back_up, find_problems, name_of_backup, remove_old_backups, schema_of
 from freetrain.store.store import DAEMONS_STORE, Store
-from freetrain.store.upkeep import back_up, find_problems, name_of_backup, remove_old_backups, schema_of
 
 _store = click.option(
     "--store",

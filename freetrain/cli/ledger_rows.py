@@ -13,8 +13,7 @@ from freetrain.core.known_trainer import KnownTrainer
 from freetrain.core.lent_time import LentTime
 from freetrain.daemon.reports.lent_days import costs_of, day_of, lendings_of, start_of
 from freetrain.lending.lent_time import LONGEST_LOSS_S, Lending, lent_times
-from freetrain.store.ledger import Ledger
-from freetrain.store.lent_days import LentDay
+from freetrain.store.ledger import Ledger, LentDay
 
 
 class Key(StrEnum):

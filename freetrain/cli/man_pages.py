@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from freetrain.cli.main import cli
-from freetrain.config.roff import escaped
+from freetrain.config.documents import escaped
 
 _EXIT_STATUS = """
 0 success; 1 something failed; 2 wrong usage; 69 Slurm or the daemon could not be reached; 74 freetrain's own

@@ -11,7 +11,7 @@ import click
 from freetrain.cli.noting import note_in_audit, who_am_i
 from freetrain.cli.options import config_option, end_of, end_options
 from freetrain.config import load_config
-from freetrain.config.sections.state import State
+from freetrain.config.sections import State
 from freetrain.daemon.controls.nudge import send_nudge
 from freetrain.daemon.controls.pause import Pause, read_pause, write_pause
 from freetrain.daemon.controls.stop_files import stop_file_there

@@ -1,4 +1,20 @@
-"""The daemon's configuration: one model, its files, and the texts that are made from it."""
+"""The daemon's configuration: one model, its files, and the texts that are made from it.
+
+In come ``freetrain.toml`` and its drop-ins, out comes a frozen, checked ``Config``, or a ``ConfigError`` that
+names the file, the setting and, where one is known, the line that mends it. The example file, the reference page
+and the man page are made from the same model, so that none of them can differ from what is checked.
+
+A new setting is a line in ``sections.py``: type, default, meaning, bounds. ``python -m freetrain.config`` then
+writes the texts again.
+
+Files in reading order:
+
+- ``values.py``: sections and kinds of values (durations, node lists, addresses), each checked where it is read.
+- ``sections.py``: the tables of the file.
+- ``settings.py``: the whole model, and its settings as a list for whatever shows or describes them.
+- ``loading.py``: the files, the mistakes in them, and where each value comes from.
+- ``documents.py``: the texts; ``__main__.py`` writes them.
+"""
 
 from freetrain.config.loading import (
     CONFIG_VARIABLE,
@@ -9,11 +25,8 @@ from freetrain.config.loading import (
     find_sources,
     load_config,
 )
-from freetrain.config.model import Config
-from freetrain.config.sections.prices import Prices
-from freetrain.config.sections.slurm import Slurm
-from freetrain.config.sections.telling import Log, Metrics
-from freetrain.config.settings import Setting, find_setting, settings, value_of
+from freetrain.config.sections import Log, MetricsSettings, Prices, Slurm
+from freetrain.config.settings import Config, Setting, find_setting, settings, value_of
 
 __all__ = [
     "CONFIG_VARIABLE",
@@ -22,7 +35,7 @@ __all__ = [
     "ConfigError",
     "Loaded",
     "Log",
-    "Metrics",
+    "MetricsSettings",
     "Prices",
     "Setting",
     "Slurm",

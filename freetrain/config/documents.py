@@ -1,16 +1,14 @@
-"""What is made from the model: the example file, the reference page and the man page. Pure."""
+"""The texts that are made from the model: the example file, the reference page and the man page. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from freetrain.config.roff import escaped
-from freetrain.config.sections.section import Section
 from freetrain.config.settings import Setting, sections, settings
+from freetrain.config.values import Section
 
 _WIDTH = 110
-
 _PLACES = """
 The daemon and all commands read /etc/freetrain/freetrain.toml, or the file that the variable FREETRAIN_CONFIG or
 the option --config names, and then the drop-ins conf.d/*.toml beside it in the order of their names: what is read
@@ -29,6 +27,12 @@ differs from the defaults, and 'freetrain config init' writes a first configurat
 'systemctl reload freetrain' (SIGHUP) takes new settings over, all of them or, if something is wrong, none; those
 that need a restart stay as they were until then.
 """
+
+
+def escaped(text: str) -> str:
+    """Text in which nothing is a request or a special character."""
+    plain = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace('"', "\\(dq")
+    return f"\\&{plain}" if plain.startswith(".") else plain
 
 
 def example_file(given: Mapping[str, object] | None = None) -> str:
@@ -54,10 +58,11 @@ def reference_page() -> str:
     for section, kind in sections():
         blocks.append(f"## [{section}]\n\n{_doc(kind)}")
         rows = ["| setting | default | values | meaning |", "|---|---|---|---|"]
-        for each in _of(section):
-            star = "\\*" if each.needs_restart else ""
-            takes = each.takes.replace("|", "\\|")
-            rows.append(f"| `{each.name}`{star} | `{each.show(each.default)}` | {takes} | {each.means} |")
+        for setting in _of(section):
+            star = "\\*" if setting.needs_restart else ""
+            takes = setting.takes.replace("|", "\\|")
+            default = setting.show(setting.default)
+            rows.append(f"| `{setting.name}`{star} | `{default}` | {takes} | {setting.means} |")
         blocks.append("\n".join(rows))
     return "\n\n".join(blocks) + "\n"
 
@@ -77,10 +82,10 @@ def man_page() -> str:
     lines.append(".SH SETTINGS")
     for section, kind in sections():
         lines += [f".SS [{section}]", escaped(_doc(kind))]
-        for each in _of(section):
-            needs = " Needs a restart." if each.needs_restart else ""
-            lines += [".TP", f".B {escaped(each.line)}", escaped(each.means), ".br"]
-            lines.append(escaped(f"Takes {each.takes}.{needs}"))
+        for setting in _of(section):
+            needs = " Needs a restart." if setting.needs_restart else ""
+            lines += [".TP", f".B {escaped(setting.line)}", escaped(setting.means), ".br"]
+            lines.append(escaped(f"Takes {setting.takes}.{needs}"))
     lines += [
         ".SH SEE ALSO",
         ".BR freetrain (1),",
@@ -112,7 +117,7 @@ def write_documents(project: Path) -> None:
 
 
 def _of(section: str) -> Iterable[Setting]:
-    return (each for each in settings() if each.section == section)
+    return (setting for setting in settings() if setting.section == section)
 
 
 def _doc(kind: type[Section]) -> str:

@@ -13,9 +13,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from freetrain.config.model import Config
-from freetrain.config.sections.section import SettingsTogetherError
-from freetrain.config.settings import find_setting, sections
+from freetrain.config.settings import Config, find_setting, sections
+from freetrain.config.values import SettingsTogetherError
 from freetrain.errors import ExitCode, FreetrainError
 
 CONFIG_VARIABLE = "FREETRAIN_CONFIG"
@@ -29,7 +28,7 @@ class ConfigError(FreetrainError):
     Args:
         what: one sentence on what is wrong.
         hint: one sentence on what to do about it.
-        mend: the lines of freetrain.toml that mend it; empty: nobody can say.
+        mend: the lines of freetrain.toml that mend it; empty: unknown.
         file: the file that says what cannot be, if one does.
     """
 
@@ -86,7 +85,7 @@ class Loaded:
 def find_sources(named: Path | None = None) -> tuple[Path, ...]:
     """This file, or that of ``$FREETRAIN_CONFIG``, or that of the default place, and its drop-ins.
 
-    Drop-ins are ``conf.d/*.toml`` beside the file, in the order of their names. Where nobody names a file and
+    Drop-ins are ``conf.d/*.toml`` beside the file, in the order of their names. Where no file is named and
     there is none in the default place, there are no sources.
     """
     given = named or (Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None)
@@ -112,14 +111,14 @@ def load_config(named: Path | None = None) -> Loaded:
 
 
 def find_mistakes(named: Path | None = None) -> list[ConfigError]:
-    """All that keeps the configuration from being read; none: it can be."""
+    """All reasons why the configuration cannot be read; none: it can be."""
     return list(_mistakes(find_sources(named), {}, {}))
 
 
 def _mistakes(
     sources: Iterable[Path], texts: dict[Path, str], documents: dict[Path, dict[str, Any]]
 ) -> Iterator[ConfigError]:
-    """Those of each file by itself, then, where there are none, those of all of them together.
+    """Mistakes of each file by itself; where there are none, those of all files together.
 
     Args:
         sources: the files, each of which is read once.
@@ -189,9 +188,9 @@ def _mistake(details: ErrorDetails, path: Path) -> ConfigError:
     where = ".".join(loc)
     if details["type"] == "extra_forbidden":
         return ConfigError(f"{path}: there is no setting {where}.", *_did_you_mean(loc, given), path)
-    said = details["msg"].removeprefix("Value error, ")
+    problem = details["msg"].removeprefix("Value error, ")
     setting = find_setting(where) or find_setting(".".join(loc[:2]))
-    what = f"{path}: {where}: {said} (it says {given!r})."
+    what = f"{path}: {where}: {problem} (it says {given!r})."
     if setting is None:
         together = details.get("ctx", {}).get("error")
         line = f"\n{together.mend}" if isinstance(together, SettingsTogetherError) else ""

@@ -1,4 +1,4 @@
-"""The model as a list of settings, for whatever shows or describes them. Pure."""
+"""The model of all settings, and its settings as a list, for whatever shows or describes them. Pure."""
 
 from __future__ import annotations
 
@@ -12,15 +12,47 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
-from freetrain.config.model import NEEDS_RESTART, Config
-from freetrain.config.sections.section import Section
+from freetrain.config.sections import (
+    Decide,
+    HarmSettings,
+    LendSettings,
+    LinksSettings,
+    Log,
+    MetricsSettings,
+    NotifySettings,
+    Pace,
+    Prices,
+    Slurm,
+    State,
+)
+from freetrain.config.values import Section
 from freetrain.core.bounds import SECONDS
 from freetrain.durations import show_duration
 
 
+class Config(Section):
+    """Everything that can be set."""
+
+    slurm: Slurm = Slurm()
+    lend: LendSettings = LendSettings()
+    decide: Decide = Decide()
+    links: LinksSettings = LinksSettings()
+    pace: Pace = Pace()
+    harm: HarmSettings = HarmSettings()
+    state: State = State()
+    metrics: MetricsSettings = MetricsSettings()
+    notify: NotifySettings = NotifySettings()
+    prices: Prices = Prices()
+    log: Log = Log()
+
+
+NEEDS_RESTART = frozenset({"slurm", "state", "metrics", "lend.launcher", "lend.share", "pace.poll", "log.format"})
+"""Sections and settings that a running daemon cannot change."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting.
+    """A setting.
 
     Attributes:
         section: its table in the file.
@@ -46,17 +78,17 @@ class Setting:
 
     @property
     def path(self) -> str:
-        """As ``lend.mode``."""
+        """The setting in words, as ``lend.mode``."""
         return f"{self.section}.{self.name}"
 
     @property
     def line(self) -> str:
-        """As the file says it, with the default."""
+        """A line of the file with its default."""
         return f"{self.name} = {self.show(self.default)}"
 
     @property
     def takes(self) -> str:
-        """What values it can have, in a few words."""
+        """The values that it can have, in a few words."""
         if self.choices:
             words, is_table = ", ".join(self.choices), isinstance(self.default, Mapping)
             return f"a table of {words}; a name with dots in quotes" if is_table else words
@@ -74,13 +106,13 @@ class Setting:
         if self.is_duration and isinstance(value, int | float):
             return f'"{show_duration(value)}"'
         if isinstance(value, Mapping):
-            return f"{{{', '.join(f'{_key(key)} = {self.show(each)}' for key, each in value.items())}}}"
+            return f"{{{', '.join(f'{_key(key)} = {self.show(item)}' for key, item in value.items())}}}"
         return json.dumps(value, ensure_ascii=False)
 
 
 @cache
 def settings() -> tuple[Setting, ...]:
-    """All of them, in the order of the model."""
+    """All settings, in the order of the model."""
     return tuple(_setting(section, name, field) for section, kind in sections() for name, field in _fields(kind))
 
 
@@ -95,11 +127,11 @@ def sections() -> Iterator[tuple[str, type[Section]]]:
 
 def find_setting(path: str) -> Setting | None:
     """The setting of this path, as ``lend.mode``; None: there is none."""
-    return next((each for each in settings() if each.path == path), None)
+    return next((setting for setting in settings() if setting.path == path), None)
 
 
 def value_of(config: Config, setting: Setting) -> object:
-    """What a configuration says."""
+    """The value of a setting in a configuration."""
     return reduce(getattr, setting.path.split("."), config)
 
 
@@ -118,7 +150,7 @@ def keeping_what_needs_restart(new: Config, old: Config) -> Config:
 
 
 def _key(name: str) -> str:
-    """As TOML writes it: a bare dot would begin a table."""
+    """The name as TOML writes it: a bare dot would begin a table."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 
@@ -126,21 +158,21 @@ def _fields(kind: type[Section]) -> Iterator[tuple[str, FieldInfo]]:
     """The settings of a table, and those of the tables in it, as ``gadget.utility``."""
     for name, field in kind.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            yield from ((f"{name}.{inner}", each) for inner, each in _fields(field.annotation))
+            yield from ((f"{name}.{inner}", inner_field) for inner, inner_field in _fields(field.annotation))
         else:
             yield name, field
 
 
 def _words_of(kind: Any) -> tuple[Any, ...]:
-    """Those of a Literal, or of a table's values."""
+    """The words of a Literal, or of a table's values."""
     values = get_args(kind)[1] if get_origin(kind) is dict else kind
     return get_args(values) if get_origin(values) is Literal else ()
 
 
 def _setting(section: str, name: str, field: FieldInfo) -> Setting:
     # A duration of this model has the bound of its kind, and may have a narrower one of its own.
-    least = max((each.ge for each in field.metadata if hasattr(each, "ge")), default=None)
-    most = min((each.le for each in field.metadata if hasattr(each, "le")), default=None)
+    least = max((bound.ge for bound in field.metadata if hasattr(bound, "ge")), default=None)
+    most = min((bound.le for bound in field.metadata if hasattr(bound, "le")), default=None)
     most = None if most == SECONDS.most else most  # of all durations, and not worth mentioning
     choices = _words_of(field.annotation)
     return Setting(
@@ -151,6 +183,6 @@ def _setting(section: str, name: str, field: FieldInfo) -> Setting:
         choices=tuple(map(str, choices)),
         least=float(least or 0.0) if least or most else None,
         most=None if most is None else float(most),
-        is_duration=any(isinstance(each, BeforeValidator) for each in field.metadata),
+        is_duration=any(isinstance(validator, BeforeValidator) for validator in field.metadata),
         needs_restart=bool({section, f"{section}.{name}"} & NEEDS_RESTART),
     )

@@ -1,17 +1,74 @@
-"""The kinds of values that settings have, each checked where it is read."""
+"""Sections and values of the settings: what all tables of the file have in common, and the kinds of values."""
 
 from __future__ import annotations
 
+import ipaddress
 import shlex
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from freetrain.config.networks import parse_networks
 from freetrain.core import bounds
 from freetrain.durations import parse_duration
 from freetrain.slurm.node_groups import expand_with_groups
 from freetrain.slurm.parsing import expand_nodes, fold_nodes, parse_amount
+
+
+class SettingsTogetherError(ValueError):
+    """Settings of one table that exclude each other.
+
+    Args:
+        what: why, as the end of a sentence.
+        mend: the line of the table that mends it.
+    """
+
+    def __init__(self, what: str, mend: str) -> None:
+        super().__init__(what)
+        self.mend = mend
+
+
+class Section(BaseModel):
+    """A table of the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def setting(default: Any, means: str, **bounds_: Any) -> Any:
+    """A field of a section: its default, its meaning for the documents, and bounds narrower than its type's."""
+    return Field(default, description=means, **bounds_)
+
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+@dataclass(frozen=True, slots=True)
+class Networks:
+    """Networks, as the addresses that lie in them."""
+
+    each: tuple[Network, ...]
+
+    def __contains__(self, address: object) -> bool:
+        """Whether an address, as text, lies in one of them; an IPv4 address within IPv6 is that IPv4 address."""
+        try:
+            found = ipaddress.ip_address(str(address).partition("%")[0])
+        except ValueError:
+            return False
+        inner = getattr(found, "ipv4_mapped", None) or found
+        return any(inner in network for network in self.each)
+
+
+def parse_networks(text: str) -> Networks:
+    """Addresses and networks, separated by commas; an empty text is none, in which no address lies.
+
+    Raises:
+        ValueError: one of them is none; the sentence says how they are written.
+    """
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    try:
+        return Networks(tuple(map(ipaddress.ip_network, words)))
+    except ValueError as error:
+        raise ValueError(f"{error}; write addresses and networks as 127.0.0.0/8,::1,10.1.0.0/16") from error
 
 
 def _seconds(given: object) -> object:

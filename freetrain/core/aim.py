@@ -21,7 +21,7 @@ WEIGHTED = frozenset({"throughput", "weighted", "fair-completion"})
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What is maximised.
+    """Aim: an objective with the parts behind it.
 
     Attributes:
         objective: name of the objective.
@@ -37,11 +37,11 @@ class Aim:
 
     @property
     def per_joule(self) -> float:
-        """What must be trained for each joule."""
+        """Price of a joule in training."""
         return self.energy / _JOULES_PER_KWH
 
     def scale_of(self, weight: float) -> float:
-        """How many times as much a trainer of this weight counts.
+        """Weight of a trainer in deadlines.
 
         Electricity counts as many times, too: a weight is its owner's word, and must not make it cheaper.
         """
@@ -49,8 +49,8 @@ class Aim:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What may stand behind an objective.
+class AimPart:
+    """A part that may stand behind an objective.
 
     Attributes:
         field: of :class:`Aim`.
@@ -63,15 +63,15 @@ class Part:
     means: str
 
 
-PARTS: Mapping[str, Part] = MappingProxyType(
+PARTS: Mapping[str, AimPart] = MappingProxyType(
     {
-        "evictions": Part(
+        "evictions": AimPart(
             "evictions_s", 1e9, "seconds that each loss of nodes at a known time counts for besides what is lost"
         ),
-        "deadlines": Part(
+        "deadlines": AimPart(
             "deadlines", 1e3, "how many times more it counts what a training must do to meet its deadline"
         ),
-        "energy": Part(
+        "energy": AimPart(
             "energy", 1e12, "how much must be trained for each kWh of a lent node, in the objective's unit"
         ),
     }
@@ -81,7 +81,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
 
 @lru_cache(maxsize=64)
 def read_aim(name: str) -> Aim:
-    """What a name such as ``weighted,evictions=60`` means.
+    """The aim of a name such as ``weighted,evictions=60``.
 
     Raises:
         InputError: a part behind the objective's name is none.
@@ -93,14 +93,14 @@ def read_aim(name: str) -> Aim:
         part = PARTS.get(word)
         value = _number(number)
         if part is None or part.field in values or value is None or not 0.0 <= value <= part.most:
-            known = ", ".join(f"{each}=0 … {one.most:g}" for each, one in PARTS.items())
+            known = ", ".join(f"{word}=0 … {part.most:g}" for word, part in PARTS.items())
             raise InputError(f"The objective {name!r} cannot be: {text!r}.", f"Each of {known} may follow once.")
         values[part.field] = value
     return Aim(objective, **values)
 
 
 def no_watts(name: str) -> InputError:
-    """Electricity is to count, and nobody says what nodes take."""
+    """The error of an objective that counts electricity where the draw of nodes is unknown."""
     return InputError(
         f"The objective {name!r} counts electricity, and nobody says what nodes take.",
         "Set watts_per_node, or watts_of for some kinds of nodes, in the table [prices].",
@@ -108,7 +108,7 @@ def no_watts(name: str) -> InputError:
 
 
 def without(name: str, word: str) -> str:
-    """The same aim without one of its parts."""
+    """The aim without one of its parts."""
     objective, *parts = name.split(",")
     return ",".join((objective, *(part for part in parts if part.partition("=")[0] != word)))
 

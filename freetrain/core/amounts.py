@@ -1,4 +1,4 @@
-"""Amounts: how much of a node somebody has, asks for, or leaves. Pure."""
+"""Amounts: how much of a node a job or a part has, asks for, or leaves. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Amount:
         return Amount(self.cpus + other.cpus, self.memory_mb + other.memory_mb, tuple(sorted(gres.items())))
 
     def without(self, taken: Amount) -> Amount:
-        """What is left; where more was taken than there is, nothing of that."""
+        """What is left after taking; nothing of what was taken in excess."""
         cpus, memory_mb = max(0, self.cpus - taken.cpus), max(0, self.memory_mb - taken.memory_mb)
         return Amount(cpus, memory_mb, _gres_left(self.gres, taken.gres)[0])
 
@@ -51,20 +51,20 @@ class Amount:
         return max(self.parts_of(whole)) if whole.cpus or whole.memory_mb or whole.gpus else 1.0
 
     def parts_of(self, whole: Amount) -> tuple[float, float, float]:
-        """Its parts of the CPUs, the memory and the GPUs of ``whole``, each at most 1; 0 where that has none."""
+        """Shares of the CPUs, the memory and the GPUs of ``whole``, each at most 1; 0 where that has none."""
         pairs = ((self.cpus, whole.cpus), (self.memory_mb, whole.memory_mb), (self.gpus, whole.gpus))
         cpus, memory, gpus = (min(1.0, amount / of) if of else 0.0 for amount, of in pairs)
         return cpus, memory, gpus
 
     def __str__(self) -> str:
-        """As ``2 × gpu:a100, 8 CPUs, 16000 MB``."""
+        """The amount in words, as ``2 × gpu:a100, 8 CPUs, 16000 MB``."""
         words = [f"{count} × {name}" for name, count in self.gres if count]
         return ", ".join([*words, f"{self.cpus} CPUs", f"{self.memory_mb} MB"])
 
 
 @lru_cache(maxsize=65536)
 def left_of(room: Amount, taken: Amount) -> Amount | None:
-    """What is left of ``room``; None: there is not as much in it."""
+    """The rest of ``room``; None: there is not as much in it."""
     gres, missing = _gres_left(room.gres, taken.gres)
     if missing or taken.cpus > room.cpus or taken.memory_mb > room.memory_mb:
         return None
@@ -73,7 +73,7 @@ def left_of(room: Amount, taken: Amount) -> Amount | None:
 
 @lru_cache(maxsize=65536)
 def times_in(room: Amount, each: Amount) -> int:
-    """How often there is as much as ``each`` in ``room`` at once; at most as often as it has CPUs."""
+    """How often ``each`` fits into ``room`` at once; at most as often as it has CPUs."""
     count, rest = 0, left_of(room, each)
     while rest is not None and count < room.cpus:
         count, rest = count + 1, left_of(rest, each)
@@ -81,22 +81,24 @@ def times_in(room: Amount, each: Amount) -> int:
 
 
 def count_gres(gres: Gres, name: str) -> int:
-    """How many there are of this name; without a type, those of all types."""
-    return sum(count for one, count in gres if is_of(one, name))
+    """Number of generic resources of this name; without a type, of all types."""
+    return sum(count for kind, count in gres if is_of(kind, name))
 
 
-def is_of(one: str, name: str) -> bool:
-    """Whether ``one`` is of this name, as ``gpu:a100`` is of ``gpu``."""
-    return one == name or one.startswith(f"{name}:")
+def is_of(kind: str, name: str) -> bool:
+    """Whether this kind is of this name, as ``gpu:a100`` is of ``gpu``."""
+    return kind == name or kind.startswith(f"{name}:")
 
 
 def _gres_left(there: Gres, taken: Gres) -> tuple[Gres, bool]:
-    """What is left, and whether something is missing; without a type, that of which most is left is taken."""
+    """The rest, and whether something is missing; without a type the type is taken of which most is left."""
     if not taken:
         return there, False
     left, missing = dict(there), False
-    for name, count in sorted(taken, key=lambda one: -one[0].count(":")):
-        kinds = sorted((one for one in left if is_of(one, name) or is_of(name, one)), key=lambda one: -left[one])
+    for name, count in sorted(taken, key=lambda pair: -pair[0].count(":")):
+        kinds = sorted(
+            (kind for kind in left if is_of(kind, name) or is_of(name, kind)), key=lambda kind: -left[kind]
+        )
         for kind in kinds:
             got = min(count, left[kind])
             left[kind], count = left[kind] - got, count - got

@@ -31,7 +31,7 @@ class Bound:
         return self.least <= value <= self.most and not (self.is_open and value == self.least)
 
     def __str__(self) -> str:
-        """As the end of a sentence that begins with ``must be``."""
+        """The bound in words, as the end of a sentence that begins with ``must be``."""
         least, most = _number(self.least), _number(self.most)
         return f"more than {least} and at most {most}" if self.is_open else f"from {least} to {most}"
 
@@ -52,21 +52,21 @@ SECONDS = Bound(0, 1e9)
 INSTANT = Bound(-1e11, 1e11)
 """UTC epoch seconds."""
 NODES = Bound(1, 100_000)
-"""Of one trainer: tables hold a number for each size."""
+"""Nodes of one trainer: tables hold a number for each size."""
 RATE = Bound(0, 1e18)
 """Samples/s of a point of a curve."""
 SEEN_RATE = Bound(1e-9, 1e12)
 """Samples/s that progress tells of."""
 SEEN_WEIGHT = Bound(1e-9, 1e9)
-"""How much an observation counts."""
+"""Weight of an observation."""
 SAMPLES = Bound(0, 1e18)
 """Samples trained, or to be trained."""
 WEIGHT = Bound(0, 1e9, is_open=True)
-"""How much a trainer counts."""
+"""Weight of a trainer."""
 OWNERS_WEIGHT = Bound(0.01, 100)
-"""How much a trainer counts among its owner's; the speed of a kind of nodes, too."""
+"""Weight of a trainer among its owner's; the speed of a kind of nodes, too."""
 SPEED = Bound(0, 1e6, is_open=True)
-"""How many times as fast a trainer is on a kind of nodes."""
+"""Speed of a trainer on a kind of nodes, relative to its curve."""
 SERVERS = Bound(1, 16)
 """Parameter servers of one trainer: their nodes have to fit into a comment of Slurm's."""
 STEP_COEFFICIENT_S = Bound(0, 1e6)
@@ -76,4 +76,4 @@ BYTES_PER_SAMPLE = Bound(0, 1e15)
 MEGABYTES = Bound(1, 99_999_999)
 """Memory of a node."""
 WATTS = Bound(0, 1e7)
-"""What a node takes."""
+"""Draw of a node."""

@@ -1,10 +1,21 @@
-"""Node classes: nodes of one kind that are expected to be taken back together are interchangeable."""
+"""Node classes, and the choices that trainers have among them.
+
+Nodes of one kind that are expected to be taken back together are interchangeable: they are a class.
+
+All nodes of a trainer belong to one of its choices, on which kinds of nodes it may be. Trainers do not migrate, so
+a trainer that has nodes has no other choice left than that to which they belong; if they belong to several, as
+after a change of what it may use, it may keep some of them or all, and gets no other.
+
+A moldable trainer ends when the first of its nodes leaves. So of each of these it has a choice for each time at
+which nodes leave: any nodes that stay so long, all of which it has just so long. Once it has nodes it gets no
+other.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import Annotated, overload
@@ -14,8 +25,16 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
 from freetrain.core import bounds
+from freetrain.core.deadlines import Hurries
+from freetrain.core.terms import Sizes, Terms, read_only
+from freetrain.core.trainer import KindChoice, Trainer
 
 """More than any node takes."""
+_HOLDER = attrgetter("held_by")
+_GROUP = attrgetter("free_until_s", "kind", "watts", "held_by")
+Mask = NDArray[np.bool_]
+EACH_BY_ITSELF = -1
+"""No class with which all nodes of a trainer leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +44,7 @@ class Offer:
     Attributes:
         name: Slurm's name of it.
         free_until_s: when it is expected to be taken back, UTC epoch seconds; None: not within the horizon.
-        held_by: trainer that has it now; None: nobody.
+        held_by: trainer that has it now; None: free.
         kind: what it is to the trainers; nodes that none of them tells apart are of one kind.
         watts: electricity that it takes while it is lent, beyond what it takes idle; 0: it counts for nothing.
     """
@@ -40,10 +59,10 @@ class Offer:
 
 
 class AlikeNodes(Sequence[Offer]):
-    """Nodes that nobody tells apart and of which no end is known, put together by who has them.
+    """Nodes that no trainer tells apart and of which no end is known, grouped by their holders.
 
     Args:
-        names: holder (None: nobody) → names of the nodes it holds.
+        names: holder (None: free) → names of the nodes it holds.
     """
 
     def __init__(self, names: Mapping[str | None, Sequence[str]]) -> None:
@@ -69,7 +88,7 @@ class AlikeNodes(Sequence[Offer]):
 
 
 def holders_of(nodes: Sequence[Offer]) -> set[str | None]:
-    """Who has any of these nodes; None: nobody has some."""
+    """The holders of any of these nodes; None: some are free."""
     return set(nodes.names) if isinstance(nodes, AlikeNodes) else set(map(_HOLDER, nodes))
 
 
@@ -79,8 +98,8 @@ class NodeClass:
 
     Attributes:
         life_s: how long they are expected to stay, at most the horizon.
-        taken_back: whether they leave before the horizon ends (and hurt whoever has them).
-        names: holder (None: nobody) → names of the nodes it holds, in the problem's order.
+        taken_back: whether they leave before the horizon ends (and cost their holders a loss).
+        names: holder (None: free) → names of the nodes it holds, in the problem's order.
         kind: theirs.
         watts: of each while it is lent.
     """
@@ -95,10 +114,6 @@ class NodeClass:
     def count(self) -> int:
         """Number of nodes in the class."""
         return sum(map(len, self.names.values()))
-
-
-_HOLDER = attrgetter("held_by")
-_GROUP = attrgetter("free_until_s", "kind", "watts", "held_by")
 
 
 def group_nodes(nodes: Sequence[Offer], now_s: float, horizon_s: float) -> tuple[NodeClass, ...]:
@@ -128,3 +143,128 @@ def first_of_life(classes: Sequence[NodeClass]) -> NDArray[np.int64]:
     """For each class the position of the first one that lives as long, shape (classes,)."""
     lives_s = np.array([node_class.life_s for node_class in classes])
     return np.searchsorted(-lives_s, -lives_s).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The choices of all trainers, those of each one after the other; row r is one of them.
+
+    Attributes:
+        trainer: the trainer of each, shape (choices,).
+        terms: its worth and costs there, a row for each choice.
+        may_join: whether it may get new nodes of each class, shape (choices, classes).
+        covers: classes of which its nodes may be, those of held nodes included, shape (choices, classes).
+        last: the class with whose end all of its nodes are of no more use, shape (choices,); -1: there is none.
+        is_free: whether every trainer may have any nodes together, at the same speed.
+    """
+
+    trainer: Sizes
+    terms: Terms
+    may_join: Mask
+    covers: Mask
+    last: Sizes
+    is_free: bool
+
+    def made_by(self, counts: NDArray[np.int64]) -> Sizes:
+        """The choice of each trainer that has these nodes of each class, shape (trainers,); -1: none."""
+        if self.is_free:
+            return self.trainer
+        made = np.full(len(counts), -1, dtype=np.int64)
+        fitting = np.flatnonzero(((counts[self.trainer] > 0) <= self.covers).all(axis=1))[::-1]
+        made[self.trainer[fitting]] = fitting
+        return made
+
+
+def choices_of(
+    trainers: Sequence[Trainer],
+    terms: Terms,
+    classes: Sequence[NodeClass],
+    held: NDArray[np.int64],
+    hurries: Hurries,
+) -> Choices:
+    """The choices that are left.
+
+    Args:
+        trainers: that have them.
+        terms: theirs at speed 1.
+        classes: the nodes.
+        held: how many of each class each trainer has, shape (trainers, classes).
+        hurries: what their deadlines ask for.
+    """
+    kinds = [node_class.kind for node_class in classes]
+    if len(set(kinds)) <= 1 and not terms.names_kinds and not _tell_ends(terms, held):
+        every = read_only(np.ones(held.shape, dtype=bool))
+        owner = read_only(np.arange(len(trainers)))
+        alone = read_only(np.full(len(trainers), EACH_BY_ITSELF))
+        return Choices(owner, hurries.on(terms, owner.tolist(), np.ones(len(owner))), every, every, alone, True)
+    rows, speeds, joins, lasts = [], [], [], []
+    ends = _last_of_life(classes)
+    for row, trainer in enumerate(trainers):
+        has = held[row] > 0
+        for speed, mask in _choices(trainer, kinds, has):
+            for classes_left, last in _until(mask, has, ends) if trainer.moldable else ((mask, EACH_BY_ITSELF),):
+                rows.append(row)
+                speeds.append(speed)
+                joins.append(classes_left)
+                lasts.append(last)
+    owner = read_only(np.array(rows, dtype=np.int64))
+    may_join = read_only(np.array(joins, dtype=bool).reshape(len(rows), len(kinds)))
+    return Choices(
+        owner,
+        hurries.on(_at_speed(terms.of(owner), np.array(speeds)), rows, speeds),
+        may_join,
+        read_only(may_join | (held[owner] > 0)),
+        read_only(np.array(lasts, dtype=np.int64)),
+        bool(may_join.all()) and all(speed == 1.0 for speed in speeds) and len(rows) == len(trainers),
+    )
+
+
+def _choices(trainer: Trainer, kinds: Sequence[str], has: Mask) -> Iterator[tuple[float, Mask]]:
+    """Speed, and the classes that belong to it: of each choice that the trainer has."""
+    known = trainer.choices
+    if known is None:
+        known = tuple(KindChoice((kind,)) for kind in dict.fromkeys(kinds))
+    masks = [(choice.speed, np.isin(kinds, choice.kinds)) for choice in known]
+    there = [(speed, mask) for speed, mask in masks if mask.any()]
+    nowhere = np.zeros(len(kinds), dtype=bool)
+    if not has.any():
+        yield from there or [(1.0, nowhere)]
+        return
+    own = [(speed, mask) for speed, mask in there if mask[has].any()]
+    if len(own) == 1 and own[0][1][has].all():
+        yield own[0]
+    else:  # its nodes wait for each other
+        yield trainer.speed_on([kind for kind, some in zip(kinds, has, strict=True) if some]), nowhere
+
+
+def _tell_ends(terms: Terms, held: NDArray[np.int64]) -> bool:
+    """Whether there are moldable trainers for which the end of each node matters, or that have nodes."""
+    return bool(terms.moldable.any()) and (held.shape[1] > 1 or bool(held[terms.moldable].any()))
+
+
+def _last_of_life(classes: Sequence[NodeClass]) -> list[int]:
+    """The classes, longest-lived first, after which nodes leave: of those that live equally long the last."""
+    lives_s = [node_class.life_s for node_class in classes]
+    return [column for column, life_s in enumerate(lives_s) if lives_s[column + 1 : column + 2] != [life_s]]
+
+
+def _until(mask: Mask, has: Mask, ends: Sequence[int]) -> Iterator[tuple[Mask, int]]:
+    """The classes of which a moldable trainer may get nodes, and the last of them, for each time it may end."""
+    if has.any():
+        yield np.zeros_like(mask), int(np.flatnonzero(has)[-1])
+        return
+    if not mask.any():
+        yield mask, EACH_BY_ITSELF
+    first = 0
+    for last in ends:
+        if mask[first : last + 1].any():
+            yield mask & (np.arange(len(mask)) <= last), last
+        first = last + 1
+
+
+def _at_speed(terms: Terms, speed: NDArray[np.float64]) -> Terms:
+    """The terms with the worth of each row at its speed."""
+    _, kind = np.unique(np.stack([terms.kind, speed]), axis=1, return_inverse=True)
+    return replace(
+        terms, worth=read_only(terms.worth * speed[:, None]), kind=read_only(kind.reshape(-1).astype(np.int64))
+    )

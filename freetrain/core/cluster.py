@@ -1,4 +1,4 @@
-"""What there is on a Slurm machine at one instant: frozen facts, as Slurm told them."""
+"""The snapshot: a Slurm machine at one instant, as frozen facts."""
 
 from __future__ import annotations
 

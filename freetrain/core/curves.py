@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from freetrain.core.known_trainer import KnownTrainer
-from freetrain.core.throughput import Curve, rates
-from freetrain.core.throughput_fit import fit_throughput
+from freetrain.core.throughput import Curve, fit_throughput, rates
 
 _PRIOR_LOSS = 0.03
 """Until a trainer was seen at two sizes, each node is taken to cost the others this share of their speed."""
@@ -21,12 +20,12 @@ _STEP = 1.25
 
 
 def linear_curve(most_nodes: int) -> Curve:
-    """N nodes do as much as N times one."""
+    """Linear scaling: N nodes do as much as N times one."""
     return ((1, 1.0), (most_nodes, float(most_nodes))) if most_nodes > 1 else ((1, 1.0),)
 
 
 def prior_curve(most_nodes: int) -> Curve:
-    """What is assumed of a trainer that was never measured, in samples/s of one node."""
+    """The assumed rate of a trainer that was never measured, in samples/s of one node."""
     return tuple((nodes, _prior_rate(nodes)) for nodes in range(1, most_nodes + 1))
 
 
@@ -44,13 +43,13 @@ def thinned(curve: Curve) -> Curve:
 
 
 def believed(curve: Curve) -> Curve:
-    """The curve, nowhere faster than linear from its first point: more is never believed, whoever says it."""
+    """The curve, nowhere faster than linear from its first point: more is never believed."""
     nodes, rate = next(point for point in curve if point[0] > 0)
-    return tuple((size, min(each, size * (rate / nodes))) for size, each in curve)
+    return tuple((size, min(speed, size * (rate / nodes))) for size, speed in curve)
 
 
 def curve_of(trainer: KnownTrainer, given: Curve, most_nodes: int) -> Curve:
-    """Its throughput: as it was seen, where it was; elsewhere as its owner says, as fitted, or as assumed.
+    """Throughput of a trainer: as seen, where it was; elsewhere as its owner says, as fitted, or as assumed.
 
     What the owner says is believed up to linear scaling; as soon as anything was seen it gives the shape alone.
     One measured size sets the scale.
@@ -79,7 +78,7 @@ def _seen_rates(trainer: KnownTrainer, most_nodes: int) -> Mapping[int, float]:
 def _scaled_to(seen: Mapping[int, float], shape: Curve) -> Curve:
     """The shape through what was seen: in between and beyond, scaled as at the nearest sizes that were seen."""
     sizes = sorted(seen)
-    said = rates(shape, sizes[-1])
-    ratios = [seen[size] / max(float(said[size]), _TINY) for size in sizes]
+    claimed = rates(shape, sizes[-1])
+    ratios = [seen[size] / max(float(claimed[size]), _TINY) for size in sizes]
     points = {nodes: rate * float(np.interp(nodes, sizes, ratios)) for nodes, rate in shape if nodes > 0}
     return tuple(sorted((points | dict(seen)).items()))

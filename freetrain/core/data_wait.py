@@ -1,4 +1,4 @@
-"""How long a training waits for data, as measured with the CPUs and the memory that it had, and what follows."""
+"""Data waits: how long a training waits for data, measured by CPUs and memory, and what follows from it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DataWait:
     Attributes:
         share: part of a step that it waited for data.
         cpus: that its first process had of its node; 0: not known.
-        memory_mb: likewise.
+        memory_mb: that it had.
     """
 
     share: float
@@ -45,7 +45,7 @@ class DataWait:
 
 @dataclass(frozen=True, slots=True)
 class WaitProfile:
-    """What is known of a training: the points that were seen as it ran, with whatever its nodes gave it.
+    """Profile of a training: the points that were seen as it ran, with whatever its nodes gave it.
 
     Attributes:
         points: of those of equal CPUs and memory the last one; the last one seen is the last.
@@ -54,10 +54,10 @@ class WaitProfile:
     points: tuple[DataWait, ...] = ()
 
     def after(self, before: WaitProfile | None) -> WaitProfile:
-        """What is known of it, if this was known before: what is refuted since is forgotten."""
+        """The profile after an earlier one: what is refuted since is forgotten."""
         known = before.points if before is not None else ()
         for point in self.points:
-            known = (*(one for one in known if not one.is_refuted_by(point)), point)
+            known = (*(seen for seen in known if not seen.is_refuted_by(point)), point)
         return WaitProfile(known[-_MOST_POINTS:])
 
     @property
@@ -70,7 +70,7 @@ class WaitProfile:
         return any(point.memory_mb >= memory_mb for point in self.points)
 
     def share_with(self, cpus: float, memory_mb: int = 0) -> float:
-        """Part of a step that it would wait with so many CPUs and so much memory; 0 memory: whatever it had.
+        """Share of a step that it would wait with this many CPUs and this memory; 0 memory: whatever it had.
 
         What is left of a step, its speed, never falls with more CPUs. Between two points, and beyond the last, it
         goes with a power of the CPUs: that of the points. Below the first, and beyond the only one, it is in
@@ -93,12 +93,12 @@ class WaitProfile:
 
     def _speeds(self, memory_mb: int) -> Sequence[tuple[int, float]]:
         """CPUs and speed, both ascending; of points with so much memory at most, if there are any."""
-        some = [one for one in self.points if one.cpus and (one.memory_mb <= memory_mb or not memory_mb)]
-        some = some or [one for one in self.points if one.cpus]
-        of_cpus = {one.cpus: one for one in sorted(some, key=lambda one: (one.cpus, one.memory_mb))}
+        some = [seen for seen in self.points if seen.cpus and (seen.memory_mb <= memory_mb or not memory_mb)]
+        some = some or [seen for seen in self.points if seen.cpus]
+        of_cpus = {seen.cpus: seen for seen in sorted(some, key=lambda seen: (seen.cpus, seen.memory_mb))}
         speeds = list[tuple[int, float]]()
-        for cpus, one in of_cpus.items():
-            speed = 1 - min(one.share, _MOST_WAITING)
+        for cpus, seen in of_cpus.items():
+            speed = 1 - min(seen.share, _MOST_WAITING)
             speeds.append((cpus, max(speed, speeds[-1][1] if speeds else 0.0)))
         return speeds
 
@@ -124,15 +124,15 @@ def _exponent(low: float, high: float, fewer: int, more: int) -> float:
     return log(high / low) / log(more / fewer)
 
 
-def summed_up(said: Sequence[tuple[DataWait, float]]) -> WaitProfile | None:
-    """What is known after several measurements, each of so many seconds; None: none was made.
+def summed_up(measurements: Sequence[tuple[DataWait, float]]) -> WaitProfile | None:
+    """The profile after several measurements, each of some seconds; None: none was made.
 
     Those that follow each other with the same CPUs and memory are averaged.
     """
     known: WaitProfile | None = None
-    for (cpus, memory_mb), alike in groupby(said, key=lambda one: (one[0].cpus, one[0].memory_mb)):
+    for (cpus, memory_mb), alike in groupby(measurements, key=lambda pair: (pair[0].cpus, pair[0].memory_mb)):
         measured = list(alike)
         elapsed_s = sum(each_s for _, each_s in measured)
-        share = sum(one.share * each_s for one, each_s in measured) / elapsed_s
+        share = sum(seen.share * each_s for seen, each_s in measured) / elapsed_s
         known = WaitProfile((DataWait(share, cpus, memory_mb),)).after(known)
     return known

@@ -5,13 +5,14 @@ objective), and only for as much of the training as it needs. With *R* samples a
 
 .. math:: r = \frac{R}{(1 - s)\,D}
 
-samples/s, a part *s* of the time being spare. With :math:`n^*` the fewest nodes on which it is that fast, and *o*
+samples/s, a part *s* of the time being spare. With :math:`n^*` the least nodes on which it is that fast, and *o*
 the objective, a second on *N* nodes is worth
 
 .. math:: o(N) + F\,o(\min(N, n^*)).
 
 So a trainer that is ahead needs few nodes and gains little; one that falls behind needs more. One that cannot be
-in time even on its fastest nodes, all time left counted, gains nothing: it would take nodes from others in vain.
+in time even on its fastest nodes, all time left counted, gains nothing: it would only take nodes from other
+trainers.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ _ROUNDING = 1e-9
 
 
 class Outlook(StrEnum):
-    """How it stands with a trainer's deadline."""
+    """Outlook of a trainer's deadline."""
 
     NONE = "none"
-    """It names none, or no target, so that nobody knows what is left."""
+    """It names none, or no target, so that what is left is unknown."""
     DONE = "done"
-    """Nothing is left."""
+    """Its target is reached."""
     OPEN = "open"
     """It can be met."""
     OUT_OF_REACH = "out of reach"
@@ -47,7 +48,7 @@ class Outlook(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hurry:
-    """What a deadline asks for.
+    """Demand of a deadline.
 
     Attributes:
         outlook: how it stands.
@@ -62,7 +63,7 @@ _NO_HURRY = Hurry(Outlook.NONE)
 
 
 def hurry_of(trainer: Trainer, done_samples: float, now_s: float) -> Hurry:
-    """What a trainer's deadline asks of it now.
+    """The demand of a trainer's deadline now.
 
     Args:
         trainer: which.
@@ -98,10 +99,10 @@ def nodes_needed(trainer: Trainer, samples_per_s: float, speed: float = 1.0) -> 
 
 @dataclass(frozen=True, slots=True)
 class Hurries:
-    """What the deadlines of a problem's trainers ask for.
+    """Demands of the deadlines of a problem's trainers.
 
     Attributes:
-        trainers: whose.
+        trainers: that have them.
         samples_per_s: what each must do from now on; empty: no deadline counts.
         factor: how many times more that counts.
     """
@@ -110,17 +111,17 @@ class Hurries:
     samples_per_s: Sequence[float] = ()
     factor: float = 0.0
 
-    def on(self, terms: Terms, whose: Iterable[int], speeds: Iterable[float]) -> Terms:
-        """The same terms, in which what deadlines need counts so many times more.
+    def on(self, terms: Terms, owner: Iterable[int], speeds: Iterable[float]) -> Terms:
+        """The terms with what deadlines need counted more.
 
         Args:
             terms: some rows of them.
-            whose: the trainer of each row, by its position.
+            owner: the trainer of each row, by its position.
             speeds: how fast that trainer is there.
         """
         if not self.samples_per_s:
             return terms
-        rows = zip(whose, speeds, strict=True)
+        rows = zip(owner, speeds, strict=True)
         found = [nodes_needed(self.trainers[row], self.samples_per_s[row], speed) for row, speed in rows]
         needed = np.array(found, dtype=np.int64)[:, None]
         size = np.minimum(np.arange(terms.worth.shape[1]), needed)
@@ -130,15 +131,15 @@ class Hurries:
         return replace(terms, worth=read_only(worth), kind=read_only(kind))
 
     def needed(self, kinds: frozenset[str], trainers: int) -> Sizes:
-        """Nodes of these kinds that each of so many trainers needs at least, shape (trainers,); 0: none.
+        """Least nodes of these kinds that each trainer needs, shape (trainers,); 0: none.
 
         On the kind on which it is fastest; 0, too, where it cannot be as fast as it must on any.
         """
         if not self.samples_per_s:
             return np.zeros(trainers, dtype=np.int64)
         found = [
-            nodes_needed(one, samples_per_s, _best_speed_on(one, kinds))
-            for one, samples_per_s in zip(self.trainers, self.samples_per_s, strict=True)
+            nodes_needed(trainer, samples_per_s, _best_speed_on(trainer, kinds))
+            for trainer, samples_per_s in zip(self.trainers, self.samples_per_s, strict=True)
         ]
         return np.array(found, dtype=np.int64)
 
@@ -146,7 +147,7 @@ class Hurries:
 def hurries_of(
     trainers: Sequence[Trainer], done_samples: Mapping[str, float], now_s: float, factor: float
 ) -> Hurries:
-    """What their deadlines ask for.
+    """Demands of the deadlines of trainers.
 
     Args:
         trainers: which.
@@ -154,9 +155,10 @@ def hurries_of(
         now_s: UTC epoch seconds.
         factor: how many times more it counts; 0: not at all.
     """
-    if not factor or all(one.deadline_s is None for one in trainers):
+    if not factor or all(trainer.deadline_s is None for trainer in trainers):
         return Hurries()
-    found = tuple(hurry_of(one, done_samples.get(one.id, 0.0), now_s).samples_per_s for one in trainers)
+    rates = (hurry_of(trainer, done_samples.get(trainer.id, 0.0), now_s).samples_per_s for trainer in trainers)
+    found = tuple(rates)
     return Hurries(trainers, found, factor) if any(found) else Hurries()
 
 
@@ -168,11 +170,11 @@ def _rates(trainer: Trainer) -> NDArray[np.float64]:
 
 
 def _best_speed_on(trainer: Trainer, kinds: frozenset[str]) -> float:
-    """How fast it is on the best of these kinds that it may have."""
+    """Speed of a trainer on the best of these kinds that it may have."""
     may_have = (choice.speed for choice in trainer.choices or () if not kinds.isdisjoint(choice.kinds))
     return max(may_have, default=1.0)
 
 
 def best_speed(trainer: Trainer) -> float:
-    """How fast it is on the kinds of nodes on which it is fastest."""
+    """Speed of a trainer on the kinds of nodes on which it is fastest."""
     return max((choice.speed for choice in trainer.choices or ()), default=1.0)

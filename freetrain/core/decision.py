@@ -1,15 +1,21 @@
-"""A decision: the answer to a problem, with what is to be known about how it was found.
+"""Decisions: the allocation that a policy answers, and the decision that is made of it.
 
-Its JSON form, ``freetrain-result/1``, is described in docs/formats.md.
+An *allocation* is counts of nodes by class, before anything is checked, valued or placed; a *decision* is the
+answer to a problem, with what is to be known about how it was found. Its JSON form, ``freetrain-result/1``, is
+described in docs/formats.md.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
+
 from freetrain.core.placement import Placement
+from freetrain.core.problem import Counts
 from freetrain.core.servers import Serving
 
 RESULT_FORMAT = "freetrain-result/1"
@@ -18,7 +24,7 @@ GOOD_ENOUGH = 1e-3
 
 
 class Status(StrEnum):
-    """How good the answer is known to be."""
+    """Quality of a decision, as far as it is known."""
 
     OPTIMAL = "optimal"
     """Proven: no allocation is worth more."""
@@ -27,7 +33,7 @@ class Status(StrEnum):
     FALLBACK = "fallback"
     """The solver gave no usable answer, so a simpler method's stands in; the notes say why."""
     HEURISTIC = "heuristic"
-    """From a policy that claims no optimum."""
+    """A policy's that claims no optimum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +47,8 @@ class Decision:
         solver: what found it.
         gap: relative distance to the best bound known; 0 where proven optimal, None where unknown.
         solve_s: wall seconds it took.
-        notes: sentences for whoever asks why.
-        serving: on which of its nodes each trainer that uses servers has one.
+        notes: sentences that explain it.
+        serving: nodes of each trainer that have a server.
     """
 
     status: Status
@@ -72,3 +78,42 @@ def decision_to_dict(decision: Decision) -> dict[str, Any]:
             else {}
         ),
     }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Allocation:
+    """A policy's answer: the number of nodes of each class that each trainer is to have.
+
+    Attributes:
+        counts: integers of shape (trainers, classes), in the problem's order of both.
+        solver: what found it, in a word or two.
+        status: how good it is known to be.
+        bound: no allocation is worth more than this (``freetrain.core.value``); None: no such bound is known.
+        notes: sentences that explain it.
+
+    Raises:
+        TypeError: the counts are no integers, or another part is not of its kind.
+        ValueError: the bound is not a number, or there is no such status.
+    """
+
+    counts: Counts
+    solver: str
+    status: Status = Status.HEURISTIC
+    bound: float | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Checked here, since a package's policy may not have checked its types."""
+        counts = np.asarray(self.counts)
+        if counts.dtype.kind not in "iu":
+            raise TypeError(f"counts must be integers, not {counts.dtype}")
+        if self.bound is not None:
+            if math.isnan(self.bound):
+                raise ValueError("bound must be a number or None, not nan")
+            object.__setattr__(self, "bound", float(self.bound))
+        if not isinstance(self.solver, str):
+            raise TypeError(f"solver must be a string, not a {type(self.solver).__name__}")
+        if not isinstance(self.notes, tuple) or not all(isinstance(note, str) for note in self.notes):
+            raise TypeError("notes must be a tuple of strings")
+        object.__setattr__(self, "counts", counts.astype(np.int64, copy=False))
+        object.__setattr__(self, "status", Status(self.status))

@@ -15,7 +15,7 @@ def node_of(place: str) -> str:
     """The node on which a place is.
 
     A place is a task's worth of a node. Where it is all of the node it has the node's name, ``c01``. A part that a
-    fragment has is called ``c01#123_4``, after its job; one that nobody has yet ``c01#+1``, and what is left of
+    fragment has is called ``c01#123_4``, after its job; a free one ``c01#+1``, and what is left of
     the node ``c01#``. These names hold for one look.
     """
     return place.partition(_MARK)[0]
@@ -32,27 +32,27 @@ def room_of(node: str) -> str:
 
 
 def new_place(node: str, number: int) -> str:
-    """The name of a part of a node that nobody has yet."""
+    """The name of a free part of a node."""
     return f"{node}{_MARK}+{number}"
 
 
 def is_new(place: str) -> bool:
-    """Whether a place is what is left of a node, or a part of it that nobody has yet."""
+    """Whether a place is what is left of a node, or a free part of it."""
     return place.partition(_MARK)[2][:1] in ("", "+") and is_part(place)
 
 
 @quick
 class FragmentState(StrEnum):
-    """How far a fragment is, as far as is known."""
+    """State of a fragment, as far as it is known."""
 
     ASKED = "asked"
-    """Slurm was told to start it."""
+    """Its start was ordered from Slurm."""
     RUNNING = "running"
     """It runs on its node."""
     LEAVING = "leaving"
-    """Slurm was told to end it."""
+    """Its end was ordered from Slurm."""
     ENDING = "ending"
-    """Slurm clears up after it, though it was not told to end it: why it ends is not known yet."""
+    """Slurm clears up after it without an order to end it: why it ends is not known yet."""
     LOST = "lost"
     """Slurm shows it no more and cannot say yet what became of it: unknown is not gone."""
     ENDED = "ended"
@@ -68,7 +68,7 @@ class End(StrEnum):
     PREEMPTED = "preempted"
     """Slurm took the node for one of the site's jobs."""
     RELEASED = "released"
-    """freetrain took the node back, or whoever requeued it by hand."""
+    """freetrain took the node back, or it was requeued by hand."""
     TIMED_OUT = "timed out"
     """Its time limit was reached."""
     NODE_FAILED = "node failed"
@@ -85,19 +85,19 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """One node, or a part of it, lent to one trainer, from the asking to the end.
+    """A node, or a part of it, lent to one trainer, from the order to the end.
 
     A job of several nodes, a moldable task, is as many fragments: they begin and end together.
 
     Attributes:
         id: freetrain's own number of it; 0: not stored yet.
         share: how much of its node it has: the largest of its parts of the CPUs, the memory and the GPUs.
-        parts: these three; empty: nobody knows.
+        parts: these three; empty: unknown.
         job: Slurm's id: of the array task (``123_4``) or of the job.
         trainer: who has it.
         node: what it has.
         state: how far it is.
-        asked_s: when Slurm was told to start it, UTC epoch seconds.
+        asked_s: when its start was ordered, UTC epoch seconds.
         limit_s: its time limit in seconds.
         started_s: when it began to run, as Slurm says.
         ended_s: when it ended, as Slurm says.
@@ -125,12 +125,12 @@ class Fragment:
         return f"{self.node}{_MARK}{self.job}"
 
     def waits_since_before(self, time_s: float) -> bool:
-        """Whether Slurm was told to start it before then, and has not."""
+        """Whether its start was ordered before then and has not happened."""
         return self.state is FragmentState.ASKED and self.asked_s < time_s
 
     @property
     def goes_on(self) -> bool:
-        """Whether it has its node, or is to have it: nobody ends it, and it has not begun to end."""
+        """Whether it has its node, or is to have it: its end was not ordered, and has not begun."""
         return self.state is FragmentState.RUNNING or self.state is FragmentState.ASKED
 
     @property

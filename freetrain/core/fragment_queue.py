@@ -1,4 +1,4 @@
-"""The queue of fragments: by it their jobs are told from the site's own. Pure."""
+"""The queue of fragments, by which their jobs differ from the site's own. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from freetrain.core.node import Nodes, Partition
 
 @dataclass(frozen=True, slots=True)
 class FragmentQueue:
-    """Where fragments wait and run.
+    """The partition or QOS in which fragments wait and run.
 
     Attributes:
         partition: whose nodes may be lent; several, with commas between, where fragments have a QOS of their own.
@@ -47,19 +47,19 @@ class FragmentQueue:
         if self.partition in partitions:
             return partitions[self.partition]
         every = [partitions[name] for name in self.partitions]
-        those = [one for one in every if one.is_up] or every
+        partitions_up = [partition for partition in every if partition.is_up] or every
         return Partition(
             self.partition,
-            Nodes().union(*(one.nodes for one in those)),
-            those[0].is_up,
-            max(one.priority_tier for one in those),
-            those[0].preempt_mode,
-            max(one.grace_s for one in those),
-            min(one.max_time_s for one in those),
-            max(one.default_memory_mb for one in those),
+            Nodes().union(*(partition.nodes for partition in partitions_up)),
+            partitions_up[0].is_up,
+            max(partition.priority_tier for partition in partitions_up),
+            partitions_up[0].preempt_mode,
+            max(partition.grace_s for partition in partitions_up),
+            min(partition.max_time_s for partition in partitions_up),
+            max(partition.default_memory_mb for partition in partitions_up),
         )
 
     def __str__(self) -> str:
-        """As people call it."""
+        """Its name in sentences."""
         several = "s" if len(self.partitions) > 1 else ""
         return f"partition{several} {', '.join(self.partitions)}" + (f" with QOS {self.qos}" if self.qos else "")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Harm:
-    """One job's delay, and what it is made of.
+    """The delay of one job, and what it is made of.
 
     Attributes:
         job: the site's.

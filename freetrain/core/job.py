@@ -1,4 +1,4 @@
-"""Jobs, frozen at one instant, as Slurm told them."""
+"""Jobs, frozen at one instant, as Slurm shows them."""
 
 from __future__ import annotations
 
@@ -63,16 +63,16 @@ _FINAL = {
 
 
 class WaitsFor(StrEnum):
-    """What a waiting job waits for."""
+    """Reasons for which a job waits."""
 
     NODES = "nodes"
-    """Nothing else: it starts as soon as there are nodes for it."""
+    """Nodes only: it starts as soon as there are nodes for it."""
     RELEASE = "release"
-    """Somebody holds it."""
+    """It is held."""
     TIME = "time"
     """The time at which it may begin; Slurm sets one for what it requeues."""
     OWNERS_LIMIT = "owner's limit"
-    """Its owner's, account's or QOS's limit, or the partition's for jobs of so many nodes."""
+    """A limit of its owner, account or QOS, or the partition's for jobs of so many nodes."""
     ITSELF = "itself"
     """Something of its own that no node can give it: another job, a licence, a reservation."""
     POSSIBILITY = "possibility"
@@ -87,15 +87,15 @@ class LimitOf(StrEnum):
     """Jobs that count in a limit together."""
 
     ACCOUNT = "account"
-    """Those of an account, or of any account below it."""
+    """Jobs of an account, or of any account below it."""
     USER = "user"
-    """Those of a user in an account."""
+    """Jobs of a user in an account."""
     QOS = "QOS"
-    """Those of a QOS."""
+    """Jobs of a QOS."""
     QOS_AND_USER = "QOS and user"
-    """Those of a user in a QOS."""
+    """Jobs of a user in a QOS."""
     QOS_AND_ACCOUNT = "QOS and account"
-    """Those of an account in a QOS."""
+    """Jobs of an account in a QOS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class SharedLimit:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a job asks of its nodes, or has of them.
+    """A job's request for its nodes, or what it has of them.
 
     Attributes:
         part: how much of each node; None: all of it, or that is not clear.
@@ -134,7 +134,7 @@ class Job:
         id: ``123``, or ``123_4`` for a task of an array.
         array: id of the array it is a task of, else its own.
         user: the owner's name.
-        account: to whom it is charged.
+        account: that is charged for it.
         partition: where it runs or waits; several, comma-separated, while it waits.
         state: the base state.
         reason: why it waits, in Slurm's own word, for people.
@@ -148,12 +148,12 @@ class Job:
         limit_s: its time limit; inf without one.
         priority: the higher the sooner; 0: held.
         features: its constraint, as given.
-        qos: its quality of service; empty: it has none, or nobody asked.
+        qos: its quality of service; empty: it has none, or it was not asked for.
         required_nodes: nodes that it asked for by name.
         tasks: how many waiting tasks of an array it stands for, no more than may run at once.
-        asks: how much of each of its nodes it wants, or has; None: all, or nobody asked.
-        least: how much each of its nodes must have, where it wants all of it; None: nobody asked.
-        total: how much it wants, or has, of all its nodes together; None: nobody asked.
+        asks: how much of each of its nodes it wants, or has; None: all, or unknown.
+        least: how much each of its nodes must have, where it wants all of it; None: unknown.
+        total: how much it wants, or has, of all its nodes together; None: unknown.
         limit: the limit that it waits for; None: it waits for none, or for one that only its own size counts in.
         dependency: what is left of the other jobs that it waits for, in Slurm's words; empty: nothing.
         max_running: tasks of its array that may run at once, as its owner asked; 0: any number.
@@ -192,13 +192,13 @@ class Job:
 
     @property
     def is_held(self) -> bool:
-        """Whether it waits for somebody to release it; its priority is 0 then, whatever reason is given."""
+        """Whether it waits for its release; its priority is 0 then, whatever reason is given."""
         return self.state is JobState.PENDING and (self.priority == 0 or self.waits_for is WaitsFor.RELEASE)
 
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """One run of a job, as accounting remembers it.
+    """A run of a job in accounting's memory.
 
     Attributes:
         id: of the job or array task.

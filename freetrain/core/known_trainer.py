@@ -1,22 +1,22 @@
-"""What the daemon knows of a trainer: what its owner wants, and how it has been getting on."""
+"""The daemon's record of a trainer: what its owner wants, and how it has been getting on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from freetrain.core.seen_costs import NOTHING_SEEN, SeenCosts
-from freetrain.core.throughput_fit import Observation
+from freetrain.core.observed import NOTHING_SEEN, SeenCosts
+from freetrain.core.throughput import Observation
 
 PAUSE_NOTE = "paused after"
-"""How the note of a paused trainer begins."""
+"""Begin of the note of a paused trainer."""
 
 UNKNOWN_END = "its end cannot be told: freetrain reads no progress of it, so its other tasks go on"
 """The note of a trainer of which tasks have completed, and that shows no sign of the runtime."""
 
 
 class TrainerState(StrEnum):
-    """What the daemon does with a trainer."""
+    """State of a trainer in the daemon."""
 
     ACTIVE = "active"
     """It competes for nodes."""
@@ -25,7 +25,7 @@ class TrainerState(StrEnum):
     PAUSED = "paused"
     """Its fragments failed too often; its owner must look."""
     REFUSED = "refused"
-    """Its tag says something that cannot be."""
+    """Its tag is invalid."""
     COMPLETE = "complete"
     """It is done; what is left of it is cancelled."""
 
@@ -51,8 +51,8 @@ class Misread:
     def __str__(self) -> str:
         """A sentence for the trainer's owner; empty: all was understood."""
         if self.lines <= 1:
-            said = f"a line of its progress was not understood: at byte {self.at_byte}, because {self.why}"
-            return said if self.lines else ""
+            message = f"a line of its progress was not understood: at byte {self.at_byte}, because {self.why}"
+            return message if self.lines else ""
         return (
             f"{self.lines} lines of its progress were not understood: "
             f"the first, at byte {self.at_byte}, because {self.why}"
@@ -64,7 +64,7 @@ NOTHING_MISREAD = Misread()
 
 @dataclass(frozen=True, slots=True)
 class KnownTrainer:
-    """One array job with a tag.
+    """An array job with a tag.
 
     Attributes:
         id: of the array job.

@@ -1,4 +1,4 @@
-"""What a range of time came to: node-seconds lent, and lost to changes. Pure."""
+"""Lent time: node-seconds that were lent, and lost to changes. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LentTime:
-    """What a range came to.
+    """Lent time of a range of time.
 
     Attributes:
         lent_s: node-seconds.

@@ -1,4 +1,4 @@
-"""What one task of a trainer asks of the node that it runs on, and which nodes have it. Pure."""
+"""Needs: what one task of a trainer asks of its node, and which nodes have it. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from freetrain.core.node import Node, Nodes
 
 @dataclass(frozen=True)
 class Needs:
-    """What one task asks of its node. What is 0 or empty is not asked for.
+    """Needs of one task. What is 0 or empty is not asked for.
 
     Attributes:
         features: its constraint, in Slurm's words.
@@ -26,8 +26,8 @@ class Needs:
         cores_per_socket: how many each of these must have.
         threads_per_core: how many of each core it uses; the node may have more.
         excluded: nodes on which it must not run.
-        is_whole: whether Slurm gives it whole nodes without being told more.
-        in_parts: why Slurm would give it only part of a node, whatever it is told; empty: it would not.
+        is_whole: whether Slurm gives it whole nodes without further options.
+        in_parts: why Slurm would give it only part of a node, whatever its options; empty: it would not.
         unclear: what of it cannot be understood; no node is known to have it then.
         held_back: what it asks for that Slurm takes from no job by preemption; it is lent nothing then.
         in_part: whether it is lent just what Slurm gives it, rather than whole nodes.
@@ -59,7 +59,7 @@ class Needs:
 
     @cached_property
     def _hash(self) -> int:
-        return hash(tuple(getattr(self, one.name) for one in fields(self) if one.compare))
+        return hash(tuple(getattr(self, field.name) for field in fields(self) if field.compare))
 
     def __hash__(self) -> int:
         """Found out once: each trainer's needs are looked up again and again."""
@@ -70,7 +70,7 @@ class Needs:
         return self.fits(node) and (self.in_part or self.is_whole or self._fills(node))
 
     def amount_on(self, node: Node) -> Amount:
-        """How much a task gets of the node; Slurm gives whole cores."""
+        """The amount of the node that a task gets; Slurm gives whole cores."""
         if not self.in_part:
             return node.total
         cpus, threads = max(self.cpus, 1), max(node.threads_per_core, 1)
@@ -109,7 +109,7 @@ class Needs:
         return node.cpus * self.threads_per_core // node.threads_per_core
 
     def _fills(self, node: Node) -> bool:
-        """Whether Slurm gives it all CPUs of the node when it is told to ask for them.
+        """Whether Slurm gives it all CPUs of the node if it asks for them.
 
         It does so for one process of one CPU. To several, or larger ones, some versions of Slurm give what they
         asked for nevertheless, and the rest to others.
@@ -128,7 +128,7 @@ class Needs:
 
     @property
     def request(self) -> str:
-        """What it asks for, in words."""
+        """The needs in words."""
         amounts = (
             *((f"{count} × {name}", count) for name, count in self.gres),
             (f"{self.cpus} CPUs", self.cpus > 1),
@@ -144,7 +144,7 @@ class Needs:
 
 
 NO_NEEDS = Needs()
-"""Of who asks for nothing."""
+"""The needs of a task that asks for nothing."""
 
 _hardware = attrgetter(
     "features", "gres", "cpus", "memory_mb", "disk_mb", "sockets", "cores_per_socket", "threads_per_core"
@@ -170,7 +170,7 @@ def nodes_meeting(needs: Needs, kinds: NodeKinds) -> Nodes:
 
 
 def most_places(needs: Needs, kinds: NodeKinds) -> int:
-    """How many such tasks could run on these nodes if nobody else did."""
+    """The number of such tasks that could run on these nodes if nothing else did."""
     return sum(times_in(kind[0].total, needs.amount_on(kind[0])) * len(kind) for kind in kinds)
 
 

@@ -13,10 +13,10 @@ Nodes = frozenset[str]
 
 @quick
 class NodeState(StrEnum):
-    """What a node does."""
+    """State of a node."""
 
     IDLE = "idle"
-    """Nobody has it."""
+    """No job has it."""
     BUSY = "busy"
     """Jobs have it, or a part of it."""
     DOWN = "down"
@@ -47,7 +47,7 @@ class Node:
         sockets: how many.
         cores_per_socket: how many.
         threads_per_core: how many.
-        used: how much of it jobs have; None: nobody asked.
+        used: how much of it jobs have; None: unknown.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Node:
 
     @property
     def total(self) -> Amount:
-        """How much there is of it."""
+        """The amount of all of it."""
         return Amount(self.cpus, self.memory_mb, self.gres)
 
 
@@ -108,7 +108,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """An advance reservation of nodes, for maintenance or for somebody.
+    """An advance reservation of nodes, for maintenance or for users.
 
     Attributes:
         name: its name.

@@ -1,4 +1,4 @@
-"""Objectives: what a second of a trainer on so many nodes is worth.
+"""Objectives: worth of a second of a trainer by its number of nodes.
 
 Every objective is one function from a trainer to its worth per second on 0, 1, …, ``most_nodes`` nodes.
 A site names its own as ``module:function``; docs/objectives.md shows how. Behind any of them may stand what a
@@ -94,7 +94,7 @@ def worth_per_s(trainer: Trainer, objective_name: str) -> NDArray[np.float64]:
     objective = find_objective(objective_name)
     sizes = trainer.most_nodes + 1
     try:
-        with np.errstate(over="ignore"):  # said below, in a sentence
+        with np.errstate(over="ignore"):  # reported below, in a sentence
             table = np.array(objective(trainer), dtype=float)
     except Exception as error:
         if read_aim(objective_name).objective in OBJECTIVES:

@@ -14,7 +14,7 @@ Placement = Mapping[str, tuple[str, ...]]
 """Trainer → its nodes; trainers without a node are left out."""
 
 Choice = Callable[[Sequence[str], int, Sequence[str]], Sequence[str]]
-"""Chooses so many of the nodes that are there, for a trainer that is to have others besides."""
+"""A choice of nodes: as many of those that are there, for a trainer that has or gets others besides."""
 
 
 def first_nodes(there: Sequence[str], count: int, beside: Sequence[str]) -> Sequence[str]:
@@ -32,7 +32,7 @@ def place_each(problem: Problem, counts: Counts, choice_of: Callable[[Trainer], 
 
     1. A trainer that has more nodes of a class than it is to have keeps those that are chosen; who is to have what
        it has keeps it.
-    2. Then those that are missing are chosen, in order of admission, of the nodes that nobody holds and those that
+    2. Then those that are missing are chosen, in order of admission, of the free nodes and those that
        are given up; the former come first, so that taking the first ones waits for as few releases as possible.
 
     Args:
@@ -47,6 +47,7 @@ def place_each(problem: Problem, counts: Counts, choice_of: Callable[[Trainer], 
         trainer = problem.trainers[row]
         for column, (node_class, size) in enumerate(zip(problem.classes, counts[row].tolist(), strict=True)):
             held, mine = node_class.names.get(trainer.id, []), chosen[trainer.id]
+            # What is kept is chosen as what is gained is: a placer may keep the nodes that lie close together.
             if size < len(held):
                 mine[column] = list(choice_of(trainer)(held, size, _all(mine)))
                 kept = set(mine[column])

@@ -12,7 +12,7 @@ from freetrain.core.servers import Serving
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Take these nodes from whoever has them.
+    """Take these nodes from their holders.
 
     Attributes:
         nodes: which, or which places on nodes that are lent in parts.
@@ -27,10 +27,10 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Lend:
-    """Give these nodes to a trainer; nobody else has them any more.
+    """Give these nodes to a trainer; they are free before.
 
     Attributes:
-        trainer: to whom.
+        trainer: that gets them.
         nodes: which, or which places.
         limits_s: for how long at most, each of them; empty: for as long as they are idle.
         amounts: place → how much of its node it is, where that is more than the trainer's tasks ask for.
@@ -44,7 +44,7 @@ class Lend:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Let the time limit of what runs on these nodes be another one.
+    """Change the time limit of what runs on these nodes.
 
     Attributes:
         nodes: lent ones, or lent places.

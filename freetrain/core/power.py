@@ -11,7 +11,7 @@ class PowerDraw:
     """Watts of the site's nodes.
 
     Attributes:
-        usual_w: of a node of no kind that is named; 0: nobody says.
+        usual_w: of a node of no kind that is named; 0: unknown.
         of_kind_w: feature, type of GPU or, in a replay, kind → of nodes with it.
     """
 
@@ -29,4 +29,4 @@ class PowerDraw:
 
 
 NO_DRAW = PowerDraw()
-"""Nobody says what nodes take."""
+"""The draw of nodes is unknown."""

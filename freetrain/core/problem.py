@@ -17,8 +17,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from freetrain.core import bounds
 from freetrain.core.aim import read_aim
-from freetrain.core.choices import Choices, choices_of
-from freetrain.core.classes import NodeClass, Offer, first_of_life, group_nodes
+from freetrain.core.classes import Choices, NodeClass, Offer, choices_of, first_of_life, group_nodes
 from freetrain.core.deadlines import Hurries, hurries_of
 from freetrain.core.objectives import find_objective
 from freetrain.core.servers import Serving
@@ -29,19 +28,19 @@ from freetrain.errors import InputError
 __all__ = ["Counts", "Offer", "Problem", "Question", "first_error", "problem_from_json", "problem_to_dict"]
 
 Question = tuple[Sequence[Offer], tuple[Trainer, ...]]
-"""Nodes, and the trainers that may have them: what is to be decided, before it is said how."""
+"""Nodes, and the trainers that may have them: what is to be decided, without the rules by which."""
 
 Counts = NDArray[np.int64]
 """Nodes of each trainer in each class, shape (trainers, classes)."""
 
 PROBLEM_FORMAT = "freetrain-problem/1"
 _MOST_TABLE_CELLS = 5_000_000
-"""Trainers times sizes: each table of the solver holds so many numbers at most."""
+"""Trainers times sizes, at most: each table of the solver holds as many numbers."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Who shall have which idle node?
+    """A decision problem: which trainer shall have which idle node.
 
     Attributes:
         now_s: the instant, UTC epoch seconds.
@@ -135,8 +134,8 @@ class Problem:
     def held_names(self) -> Mapping[str, tuple[str, ...]]:
         """Trainer → the nodes it has now; trainers without a node are left out."""
         if len(self.classes) == 1:
-            (one,) = self.classes
-            return {holder: tuple(names) for holder, names in one.names.items() if holder is not None}
+            (node_class,) = self.classes
+            return {holder: tuple(names) for holder, names in node_class.names.items() if holder is not None}
         held: defaultdict[str, list[str]] = defaultdict(list)
         for node_class in self.classes:
             for holder, names in node_class.names.items():
@@ -229,13 +228,13 @@ def problem_to_dict(problem: Problem) -> dict[str, Any]:
 
 
 def first_error(error: ValidationError) -> str:
-    """One clause on the first thing pydantic found wrong, led by the field's path."""
+    """A clause on the first mistake that pydantic found, with the field's path in front."""
     first = error.errors(include_url=False)[0]
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
-    said = first["msg"].removeprefix("Value error, ")
-    said = {"Field required": "is missing", "Unexpected keyword argument": "is not a field of it"}.get(said, said)
+    what = first["msg"].removeprefix("Value error, ")
+    what = {"Field required": "is missing", "Unexpected keyword argument": "is not a field of it"}.get(what, what)
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    return f"{path}: {said}{more}" if path else f"{said}{more}"
+    return f"{path}: {what}{more}" if path else f"{what}{more}"
 
 
 def _check_names(problem: Problem) -> None:

@@ -18,12 +18,12 @@ _Coefficient = Annotated[float, bounds.STEP_COEFFICIENT_S.field]
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """How a trainer uses servers. A server runs beside the workers of a node and takes no node of its own.
+    """A trainer's use of servers. A server runs beside the workers of a node and takes no node of its own.
 
     Attributes:
         most: how many it may have at most.
         step_s: A, B, C, D, E of A/n + B + C·n/p + D·n + E·p, the seconds of a step on n nodes with p servers, as
-            its owner measured them; None: nobody has, so one server is enough.
+            its owner measured them; None: not measured, so one server is enough.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")

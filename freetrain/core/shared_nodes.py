@@ -1,4 +1,4 @@
-"""What new parts of shared nodes could have beside what they ask for."""
+"""Shared nodes, and what new parts of them could have beside what they ask for."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SharedNode:
     Attributes:
         name: its name.
         spare: what is left of it when all new parts have what they ask for.
-        free_gpus: that nobody has, those of the new parts among them.
+        free_gpus: free ones, those of the new parts among them.
         threads_per_core: Slurm gives whole cores.
         parts: the new ones.
     """

@@ -22,20 +22,20 @@ Array = TypeVar("Array", bound=NDArray[Any])
 
 
 def read_only(array: Array) -> Array:
-    """The array itself, which cannot be written to any more: whoever decides shares it with others."""
+    """The array itself, made read-only, because several decisions share it."""
     array.flags.writeable = False
     return array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Terms:
-    """What is to be known of trainers in order to value allocations; row j is trainer j.
+    """Terms of trainers for valuing allocations; row j is trainer j.
 
     Attributes:
         worth: worth per second by size, shape (trainers, sizes); 0 where a trainer may not have the size.
         possible: whether a trainer may have the size, shape (trainers, sizes).
         most_nodes: largest possible size, shape (trainers,).
-        scale_up_s: cost of growing, shape (trainers,); the other costs likewise.
+        scale_up_s: cost of growing, shape (trainers,); so are the other costs.
         scale_down_s: cost of shrinking.
         eviction_s: cost of losing nodes unasked.
         known_end_s: cost of losing nodes at a time that was known; 0 for independent trainers.
@@ -68,12 +68,12 @@ class Terms:
     warnings: tuple[str, ...] = ()
 
     def of(self, rows: Sizes) -> Terms:
-        """Those of some trainers."""
+        """The terms of some trainers."""
         arrays: dict[str, Any] = {name: getattr(self, name)[rows] for name in _ARRAYS}
         return Terms(**arrays, names_kinds=self.names_kinds)
 
 
-_ARRAYS = tuple(one.name for one in fields(Terms) if one.name not in ("names_kinds", "warnings"))
+_ARRAYS = tuple(field.name for field in fields(Terms) if field.name not in ("names_kinds", "warnings"))
 
 
 def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
@@ -82,7 +82,7 @@ def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
 
 
 def forget_terms() -> None:
-    """Work out anew what is asked for next, as where it is measured how long that takes."""
+    """Forget what is cached, as where the time of computing it is measured."""
     _terms_of_same.cache_clear()
     _terms_of.cache_clear()
 
@@ -110,21 +110,22 @@ def _terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
     alike: dict[_Particulars, int] = {}
     known = [_known(trainer, objective) for trainer in trainers]
     kind = np.array([alike.setdefault(particulars, len(alike)) for particulars, _ in known], dtype=np.int64)
-    numbers = np.array([its for its, _ in alike]).reshape(-1, _NUMBERS)
+    # A row for each distinct trainer, spread over all in the end: alike trainers are computed once.
+    numbers = np.array([row for row, _ in alike]).reshape(-1, _NUMBERS)
     numbers += read_aim(objective).evictions_s * _avoids(numbers)
-    most, fewest = numbers[:, :2].T.astype(np.int64)
-    size = np.arange(int(most.max(initial=0)) + 1)
+    max_nodes, min_nodes = numbers[:, :2].T.astype(np.int64)
+    size = np.arange(int(max_nodes.max(initial=0)) + 1)
     worth = np.zeros((len(alike), len(size)))
-    for row, (_, its_worth) in enumerate(alike):
-        worth[row, : most[row] + 1] = np.frombuffer(its_worth)
-    possible = (size == 0) | ((size >= fewest[:, None]) & (size <= most[:, None]))
+    for row, (_, worth_bytes) in enumerate(alike):
+        worth[row, : max_nodes[row] + 1] = np.frombuffer(worth_bytes)
+    possible = (size == 0) | ((size >= min_nodes[:, None]) & (size <= max_nodes[:, None]))
     up_s, down_s, eviction_s, known_end_s, leaving_s, start_s, boot_s, moldable, independent, per_joule = map(
         read_only, numbers[kind, 2:].T.copy()
     )
     return Terms(
         read_only(worth[kind]),
         read_only(possible[kind]),
-        read_only(most[kind]),
+        read_only(max_nodes[kind]),
         up_s,
         down_s,
         eviction_s,
@@ -142,12 +143,12 @@ def _terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
 
 
 _Particulars = tuple[tuple[float, ...], bytes]
-"""All that tells a trainer from others: numbers, and its worth by size."""
+"""The facts by which trainers differ: numbers, and worth by size."""
 _NUMBERS, _KNOWN_END, _LEAVING, _ALONE = 12, 5, 6, 10
 
 
 def with_changes(terms: Terms, changes: float) -> Terms:
-    """The same, where growing and shrinking cost a trainer that rescales so many times as much."""
+    """The terms with growing and shrinking charged so often, for trainers that rescale."""
     if changes == 1.0:
         return terms
     times = np.where(terms.independent | terms.moldable, 1.0, changes)
@@ -156,17 +157,17 @@ def with_changes(terms: Terms, changes: float) -> Terms:
 
 
 def with_sizes_that_stay(terms: Terms, held_nodes: Sizes) -> Terms:
-    """The same, where a moldable trainer that has nodes may have just so many, or none."""
+    """The terms where a moldable trainer that has nodes may keep exactly these, or have none."""
     stays = terms.moldable & (held_nodes > 0)
     if not stays.any():
         return terms
     size = np.arange(terms.possible.shape[1])
-    its = (size == 0) | (size == held_nodes[:, None])
-    return replace(terms, possible=read_only(terms.possible & (its | ~stays[:, None])))
+    kept = (size == 0) | (size == held_nodes[:, None])
+    return replace(terms, possible=read_only(terms.possible & (kept | ~stays[:, None])))
 
 
 def _avoids(numbers: Table) -> Table:
-    """Where an eviction that is to be avoided counts: known ends of all nodes together, or of each by itself."""
+    """Which avoided evictions count: known ends of all nodes together, or of each by itself."""
     alone = numbers[:, _ALONE]
     where = np.zeros_like(numbers)
     where[:, _KNOWN_END], where[:, _LEAVING] = 1.0 - alone, alone
@@ -175,12 +176,12 @@ def _avoids(numbers: Table) -> Table:
 
 @lru_cache(maxsize=65536)
 def _known(trainer: Trainer, objective: str) -> tuple[_Particulars, tuple[str, ...]]:
-    """What tells it from others, and what in it is not as its owner may think."""
+    """The facts by which a trainer differs, and warnings on what its owner may not expect."""
     return _particulars(trainer, objective), _warnings(trainer)
 
 
 def _particulars(trainer: Trainer, objective: str) -> _Particulars:
-    """Most and fewest nodes, then what the terms name, the same in their order; its worth."""
+    """Numbers of a trainer (most and least nodes, then those of the terms, in their order), and its worth."""
     aim, alone = read_aim(objective), trainer.independent
     most = trainer.most_nodes if trainer.can_run else 0
     numbers = (
@@ -201,11 +202,11 @@ def _particulars(trainer: Trainer, objective: str) -> _Particulars:
 
 
 def _warnings(trainer: Trainer) -> tuple[str, ...]:
-    """What in a trainer is not as its owner may think."""
-    most, said = trainer.most_nodes, []
+    """Warnings on what the owner of a trainer may not expect."""
+    most, clauses = trainer.most_nodes, []
     if trainer.max_nodes is not None and trainer.max_nodes > most:
-        said.append(f"max_nodes {trainer.max_nodes} lies past the last throughput point and is cut to {most}")
+        clauses.append(f"max_nodes {trainer.max_nodes} lies past the last throughput point and is cut to {most}")
     if not trainer.can_run:
         least = f"min_nodes {trainer.min_nodes} lies past the last throughput point ({most} nodes)"
-        said.append(f"{least}, so it never gets a node")
-    return tuple(f"trainer {trainer.id}: {clause}" for clause in said)
+        clauses.append(f"{least}, so it never gets a node")
+    return tuple(f"trainer {trainer.id}: {clause}" for clause in clauses)

@@ -73,7 +73,7 @@ class Topology:
 
 
 FLAT = Topology()
-"""Nothing is known: all nodes count as connected to one switch."""
+"""A topology without switches: all nodes count as connected to one."""
 
 
 def ring_order(nodes: Iterable[str], topology: Topology) -> tuple[str, ...]:

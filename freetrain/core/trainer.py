@@ -48,7 +48,7 @@ class KindChoice:
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """One elastic training job and what a change of its size costs it.
+    """An elastic training job, and what changes of its size cost it.
 
     Costs are seconds of training lost, at the rate the trainer had before the change (for ``start_s``: at
     the rate it starts with). The defaults are the costs measured for Elastic Horovod on Summit in the
@@ -64,7 +64,7 @@ class Trainer:
     Attributes:
         id: name, unique among the trainers.
         throughput: measured points (nodes, samples/s).
-        min_nodes: fewest nodes it can train on; with fewer it stands still.
+        min_nodes: least nodes it can train on; with less it stands still.
         max_nodes: most nodes it can use; None, and anything past the last point, is the last point.
         scale_up_s: seconds lost when it grows.
         scale_down_s: seconds lost when freetrain shrinks it.
@@ -72,20 +72,20 @@ class Trainer:
         start_s: seconds lost when it starts from nothing.
         boot_s: seconds that a new node needs before it trains (launch, container, import, connect), while those
             that it has train on.
-        weight: how much its samples count against those of others.
+        weight: how much its samples count beside other trainers'.
         submitted_s: when it was submitted, UTC epoch seconds; None: before everything else.
         target_samples: samples after which it is complete; None: never.
         deadline_s: when its owner wants it complete, UTC epoch seconds; None: no time is named.
-        owner: whose it is; empty: nobody says.
-        account: to which it is charged; likewise.
+        owner: its user; empty: unknown.
+        account: that is charged for it; empty: unknown.
         independent: whether its nodes work each by itself.
         moldable: whether its size is chosen when it starts and stays.
         choices: what kinds of nodes it may have, one entry at a time; None: any kind, one at a time.
-        bytes_per_sample: bytes of its gradients / samples of a node in a step; 0: nobody knows. Policies that
+        bytes_per_sample: bytes of its gradients / samples of a node in a step; 0: unknown. Policies that
             reserve bandwidth decide by it, and replays count what goes from leaf to leaf.
         servers: how it uses parameter servers; None: its workers add up their gradients themselves.
         task: what each of its tasks asks for of a node that a replay lends in parts, in Slurm's words; empty: what
-            the replay is told. Elsewhere its submission says it.
+            the replay gets. Elsewhere its submission says it.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -157,7 +157,7 @@ class Trainer:
         return not (self.independent or self.moldable)
 
     def speed_on(self, kinds: Collection[str]) -> float:
-        """How fast it is on nodes of these kinds: as on the slowest."""
+        """Speed on nodes of these kinds: that on the slowest."""
         touched = (choice.speed for choice in self.choices or () if not set(kinds).isdisjoint(choice.kinds))
         return min(touched, default=1.0)
 

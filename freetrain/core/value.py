@@ -1,4 +1,4 @@
-r"""What an allocation is worth: the objective function of every policy.
+r"""The value of an allocation: the objective function of every policy.
 
 A trainer with :math:`N_0 \ge N_1 \ge \dots` nodes alive in the successive intervals of :math:`\Delta_i`
 seconds between the times at which nodes are expected back is worth
@@ -27,20 +27,20 @@ that grows is worth what it holds until *b*, and what it is to have from then on
 .. math:: \int_0^b o(H(t))\,dt + \int_b^T o(N(t))\,dt \;-\; \mathrm{switch} \;-\; \text{its known ends},
 
 a node that leaves until *b* being of no use, and no loss, unless it is held already. What comes before *b* does
-not depend on the decision, since who grows keeps all its nodes (:func:`worth_while_booting`); with *N* = *H* the
+not depend on the decision, since who grows keeps all its nodes (:func:`value_before_boot`); with *N* = *H* the
 two together are what keeping them is worth. Nodes that are held count as booted.
 
 A moldable trainer ends when the first of its nodes leaves: until then it is worth :math:`o(N_0)`, and nothing
 afterwards; at a known end it loses :math:`f\,o(N_0)`. It has a choice for each time at which it may end
-(``freetrain.core.choices``).
+(``freetrain.core.classes``).
 
 Where electricity counts (``energy`` behind the objective), each node that a trainer has takes off what must be
 trained for the joules that it takes from now until it leaves, also while it boots.
 
 Where nodes differ in kind, *o* is that of the trainer's choice to which its nodes belong
-(``freetrain.core.choices``). Classes of different kinds that live equally long follow each other; no time lies
-between them (:math:`\Delta` = 0), and whoever loses nodes of several of them loses *f* once, which stands with the
-last (:func:`ends_of`).
+(``freetrain.core.classes``). Classes of different kinds that live equally long follow each other; no time lies
+between them (:math:`\Delta` = 0), and a trainer that loses nodes of several of them loses *f* once, which stands
+with the last (:func:`ends_of`).
 """
 
 from __future__ import annotations
@@ -58,15 +58,16 @@ from freetrain.core.terms import Sizes, Table, Terms, read_only
 
 
 def switching_costs(terms: Terms, held_nodes: Sizes) -> Table:
-    """What changing from ``held_nodes`` to each size costs, in worth, shape (trainers, sizes)."""
+    """Cost of changing from ``held_nodes`` to each size, in worth, shape (trainers, sizes)."""
     return _costs_of(terms, held_nodes, np.arange(terms.worth.shape[1])[None, :], terms.worth)
 
 
 def _costs_of(terms: Terms, held_nodes: Sizes, sizes: NDArray[np.int64], worth: Table) -> Table:
-    """The same for some sizes of each trainer, which are worth so much; both of shape (trainers, …)."""
+    """Cost of changing to some sizes of each trainer with this worth; all of shape (trainers, …)."""
     now = terms.worth[np.arange(len(held_nodes)), np.minimum(held_nodes, terms.most_nodes)][:, None]
     change = sizes - held_nodes[:, None]
     seconds = np.where(change > 0, terms.scale_up_s[:, None], terms.scale_down_s[:, None]) * (change != 0)
+    # A trainer that is worth nothing now starts: its start is charged at the new worth.
     together = np.where(now == 0, terms.start_s[:, None] * worth, seconds * now)
     if not terms.independent.any():
         return together
@@ -76,7 +77,7 @@ def _costs_of(terms: Terms, held_nodes: Sizes, sizes: NDArray[np.int64], worth: 
 
 @dataclass(frozen=True, slots=True)
 class UsefulTime:
-    """How long nodes are of use, and what their ends cost; both of shape (trainers, classes).
+    """Useful time of nodes, and what their ends cost; both of shape (trainers, classes).
 
     Attributes:
         alone_s: how long the nodes of each class and of those that live longer are alive and no others, less what
@@ -91,7 +92,7 @@ class UsefulTime:
     power: Table
 
     def of(self, rows: NDArray[np.int64] | list[int]) -> UsefulTime:
-        """That of some trainers."""
+        """The useful time of some trainers."""
         return UsefulTime(self.alone_s[rows], self.end_s[rows], self.power[rows])
 
 
@@ -112,13 +113,13 @@ def ends_of(counts: Counts, first_of_life: NDArray[np.int64]) -> NDArray[np.bool
 def useful_time(
     terms: Terms, classes: Sequence[NodeClass], last: Sizes | None = None, *, booted: bool = False
 ) -> UsefulTime:
-    """How long the nodes of each class are of use.
+    """The useful time of the nodes of each class.
 
     Args:
         terms: the trainers'.
         classes: longest-lived first.
         last: of each trainer the class with whose end all of its nodes are of no more use, as ``Choices.last``
-            tells it; None: nobody has one.
+            tells it; None: no trainer has one.
         booted: from when new nodes train, instead of from now.
     """
     if _nothing_ends(classes, last) and not booted:
@@ -128,7 +129,7 @@ def useful_time(
     whole_s = np.array([node_class.life_s for node_class in classes])
     lives_s = whole_s - after_s
     taken_back = np.array([float(node_class.taken_back) for node_class in classes]) * (lives_s > 0)
-    alone_s, leaving = map(_beyond_the_next, (np.maximum(lives_s, 0.0), taken_back))
+    alone_s, leaving = map(_difference_to_next, (np.maximum(lives_s, 0.0), taken_back))
     is_last = np.ones(len(classes), dtype=bool)
     is_last[:-1] = whole_s[1:] < whole_s[:-1]
     end_s = taken_back * is_last * terms.known_end_s[:, None]
@@ -155,8 +156,8 @@ def _nothing_ends(classes: Sequence[NodeClass], last: Sizes | None) -> bool:
     return last is None or not (last >= 0).any()
 
 
-def _beyond_the_next(by_class: NDArray[np.float64]) -> NDArray[np.float64]:
-    """By how much each class has more than the next shorter-lived one; the last has all of it."""
+def _difference_to_next(by_class: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The difference between each class and the next shorter-lived one; for the last class its own value."""
     following = np.zeros_like(by_class)
     following[..., :-1] = by_class[..., 1:]
     return by_class - following
@@ -168,10 +169,10 @@ def boots_in_time(terms: Terms, classes: Sequence[NodeClass]) -> NDArray[np.bool
     return lives_s > terms.boot_s[:, None]
 
 
-def worth_while_booting(
+def value_before_boot(
     terms: Terms, held: Counts, ends: NDArray[np.bool_], now: UsefulTime, booted: UsefulTime
 ) -> NDArray[np.float64]:
-    """What the nodes that each trainer has are worth until new ones would train, shape (trainers,).
+    """Worth of held nodes until new ones would train, shape (trainers,).
 
     Args:
         terms: the trainers'.
@@ -205,7 +206,7 @@ def value_tables(
 def distinct_tables(
     terms: Terms, held_nodes: Sizes, node_class: NodeClass, may_join: NDArray[np.bool_] | None = None
 ) -> tuple[Table, Sizes]:
-    """The same, worked out once for trainers that are alike and have as many nodes.
+    """Value tables, computed once for trainers that are alike and have as many nodes.
 
     Returns:
         The tables that differ, shape (tables, sizes), and which of them is each trainer's, shape (trainers,).
@@ -215,19 +216,21 @@ def distinct_tables(
     return _distinct_tables(terms, held, node_class.life_s, node_class.taken_back, node_class.watts, joins)
 
 
-@lru_cache(maxsize=4)  # at each look they are asked for by who deals and by who decides
+@lru_cache(maxsize=4)  # at each look dealing asks for them first, then deciding
 def _distinct_tables(
     terms: Terms, held_bytes: bytes, life_s: float, taken_back: bool, watts: float, joins: bytes | None
 ) -> tuple[Table, Sizes]:
     held_nodes = np.frombuffer(held_bytes, dtype=np.int64)
     may_join = None if joins is None else np.frombuffer(joins, dtype=bool)
     node_class = NodeClass(life_s, taken_back, {}, watts=watts)
+    # One number for the kind of trainer, the nodes that it holds and whether it may get new ones.
     key = terms.kind * (int(held_nodes.max(initial=0)) + 1) + held_nodes
     if may_join is not None:
         key = 2 * key + may_join
     numbers: dict[int, int] = {}
-    row = np.array([numbers.setdefault(one, len(numbers)) for one in key.tolist()], dtype=np.int64)
+    row = np.array([numbers.setdefault(number, len(numbers)) for number in key.tolist()], dtype=np.int64)
     first = np.zeros(len(numbers), dtype=np.int64)
+    # The first trainer with each table: numpy keeps the last of several assignments, hence backwards.
     first[row[::-1]] = np.arange(len(row))[::-1]
     terms, held_nodes = terms.of(first), held_nodes[first]
     now = useful_time(terms, [node_class])
@@ -236,7 +239,7 @@ def _distinct_tables(
     if terms.boot_s.any():
         booted = useful_time(terms, [node_class], booted=True)
         held = held_nodes[:, None]
-        before = worth_while_booting(terms, held, held > 0, now, booted)
+        before = value_before_boot(terms, held, held > 0, now, booted)
         grown = before[:, None] + (booted.alone_s - booted.end_s) * terms.worth - costs
         grown = np.where(boots_in_time(terms, [node_class]), grown, -np.inf)
         table = np.where(np.arange(table.shape[1]) > held_nodes[:, None], grown, table)
@@ -276,7 +279,7 @@ def _total_value(problem: Problem, counts: Counts) -> float:
     if terms.boot_s.any():
         grown, booted = sizes > problem.held_nodes, useful_time(terms, problem.classes, last, booted=True)
         held_ends = ends_of(problem.held, problem.first_of_life)
-        value += float(worth_while_booting(terms, problem.held, held_ends, use, booted)[grown].sum())
+        value += float(value_before_boot(terms, problem.held, held_ends, use, booted)[grown].sum())
         alone_s, end_s = (
             np.where(grown[:, None], then, now)
             for now, then in ((use.alone_s, booted.alone_s), (use.end_s, booted.end_s))
@@ -303,6 +306,7 @@ def counts_of(problem: Problem, allocation: Mapping[str, Sequence[str]]) -> Coun
     counts, held_names = problem.held.copy(), problem.held_names
     for trainer, row in problem.row_of.items():
         names = allocation.get(trainer, ())
+        # The same tuple is handed on where nothing changes, so that identity is enough and large replays are fast.
         if names is held_names.get(trainer, ()):
             continue
         counts[row] = 0

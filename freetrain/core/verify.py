@@ -17,7 +17,7 @@ VALUE_TOLERANCE = 1e-6
 
 
 def verify_counts(problem: Problem, counts: Counts) -> tuple[str, ...]:
-    """What is wrong with a policy's counts, one clause each; empty where they can be placed.
+    """Faults of a policy's counts, one clause each; empty where they can be placed.
 
     Checked are: their shape, no more nodes of a class than there are, sizes within each trainer's limits, kinds of
     nodes that each may have together, and no migration.
@@ -69,12 +69,12 @@ def _outside_limits(problem: Problem, counts: Counts) -> Iterator[str]:
         if trainer.moldable and held:
             yield f"trainer {trainer.id} gets {nodes} nodes instead of its {held}: its size stays"
         else:
-            its = f"{trainer.min_nodes} to {trainer.most_nodes}"
-            yield f"trainer {trainer.id} gets {nodes} nodes, outside its {its}"
+            limits = f"{trainer.min_nodes} to {trainer.most_nodes}"
+            yield f"trainer {trainer.id} gets {nodes} nodes, outside its {limits}"
 
 
 def verify_placement(problem: Problem, counts: Counts, placement: Placement) -> tuple[str, ...]:
-    """What is wrong with a placer's nodes, one clause each; empty where they are what the counts say.
+    """Faults of a placer's nodes, one clause each; empty where they are what the counts say.
 
     Checked are: only nodes of the problem that are not due back, one owner per node, no migration, and as many
     nodes of each class for each trainer as it is to have.
@@ -93,7 +93,7 @@ def _other_counts(problem: Problem, counts: Counts, placement: Placement) -> Ite
 
 
 def verify(problem: Problem, decision: Decision) -> tuple[str, ...]:
-    """What is wrong with a decision, one clause each; empty where it may be used.
+    """Faults of a decision, one clause each; empty where it may be used.
 
     Checked are: only nodes of the problem that are not due back, one owner per node, sizes within each
     trainer's limits, kinds of nodes that each may have together, no migration (a trainer keeps all its nodes or
@@ -114,10 +114,12 @@ def verify(problem: Problem, decision: Decision) -> tuple[str, ...]:
 
 def _foreign_or_shared_nodes(problem: Problem, placement: Placement) -> Iterator[str]:
     held = problem.held_names
+    # The quick way for most decisions: of trainers that keep just what they have nothing can be wrong.
     moved = [names for trainer, names in placement.items() if names is not held.get(trainer)]
     lent = set().union(*moved)
     if len(lent) == sum(map(len, moved)) and lent <= _free_of(problem, placement):
         return
+    # Something may be wrong: all nodes are looked at, to name the first.
     lent = lent.union(*placement.values())
     if foreign := lent - problem.names:
         yield f"{min(foreign)} is lent, which is not among the problem's nodes or due back already"

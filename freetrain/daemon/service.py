@@ -34,12 +34,11 @@ from freetrain.lending.pace import retry_after_s
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
+from freetrain.store.journal import NewRun
 from freetrain.store.ledger import DAEMON_COMMAND, Ledger
 from freetrain.store.notice_book import NoticeBook
-from freetrain.store.records import NewRun
-from freetrain.store.schema import SCHEMA
+from freetrain.store.schema import NO_SCHEMA, SCHEMA, schema_of
 from freetrain.store.store import DAEMONS_STORE, Store
-from freetrain.store.upkeep import NO_SCHEMA, schema_of
 
 log = logging.getLogger(__name__)
 

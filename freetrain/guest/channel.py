@@ -1,16 +1,19 @@
-"""A channel: whole messages over a socket, each within a time."""
+"""What host and guest share: whole messages over a socket, each within a time, and the report on a question."""
 
 from __future__ import annotations
 
 import socket
 import struct
 import time
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
 
 _LENGTH = struct.Struct("!Q")
 _AT_ONCE = 1 << 20
 
 LONGEST_S = 86_400.0
-"""Sockets know no endless timeout; nobody waits longer than this."""
+"""Sockets know no endless timeout; no wait is longer than this."""
 
 
 class Channel:
@@ -75,3 +78,34 @@ class Channel:
         if left_s <= 0:
             raise TimeoutError
         self._socket.settimeout(min(left_s, LONGEST_S))
+
+
+class QuestionEnd(StrEnum):
+    """How a question to a guest ended."""
+
+    ANSWERED = "answered"
+    RAISED = "raised"
+    """The function raised an exception, or what it answered cannot be sent or read."""
+    TOO_LATE = "too late"
+    """The deadline came first, and the process was killed."""
+    DIED = "died"
+    """The process ended by itself or was killed from outside."""
+    NOT_STARTED = "not started"
+    """There is no process; the question was not asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuestReport:
+    """The outcome of a question to a guest.
+
+    Attributes:
+        ending: how it ended.
+        answer: what the function returned, if it did.
+        message: what happened otherwise, as the rest of a sentence that begins with the guest's name.
+        took_s: wall seconds from the question to its end; the start of the process counts only where it failed.
+    """
+
+    ending: QuestionEnd
+    answer: Any
+    message: str
+    took_s: float

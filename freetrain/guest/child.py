@@ -1,4 +1,4 @@
-"""The guest's side: a process that calls the functions it is asked for, one after the other, until nobody asks.
+"""The guest's side: a process that calls the functions it is asked for, one after the other, for its host.
 
 It keeps nothing of its host's: no open file, no signal that was meant for the host, no life of its own after it.
 """
@@ -17,11 +17,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from freetrain.guest.channel import Channel
-from freetrain.guest.report import Ending
+from freetrain.guest.channel import Channel, QuestionEnd
 
 _FOR_THE_HOST = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Whoever ends a service or presses Ctrl-C means the host, which ends its guest itself."""
+"""Ending a service and Ctrl-C mean the host, which ends its guest itself."""
 
 Question = tuple[str, tuple[Any, ...], float]
 """Function, arguments, and until when it may work, by ``time.monotonic``, which all processes share."""
@@ -40,7 +39,7 @@ def main(lifeline: int, imports: Sequence[str], memory_bytes: int | None) -> Non
         signal.signal(number, signal.SIG_IGN)
     channel = _take_standard_input()
     _limit(memory_bytes)
-    # The host is gone, or wants nothing any more: there is nobody left to tell.
+    # The host is gone, or wants nothing any more: there is no reader for an error.
     with suppress(EOFError, ConnectionError):
         channel.send(_outcome(lambda: _import_all(imports)))
         while True:
@@ -88,8 +87,8 @@ def _call(path: str, arguments: tuple[Any, ...], until_s: float) -> object:
 
 
 def _outcome(call: Callable[[], object]) -> bytes:
-    """What a call returned or raised, as a message."""
+    """The result or the exception of a call, as a message."""
     try:
-        return pickle.dumps((Ending.ANSWERED, call()))
+        return pickle.dumps((QuestionEnd.ANSWERED, call()))
     except Exception as error:
-        return pickle.dumps((Ending.RAISED, f"{type(error).__name__}: {error}"))
+        return pickle.dumps((QuestionEnd.RAISED, f"{type(error).__name__}: {error}"))

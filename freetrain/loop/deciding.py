@@ -11,8 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from freetrain.core.allocation import Allocation
-from freetrain.core.decision import Decision, Status
+from freetrain.core.decision import Allocation, Decision, Status
 from freetrain.core.placement import Placement, place
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.servers import Serving

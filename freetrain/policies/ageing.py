@@ -11,7 +11,7 @@ With a patience of P seconds trainings that are overdue take turns before anythi
 
 So a training that can run is overdue after P, and has its turn at most 2 P later; that another's begins before a
 decision is made is a chance that is drawn again in each round. Turns need no memory, and what a training says of
-itself cannot give it more than one in a round. Where nobody says when it was submitted it has none.
+itself cannot give it more than one in a round. A training whose submission time is unknown has no turn.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CRC_VALUES = 1 << 32
 
 
 def owed_s(problem: Problem, trainer: Trainer) -> float:
-    """How much of its time a training has not had, at least what it has waited; 0: nobody says since when."""
+    """Time that a training has not had, at least what it has waited; 0: its submission time is unknown."""
     if trainer.submitted_s is None or not trainer.can_run:
         return 0.0
     fastest = float(trainer.samples_per_s.max())
@@ -57,7 +57,7 @@ def overdue_sizes(problem: Problem, allowed: NDArray[np.bool_], patience_s: floa
     Args:
         problem: what is decided.
         allowed: which sizes may be chosen at all, shape (trainers, sizes).
-        patience_s: how much may be owed; 0: nobody's turn ever comes.
+        patience_s: how much may be owed; 0: no turn ever comes.
     """
     sizes = np.zeros(len(problem.trainers), dtype=np.int64)
     if patience_s <= 0:
@@ -89,7 +89,7 @@ def serve_first(values: Table, sizes: Sizes) -> Table:
 
 
 def say_turns(problem: Problem, sizes: Sizes) -> Sequence[str]:
-    """Whose turn it is, a sentence each."""
+    """Sentences on whose turn it is."""
     overdue = [problem.trainers[row] for row in np.flatnonzero(sizes).tolist()]
     return [
         f"It is the turn of {trainer.id}, to which {show_duration(owed_s(problem, trainer))} of its time are owed."

@@ -30,79 +30,79 @@ HEEDED = frozenset({"deadlines", "energy"})
 """Parts of the objective that policies heed by what is here; such a policy says so as its attribute ``heeds``."""
 
 _USUAL = frozenset({"speedup", "weighted"})
-"""Objectives that nobody had to choose."""
+"""Defaults: a site did not choose these objectives."""
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What is asked of the sizes of trainers, each of shape (trainers,).
+class AimedSizes:
+    """Requirements of the objective on the sizes of trainers, each of shape (trainers,).
 
     Attributes:
-        fewest: nodes with which any are worth their electricity; without a price of it, the trainer's minimum.
-        most: nodes with which they are worth most; 0: none are worth it.
+        min_nodes: least size that is worth its electricity; without a price of it, the trainer's minimum.
+        max_nodes: nodes with which they are worth most; 0: none are worth it.
         needed: nodes that the trainer's deadline asks for and that it may have; 0: none.
         factor: how many times more these count.
     """
 
-    fewest: Sizes
-    most: Sizes
+    min_nodes: Sizes
+    max_nodes: Sizes
     needed: Sizes
     factor: float
 
     def may_have(self, sizes: int) -> NDArray[np.bool_]:
-        """Whether each of so many sizes is worth its electricity, shape (trainers, sizes)."""
+        """Whether each size is worth its electricity, shape (trainers, sizes)."""
         size = np.arange(sizes)
-        return np.asarray((size == 0) | ((size >= self.fewest[:, None]) & (size <= self.most[:, None])))
+        return np.asarray((size == 0) | ((size >= self.min_nodes[:, None]) & (size <= self.max_nodes[:, None])))
 
     def heed(self, values: Table) -> Table:
-        """A policy's own values by size, what deadlines need so many times more; -inf where it is not worth it."""
+        """A policy's own values by size, needs of deadlines counted more; -inf where a size is not worth it."""
         needed = np.minimum(np.arange(values.shape[1]), self.needed[:, None])
         more = np.where(self.needed[:, None] > 0, np.take_along_axis(values, needed, axis=1), 0.0)
         return np.where(self.may_have(values.shape[1]), values + self.factor * more, -np.inf)
 
 
-def nothing_asked(trainers: Sequence[Trainer]) -> Asked:
-    """What is asked where nothing stands behind the objective: the trainers' own limits."""
-    fewest = np.array([trainer.min_nodes for trainer in trainers], dtype=np.int64)
-    most = np.array([trainer.most_nodes if trainer.can_run else 0 for trainer in trainers], dtype=np.int64)
-    return Asked(fewest, most, np.zeros_like(fewest), 0.0)
+def nothing_asked(trainers: Sequence[Trainer]) -> AimedSizes:
+    """The requirements of an objective without further parts: the trainers' own limits."""
+    min_nodes = np.array([trainer.min_nodes for trainer in trainers], dtype=np.int64)
+    max_nodes = np.array([trainer.most_nodes if trainer.can_run else 0 for trainer in trainers], dtype=np.int64)
+    return AimedSizes(min_nodes, max_nodes, np.zeros_like(min_nodes), 0.0)
 
 
-def asked_of(problem: Problem) -> Asked:
-    """What the objective asks of the sizes of a problem's trainers."""
+def asked_of(problem: Problem) -> AimedSizes:
+    """The requirements of a problem's objective on the sizes of its trainers."""
     aim, limits = read_aim(problem.objective), nothing_asked(problem.trainers)
-    fewest, most = limits.fewest, limits.most
+    min_nodes, max_nodes = limits.min_nodes, limits.max_nodes
     if aim.energy and problem.trainers and any(node_class.watts for node_class in problem.classes):
-        fewest, most = _worth_their_electricity(problem, fewest)
-    return Asked(fewest, most, _possible(problem, fewest, most), aim.deadlines)
+        min_nodes, max_nodes = _worth_their_electricity(problem, min_nodes)
+    return AimedSizes(min_nodes, max_nodes, _possible(problem, min_nodes, max_nodes), aim.deadlines)
 
 
-def _possible(problem: Problem, fewest: Sizes, most: Sizes) -> Sizes:
+def _possible(problem: Problem, min_nodes: Sizes, max_nodes: Sizes) -> Sizes:
     """Nodes that deadlines ask for; where the trainer may not have so many, the next more, or else fewer."""
     needed = problem.needed_nodes.copy()
     for row in np.flatnonzero(needed).tolist():
-        its = np.flatnonzero(problem.terms.possible[row])
-        its = its[(its >= fewest[row]) & (its <= most[row])]
-        needed[row] = its[min(np.searchsorted(its, needed[row]), len(its) - 1)] if len(its) else 0
+        sizes = np.flatnonzero(problem.terms.possible[row])
+        sizes = sizes[(sizes >= min_nodes[row]) & (sizes <= max_nodes[row])]
+        needed[row] = sizes[min(np.searchsorted(sizes, needed[row]), len(sizes) - 1)] if len(sizes) else 0
     return needed
 
 
-def _worth_their_electricity(problem: Problem, fewest: Sizes) -> tuple[Sizes, Sizes]:
+def _worth_their_electricity(problem: Problem, min_nodes: Sizes) -> tuple[Sizes, Sizes]:
     """Fewest and most nodes of each trainer, of which no number between is worth less than its electricity."""
     terms, net = problem.terms, _net_worth(problem)
     possible, size = terms.possible[:, : net.shape[1]], np.arange(net.shape[1])
     net = np.where(possible, net, -np.inf)
-    most = net.shape[1] - 1 - net[:, ::-1].argmax(axis=1)
-    loses = possible & (net < 0) & (size < most[:, None])
-    return np.maximum(fewest, np.where(loses, size + 1, 0).max(axis=1)), most
+    max_nodes = net.shape[1] - 1 - net[:, ::-1].argmax(axis=1)
+    loses = possible & (net < 0) & (size < max_nodes[:, None])
+    return np.maximum(min_nodes, np.where(loses, size + 1, 0).max(axis=1)), max_nodes
 
 
 def _net_worth(problem: Problem) -> Table:
-    """What each size is worth a second, electricity taken off, on the best kind, shape (trainers, sizes)."""
+    """Worth of each size per second less its electricity, on the best kind, shape (trainers, sizes)."""
     choices, terms = problem.choices, problem.choices.terms
-    node_s = problem.capacity * np.array([one.life_s for one in problem.classes])
-    joules = node_s * np.array([one.watts for one in problem.classes])
+    node_s = problem.capacity * np.array([node_class.life_s for node_class in problem.classes])
+    joules = node_s * np.array([node_class.watts for node_class in problem.classes])
     seconds = (choices.covers * node_s).sum(axis=1)
     watts = np.divide(
         (choices.covers * joules).sum(axis=1), seconds, out=np.zeros(len(seconds)), where=seconds > 0
@@ -121,7 +121,7 @@ def heeded_by(policy: object) -> Collection[str] | None:
 
 
 def unheeded(policy: object, name: str, objective: str) -> str:
-    """What of an objective has no effect with a policy, a sentence; empty: all of it has one.
+    """The parts of an objective that have no effect with a policy, as a sentence; empty: there are none.
 
     Args:
         policy: which.

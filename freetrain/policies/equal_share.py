@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from freetrain.core.allocation import Allocation
+from freetrain.core.decision import Allocation
 from freetrain.core.problem import Problem
 from freetrain.core.terms import Sizes
-from freetrain.policies.aiming import HEEDED, Asked, asked_of
+from freetrain.policies.aiming import HEEDED, AimedSizes, asked_of
 from freetrain.policies.spread import spread_as_decided
 
 
@@ -17,7 +17,7 @@ class EqualShare:
     """The fair baseline that an optimiser has to beat.
 
     Minimum sizes are served first, the smallest first and then in order of admission; then all are raised
-    to one level. What is left of the last round stays with those that have one more already, so that nobody
+    to one level. What is left of the last round stays with those that have one more already, so that no trainer
     is rescaled for fairness's sake alone.
 
     Where deadlines count F times more, those whose deadlines ask for nodes have 1 + F times the level until they
@@ -27,10 +27,10 @@ class EqualShare:
     heeds = HEEDED
 
     def decide(self, problem: Problem) -> Allocation:
-        """Equal sizes, longest-lived nodes first to whom an eviction would cost most."""
+        """Equal sizes, longest-lived nodes first to the trainers to which an eviction would cost most."""
         counts = problem.held
         if counts.size:
-            counts = spread_as_decided(problem, lambda most: _equal_sizes(problem, most), evenly=True)
+            counts = spread_as_decided(problem, lambda max_nodes: _equal_sizes(problem, max_nodes), evenly=True)
         return Allocation(counts, "equal-share")
 
 
@@ -38,8 +38,10 @@ def _equal_sizes(problem: Problem, reach: Sizes) -> Sizes:
     return equal_sizes(asked_of(problem), problem.node_count, problem.held_nodes, reach)
 
 
-def equal_sizes(asked: Asked, nodes: int, held_nodes: Sizes | None = None, reach: Sizes | None = None) -> Sizes:
-    """Size of each trainer on so many nodes, shape (trainers,).
+def equal_sizes(
+    asked: AimedSizes, nodes: int, held_nodes: Sizes | None = None, reach: Sizes | None = None
+) -> Sizes:
+    """Equal sizes on so many nodes, shape (trainers,).
 
     Args:
         asked: what the trainers' limits and the objective ask of their sizes.
@@ -47,20 +49,23 @@ def equal_sizes(asked: Asked, nodes: int, held_nodes: Sizes | None = None, reach
         held_nodes: what the trainers have now; None: nothing.
         reach: how many nodes each can get at most; None: all.
     """
-    fewest, most = asked.fewest, asked.most if reach is None else np.minimum(asked.most, reach)
-    sizes = np.zeros(len(fewest), dtype=np.int64)
+    min_nodes, max_nodes = (
+        asked.min_nodes,
+        asked.max_nodes if reach is None else np.minimum(asked.max_nodes, reach),
+    )
+    sizes = np.zeros(len(min_nodes), dtype=np.int64)
     left = nodes
-    for row in np.lexsort((fewest, asked.needed == 0)):
-        if fewest[row] <= min(left, most[row]):
-            sizes[row] = fewest[row]
-            left -= int(fewest[row])
+    for row in np.lexsort((min_nodes, asked.needed == 0)):
+        if min_nodes[row] <= min(left, max_nodes[row]):
+            sizes[row] = min_nodes[row]
+            left -= int(min_nodes[row])
     held_nodes = np.zeros_like(sizes) if held_nodes is None else held_nodes
-    return _level(sizes, replace(asked, most=np.where(sizes > 0, most, 0)), held_nodes, left)
+    return _level(sizes, replace(asked, max_nodes=np.where(sizes > 0, max_nodes, 0)), held_nodes, left)
 
 
-def _level(sizes: Sizes, asked: Asked, held_nodes: Sizes, left: int) -> Sizes:
+def _level(sizes: Sizes, asked: AimedSizes, held_nodes: Sizes, left: int) -> Sizes:
     """Raise the smallest sizes together while nodes are left."""
-    low, high = 0, int(asked.most.max(initial=0))
+    low, high = 0, int(asked.max_nodes.max(initial=0))
     while low < high:
         share = (low + high + 1) // 2
         if int((_at_level(sizes, asked, share) - sizes).sum()) <= left:
@@ -75,8 +80,8 @@ def _level(sizes: Sizes, asked: Asked, held_nodes: Sizes, left: int) -> Sizes:
     return levelled
 
 
-def _at_level(sizes: Sizes, asked: Asked, level: int) -> Sizes:
-    """Sizes where each has so many nodes, as far as it can, and never fewer than it has."""
+def _at_level(sizes: Sizes, asked: AimedSizes, level: int) -> Sizes:
+    """Sizes at a level: each has that many nodes, as far as it can, and no fewer than before."""
     wanted = np.maximum(level, np.minimum(asked.needed, int((1 + asked.factor) * level)))
-    raised: Sizes = np.clip(wanted, sizes, np.maximum(asked.most, sizes))
+    raised: Sizes = np.clip(wanted, sizes, np.maximum(asked.max_nodes, sizes))
     return raised

@@ -21,13 +21,13 @@ Cell = str | int | float
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ResultTable:
     """Figures of an experiment.
 
     Attributes:
         title: what was done, in a sentence.
         columns: what each column says.
-        rows: the figures, a row each.
+        rows: the figures.
         notes: sentences on how to read them.
     """
 
@@ -38,7 +38,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class MethodComparison:
     """A method beside a baseline on the same trainings.
 
     Attributes:
@@ -47,7 +47,7 @@ class Comparison:
         method: name of what is compared.
         against: name of the baseline.
         of_method: the figure of the method, of each seed.
-        of_other: that of the baseline, likewise.
+        of_other: that of the baseline, by seed.
         less_is_better: whether the method should have less of it.
     """
 
@@ -72,10 +72,10 @@ class Comparison:
         return (*names, *means, ratio, half if math.isfinite(half) else "unknown", verdict)
 
 
-def compared(title: str, seeds: int, comparisons: Iterable[Comparison], notes: Sequence[str]) -> Table:
+def compared(title: str, seeds: int, comparisons: Iterable[MethodComparison], notes: Sequence[str]) -> ResultTable:
     """A table with a row for each comparison."""
     how = f"ratio ± half of its 95 % interval, by {seeds} seeds; where that contains 1 no difference was seen."
-    return Table(title, COLUMNS, tuple(comparison.row for comparison in comparisons), (how, *notes))
+    return ResultTable(title, COLUMNS, tuple(comparison.row for comparison in comparisons), (how, *notes))
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:

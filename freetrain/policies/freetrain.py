@@ -7,17 +7,14 @@ from enum import StrEnum
 
 import numpy as np
 
-from freetrain.core.allocation import Allocation
-from freetrain.core.decision import Status
+from freetrain.core.decision import Allocation, Status
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.value import distinct_tables, total_value
 from freetrain.policies.greedy import greedy_counts
-from freetrain.policies.solver import knapsack
-from freetrain.policies.solver.columns_guest import COLUMNS, ColumnsGuest
-from freetrain.policies.solver.highs_guest import HIGHS, HighsGuest
-from freetrain.policies.solver.menu import Menu, menus_of, single_class_menus
-from freetrain.policies.solver.pricing import price_out
-from freetrain.policies.solver.solver_guest import Found
+from freetrain.policies.solver.guests import COLUMNS, HIGHS, SolverGuest, SolverResult, solve_whole_model
+from freetrain.policies.solver.knapsack import best_sizes, price_out
+from freetrain.policies.solver.piecewise import PiecewiseChoice, piecewise_choices, single_class_choices
+from freetrain.policies.solver.trainer_types import types_of
 
 
 class Solver(StrEnum):
@@ -36,7 +33,7 @@ class FreeTrain:
         solver: which solver decides.
         time_limit_s: wall seconds that HiGHS may take for one problem; it is ended soon after.
         highs: HiGHS, where something else shall answer for it.
-        columns: what combines columns, likewise.
+        columns: branch and price, where something else shall answer for it.
     """
 
     def __init__(
@@ -44,8 +41,8 @@ class FreeTrain:
         solver: Solver | str = Solver.AUTO,
         time_limit_s: float = 10.0,
         *,
-        highs: HighsGuest = HIGHS,
-        columns: ColumnsGuest = COLUMNS,
+        highs: SolverGuest = HIGHS,
+        columns: SolverGuest = COLUMNS,
     ) -> None:
         self._solver = Solver(solver)
         self._time_limit_s = time_limit_s
@@ -54,42 +51,43 @@ class FreeTrain:
 
     def decide(self, problem: Problem) -> Allocation:
         """The optimum, or what is known to be close; the best known where time runs out; greedy where none is."""
-        if not problem.terms.possible[
-            :, 1 : problem.node_count + 1
-        ].any():  # nobody could run, or nothing is there
+        # No trainer could run, or there are no nodes.
+        if not problem.terms.possible[:, 1 : problem.node_count + 1].any():
             return Allocation(np.zeros_like(problem.held), "nothing to decide", Status.OPTIMAL)
         if len(problem.classes) > 1 and self._solver == Solver.HIGHS:
-            return self._with_highs(problem, list(menus_of(problem)))
+            return self._with_highs(problem, list(piecewise_choices(problem)))
         if len(problem.classes) > 1:
             return self._with_columns(problem)
-        # With nodes of one kind everybody has one choice.
+        # With one class of nodes each trainer has one choice.
         may_join = None if problem.choices.is_free else problem.choices.may_join[:, 0]
         tables, row = distinct_tables(problem.choices.terms, problem.held_nodes, problem.classes[0], may_join)
         priced = price_out(tables, problem.node_count, row)
         if self._solver == Solver.HIGHS and priced.proven:
             return Allocation(priced.sizes[:, None], "pricing", Status.OPTIMAL, priced.bound)
         if self._solver == Solver.HIGHS:
-            return self._with_highs(problem, list(single_class_menus(problem, priced)))
-        counts = knapsack.best_sizes(priced, problem.node_count)[:, None]
+            return self._with_highs(problem, list(single_class_choices(problem, priced)))
+        counts = best_sizes(priced, problem.node_count)[:, None]
         return Allocation(counts, "dynamic programme", Status.OPTIMAL)
 
-    def _with_highs(self, problem: Problem, menus: Sequence[Menu]) -> Allocation:
+    def _with_highs(self, problem: Problem, choices: Sequence[PiecewiseChoice]) -> Allocation:
         greedy = greedy_counts(problem)
-        found = self._highs.solve(problem, menus, self._time_limit_s, total_value(problem, greedy))
+        found = solve_whole_model(self._highs, problem, choices, self._time_limit_s, total_value(problem, greedy))
         return _best_of(problem, found, "HiGHS", greedy)
 
     def _with_columns(self, problem: Problem) -> Allocation:
         greedy = greedy_counts(problem)
-        found = self._columns.solve(problem, self._time_limit_s, total_value(problem, greedy))
+        known_value = total_value(problem, greedy)
+        asked = problem, *types_of(problem)
+        found, _ = self._columns.ask(*asked, time_s=self._time_limit_s, known_value=known_value)
         return _best_of(problem, found, "columns", greedy)
 
 
-def _best_of(problem: Problem, found: Found, solver: str, greedy: Counts) -> Allocation:
-    """What the solver found, or the greedy allocation where that is worth more or nothing was found."""
+def _best_of(problem: Problem, found: SolverResult, solver: str, greedy: Counts) -> Allocation:
+    """The solver's allocation, or the greedy one where that is worth more or the solver found none."""
     if found.counts is None:
-        why = f"{found.happened}; decided greedily"
+        why = f"{found.note}; decided greedily"
         return Allocation(greedy, "greedy", Status.FALLBACK, notes=(why,))
-    notes = (found.happened,) if found.happened else ()
+    notes = (found.note,) if found.note else ()
     if found.proven:
         return Allocation(found.counts, solver, Status.OPTIMAL, found.bound, notes)
     known = {solver: found.counts, "greedy": greedy}

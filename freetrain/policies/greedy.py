@@ -1,15 +1,15 @@
-"""Greedy: nodes go, one bundle after the other, to whoever gains most per node."""
+"""Greedy: nodes go, one bundle after the other, to the trainer that gains most per node."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from freetrain.core.allocation import Allocation
 from freetrain.core.classes import NodeClass
+from freetrain.core.decision import Allocation
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Sizes, Table
 from freetrain.core.value import value_tables
-from freetrain.policies.solver.pricing import price_out
+from freetrain.policies.solver.knapsack import price_out
 from freetrain.policies.spread import spread_as_decided, within
 
 

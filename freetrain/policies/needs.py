@@ -1,8 +1,8 @@
 """Needs: what a policy has to know of trainings, how many lack it, and what is assumed of these.
 
-Without a target nobody knows what a training's completion is worth. It is taken to have a day's work left at its
+Without a target the worth of a training's completion is unknown. It is taken to have a day's work left at its
 fastest rate, on an equal share of the nodes at most: so the assumption is the same for all curves, and no training
-gets everything because nobody knows when it will be done.
+gets everything because its end is unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Something that has to be known besides the problem.
+    """A fact that a policy has to know besides the problem.
 
     Attributes:
         what: it, and who says it.
@@ -42,11 +42,11 @@ class Need:
 
     @property
     def described(self) -> str:
-        """It in a line, with what is assumed where it is missing."""
+        """The need in a line, with what is assumed where it is missing."""
         return f"{self.what} (otherwise {self.assumed})" if self.assumed else self.what
 
     def say_missing(self, trainers: Sequence[Trainer]) -> str:
-        """How many of these lack it and what is assumed of them, a sentence; empty: none does."""
+        """A sentence on trainings that lack it and what is assumed of them; empty: none does."""
         lacked_by = self.is_lacked_by
         lacking = [trainer.id for trainer in trainers if lacked_by is not None and lacked_by(trainer)]
         if not lacking:
@@ -86,8 +86,8 @@ def say_missing(needs: Sequence[Need], trainers: Sequence[Trainer]) -> Iterator[
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What trainings have done and have to do, where that is not known as it is assumed; shape (trainers,) each.
+class TrainingWork:
+    """Work done and to do of trainings, assumed where it is unknown; shape (trainers,) each.
 
     Attributes:
         done_samples: done so far.
@@ -100,8 +100,8 @@ class Work:
     most_nodes: Sizes
 
 
-def work_of(problem: Problem) -> Work:
-    """What the trainings of a problem have to do."""
+def work_of(problem: Problem) -> TrainingWork:
+    """The work of a problem's trainings."""
     done = np.array([problem.done_samples.get(trainer.id, 0.0) for trainer in problem.trainers])
     targets, most = done.copy(), np.minimum(problem.terms.most_nodes, problem.node_count)
     endless = [row for row, trainer in enumerate(problem.trainers) if trainer.target_samples is None]
@@ -115,4 +115,4 @@ def work_of(problem: Problem) -> Work:
         most[row] = min(most[row], max(int(share[row]), least))
         fastest = max(map(trainer.rate, sizes[sizes <= most[row]].tolist()), default=0.0)
         targets[row] += DAY_S * max(fastest, _LEAST_RATE)
-    return Work(done, targets, most)
+    return TrainingWork(done, targets, most)

@@ -22,8 +22,8 @@ from freetrain.policies.aiming import heeded_by
 from freetrain.policies.dltap.placer import Dltap
 from freetrain.policies.equal_share import EqualShare
 from freetrain.policies.freetrain import FreeTrain, Solver
-from freetrain.policies.gadget.placer import Ring
 from freetrain.policies.gadget.policy import UTILITIES, Gadget
+from freetrain.policies.gadget.reserving import RingPlacer
 from freetrain.policies.greedy import Greedy
 from freetrain.policies.needs import DATA_WAIT, GRADIENTS, PROGRESS, STEP_MODEL, SWITCHES, TARGET, Need
 from freetrain.policies.smd.policy import SIZES, Smd
@@ -32,14 +32,14 @@ from freetrain.policies.synergy.finisher import OPT, TUNE
 
 
 class Stage(StrEnum):
-    """What is decided."""
+    """A stage of a decision."""
 
     POLICY = "policy"
-    """How many nodes each trainer gets."""
+    """Number of nodes of each trainer."""
     PLACER = "placer"
     """Which nodes."""
     FINISHER = "finisher"
-    """How many CPUs and how much memory of shared nodes."""
+    """CPUs and memory of shared nodes."""
 
     @property
     def method(self) -> str:
@@ -48,13 +48,13 @@ class Stage(StrEnum):
 
     @property
     def group(self) -> str:
-        """The entry points by which packages bring one."""
+        """The group of entry points by which packages bring a policy, placer or finisher."""
         return f"freetrain.{'policies' if self is Stage.POLICY else f'{self}s'}"
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What an entry may be made with.
+    """Arguments that an entry may be made with.
 
     Attributes:
         name: the policy's, with its options.
@@ -72,7 +72,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class PolicyOption:
     """An option of a policy.
 
     Attributes:
@@ -87,7 +87,7 @@ class Option:
 
     @property
     def shown(self) -> str:
-        """As ``utility=linear|log|fair``."""
+        """The option in words, as ``utility=linear|log|fair``."""
         return f"{self.name}={'|'.join(self.words) or 'DURATION'}"
 
     def read(self, text: str) -> str | float:
@@ -104,7 +104,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StageEntry:
     """A policy, placer or finisher of freetrain's own.
 
     Attributes:
@@ -123,36 +123,36 @@ class Entry:
     make: Callable[[Given], object]
     needs: tuple[Need, ...] = ()
     maximises: str = ""
-    options: tuple[Option, ...] = ()
+    options: tuple[PolicyOption, ...] = ()
 
 
-_PATIENCE = Option(
+_PATIENCE = PolicyOption(
     "patience", "a training to which so much of its time is owed has a turn once in every such time; 0: never"
 )
 
 ENTRIES = (
-    Entry(
+    StageEntry(
         "freetrain",
         Stage.POLICY,
         "the exact optimum of FreeTrain's programme (CCGrid 2023)",
         lambda given: FreeTrain(given.solver, given.time_limit_s),
         maximises="the objective",
     ),
-    Entry(
+    StageEntry(
         "equal-share",
         Stage.POLICY,
         "everyone the same number of nodes",
         lambda given: EqualShare(),
         maximises="the smallest share",
     ),
-    Entry(
+    StageEntry(
         "greedy",
         Stage.POLICY,
         "each trainer's best size at the market's price per node",
         lambda given: Greedy(),
         maximises="the objective, nearly",
     ),
-    Entry(
+    StageEntry(
         "gadget",
         Stage.POLICY,
         "most utility of what is done so far (GADGET, INFOCOM 2022)",
@@ -160,11 +160,11 @@ ENTRIES = (
         (PROGRESS, TARGET, GRADIENTS),
         "the utility of the part of each target that is done",
         (
-            Option("utility", "of the part of its target that a training has done", tuple(UTILITIES)),
+            PolicyOption("utility", "of the part of its target that a training has done", tuple(UTILITIES)),
             _PATIENCE,
         ),
     ),
-    Entry(
+    StageEntry(
         "smd",
         Stage.POLICY,
         "each at its fastest size or not at all, by what completing is worth (SMD, INFOCOM 2021)",
@@ -172,34 +172,34 @@ ENTRIES = (
         (PROGRESS, TARGET, STEP_MODEL),
         "the worth of completions",
         (
-            Option("sizes", "fastest: of each training its fastest or none; menu: smaller ones, too", SIZES),
+            PolicyOption("sizes", "fastest: of each training its fastest or none; menu: smaller ones, too", SIZES),
             _PATIENCE,
         ),
     ),
-    Entry("first", Stage.PLACER, "the first nodes, idle ones first", lambda given: FIRST_NODES),
-    Entry(
+    StageEntry("first", Stage.PLACER, "the first nodes, idle ones first", lambda given: FIRST_NODES),
+    StageEntry(
         "ring",
         Stage.PLACER,
         "few leaves for each trainer, ranks in ring order (the embedding of GADGET, INFOCOM 2022)",
-        lambda given: Ring(given.topology),
+        lambda given: RingPlacer(given.topology),
         (SWITCHES,),
     ),
-    Entry(
+    StageEntry(
         "dltap",
         Stage.PLACER,
         "near the trainer's other nodes (DLTAP, ITM Web of Conferences 2017, its score of leaves)",
         lambda given: Dltap(given.topology),
         (SWITCHES,),
     ),
-    Entry("as-asked", Stage.FINISHER, "of a shared node what the task asks for", lambda given: AS_ASKED),
-    Entry(
+    StageEntry("as-asked", Stage.FINISHER, "of a shared node what the task asks for", lambda given: AS_ASKED),
+    StageEntry(
         "synergy-tune",
         Stage.FINISHER,
         "what each training can use of a shared node, none less than its share (Synergy, OSDI 2022)",
         lambda given: TUNE,
         (DATA_WAIT,),
     ),
-    Entry(
+    StageEntry(
         "synergy-opt",
         Stage.FINISHER,
         "the same, such that all on a node are fastest together, with HiGHS",
@@ -273,14 +273,14 @@ def find_finisher(name: str) -> Finisher:
     return _installed_finisher(name) if entry is None else cast(Finisher, entry.make(Given(name)))
 
 
-def find_entry(stage: Stage, name: str) -> Entry | None:
+def find_entry(stage: Stage, name: str) -> StageEntry | None:
     """Freetrain's own of this name, whatever its options; None: there is none."""
     plain = RENAMED.get(name, name).partition(",")[0]
     return next((entry for entry in ENTRIES if entry.stage is stage and entry.name == plain), None)
 
 
 def renamed(name: str) -> str:
-    """How a policy that has another name now is written, a sentence; empty: it has the name that it had."""
+    """A sentence on the new name of a policy that was renamed; empty: it was not."""
     plain, _, option = RENAMED.get(name, "").partition(",")
     if not plain:
         return ""
@@ -291,7 +291,7 @@ def renamed(name: str) -> str:
     )
 
 
-def _read_options(entry: Entry, name: str) -> Mapping[str, str | float]:
+def _read_options(entry: StageEntry, name: str) -> Mapping[str, str | float]:
     known = {option.name: option for option in entry.options}
     found: dict[str, str | float] = {}
     for part in name.split(",")[1:]:
@@ -315,19 +315,19 @@ def _installed_policy(name: str) -> Policy:
 
 @lru_cache(maxsize=64)
 def _installed_finisher(name: str) -> Finisher:
-    """Likewise."""
+    """A package's finisher, made once as well."""
     return cast(Finisher, _installed(Stage.FINISHER, name))
 
 
 def names(stage: Stage, but: str = "") -> tuple[str, ...]:
-    """All that there are of a stage, freetrain's own first."""
+    """Names of all policies, placers or finishers that can be chosen, freetrain's own first."""
     own = _own(stage)
     installed = {entry.name for entry in entry_points(group=stage.group)}.difference(own, RENAMED, {but})
     return (*own, *sorted(installed))
 
 
 def _installed(stage: Stage, name: str, *arguments: object) -> object:
-    """What a package brings by this name, called with the arguments.
+    """A policy, placer or finisher of a package, made with the arguments.
 
     Raises:
         InputError: there is none of this name, or it cannot be loaded.
@@ -349,7 +349,7 @@ def _installed(stage: Stage, name: str, *arguments: object) -> object:
 def _load(stage: Stage, entry: EntryPoint, arguments: Sequence[object]) -> object:
     try:
         return entry.load()(*arguments)
-    except (Exception, SystemExit) as error:  # a package of somebody else's may raise anything
+    except (Exception, SystemExit) as error:  # a package may raise anything
         failed, choices = f"{type(error).__name__}: {error}", ", ".join(names(stage, entry.name))
         raise InputError(
             f"The {stage} {entry.name!r} ({entry.value}) cannot be loaded: {failed}.",
@@ -367,7 +367,7 @@ class About:
         how: how, in a line.
         needs: what it has to know besides the problem, and what is assumed where it does not.
         heeds: what of the objective it heeds; empty: nothing of it is its business.
-        maximises: what a policy maximises; empty: nobody says.
+        maximises: what a policy maximises; empty: unknown.
         options: behind a policy's name, as ``utility=linear|log|fair``.
     """
 
@@ -381,7 +381,7 @@ class About:
 
 
 def catalogue() -> tuple[About, ...]:
-    """All that there is, freetrain's own first, stage by stage."""
+    """Descriptions of all that can be chosen, freetrain's own first, stage by stage."""
     return tuple(_about(stage, name) for stage in Stage for name in names(stage))
 
 

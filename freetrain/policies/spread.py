@@ -1,4 +1,4 @@
-"""From how many nodes in all to how many of each class, for policies that decide only the former."""
+"""Spreading: from values to sizes, from sizes to nodes of each class, for policies with values of their own."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from freetrain.core.decision import Allocation
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Sizes, Table
 from freetrain.core.value import boots_in_time
+from freetrain.policies.solver.knapsack import best_sizes, price_out
 
 _EVENLY = 4
-"""Where nodes are given out evenly each trainer gets one part of so many of what it lacks, and so on."""
+"""Where nodes are given out evenly, each trainer gets this part of what it lacks in a round (one fourth)."""
 
 
 def spread(problem: Problem, sizes: Sizes, *, evenly: bool = False) -> Counts:
-    """Nodes of each class for trainers of given sizes, shape (trainers, classes); nobody migrates.
+    """Nodes of each class for trainers of given sizes, shape (trainers, classes), without migration.
 
-    Who shrinks gives up its shortest-lived nodes; who grows takes the longest-lived left, those first whom an
-    eviction would cost most, and none that leaves before it would have booted. Where kinds of nodes differ, each
-    takes those on which it is worth most, and where they do not suffice, some get less than their size. A moldable
-    trainer that has nodes and is to have fewer gets none, and no more than it has otherwise.
+    A trainer that shrinks gives up its shortest-lived nodes; one that grows takes the longest-lived left, those
+    first that an eviction would cost most, and none that leaves before it would have booted. Where kinds of nodes
+    differ, each takes those on which it is worth most, and where they do not suffice, some get less than their
+    size. A moldable trainer that has nodes and is to have fewer gets none, and no more than it has otherwise.
 
     Args:
         problem: what is decided.
@@ -48,7 +50,7 @@ def spread(problem: Problem, sizes: Sizes, *, evenly: bool = False) -> Counts:
 
 
 def _grow_in_turn(problem: Problem, counts: Counts, change: Sizes, growing: NDArray[np.int64]) -> None:
-    """All nodes for one trainer after the other; ``counts`` are brought up to date."""
+    """Grow one trainer after the other to its size; ``counts`` are updated."""
     terms, joins = problem.terms, boots_in_time(problem.terms, problem.classes)
     left = problem.capacity - counts.sum(axis=0)
     loss = _loss(problem, problem.held_nodes + change)[growing]
@@ -66,7 +68,7 @@ def _grow_in_rounds(
 ) -> None:
     """First what each trainer needs at least, then a part of what it lacks, and so on, so that all get some.
 
-    Who may have fewest nodes comes first, then whom an eviction would cost most.
+    Trainers that can reach the least nodes come first, then those to which an eviction would cost most.
     """
     choices, wanted = problem.choices, problem.held_nodes + change
     joins = choices.may_join & boots_in_time(choices.terms, problem.classes)
@@ -97,7 +99,7 @@ def _grow_in_rounds(
 
 
 def _best_choice(problem: Problem, row: int, left: Counts, lacks: int) -> int:
-    """The choice on which a trainer would be worth most if nobody else took any of what is left."""
+    """The choice on which a trainer would be worth most if no other took any of what is left."""
     choices, held = problem.choices, int(problem.held_nodes[row])
     own = np.flatnonzero(choices.trainer == row)
     sizes = held + np.minimum(left[own].sum(axis=1), lacks)
@@ -105,13 +107,13 @@ def _best_choice(problem: Problem, row: int, left: Counts, lacks: int) -> int:
 
 
 def _loss(problem: Problem, sizes: Sizes) -> NDArray[np.float64]:
-    """What an eviction would cost each trainer of this size."""
+    """Cost of an eviction for each trainer of this size."""
     terms = problem.terms
     return np.asarray(terms.eviction_s * terms.worth[np.arange(len(sizes)), sizes])
 
 
 def spread_as_decided(problem: Problem, decide_sizes: Callable[[Sizes], Sizes], *, evenly: bool = False) -> Counts:
-    """Nodes of each class for trainers whose sizes are decided anew while kinds of nodes do not suffice for them.
+    """Nodes of each class, with sizes that are decided again while kinds of nodes do not suffice for them.
 
     Args:
         problem: what is decided.
@@ -135,7 +137,7 @@ def spread_as_decided(problem: Problem, decide_sizes: Callable[[Sizes], Sizes], 
 
 
 def within(problem: Problem, tables: Table, most: Sizes) -> Table:
-    """Values by size, -inf where a trainer cannot get so many nodes; nobody has to give any up for that."""
+    """Values by size, -inf where a trainer cannot get so many nodes; held nodes are never out of reach."""
     if problem.choices.is_free:
         return tables
     reach = np.maximum(most, problem.held_nodes)
@@ -145,3 +147,25 @@ def within(problem: Problem, tables: Table, most: Sizes) -> Table:
 def _take(available: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
     """Take nodes class by class, all of the first class before any of the second."""
     return np.diff(np.minimum(np.cumsum(available), nodes), prepend=0)
+
+
+def best_by_tables(problem: Problem, values: Table, solver: str, notes: tuple[str, ...] = ()) -> Allocation:
+    """The sizes of largest total value, exactly; then the nodes of each class, the long-lived ones to who grows.
+
+    Values are the policy's own, so freetrain's bound says nothing of them and none is claimed.
+
+    Args:
+        problem: what is decided.
+        values: of each trainer by its size, shape (trainers, sizes); of impossible sizes they are not looked at.
+        solver: what the allocation says found it.
+        notes: what it says besides.
+    """
+    nodes, terms = problem.node_count, problem.terms
+    if not terms.possible[:, 1 : nodes + 1].any():
+        return Allocation(np.zeros_like(problem.held), solver, notes=notes)
+    tables = np.where(terms.possible, values, -np.inf)
+
+    def decide_sizes(most: Sizes) -> Sizes:
+        return best_sizes(price_out(within(problem, tables, most), nodes), nodes)
+
+    return Allocation(spread_as_decided(problem, decide_sizes), solver, notes=notes)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from freetrain.core.allocation import Allocation
 from freetrain.core.amounts import Amount
+from freetrain.core.decision import Allocation
 from freetrain.core.placement import Placement, place
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.shared_nodes import SharedNode
@@ -20,10 +20,10 @@ _MOST_NAMED = 5
 
 
 class Policy(Protocol):
-    """Decides how many nodes each trainer gets. docs/policies.md shows a whole one."""
+    """A policy: decides how many nodes each trainer gets. docs/policies.md shows a whole one."""
 
     def decide(self, problem: Problem) -> Allocation:
-        """The policy's answer; the same problem always gets the same one."""
+        """The allocation; the same problem always gets the same one."""
 
 
 @runtime_checkable
@@ -44,10 +44,10 @@ class Placer(Protocol):
     """Decides which nodes each trainer gets, once a policy has decided how many."""
 
     def place(self, problem: Problem, counts: Counts) -> Placement:
-        """So many nodes of each class for each trainer; the same arguments always give the same ones.
+        """Nodes of each trainer, as many of each class as ``counts`` says; the same arguments give the same nodes.
 
         A trainer that grows keeps its nodes, and one that does not gets no new one. In which order a trainer's
-        nodes stand does not matter: its workers order their ranks by the switches, whoever chose the nodes.
+        nodes stand does not matter: its workers order their ranks by the switches.
         """
 
 
@@ -64,7 +64,7 @@ class RatingServers(Protocol):
     """A placer that prefers some of a trainer's nodes for its servers, where all are expected to stay as long."""
 
     def rate_for_server(self, node: str, nodes: Sequence[str]) -> float:
-        """How good the node is for a server.
+        """A rating of the node for a server, the higher the better.
 
         Args:
             node: one of the trainer's.
@@ -91,10 +91,10 @@ class Finisher(Protocol):
 
 
 class AsAsked:
-    """Gives everybody what it asks for."""
+    """The finisher that gives each task what it asks for."""
 
     def finish(self, node: SharedNode) -> Mapping[str, Amount]:
-        """Nothing more."""
+        """Nothing more than that."""
         return {}
 
 
@@ -102,7 +102,7 @@ AS_ASKED = AsAsked()
 
 
 def say_leaves(placement: Placement, topology: Topology) -> Iterable[str]:
-    """Who is on several leaves, and how often its ring leads from one to another; nothing where all are on one."""
+    """A sentence on trainers on several leaves and the links of their rings between them; none: all are on one."""
     leaves = {trainer: nodes_by_leaf(names, topology) for trainer, names in placement.items()}
     several = [trainer for trainer in leaves if len(leaves[trainer]) > 1]
     several.sort(key=lambda trainer: (-len(leaves[trainer]), trainer))

@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.terms import Sizes, Table
 from freetrain.core.trainer import Trainer
-from freetrain.policies.aiming import Asked
+from freetrain.policies.aiming import AimedSizes
 from freetrain.policies.equal_share import equal_sizes
-from freetrain.policies.solver.knapsack import best_sizes
-from freetrain.policies.solver.pricing import price_out
+from freetrain.policies.solver.knapsack import best_sizes, price_out
 from freetrain.replay.trainers import TrainerQueue
 
 Kinds = tuple[int, ...]
@@ -260,5 +259,5 @@ def _share(running: Sequence[_Training], nodes: float) -> None:
 def _equal_sizes(limits: tuple[tuple[int, int], ...], nodes: int) -> list[int]:
     """Equal sizes of trainers with these limits; those that complete are often followed by some with the same."""
     min_nodes, max_nodes = np.array(limits, dtype=np.int64).reshape(-1, 2).T
-    sizes: list[int] = equal_sizes(Asked(min_nodes, max_nodes, np.zeros_like(min_nodes), 0.0), nodes).tolist()
+    sizes: list[int] = equal_sizes(AimedSizes(min_nodes, max_nodes, np.zeros_like(min_nodes), 0.0), nodes).tolist()
     return sizes

@@ -1,11 +1,13 @@
-"""The journal: writes a run into the store while it happens."""
+"""The journal: what is recorded of runs, and the writer of a run into the store while it happens."""
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,27 +15,135 @@ from typing import Any, Self
 from sqlalchemy import Connection, Engine, bindparam, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as insert_or_skip
 
-from freetrain.core.decision import Decision
+from freetrain.core.decision import Decision, Status
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.errors import StateError
-from freetrain.store.engine import for_writing
+from freetrain.store.engine import explained, for_writing
 from freetrain.store.packing import TRAINER, Packer, Roll
-from freetrain.store.records import NewRun, RunStatus, TrainerRecord
-from freetrain.store.store_errors import explained
-from freetrain.store.tables import DecisionRow, RunRow, TrainerRow
+from freetrain.store.tables import DecisionRow, RunRow, RunTrainerRow
 
 BATCH_DECISIONS = 256
 """Decisions per transaction: what a process that is killed outright loses at most."""
 _MOST_GONE = 1000
-"""So many trainers of earlier decisions are kept in memory."""
-
+"""Trainers of earlier decisions that are kept in memory, at most."""
 # Ctrl-C may strike between a commit and the clearing of the buffers; the rows then come a second time.
-_INSERT_TRAINER = insert_or_skip(TrainerRow).on_conflict_do_nothing(index_elements=["run_id", "number"])
+_INSERT_TRAINER = insert_or_skip(RunTrainerRow).on_conflict_do_nothing(index_elements=["run_id", "number"])
 _INSERT_DECISION = insert_or_skip(DecisionRow).on_conflict_do_nothing(index_elements=["run_id", "number"])
-_UPDATE_TRAINER = update(TrainerRow).where(
-    TrainerRow.run_id == bindparam("of_run"), TrainerRow.id == bindparam("of_id")
+_UPDATE_TRAINER = update(RunTrainerRow).where(
+    RunTrainerRow.run_id == bindparam("of_run"), RunTrainerRow.id == bindparam("of_id")
 )
+
+
+class RunStatus(StrEnum):
+    """State of a run."""
+
+    RUNNING = "running"
+    """Begun and not ended; also what is left of a run whose process was killed outright."""
+    COMPLETE = "complete"
+    INTERRUPTED = "interrupted"
+    """Ended by an error or Ctrl-C; what it had decided until then is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run that is about to begin.
+
+    Attributes:
+        command: the command line, as the user would repeat it.
+        version: freetrain's version.
+        settings: whatever the run depends on; anything JSON can hold.
+        started_s: wall time at which it begins, UTC epoch seconds.
+        from_s: begin of the time that is replayed.
+        until_s: end of it.
+        node_names: all nodes that may occur in a decision, in the machine's order.
+        node_count: how many nodes there are, where none is named since no decision is kept.
+    """
+
+    command: str
+    version: str
+    settings: dict[str, Any]
+    started_s: float
+    from_s: float
+    until_s: float
+    node_names: tuple[str, ...]
+    node_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerRecord:
+    """Results of one trainer in a run.
+
+    Attributes:
+        id: the trainer's.
+        started_s: when it first had nodes; None: never.
+        completed_s: when it reached its target; None: it did not.
+        samples: samples it was trained on.
+        node_hours: node-hours it was lent.
+        evictions: times that nodes were taken from it.
+        rescales: times that it changed its size.
+    """
+
+    id: str
+    started_s: float | None
+    completed_s: float | None
+    samples: float
+    node_hours: float
+    evictions: int
+    rescales: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """A run, as a list of runs shows it; ``outcome`` is empty unless the run is complete."""
+
+    id: int
+    command: str
+    version: str
+    status: RunStatus
+    started_s: float
+    ended_s: float | None
+    from_s: float
+    until_s: float
+    node_count: int
+    decision_count: int
+    settings: Mapping[str, Any]
+    outcome: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RunDetails:
+    """A run with all but its decisions.
+
+    Attributes:
+        summary: what the list of runs shows, and what the run depended on.
+        statuses: decisions by status.
+        solvers: decisions by solver.
+        trainer_count: trainers that were seen in a problem.
+        trainers: their results, most samples first; empty unless the run is complete.
+    """
+
+    summary: RunSummary
+    statuses: Mapping[str, int]
+    solvers: Mapping[str, int]
+    trainer_count: int
+    trainers: tuple[TrainerRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionSummary:
+    """A decision without its problem and placement."""
+
+    number: int
+    now_s: float
+    status: Status
+    solver: str
+    objective: float
+    gap: float | None
+    solve_s: float
+    idle_nodes: int
+    lent_nodes: int
+    notes: tuple[str, ...]
 
 
 class RunJournal:
@@ -74,7 +184,7 @@ class RunJournal:
             self._connection.close()
 
     def next_decision(self) -> str:
-        """How the decision that is recorded next can be asked for."""
+        """The number by which the next recorded decision can be asked for."""
         return f"{self.run_id}:{self._decisions + 1}"
 
     def record(self, problem: Problem, decision: Decision) -> None:
@@ -166,10 +276,10 @@ class RunJournal:
         """A trainer that was enrolled and then forgotten."""
         if len(self._seen) == self._trainers:
             return None
-        query = select(TrainerRow.number, TrainerRow.definition)
+        query = select(RunTrainerRow.number, RunTrainerRow.definition)
         with explained(self._path), self._connection.begin():
             row = self._connection.execute(
-                query.where(TrainerRow.run_id == self.run_id, TrainerRow.id == id_)
+                query.where(RunTrainerRow.run_id == self.run_id, RunTrainerRow.id == id_)
             ).first()
         if row is not None:
             self._seen[id_] = row.number, TRAINER.validate_json(row.definition)

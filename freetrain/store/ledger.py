@@ -1,23 +1,21 @@
-"""The ledger: what the daemon must remember of its fragments, trainers and commands."""
+"""The ledger: what the daemon asked of Slurm, what became of it, and what each day lent."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sqlalchemy import Engine, and_, delete, func, select, text, update
+from sqlalchemy import Connection, Engine, Select, and_, delete, func, select, text, update
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from freetrain.core.fragment import End, Fragment
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer
-from freetrain.store.engine import for_writing
-from freetrain.store.lent_days import LentDays
-from freetrain.store.row_values import fragment_of, row_of_fragment, row_of_trainer, trainer_of
-from freetrain.store.store_errors import explained, sensible
+from freetrain.core.lent_time import LentTime
+from freetrain.store.engine import explained, for_writing, sensible
 from freetrain.store.tables import (
     IS_OPEN,
     CommandRow,
@@ -26,25 +24,82 @@ from freetrain.store.tables import (
     FragmentRow,
     HarmRow,
     KeptSinceRow,
+    LentDayRow,
     LiveTrainerRow,
     LostNodeRow,
     RunRow,
     StaysRow,
+    fragment_of,
+    row_of_fragment,
+    row_of_trainer,
+    trainer_of,
 )
 
 DAEMON_COMMAND = "freetrain daemon"
-"""What the daemon's runs are called in the list of runs."""
-
+"""The command of the daemon's runs in the list of runs."""
 DAEMON = "daemon"
-"""Who did it, in the audit, where that was nobody else."""
-
+"""Actor in the audit where freetrain acted by itself."""
 UNKNOWN = "unknown"
-"""The result of a command that Slurm is just told, or was told when the daemon ended."""
-
-
+"""The result of a command that is being given to Slurm, or was when the daemon ended."""
 _AT_ONCE = 10_000
 _PAGES_AT_ONCE, _INCREMENTAL = 1000, 2
 _NONE: Mapping[End, int] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class LentDay:
+    """Node-time that the trainers of a user, account and kind were lent on one day.
+
+    Attributes:
+        day_s: when the day began, UTC epoch seconds.
+        until_s: when it ended.
+        owner: the user.
+        account: to which it is charged.
+        kind: training or tasks; empty: unknown.
+        lent: what it came to.
+    """
+
+    day_s: float
+    until_s: float
+    owner: str
+    account: str
+    kind: str
+    lent: LentTime
+
+
+class LentDays:
+    """The days that have been summed up. ``Ledger.days`` is it."""
+
+    def __init__(self, engine: Engine, path: Path) -> None:
+        self._engine = engine
+        self._path = path
+
+    def summed_until_s(self) -> float | None:
+        """Until when days have been summed up; None: none has been."""
+        with explained(self._path), sensible(self._path), Session(self._engine) as session:
+            row = session.get(KeptSinceRow, LentDayRow.__tablename__)
+            return None if row is None else row.time_s
+
+    def save(self, day_s: float, until_s: float, sums: Iterable[LentDay]) -> None:
+        """Keep what a day came to, in place of what was kept of it."""
+        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+            session.execute(delete(LentDayRow).where(LentDayRow.day_s == day_s))
+            for day in sums:
+                names = {"day_s": day_s, "until_s": until_s, "owner": day.owner, "account": day.account}
+                session.add(LentDayRow(**names, kind=day.kind, **asdict(day.lent)))
+            session.merge(KeptSinceRow(what=LentDayRow.__tablename__, time_s=until_s))
+
+    def between(self, from_s: float, until_s: float) -> list[LentDay]:
+        """The days that lie within this time, as far as they have been summed up."""
+        query = select(LentDayRow).where(LentDayRow.day_s >= from_s, LentDayRow.until_s <= until_s)
+        with explained(self._path), sensible(self._path), Session(self._engine) as session:
+            return [
+                LentDay(
+                    row.day_s, row.until_s, row.owner, row.account, row.kind,
+                    LentTime(row.lent_s, row.lost_to_starts_s, row.lost_to_ends_s, row.starts, row.evictions),
+                )
+                for row in session.scalars(query.order_by(LentDayRow.day_s))
+            ]  # fmt: skip
 
 
 class Ledger:
@@ -69,24 +124,30 @@ class Ledger:
         with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
             yield session
 
+    @contextmanager
+    def _connected(self) -> Iterator[Connection]:
+        # Without a session, which would look at each of very many rows.
+        with explained(self._path), sensible(self._path), self._engine.connect() as connection:
+            yield connection
+
     def open_fragments(self) -> list[Fragment]:
-        """Those that have not ended."""
+        """Fragments that have not ended."""
         return self._fragments(text(IS_OPEN))
 
     def fragments(self, since_s: float) -> list[Fragment]:
-        """All that had not ended by then, in the order in which they were asked for."""
+        """Fragments that had not ended by then, in the order in which they were asked for."""
         return self._fragments(FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s >= since_s))
 
     def last_ended_fragments(self, trainers: Collection[str]) -> list[Fragment]:
-        """Of each of these trainers the one that ended last, of those that ever started."""
+        """The fragment of each of these trainers that ended last, of those that ever started."""
         return self._newest(trainers, FragmentRow.trainer)
 
     def last_runs(self, trainers: Collection[str]) -> list[Fragment]:
-        """Of each job of these trainers the fragment that ended last, of those that ever started."""
+        """The fragment of each job of these trainers that ended last, of those that ever started."""
         return self._newest(trainers, FragmentRow.job)
 
     def failed_runs(self, trainers: Collection[str]) -> list[Fragment]:
-        """Of each of these trainers the fragments that ended with an error, the oldest first."""
+        """The fragments of these trainers that ended with an error, the oldest first of each."""
         return [
             fragment
             for some in _some_at_once(trainers)
@@ -118,7 +179,7 @@ class Ledger:
             return [float(ended_s or 0.0) for ended_s in session.scalars(query)]
 
     def fragments_between(self, from_s: float, until_s: float) -> list[Fragment]:
-        """All that ran in this time, in the order in which they were asked for."""
+        """Fragments that ran in this time, in the order in which they were asked for."""
         has_not_ended = FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s >= from_s)
         return self._fragments(has_not_ended & (FragmentRow.started_s < until_s))
 
@@ -195,7 +256,7 @@ class Ledger:
             .where(FragmentRow.started_s.is_not(None))
             .where(FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s > since_s))
         )
-        with explained(self._path), sensible(self._path), self._engine.connect() as connection:
+        with self._connected() as connection:
             for owner, start_s, end_s, share in connection.execution_options(yield_per=1000).execute(query):
                 yield owner, float(start_s or 0.0), end_s, share
 
@@ -212,8 +273,7 @@ class Ledger:
             .where(FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s > since_s))
             .order_by(FragmentRow.id)
         )
-        # Without the session, which would look at each of very many rows.
-        with explained(self._path), sensible(self._path), self._engine.connect() as connection:
+        with self._connected() as connection:
             return [
                 (node, trainer, float(start or 0.0), None if end is None else float(end))
                 for node, trainer, start, end in connection.execute(query)
@@ -221,8 +281,7 @@ class Ledger:
 
     def _fragments(self, condition: object) -> list[Fragment]:
         query = select(FragmentRow.__table__).where(condition).order_by(FragmentRow.id)  # type: ignore[arg-type]
-        # Without the session, which would look at each of very many rows.
-        with explained(self._path), sensible(self._path), self._engine.connect() as connection:
+        with self._connected() as connection:
             return [fragment_of(row) for row in connection.execute(query)]
 
     def save_fragments(self, fragments: Iterable[Fragment], ends: Mapping[End, int] = _NONE) -> list[Fragment]:
@@ -245,7 +304,7 @@ class Ledger:
         return saved
 
     def end_counts(self) -> dict[End, int]:
-        """How often fragments ended in which way, ever; those of one job once."""
+        """Number of fragments that ever ended in each way; those of one job count once."""
         with self._reading() as session:
             return {End(row.end): row.count for row in session.scalars(select(EndCountRow))}
 
@@ -273,11 +332,11 @@ class Ledger:
         actor: str = DAEMON,
         return_code: int | None = None,
     ) -> int:
-        """Add to the audit what is told to Slurm, or would be, or what somebody did without telling Slurm.
+        """Add to the audit a command to Slurm, given or withheld, or what a person did without one.
 
         Args:
             time_s: when, UTC epoch seconds.
-            argv: the command to Slurm; none: Slurm was told nothing by freetrain.
+            argv: the command to Slurm; none: freetrain gave no command.
             why: the reason, or the command of freetrain's that was given.
             decision: that led to it, as ``run:number``.
             result: what came of it; ``UNKNOWN`` until that is known.
@@ -308,20 +367,19 @@ class Ledger:
             session.execute(query.values(result=result, return_code=return_code))
 
     def unknown_commands(self) -> list[CommandRow]:
-        """The commands of which nobody has written down what came of them, oldest first."""
-        query = select(CommandRow).where(CommandRow.result == UNKNOWN).order_by(CommandRow.id)
-        with explained(self._path), Session(self._engine, expire_on_commit=False) as session:
-            return list(session.scalars(query))
+        """The commands whose result has not been written down, oldest first."""
+        return self._commands(select(CommandRow).where(CommandRow.result == UNKNOWN).order_by(CommandRow.id))
 
     def commands(self, since_s: float = 0.0) -> list[CommandRow]:
         """The audit from then on, oldest first."""
-        query = select(CommandRow).where(CommandRow.time_s >= since_s).order_by(CommandRow.id)
-        with explained(self._path), Session(self._engine, expire_on_commit=False) as session:
-            return list(session.scalars(query))
+        return self._commands(select(CommandRow).where(CommandRow.time_s >= since_s).order_by(CommandRow.id))
 
     def newest_commands(self, most: int) -> list[CommandRow]:
         """The last ``most`` of the audit, the newest first."""
-        query = select(CommandRow).order_by(CommandRow.id.desc()).limit(most)
+        return self._commands(select(CommandRow).order_by(CommandRow.id.desc()).limit(most))
+
+    def _commands(self, query: Select[CommandRow]) -> list[CommandRow]:
+        # Their rows are read after the session has ended.
         with explained(self._path), Session(self._engine, expire_on_commit=False) as session:
             return list(session.scalars(query))
 
@@ -342,16 +400,16 @@ class Ledger:
 
     def save_lost_nodes(self, lost: Iterable[tuple[str, str, str, float]]) -> None:
         """Keep which nodes count as lost, in place of those before: node, its state, fragment and when each."""
-        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+        with self._writing() as session:
             session.execute(delete(LostNodeRow))
-            for node, said, fragment, found_s in lost:
-                session.add(LostNodeRow(node=node, said=said, fragment=fragment, found_s=found_s))
+            for node, state_text, fragment, found_s in lost:
+                session.add(LostNodeRow(node=node, state_text=state_text, fragment=fragment, found_s=found_s))
 
     def lost_nodes(self) -> list[tuple[str, str, str, float]]:
-        """What was kept last, in the order in which they were found."""
+        """The lost nodes that were kept last, in the order in which they were found."""
         with self._reading() as session:
             rows = session.scalars(select(LostNodeRow).order_by(LostNodeRow.found_s))
-            return [(row.node, row.said, row.fragment, row.found_s) for row in rows]
+            return [(row.node, row.state_text, row.fragment, row.found_s) for row in rows]
 
     def save_stays(self, partition: str, idle_node_s: float, departures: float) -> None:
         """Keep how long the nodes of a partition stayed idle, and how many were taken."""
@@ -360,7 +418,7 @@ class Ledger:
             session.merge(row)
 
     def stays(self, partition: str) -> tuple[float, float] | None:
-        """What was kept last: node-seconds and departures."""
+        """The node-seconds and departures that were kept last."""
         with self._reading() as session:
             row = session.get(StaysRow, partition)
             return None if row is None else (row.idle_node_s, row.departures)

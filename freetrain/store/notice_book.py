@@ -1,7 +1,7 @@
-"""The notice book: what somebody has to hear of, until the site's command has been run for it.
+"""The notice book: news for people, until the site's command has been run for it.
 
 What is news is noticed exactly once: a sentence and what it follows from are written in one transaction. It is
-told at least once: of a daemon that is killed while the command runs the next one runs it again.
+delivered at least once: where a daemon is killed while the command runs, the next one runs it again.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from pathlib import Path
 from sqlalchemy import Engine, delete, func, select, update
 from sqlalchemy.orm import Session
 
-from freetrain.store.engine import for_writing
-from freetrain.store.store_errors import explained, sensible
+from freetrain.store.engine import explained, for_writing, sensible
 from freetrain.store.tables import NoticedRow, NoticeRow
 
 MOST_TRIES = 3
@@ -23,7 +22,7 @@ MOST_TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A sentence for somebody.
+    """A sentence for a person.
 
     Attributes:
         kind: what it is about.
@@ -46,7 +45,7 @@ class NoticeBook:
         self._path = path
 
     def noticed(self) -> dict[str, str] | None:
-        """How things were at the last look of any daemon; None: none has looked yet."""
+        """The conditions at the last look of any daemon; None: none has looked yet."""
         with explained(self._path), sensible(self._path), Session(self._engine) as session:
             found = {row.about: row.state for row in session.scalars(select(NoticedRow))}
         return found or None
@@ -57,8 +56,8 @@ class NoticeBook:
         """Write down what is news, and how things are now that it is; the notices with their numbers.
 
         Args:
-            notices: sentences that somebody has to hear of.
-            before: what :meth:`noticed` said, or was given as ``now`` at the last time.
+            notices: sentences for people.
+            before: what :meth:`noticed` returned, or was given as ``now`` at the last time.
             now: how things are.
             time_s: of the look, UTC epoch seconds.
         """
@@ -73,21 +72,23 @@ class NoticeBook:
             for about in gone:
                 session.execute(delete(NoticedRow).where(NoticedRow.about == about))
             rows = [
-                NoticeRow(time_s=time_s, kind=one.kind, owner=one.owner, what=one.what, tries=0, told_s=None)
-                for one in notices
+                NoticeRow(
+                    time_s=time_s, kind=notice.kind, owner=notice.owner, what=notice.what, tries=0, told_s=None
+                )
+                for notice in notices
             ]
             session.add_all(rows)
             session.flush()
             return [_notice(row) for row in rows]
 
     def untold(self) -> list[Notice]:
-        """Those for which no command has been run to its end, oldest first."""
+        """Notices for which no command has been run to its end, oldest first."""
         query = select(NoticeRow).where(NoticeRow.told_s.is_(None), NoticeRow.tries < MOST_TRIES)
         with explained(self._path), sensible(self._path), Session(self._engine) as session:
             return [_notice(row) for row in session.scalars(query.order_by(NoticeRow.id))]
 
     def last_told(self, since_s: float) -> dict[tuple[str, str], float]:
-        """(kind, owner) → when they were last told something, of those who were since then."""
+        """(kind, owner) → when they last heard something, of those who did since then."""
         query = (
             select(NoticeRow.kind, NoticeRow.owner, func.max(NoticeRow.told_s))
             .where(NoticeRow.told_s >= since_s)
@@ -100,7 +101,7 @@ class NoticeBook:
         """The command for these is about to be run."""
         self._set(ids, tries=NoticeRow.tries + 1)
 
-    def told(self, ids: Sequence[int], time_s: float) -> None:
+    def mark_delivered(self, ids: Sequence[int], time_s: float) -> None:
         """The command for these has ended, well or not."""
         self._set(ids, told_s=time_s)
 
@@ -109,7 +110,7 @@ class NoticeBook:
             session.execute(update(NoticeRow).where(NoticeRow.id.in_(ids)).values(**values))
 
     def forget(self, before_s: float) -> None:
-        """Drop notices that are older, told or not."""
+        """Drop notices that are older, delivered or not."""
         with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
             session.execute(delete(NoticeRow).where(NoticeRow.time_s < before_s))
 

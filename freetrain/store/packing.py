@@ -2,7 +2,7 @@
 
 The nodes and the trainers of a run are numbered once. A problem is then columns over its nodes, ordered by number:
 by how much each number is larger than the one before, the position of its end among the different ones, and the
-seat of its holder (0: nobody; 1, 2, …: the problem's trainers in their order). A placement is the seats of the new
+seat of its holder (0: none; 1, 2, …: the problem's trainers in their order). A placement is the seats of the new
 owners where those differ from the holders.
 
 What comes back is what went in, but for the order of the nodes: by number, in the problem and within each
@@ -41,7 +41,7 @@ FindTrainers = Callable[[Sequence[int]], Sequence[Trainer]]
 
 @dataclass(frozen=True, slots=True)
 class PackedDecision:
-    """What the store keeps of a problem and its placement."""
+    """A problem and its placement as the store keeps them."""
 
     problem: bytes
     placement: bytes
@@ -84,13 +84,13 @@ class Packer:
             "objective": problem.objective,
             **({"changes": problem.changes} if problem.changes != 1.0 else {}),
             "trainers": _steps(roll.numbers),
-            "redefined": [TRAINER.dump_python(each, mode="json", by_alias=True) for each in roll.redefined],
+            "redefined": [TRAINER.dump_python(trainer, mode="json", by_alias=True) for trainer in roll.redefined],
             "nodes": _steps([numbers[node.name] for node in nodes if node.name in numbers]),
             "unnumbered": [node.name for node in nodes if node.name not in numbers],
             "ends_s": list(ends),
             "end": [ends[node.free_until_s] for node in nodes],
             **(
-                {"done": [problem.done_samples.get(each.id) for each in problem.trainers]}
+                {"done": [problem.done_samples.get(trainer.id) for trainer in problem.trainers]}
                 if problem.done_samples
                 else {}
             ),
@@ -105,7 +105,7 @@ class Packer:
     def _moves(
         self, nodes: Sequence[Offer], placement: Placement, seats: Mapping[str | None, int | str]
     ) -> dict[str, Any]:
-        """Where owners differ from holders; and nodes that are none of the problem's."""
+        """Nodes whose owner differs from their holder; and nodes that are none of the problem's."""
         owner = {name: trainer for trainer, names in placement.items() for name in names}
         moved = [
             (position, owner.get(node.name))
@@ -131,7 +131,7 @@ def unpack(
     """
     document, moves = decompressed(packed.problem), decompressed(packed.placement)
     try:
-        redefined = {each.id: each for each in map(TRAINER.validate_python, document["redefined"])}
+        redefined = {trainer.id: trainer for trainer in map(TRAINER.validate_python, document["redefined"])}
         found = find_trainers(list(accumulate(document["trainers"])))
         trainers = tuple(redefined.get(trainer.id, trainer) for trainer in found)
         sitting = [None, *(trainer.id for trainer in trainers)]
@@ -144,7 +144,7 @@ def unpack(
         holders = [named(seat) for seat in document["holder"]]
         kinds = document.get("kind", [""] * len(names))
         watts = document.get("watts", [0.0] * len(names))
-        nodes = tuple(Offer(*each) for each in zip(names, ends_s, holders, kinds, watts, strict=True))
+        nodes = tuple(Offer(*node) for node in zip(names, ends_s, holders, kinds, watts, strict=True))
         counted = zip(trainers, document.get("done", ()), strict=False)
         done = {trainer.id: samples for trainer, samples in counted if samples is not None}
         serving = _served(document)
@@ -198,7 +198,7 @@ def _damaged(error: Exception) -> StateError:
 
 
 def _serving(serving: Serving) -> dict[str, Any]:
-    """Left out where nobody uses servers."""
+    """Left out where no trainer uses servers."""
     return {"serving": {trainer: list(nodes) for trainer, nodes in serving.items()}} if serving else {}
 
 

@@ -1,17 +1,26 @@
-"""The schema's version: what a file has, what this freetrain needs, and the way there."""
+"""The schema's version and the way to the newest, and the care of a store: is it whole, copies of it."""
 
 from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine
 
 from freetrain.errors import ExitCode, StateError
-from freetrain.store.engine import BUSY_TIMEOUT_S, for_writing, make_migration_engine
-from freetrain.store.store_errors import begin_anew, explained, nothing_recorded
+from freetrain.store.engine import (
+    BUSY_TIMEOUT_S,
+    begin_anew,
+    explained,
+    for_writing,
+    make_engine,
+    make_folder,
+    make_migration_engine,
+    nothing_recorded,
+)
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -20,6 +29,10 @@ SCHEMA = "0015"
 """The newest migration's number."""
 
 MIGRATIONS = Path(__file__).with_name("migrations")
+NO_SCHEMA = "none"
+"""Instead of a schema's number: nothing is in the file yet."""
+_MOST_PROBLEMS = 10
+_SUFFIX = ".db"
 
 
 def read_schema(connection: Connection) -> str | None:
@@ -151,3 +164,77 @@ def _config() -> Config:
     # A % in the path would be taken for an interpolation.
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     return config
+
+
+def find_problems(path: Path) -> list[str]:
+    """Problems of the store, in sentences; none: it is whole. Nothing is written.
+
+    Raises:
+        StateError: there is none, or it cannot be read at all.
+    """
+    _require(path)
+    with explained(path), closing(_read_only(path)) as connection:
+        lines = [row[0] for row in connection.execute(f"PRAGMA integrity_check({_MOST_PROBLEMS})")]
+        broken = connection.execute("PRAGMA foreign_key_check").fetchmany(_MOST_PROBLEMS)
+    problems = [f"SQLite says: {line}" for line in lines if line != "ok"]
+    problems += [f"a row of {table} refers to one of {parent} that is not there" for table, _, parent, _ in broken]
+    schema = schema_of(path)
+    if schema != SCHEMA:
+        is_newer = schema != NO_SCHEMA and schema > SCHEMA
+        remedy = "use the newer freetrain that wrote it" if is_newer else "run 'freetrain db upgrade'"
+        problems.append(f"it has schema {schema}, and this freetrain needs {SCHEMA}: {remedy}")
+    return problems
+
+
+def schema_of(path: Path) -> str:
+    """The number of its schema, or ``NO_SCHEMA``; older ones have smaller numbers.
+
+    Raises:
+        StateError: there is no store, or it is another program's, or cannot be read.
+    """
+    _require(path)
+    with explained(path), make_engine(path).connect() as connection:
+        return read_schema(connection) or NO_SCHEMA
+
+
+def back_up(path: Path, target: Path) -> None:
+    """Write a whole copy, while the daemon works.
+
+    Raises:
+        StateError: the target is there already, or one of the two cannot be read or written.
+    """
+    _require(path)
+    if target.exists():
+        raise StateError(f"{target} is there already.", "Name another file.")
+    make_folder(target.parent)
+    with explained(path):
+        copy_store(path, target)
+    target.chmod(path.stat().st_mode & 0o777)
+
+
+def name_of_backup(folder: Path, now_s: float) -> Path:
+    """Path of a copy that is made now; such names sort by time.
+
+    Args:
+        folder: of all copies.
+        now_s: UTC epoch seconds.
+    """
+    return folder / f"freetrain-{datetime.fromtimestamp(now_s, UTC):%Y%m%dT%H%M%SZ}{_SUFFIX}"
+
+
+def remove_old_backups(folder: Path, keep: int) -> list[Path]:
+    """Remove the oldest copies beyond ``keep``; the removed paths."""
+    copies = sorted(folder.glob(f"freetrain-*T*Z{_SUFFIX}"))
+    old = copies[: max(0, len(copies) - keep)]
+    for path in old:
+        path.unlink(missing_ok=True)
+    return old
+
+
+def _require(path: Path) -> None:
+    if not path.exists():
+        raise StateError(f"There is no store {path}.", "The daemon begins one; --store names another.")
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)

@@ -15,29 +15,29 @@ from freetrain.core.decision import Decision, Status
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError
-from freetrain.store.engine import make_engine
-from freetrain.store.journal import BATCH_DECISIONS, RunJournal
-from freetrain.store.ledger import Ledger
-from freetrain.store.notice_book import NoticeBook
-from freetrain.store.packing import TRAINER, PackedDecision, unpack, unpack_serving
-from freetrain.store.records import (
+from freetrain.store.engine import RECORD_HINT, explained, make_engine, make_folder, nothing_recorded
+from freetrain.store.journal import (
+    BATCH_DECISIONS,
     DecisionSummary,
     NewRun,
     RunDetails,
+    RunJournal,
     RunStatus,
     RunSummary,
     TrainerRecord,
 )
+from freetrain.store.ledger import Ledger
+from freetrain.store.notice_book import NoticeBook
+from freetrain.store.packing import TRAINER, PackedDecision, unpack, unpack_serving
 from freetrain.store.schema import bring_up_to_date, require_up_to_date
-from freetrain.store.store_errors import RECORD_HINT, explained, make_folder, nothing_recorded
-from freetrain.store.tables import DecisionRow, RunRow, TrainerRow
+from freetrain.store.tables import DecisionRow, RunRow, RunTrainerRow
 
 DAEMONS_STORE = "freetrain.db"
 """Name of the daemon's store, in its state directory."""
 
 
 def default_store_path() -> Path:
-    """Where the store is unless the user names another: $FREETRAIN_STORE, else in the user's state folder."""
+    """Path of the store unless the user names another: $FREETRAIN_STORE, else in the user's state folder."""
     if named := os.environ.get("FREETRAIN_STORE"):
         return Path(named).expanduser()
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
@@ -88,7 +88,7 @@ class Store:
         return cls(engine, path)
 
     def begin_run(self, run: NewRun, batch_decisions: int = BATCH_DECISIONS) -> RunJournal:
-        """Record a new run, so many decisions in a transaction.
+        """Record a new run, several decisions in a transaction.
 
         Raises:
             StateError: the store cannot be written.
@@ -100,11 +100,11 @@ class Store:
         return Ledger(self._engine, self.path)
 
     def notice_book(self) -> NoticeBook:
-        """What people have to hear of."""
+        """News for people."""
         return NoticeBook(self._engine, self.path)
 
     def runs(self) -> list[RunSummary]:
-        """All runs, the newest first."""
+        """Runs, the newest first."""
         with explained(self.path), Session(self._engine) as session:
             return [_summary(row) for row in session.scalars(select(RunRow).order_by(RunRow.id.desc()))]
 
@@ -117,11 +117,11 @@ class Store:
         with explained(self.path), Session(self._engine) as session:
             row = _find_run(session, run_id)
             trainers = session.scalars(
-                select(TrainerRow)
-                .where(TrainerRow.run_id == run_id, TrainerRow.samples.is_not(None))
-                .order_by(TrainerRow.samples.desc(), TrainerRow.number)
+                select(RunTrainerRow)
+                .where(RunTrainerRow.run_id == run_id, RunTrainerRow.samples.is_not(None))
+                .order_by(RunTrainerRow.samples.desc(), RunTrainerRow.number)
             )
-            seen = select(func.count()).select_from(TrainerRow).where(TrainerRow.run_id == run_id)
+            seen = select(func.count()).select_from(RunTrainerRow).where(RunTrainerRow.run_id == run_id)
             return RunDetails(
                 summary=_summary(row),
                 statuses=_tally(session, run_id, "status"),
@@ -202,11 +202,11 @@ def _find_run(session: Session, run_id: int) -> RunRow:
 def _ranges(ids: Sequence[int]) -> str:
     """1, 2, 3, 7 as ``1–3, 7``."""
     parts: list[list[int]] = []
-    for each in ids:
-        if parts and parts[-1][-1] == each - 1:
-            parts[-1][1:] = [each]
+    for id_ in ids:
+        if parts and parts[-1][-1] == id_ - 1:
+            parts[-1][1:] = [id_]
         else:
-            parts.append([each])
+            parts.append([id_])
     return ", ".join("–".join(map(str, part)) for part in parts)
 
 
@@ -214,8 +214,8 @@ def _trainers(session: Session, run_id: int, numbers: Sequence[int]) -> list[Tra
     if not numbers:
         return []
     # A range instead of the numbers themselves: SQLite limits how many values a statement may have.
-    query = select(TrainerRow.number, TrainerRow.definition).where(
-        TrainerRow.run_id == run_id, TrainerRow.number.between(min(numbers), max(numbers))
+    query = select(RunTrainerRow.number, RunTrainerRow.definition).where(
+        RunTrainerRow.run_id == run_id, RunTrainerRow.number.between(min(numbers), max(numbers))
     )
     definitions = {row.number: row.definition for row in session.execute(query)}
     return [TRAINER.validate_json(definitions[number]) for number in numbers]
@@ -244,7 +244,7 @@ def _summary(row: RunRow) -> RunSummary:
     )
 
 
-def _record(row: TrainerRow) -> TrainerRecord:
+def _record(row: RunTrainerRow) -> TrainerRecord:
     return TrainerRecord(
         id=row.id,
         started_s=row.started_s,

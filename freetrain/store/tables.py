@@ -1,15 +1,34 @@
-"""The tables. A change here needs a migration (see docs/store.md)."""
+"""The tables, and the fragments and trainers that their rows hold.
+
+A change here needs a migration (docs/store.md).
+"""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, Float, ForeignKey, Index, LargeBinary, MetaData, UniqueConstraint, text
+from pydantic import TypeAdapter
+from sqlalchemy import JSON, Float, ForeignKey, Index, LargeBinary, MetaData, Row, UniqueConstraint, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.known_trainer import KnownTrainer, TrainerState
+from freetrain.core.observed import SeenCosts
+from freetrain.core.throughput import Observation, usable
+
+IS_OPEN = "state <> 'ended'"
+"""The condition of the partial index of open fragments, word by word: else SQLite does not use it."""
+_COSTS = TypeAdapter(SeenCosts)
+_SAME_FIELDS = (
+    "id", "owner", "account", "tag", "first_seen_s", "note", "failures_in_a_row", "rests_until_s", "samples_done",
+    "progress_bytes",
+)  # fmt: skip
+"""Fields of a trainer that its row holds as they are."""
 
 
 class Base(DeclarativeBase):
-    """What the tables have in common: constraints with names, so that a migration can change them."""
+    """Base of the tables: constraints with names, so that a migration can change them."""
 
     # SQLAlchemy 2.0 and 2.1 differ in what they make of a float.
     type_annotation_map: ClassVar = {float: Float()}
@@ -23,7 +42,7 @@ class Base(DeclarativeBase):
 
 
 class RunRow(Base):
-    """One replay, or one life of the service."""
+    """A replay, or one life of the service."""
 
     __tablename__ = "runs"
 
@@ -42,7 +61,7 @@ class RunRow(Base):
     outcome: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
 
 
-class TrainerRow(Base):
+class RunTrainerRow(Base):
     """A trainer of a run, numbered as it was first seen in a problem; its results come when the run ends."""
 
     __tablename__ = "trainers"
@@ -80,10 +99,6 @@ class DecisionRow(Base):
     placement: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
 
 
-IS_OPEN = "state <> 'ended'"
-"""As the partial index of open fragments has it, word by word: else SQLite does not use it."""
-
-
 class FragmentRow(Base):
     """A fragment of the daemon's, from the asking to the end."""
 
@@ -110,7 +125,7 @@ class FragmentRow(Base):
 
 
 class EndCountRow(Base):
-    """How often fragments ended in this way, ever; those of one job once."""
+    """Number of fragments that ever ended in this way; those of one job count once."""
 
     __tablename__ = "end_counts"
 
@@ -119,7 +134,7 @@ class EndCountRow(Base):
 
 
 class LentDayRow(Base):
-    """What the trainers of a user, account and kind were lent on one day of this machine's calendar."""
+    """Node-time that the trainers of a user, account and kind were lent on one day of this machine's calendar."""
 
     __tablename__ = "lent_days"
 
@@ -136,7 +151,7 @@ class LentDayRow(Base):
 
 
 class LiveTrainerRow(Base):
-    """What the daemon remembers of a trainer that Slurm does not."""
+    """The daemon's memory of a trainer, of which Slurm knows nothing."""
 
     __tablename__ = "live_trainers"
 
@@ -176,7 +191,7 @@ class CommandRow(Base):
 
 
 class KeptSinceRow(Base):
-    """From when on a table holds everything; what was older has been dropped."""
+    """Begin of a table's history: what was older has been dropped."""
 
     __tablename__ = "kept_since"
 
@@ -200,7 +215,7 @@ class HarmRow(Base):
 
 
 class StaysRow(Base):
-    """How long the nodes of a partition stayed idle, and how many were taken; both fade."""
+    """Idle times of a partition's nodes, and how many were taken; both fade."""
 
     __tablename__ = "stays"
 
@@ -215,13 +230,13 @@ class LostNodeRow(Base):
     __tablename__ = "lost_nodes"
 
     node: Mapped[str] = mapped_column(primary_key=True)
-    said: Mapped[str]
+    state_text: Mapped[str] = mapped_column("said")
     fragment: Mapped[str]
     found_s: Mapped[float]
 
 
 class NoticeRow(Base):
-    """A sentence that somebody has to hear of; ``told_s`` is empty until the site's command has run for it."""
+    """A sentence for a person; ``told_s`` is empty until the site's command has run for it."""
 
     __tablename__ = "notices"
 
@@ -235,9 +250,63 @@ class NoticeRow(Base):
 
 
 class NoticedRow(Base):
-    """How something was at the last look, so that only what differs from it is news."""
+    """A condition at the last look, so that only what differs from it is news."""
 
     __tablename__ = "noticed"
 
     about: Mapped[str] = mapped_column(primary_key=True)
     state: Mapped[str]
+
+
+def fragment_of(row: FragmentRow | Row[Any]) -> Fragment:
+    """The fragment of this row."""
+    return Fragment(
+        job=row.job,
+        trainer=row.trainer,
+        node=row.node,
+        state=FragmentState(row.state),
+        asked_s=row.asked_s,
+        limit_s=row.limit_s,
+        started_s=row.started_s,
+        ended_s=row.ended_s,
+        end=End(row.end) if row.end else None,
+        decision=row.decision,
+        id=row.id,
+        share=row.share,
+        parts=tuple(row.parts or ()),
+    )
+
+
+def row_of_fragment(fragment: Fragment) -> FragmentRow:
+    """The row of this fragment; a new one has no number yet."""
+    values = asdict(fragment)
+    values["state"] = str(fragment.state)
+    values["end"] = str(fragment.end) if fragment.end else None
+    values["parts"] = list(fragment.parts) or None
+    if not fragment.id:
+        del values["id"]
+    return FragmentRow(**values)
+
+
+def trainer_of(row: LiveTrainerRow) -> KnownTrainer:
+    """The trainer of this row."""
+    return KnownTrainer(
+        **{name: getattr(row, name) for name in _SAME_FIELDS},
+        state=TrainerState(row.state),
+        # Earlier versions kept whatever a trainer's progress contained.
+        observations=usable(Observation(*values) for values in row.observations),
+        costs=_COSTS.validate_python(row.costs),
+    )
+
+
+def row_of_trainer(trainer: KnownTrainer) -> LiveTrainerRow:
+    """The row of this trainer."""
+    return LiveTrainerRow(
+        **{name: getattr(trainer, name) for name in _SAME_FIELDS},
+        state=str(trainer.state),
+        observations=[
+            [seen.nodes, seen.samples_per_s, seen.weight, *([seen.kind] if seen.kind else ())]
+            for seen in trainer.observations
+        ],
+        costs=asdict(trainer.costs),
+    )

@@ -11,10 +11,10 @@ from pathlib import Path
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer
 from freetrain.errors import FreetrainError
+from freetrain.store.engine import sensible
+from freetrain.store.journal import DecisionSummary
 from freetrain.store.ledger import DAEMON_COMMAND
-from freetrain.store.records import DecisionSummary
 from freetrain.store.store import Store
-from freetrain.store.store_errors import sensible
 from freetrain.store.tables import CommandRow
 from freetrain.web.over_time import NodeLease
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from freetrain.core.known_trainer import KnownTrainer
-from freetrain.core.throughput import Curve
-from freetrain.core.throughput_fit import mean_rates
+from freetrain.core.throughput import Curve, mean_rates
 from freetrain.daemon.reports.standing import Standing
 from freetrain.daemon.reports.status import TrainerStatus
 from freetrain.showing.words import number

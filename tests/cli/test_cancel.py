@@ -14,7 +14,7 @@ from freetrain.errors import ExitCode
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import explain
 from freetrain.store import Store
-from freetrain.store.upkeep import schema_of
+from freetrain.store.schema import schema_of
 from tests.daemon.fake_slurm import FakeSlurm
 
 TAG = "freetrain:min=1,max=4"

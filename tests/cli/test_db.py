@@ -12,7 +12,7 @@ from freetrain.cli.main import cli
 from freetrain.daemon.state_directory import claim
 from freetrain.errors import ExitCode
 from freetrain.store import Store, schema
-from freetrain.store.upkeep import schema_of
+from freetrain.store.schema import schema_of
 from tests.store.samples import begin_older_store
 
 

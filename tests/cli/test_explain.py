@@ -23,7 +23,7 @@ from freetrain.daemon.reports.status_file import StatusFile
 from freetrain.errors import ExitCode
 from freetrain.store import Store
 from freetrain.store.ledger import DAEMON_COMMAND
-from freetrain.store.upkeep import schema_of
+from freetrain.store.schema import schema_of
 from tests.store.samples import decide, new_run
 
 NAMES = tuple(f"n{number}" for number in range(1, 7))

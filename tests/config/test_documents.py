@@ -21,9 +21,9 @@ def test_every_text_is_made_from_the_model(name: str) -> None:
 
 def test_the_example_file_uncommented_says_the_defaults() -> None:
     lines = example_file().splitlines()
-    said = [line.removeprefix("# ") for line in lines if " = " in line or line.startswith("[")]
-    assert len(said) > len(settings())
-    assert Config.model_validate(tomllib.loads("\n".join(said))) == Config()
+    lines_given = [line.removeprefix("# ") for line in lines if " = " in line or line.startswith("[")]
+    assert len(lines_given) > len(settings())
+    assert Config.model_validate(tomllib.loads("\n".join(lines_given))) == Config()
 
 
 def test_values_that_are_given_are_not_commented_out() -> None:

@@ -19,7 +19,7 @@ def profile(*points: DataWait) -> WaitProfile:
 
 
 @pytest.mark.parametrize(
-    ("said", "asks", "share"),
+    ("wait", "asks", "share"),
     [
         (DataWait(0.5, 4), 4, 0.5),
         (DataWait(0.5, 8), 4, 0.75),  # all of a step reads: with half the CPUs it takes twice as long
@@ -31,9 +31,9 @@ def profile(*points: DataWait) -> WaitProfile:
     ],
 )
 def test_from_one_point_reading_is_taken_to_be_in_proportion_to_cpus(
-    said: DataWait, asks: int, share: float
+    wait: DataWait, asks: int, share: float
 ) -> None:
-    assert profile(said).share_with(asks) == pytest.approx(share)
+    assert profile(wait).share_with(asks) == pytest.approx(share)
 
 
 def test_nothing_is_known_of_who_has_said_nothing() -> None:
@@ -128,9 +128,9 @@ def test_more_cpus_are_never_slower_whatever_was_seen() -> None:
 
 def test_several_statements_with_the_same_cpus_are_averaged_and_the_next_follow_them() -> None:
     assert summed_up([]) is None
-    for said, points in (
+    for wait, points in (
         ([(DataWait(0.2, 4), 10.0), (DataWait(0.8, 4), 5.0)], [DataWait(pytest.approx(0.4), 4)]),
         ([(DataWait(0.5, 4), 9.0), (DataWait(0.0, 8), 100.0)], [DataWait(0.5, 4), DataWait(0.0, 8)]),
         ([(DataWait(0.5, 4), 9.0), (DataWait(0.0, 4), 91.0)], [DataWait(pytest.approx(0.045), 4)]),
     ):
-        assert summed_up(said) == WaitProfile(tuple(points))
+        assert summed_up(wait) == WaitProfile(tuple(points))

@@ -99,7 +99,7 @@ def test_what_a_deadline_gains_is_bounded_and_its_trainers_alone(seed: int) -> N
 def test_without_deadlines_in_the_objective_none_counts(seed: int) -> None:
     problem = with_deadlines(with_kinds(mixed_problem(seed), seed), seed)
     plain = replace(problem, objective=without(problem.objective, "deadlines"))
-    nobody = tuple(replace(one, deadline_s=None) for one in plain.trainers)
+    nobody = tuple(replace(trainer, deadline_s=None) for trainer in plain.trainers)
     other = Problem(plain.now_s, plain.nodes, nobody, plain.horizon_s, plain.objective)
     assert np.array_equal(plain.choices.terms.worth, other.choices.terms.worth)
     assert plain.terms.worth is terms_of(plain.trainers, plain.objective).worth

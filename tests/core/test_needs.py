@@ -75,8 +75,8 @@ def test_constraints_on_one_node(constraint: str, met: bool | None) -> None:
 def test_why_no_node_will_do_is_said_with_what_to_change() -> None:
     nodes = kinds_of([NODE, GPU_NODE])
     assert find_misfit(Needs(gres=(("gpu", 4),)), nodes) == ""
-    said = find_misfit(Needs(gres=(("gpu", 8),), memory_mb=500), nodes)
-    assert said == "no node of the partition can run it: it asks for 8 × gpu, 500 MB of memory of one node"
+    misfit = find_misfit(Needs(gres=(("gpu", 8),), memory_mb=500), nodes)
+    assert misfit == "no node of the partition can run it: it asks for 8 × gpu, 500 MB of memory of one node"
     assert "submit it with --exclusive" in find_misfit(Needs(cpus=3, is_whole=False), nodes)
     assert "--constraint=ib*2" in find_misfit(Needs(features="ib*2"), nodes)
     assert "nobody knows" in find_misfit(Needs(unclear="nobody knows"), nodes)

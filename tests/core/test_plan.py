@@ -55,8 +55,8 @@ def test_servers_move_where_they_are_not_where_they_are_to_be() -> None:
 
 @given(placements(), placements())
 def test_servers_that_have_been_moved_need_no_move(now: Placement, wanted: Placement) -> None:
-    told = dict(now)
+    held_after = dict(now)
     for action in plan_serving(now, wanted):
-        told[action.trainer] = action.nodes
-    assert {trainer: nodes for trainer, nodes in told.items() if nodes} == wanted
+        held_after[action.trainer] = action.nodes
+    assert {trainer: nodes for trainer, nodes in held_after.items() if nodes} == wanted
     assert list(plan_serving(wanted, wanted)) == []

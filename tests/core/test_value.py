@@ -196,4 +196,4 @@ def test_trainers_share_a_table_only_where_they_are_alike_and_have_as_many_nodes
     terms = terms_of((one, replace(one, id="b"), replace(one, id="c", **other), replace(one, id="d")), "speedup")
     _, row = distinct_tables(terms, np.array([2, 2, 2, 3]), NodeClass(600.0, False, {}))
     assert row[0] == row[1]
-    assert len({int(each) for each in row[1:]}) == 3
+    assert len({int(value) for value in row[1:]}) == 3

@@ -8,7 +8,7 @@ import pytest
 
 from freetrain.config import Config, ConfigError
 from freetrain.core.power import PowerDraw
-from freetrain.core.throughput_fit import Observation
+from freetrain.core.throughput import Observation
 from freetrain.daemon.admission.choices import check_choices
 from freetrain.daemon.trainers.progress_reader import Report
 from tests.daemon.conftest import Daemon, StartDaemon

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from freetrain.core import known_trainer, objectives
-from freetrain.core.throughput_fit import Observation
+from freetrain.core.throughput import Observation
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.trainers import progress_reader, requests
 from freetrain.slurm import submissions

@@ -16,8 +16,8 @@ from freetrain.cli.main import cli
 from freetrain.config import Config, Loaded
 from freetrain.core import bounds
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
-from freetrain.core.seen_costs import Change, SeenCosts
-from freetrain.core.throughput_fit import Observation, usable
+from freetrain.core.observed import SeenCosts, SizeChange
+from freetrain.core.throughput import Observation, usable
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.service import Service
 from freetrain.elastic.on_disk import progress
@@ -147,7 +147,7 @@ def within(bound: bounds.Bound) -> st.SearchStrategy[float]:
 def test_what_progress_said_is_kept_as_it_was(
     seen: list[tuple[int, float, float]], done: float, changes: list[tuple[float, int, float]]
 ) -> None:
-    costs = SeenCosts().after([Change(at_s, nodes, "join", pause_s) for at_s, nodes, pause_s in changes], ())
+    costs = SeenCosts().after([SizeChange(at_s, nodes, "join", pause_s) for at_s, nodes, pause_s in changes], ())
     trainer = KnownTrainer(
         "101", "news", "freetrain:min=1", TrainerState.ACTIVE, 0.0, samples_done=done,
         observations=usable(Observation(*one) for one in seen), costs=costs,

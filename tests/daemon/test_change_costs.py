@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from freetrain.core.seen_costs import Change, Seen, SeenCosts
-from freetrain.core.throughput_fit import Observation
+from freetrain.core.observed import RunningMean, SeenCosts, SizeChange
+from freetrain.core.throughput import Observation
 from freetrain.daemon.trainers.change_costs import believed_costs
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.tags import Tag
@@ -23,7 +23,7 @@ def test_who_saves_now_and_then_loses_half_of_the_time_between_unless_a_warning_
 
 
 def test_losses_that_were_seen_count_instead() -> None:
-    costs = believed_costs(SeenCosts(forced_loss=Seen(8.0, 3)), Tag(shrink_s=2.0))
+    costs = believed_costs(SeenCosts(forced_loss=RunningMean(8.0, 3)), Tag(shrink_s=2.0))
     assert costs.forced_loss_s == (2.0 + 3 * 8.0) / 4
 
 
@@ -35,9 +35,9 @@ def test_the_daemon_decides_with_what_it_has_seen_and_remembers_it(
     daemon.cycle()
     daemon.cycle()
     started_s = max(one.started_s or 0.0 for one in daemon.cluster.fragments)
-    joined = Change(started_s + 12.0, 2, "join", 3.0)
+    joined = SizeChange(started_s + 12.0, 2, "join", 3.0)
     report = Report(False, 10.0, (Observation(2, 100.0),), 5, changes=(joined,))
     daemon.cycle({array: report})
     (request,) = daemon.judgement.facts.requests
     assert (request.trainer.scale_up_s, request.trainer.boot_s) == (2.0, 4.5)
-    assert daemon.ledger.trainers()[array].costs.boot == Seen(9.0, 1)
+    assert daemon.ledger.trainers()[array].costs.boot == RunningMean(9.0, 1)

@@ -8,7 +8,7 @@ from freetrain.core.fragment import End, FragmentState
 from freetrain.core.job import JobState
 from freetrain.core.known_trainer import TrainerState
 from freetrain.core.node import Reservation
-from freetrain.core.throughput_fit import Observation
+from freetrain.core.throughput import Observation
 from freetrain.daemon.executor import Mode
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.commands import Command

@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.config import Config, ConfigError, Loaded
-from freetrain.core.allocation import Allocation
-from freetrain.core.decision import Decision, Status
+from freetrain.core.decision import Allocation, Decision, Status
 from freetrain.core.problem import Problem
 from freetrain.daemon import lender, service, timetable
 from freetrain.daemon.controls.nudge import send_nudge

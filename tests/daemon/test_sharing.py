@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from freetrain.core.node import NodeState
-from freetrain.core.throughput_fit import Observation
+from freetrain.core.throughput import Observation
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.lending.rules import FairShare, SharingRules
 from tests.daemon.conftest import Daemon, StartDaemon

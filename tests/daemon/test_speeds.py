@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from freetrain.core.throughput_fit import Observation
+from freetrain.core.throughput import Observation
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.daemon.trainers.requests import believed_speeds, seen_at_speed_1
 from freetrain.lending.facts import Request

@@ -19,7 +19,7 @@ from freetrain.daemon.admission.site_guard import SiteGuard
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.trainers.entries import Entry
 from freetrain.slurm.settings import SlurmSettings
-from freetrain.store.records import NewRun
+from freetrain.store.journal import NewRun
 from freetrain.store.store import Store
 from tests.daemon.fake_slurm import FakeSlurm
 from tests.hostile import RATE

@@ -13,8 +13,8 @@ from typing import Any
 Clock = Callable[[], float]
 
 
-def echo(said: object, *, left_s: Clock) -> object:
-    return said
+def echo(value: object, *, left_s: Clock) -> object:
+    return value
 
 
 def pid(*, left_s: Clock) -> int:

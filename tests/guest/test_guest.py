@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from freetrain.guest.channel import QuestionEnd
 from freetrain.guest.guest import Guest
-from freetrain.guest.report import Ending
 from tests.guest import planted
 from tests.guest.asking import LONG_S, is_gone, is_over, named, pid_of, wait_until
 from tests.guest.slowness import IMPORT_S
@@ -18,7 +18,7 @@ from tests.guest.slowness import IMPORT_S
 
 def test_it_answers_what_the_function_returns(guest: Guest) -> None:
     report = guest.ask(named(planted.echo), {"any": [1, 2.5]}, time_s=LONG_S)
-    assert (report.ending, report.answer, report.said) == (Ending.ANSWERED, {"any": [1, 2.5]}, "")
+    assert (report.ending, report.answer, report.message) == (QuestionEnd.ANSWERED, {"any": [1, 2.5]}, "")
 
 
 def test_long_questions_and_answers_pass(guest: Guest) -> None:
@@ -47,9 +47,9 @@ def test_what_hangs_is_killed_at_its_deadline_and_the_next_question_answered(
 ) -> None:
     before = pid_of(guest)
     report = guest.ask(named(function), time_s=0.1)
-    assert report.ending is Ending.TOO_LATE
+    assert report.ending is QuestionEnd.TOO_LATE
     assert report.took_s >= 0.15
-    assert report.said == f"had not answered after {report.took_s:.3g} s and was ended"
+    assert report.message == f"had not answered after {report.took_s:.3g} s and was ended"
     assert is_gone(before)
     assert pid_of(guest) != before
 
@@ -57,7 +57,7 @@ def test_what_hangs_is_killed_at_its_deadline_and_the_next_question_answered(
 def test_a_question_that_nobody_reads_ends_at_its_deadline(guest: Guest) -> None:
     os.kill(pid_of(guest), signal.SIGSTOP)
     report = guest.ask(named(planted.echo), bytes(5_000_000), time_s=0.1)
-    assert report.ending is Ending.TOO_LATE
+    assert report.ending is QuestionEnd.TOO_LATE
 
 
 def test_a_deadline_is_kept_to_a_second(guest: Guest) -> None:
@@ -87,40 +87,43 @@ def test_what_dies_is_told_with_its_cause_and_the_next_question_answered(
 ) -> None:
     before = pid_of(guest)
     report = guest.ask(named(function), int(argument), time_s=LONG_S)
-    assert (report.ending, report.said) == (Ending.DIED, f"died ({how})")
+    assert (report.ending, report.message) == (QuestionEnd.DIED, f"died ({how})")
     assert is_gone(before)
     assert pid_of(guest) != before
 
 
 def test_what_dies_is_quoted(guest: Guest) -> None:
     report = guest.ask(named(planted.complain_and_exit), time_s=LONG_S)
-    assert report.said == "died (exit code 1): out of licences"
+    assert report.message == "died (exit code 1): out of licences"
 
 
 def test_what_hangs_up_and_lives_on_is_ended(guest: Guest) -> None:
     before = pid_of(guest)
     report = guest.ask(named(planted.hang_up), time_s=LONG_S)
-    assert report.ending is Ending.DIED
-    assert "hung up" in report.said
+    assert report.ending is QuestionEnd.DIED
+    assert "hung up" in report.message
     assert is_gone(before)
 
 
 def test_an_error_is_told_and_the_process_lives_on(guest: Guest) -> None:
     before = pid_of(guest)
     report = guest.ask(named(planted.fail), time_s=LONG_S)
-    assert (report.ending, report.said) == (Ending.RAISED, "failed: RuntimeError: licence of the moon expired")
+    assert (report.ending, report.message) == (
+        QuestionEnd.RAISED,
+        "failed: RuntimeError: licence of the moon expired",
+    )
     assert pid_of(guest) == before
 
 
 @pytest.mark.parametrize("function", [planted.answer_what_cannot_be_sent, planted.answer_what_cannot_be_read])
 def test_an_answer_that_cannot_be_had_is_an_error(guest: Guest, function: Callable[..., object]) -> None:
-    assert guest.ask(named(function), time_s=LONG_S).ending is Ending.RAISED
+    assert guest.ask(named(function), time_s=LONG_S).ending is QuestionEnd.RAISED
     assert pid_of(guest)
 
 
 @pytest.mark.parametrize("name", ["tests.guest.planted:nothing", "tests.guest.nowhere:echo", "planted"])
 def test_a_function_that_is_not_there_is_an_error(guest: Guest, name: str) -> None:
-    assert guest.ask(name, time_s=LONG_S).ending is Ending.RAISED
+    assert guest.ask(name, time_s=LONG_S).ending is QuestionEnd.RAISED
 
 
 def test_one_that_died_between_questions_is_started_anew(guest: Guest) -> None:
@@ -137,37 +140,37 @@ def test_its_start_is_not_counted_as_time_of_the_first_question() -> None:
     report = guest.ask(named(planted.echo), 1, time_s=LONG_S)
     asking_s = time.monotonic() - began_s
     guest.close()
-    assert report.ending is Ending.ANSWERED
+    assert report.ending is QuestionEnd.ANSWERED
     assert report.took_s <= asking_s - IMPORT_S
 
 
 def test_an_import_that_fails_is_told() -> None:
     guest = Guest(imports=("tests.guest.nowhere",))
     report = guest.ask(named(planted.echo), 1, time_s=LONG_S)
-    assert report.ending is Ending.NOT_STARTED
-    assert "could not be started: it failed: ModuleNotFoundError" in report.said
+    assert report.ending is QuestionEnd.NOT_STARTED
+    assert "could not be started: it failed: ModuleNotFoundError" in report.message
 
 
 def test_a_start_that_hangs_ends_too() -> None:
     guest = Guest(imports=("tests.guest.never_imported",), start_s=0.3)
     report = guest.ask(named(planted.echo), 1, time_s=LONG_S)
-    assert report.ending is Ending.NOT_STARTED
-    assert "had not answered after" in report.said
+    assert report.ending is QuestionEnd.NOT_STARTED
+    assert "had not answered after" in report.message
 
 
 @pytest.mark.parametrize(("rest_s", "is_same"), [(600.0, True), (0.0, False)])
 def test_after_a_start_that_failed_none_is_tried_for_a_while(rest_s: float, is_same: bool) -> None:
     guest = Guest(imports=("tests.guest.never_imported",), start_s=0.1, rest_s=rest_s)
     first, second = (guest.ask(named(planted.echo), 1, time_s=LONG_S) for _ in range(2))
-    assert second.ending is Ending.NOT_STARTED
+    assert second.ending is QuestionEnd.NOT_STARTED
     assert (second is first) is is_same
 
 
 def test_without_an_interpreter_it_says_so(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     report = guest.ask(named(planted.echo), 1, time_s=LONG_S)
-    assert report.ending is Ending.NOT_STARTED
-    assert "No such file" in report.said
+    assert report.ending is QuestionEnd.NOT_STARTED
+    assert "No such file" in report.message
 
 
 def test_what_it_prints_or_reads_disturbs_no_answer(guest: Guest) -> None:
@@ -188,7 +191,7 @@ def test_it_may_have_only_so_much_memory() -> None:
     large = guest.ask(named(planted.take_memory), 1 << 31, time_s=LONG_S)
     guest.close()
     assert small.answer == 1 << 20
-    assert (large.ending, large.said) == (Ending.RAISED, "failed: MemoryError: ")
+    assert (large.ending, large.message) == (QuestionEnd.RAISED, "failed: MemoryError: ")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -33,18 +33,18 @@ def test_forgetting_it_leaves_nothing_behind() -> None:
 
 
 def test_an_interrupted_question_leaves_no_answer_for_the_next(guest: Guest, tmp_path: Path) -> None:
-    before, told, asking = pid_of(guest), tmp_path / "pid", threading.main_thread().ident
+    before, pid_file, asking = pid_of(guest), tmp_path / "pid", threading.main_thread().ident
     assert asking is not None
 
     def interrupt() -> None:
-        wait_until(told.exists)
+        wait_until(pid_file.exists)
         signal.pthread_kill(asking, signal.SIGALRM)
 
     previous = signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     try:
         threading.Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt):
-            guest.ask(named(planted.say_pid_and_hang), str(told), time_s=LONG_S)
+            guest.ask(named(planted.say_pid_and_hang), str(pid_file), time_s=LONG_S)
     finally:
         signal.signal(signal.SIGALRM, previous)
     assert is_gone(before)
@@ -82,8 +82,8 @@ def test_a_fork_of_the_host_gets_one_of_its_own(guest: Guest) -> None:
         guest.close()
         os._exit(0)
     os.close(writing)
-    with os.fdopen(reading) as told:
-        assert told.read() not in ("", str(before))
+    with os.fdopen(reading) as pid_file:
+        assert pid_file.read() not in ("", str(before))
     os.waitpid(fork, 0)
     assert pid_of(guest) == before
 
@@ -98,10 +98,12 @@ guest.ask("tests.guest.planted:say_pid_and_hang", sys.argv[1], time_s=3600.0)
 
 
 def test_it_ends_with_a_host_that_is_killed_even_where_it_hangs(tmp_path: Path) -> None:
-    told = tmp_path / "pid"
-    host = subprocess.Popen([sys.executable, "-c", HOST, str(told)], env={**os.environ, "PYTHONPATH": str(ROOT)})
-    wait_until(lambda: told.exists() and told.read_text() != "")
-    pid = int(told.read_text())
+    pid_file = tmp_path / "pid"
+    host = subprocess.Popen(
+        [sys.executable, "-c", HOST, str(pid_file)], env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    wait_until(lambda: pid_file.exists() and pid_file.read_text() != "")
+    pid = int(pid_file.read_text())
     assert not is_over(pid)
     host.kill()
     host.wait()

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from freetrain.core.allocation import Allocation
-from freetrain.core.decision import Decision, Status
+from freetrain.core.decision import Allocation, Decision, Status
 from freetrain.core.placement import Placement
 from freetrain.core.problem import Counts, Offer, Problem
 from freetrain.core.trainer import Trainer

@@ -66,7 +66,7 @@ def test_freetrain_is_the_best_of_all_allocations_where_sizes_change_often(solve
 
 def beside_fillers(problem: Problem) -> Problem:
     """The same problem; the nodes of every other trainer work each by itself."""
-    mixed = (replace(one, independent=row % 2 == 0) for row, one in enumerate(problem.trainers))
+    mixed = (replace(trainer, independent=row % 2 == 0) for row, trainer in enumerate(problem.trainers))
     return replace(problem, trainers=tuple(mixed))
 
 
@@ -81,8 +81,8 @@ def test_freetrain_is_the_best_of_all_allocations_beside_fillers_too(solver: str
 def beside_moldable_tasks(problem: Problem, seed: int) -> Problem:
     """The same problem; the size of every other trainer stays, and some of the rest are fillers."""
     trainers = (
-        replace(one, moldable=row % 2 == seed % 2, independent=row % 2 != seed % 2 and seed % 3 == 0)
-        for row, one in enumerate(problem.trainers)
+        replace(trainer, moldable=row % 2 == seed % 2, independent=row % 2 != seed % 2 and seed % 3 == 0)
+        for row, trainer in enumerate(problem.trainers)
     )
     return replace(problem, trainers=tuple(trainers))
 
@@ -138,7 +138,9 @@ def test_no_policy_changes_a_size_that_stays(policy: str) -> None:
         assert verify(problem, decision) == (), f"seed {seed}"
         assert decision.status is not Status.FALLBACK, decision.notes
         for trainer in problem.trainers:
-            now, then = (set(each.get(trainer.id, ())) for each in (problem.held_names, decision.placement))
+            now, then = (
+                set(placement.get(trainer.id, ())) for placement in (problem.held_names, decision.placement)
+            )
             assert not (trainer.moldable and now) or then in (now, set()), f"seed {seed}"
 
 
@@ -231,12 +233,14 @@ def test_every_policy_keeps_to_the_kinds_of_nodes_that_each_trainer_may_have(pol
         assert verify(problem, decision) == (), f"seed {seed}"
         kind_of = {node.name: node.kind for node in problem.nodes}
         for trainer in problem.trainers:
-            now, names = (set(each.get(trainer.id, ())) for each in (problem.held_names, decision.placement))
+            now, names = (
+                set(placement.get(trainer.id, ())) for placement in (problem.held_names, decision.placement)
+            )
             if not names <= now:
                 kinds = {kind_of[name] for name in names}
                 choices = [{kind_of[name]} for name in names] if trainer.choices is None else trainer.choices
-                together = [one if isinstance(one, set) else set(one.kinds) for one in choices]
-                assert any(kinds <= each for each in together), f"seed {seed}"
+                together = [choice if isinstance(choice, set) else set(choice.kinds) for choice in choices]
+                assert any(kinds <= group for group in together), f"seed {seed}"
 
 
 @pytest.mark.parametrize("baseline", BASELINES)

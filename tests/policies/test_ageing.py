@@ -90,7 +90,9 @@ def test_turns_follow_each_other_and_change_no_more_often_than_there_are_trainin
     for step in range(48):
         problem = Problem(2e5 + 600.0 * step, (Offer("n0"), Offer("n1")), trainers, 600.0)
         allocation = patient("smd", 2).decide(problem)
-        holders += [one.id for one, size in zip(trainers, allocation.counts.sum(axis=1), strict=True) if size]
+        holders += [
+            trainer.id for trainer, size in zip(trainers, allocation.counts.sum(axis=1), strict=True) if size
+        ]
         assert allocation.notes[0].startswith(f"It is the turn of {holders[-1]}, to which 2-")
     assert set(holders) == {"a", "b", "c"}
     changes = sum(before != after for before, after in pairwise(holders))

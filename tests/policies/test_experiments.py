@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from freetrain.cli.main import cli
 from freetrain.policies.dltap import experiment as dltap
-from freetrain.policies.experiment import COLUMNS, Comparison, interval
+from freetrain.policies.experiment import COLUMNS, MethodComparison, interval
 from freetrain.policies.gadget import experiment as gadget
 from freetrain.policies.smd import experiment as smd
 from freetrain.policies.synergy import experiment as synergy
@@ -48,7 +48,7 @@ def test_there_is_no_verdict_within_the_interval(
     of_method: tuple[float, ...], less_is_better: bool, verdict: str
 ) -> None:
     other = (1.0,) * len(of_method)
-    row = Comparison("here", "work", "ours", "theirs", of_method, other, less_is_better).row
+    row = MethodComparison("here", "work", "ours", "theirs", of_method, other, less_is_better).row
     assert row[6] == pytest.approx(mean(of_method), abs=1e-3)
     assert row[-1] == verdict
 

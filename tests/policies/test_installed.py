@@ -69,7 +69,7 @@ def test_it_solves_problems(path: str, tmp_path: Path) -> None:
     solved = run("-m", "freetrain", "solve", str(problems), "--policy", "first-come", path=path)
     assert solved.returncode == 0, solved.stderr
     decisions = [json.loads(line) for line in solved.stdout.splitlines()]
-    assert {(each["solver"], each["status"]) for each in decisions} == {("first come", "heuristic")}
+    assert {(decision["solver"], decision["status"]) for decision in decisions} == {("first come", "heuristic")}
 
 
 def test_it_replays_a_log(path: str) -> None:

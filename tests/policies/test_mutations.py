@@ -1,4 +1,4 @@
-"""No damage to a decision problem crashes whoever reads and solves it, or makes that take long or much memory."""
+"""No damage to a decision problem crashes what reads and solves it, or makes that take long or much memory."""
 
 from __future__ import annotations
 

@@ -52,12 +52,15 @@ def test_a_training_without_a_target_never_gets_all_while_others_want_some(polic
     for seed in range(30):
         draw = random.Random(seed)
         trainers = tuple(
-            replace(one, target_samples=draw.choice((None, 1e7)), min_nodes=draw.choice((1, 2))) for one in THREE
+            replace(trainer, target_samples=draw.choice((None, 1e7)), min_nodes=draw.choice((1, 2)))
+            for trainer in THREE
         )
         problem = problem_of(trainers, draw.randint(3, 12))
         sizes = find_policy(policy).decide(problem).counts.sum(axis=1)
         most = -(-problem.node_count // len(trainers)) + 1
-        assert all(size <= most for size, one in zip(sizes, trainers, strict=True) if one.target_samples is None)
+        assert all(
+            size <= most for size, trainer in zip(sizes, trainers, strict=True) if trainer.target_samples is None
+        )
 
 
 @pytest.mark.parametrize("policy", BY_TARGET)
@@ -66,6 +69,6 @@ def test_alone_it_may_have_all(policy: str) -> None:
 
 
 def test_who_names_a_target_is_not_said_to_lack_one() -> None:
-    named = tuple(replace(one, target_samples=1e9) for one in THREE)
+    named = tuple(replace(trainer, target_samples=1e9) for trainer in THREE)
     assert TARGET.say_missing(named) == ""
     assert TARGET.say_missing((*named[:2], THREE[2])).startswith("1 of 3 trainings name no target (c): assumed is")

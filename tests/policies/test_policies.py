@@ -86,8 +86,8 @@ def test_every_policy_keeps_the_rules_whatever_there_is_and_decides_alike_twice(
         problem = mixed_problem(seed, lives=seed % 2 == 0)
         done = {trainer.id: 1000.0 * row for row, trainer in enumerate(problem.trainers)}
         targets = tuple(
-            replace(one, target_samples=5000.0, bytes_per_sample=2e7) if seed % 3 else one
-            for one in problem.trainers
+            replace(trainer, target_samples=5000.0, bytes_per_sample=2e7) if seed % 3 else trainer
+            for trainer in problem.trainers
         )
         problem = replace(problem, trainers=targets, done_samples=done)
         if seed // 2 % 2:

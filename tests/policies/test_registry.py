@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.config.sections.deciding import Decide
+from freetrain.config.sections import Decide
 from freetrain.core.problem import Problem
 from freetrain.core.topology import Topology
 from freetrain.errors import InputError
@@ -98,7 +98,7 @@ def test_a_package_brings_a_finisher(tmp_path: Path, monkeypatch: pytest.MonkeyP
     code = "class Still:\n    def finish(self, node):\n        return {}\n"
     install_policy(tmp_path, monkeypatch, "plain", "plain_finisher", code, "freetrain.finishers")
     assert type(find_finisher("plain")).__name__ == "Still"
-    assert "plain" in {one.name for one in catalogue() if one.stage is Stage.FINISHER}
+    assert "plain" in {entry.name for entry in catalogue() if entry.stage is Stage.FINISHER}
 
 
 def test_an_unknown_finisher_is_refused_with_those_that_there_are() -> None:
@@ -168,7 +168,7 @@ def test_settings_have_the_options_of_policies_with_the_same_defaults() -> None:
         assert list(options) == [option.name for option in entry.options]
         spelled = ",".join(f"{word}={value}" for word, value in options.items())
         made = (vars(find_policy(name)) for name in (entry.name, f"{entry.name},{spelled}"))
-        first, second = ({key: value for key, value in one.items() if key != "_name"} for one in made)
+        first, second = ({key: value for key, value in document.items() if key != "_name"} for document in made)
         assert first == second
 
 

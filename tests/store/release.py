@@ -14,9 +14,9 @@ from freetrain import __version__
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
-from freetrain.core.throughput_fit import Observation
+from freetrain.core.throughput import Observation
 from freetrain.store import Store
-from freetrain.store.upkeep import back_up
+from freetrain.store.schema import back_up
 from tests.store.samples import OUTCOME, PROBLEM, RECORDS, decide, new_run
 
 RELEASED = Path(__file__).with_name("released")

@@ -12,11 +12,11 @@ from freetrain.core.curves import curve_of, prior_curve
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
-from freetrain.core.throughput_fit import Observation
+from freetrain.core.throughput import Observation
 from freetrain.daemon.trainers.ends import Patience, after_ends, awake, is_complete, is_finishing
 from freetrain.store.ledger import UNKNOWN, Ledger
+from freetrain.store.schema import back_up
 from freetrain.store.store import Store
-from freetrain.store.upkeep import back_up
 
 ASKED = Fragment("7_1", "7", "n1", FragmentState.ASKED, 900.0, 3600.0, decision="1:3")
 TRAINER = KnownTrainer("7", "news", "freetrain:min=1", TrainerState.ACTIVE, 100.0)
@@ -44,7 +44,7 @@ def test_a_fragment_keeps_its_number_through_its_life(ledger: Ledger) -> None:
 
 def test_the_ends_of_a_job_of_several_nodes_count_once_for_each_of_its_runs(ledger: Ledger) -> None:
     first = [replace(ended(End.PREEMPTED), node=node) for node in ("n1", "n2", "n3")]
-    later = [replace(one, asked_s=2000.0, started_s=2001.0, ended_s=2100.0) for one in first[:2]]
+    later = [replace(fragment, asked_s=2000.0, started_s=2001.0, ended_s=2100.0) for fragment in first[:2]]
     ledger.save_fragments([*first, *later, replace(ended(End.PREEMPTED), job="7_2")])
     assert ledger.ends_by_trainer(["7"])["7"] == {End.PREEMPTED: 3}
     assert sorted(ledger.evictions(0.0)) == [905.0, 905.0, 2100.0]
@@ -157,7 +157,7 @@ def test_stays_are_kept_for_each_partition_as_they_were_last(ledger: Ledger) -> 
 
 
 def wrong(ledger: Ledger, statement: str) -> str:
-    """What SQLite says when it refuses this, whoever asks for it."""
+    """What SQLite says when it refuses this."""
     with closing(sqlite3.connect(ledger._path)) as connection, pytest.raises(sqlite3.IntegrityError) as refused:
         connection.execute(statement)
     return str(refused.value)

@@ -14,7 +14,7 @@ def book(tmp_path: Path) -> NoticeBook:
 
 
 def whats(notices: list[Notice]) -> list[str]:
-    return [one.what for one in notices]
+    return [notice.what for notice in notices]
 
 
 def test_what_is_noticed_replaces_what_was(book: NoticeBook) -> None:
@@ -32,7 +32,7 @@ def test_a_notice_waits_until_it_is_told_and_is_not_tried_for_ever(book: NoticeB
     assert (one.id, other.id) == (1, 2)
     assert whats(book.untold()) == ["one", "other"]
     book.begin([one.id])
-    book.told([one.id], 5.0)
+    book.mark_delivered([one.id], 5.0)
     assert whats(book.untold()) == ["other"]
     assert (book.last_told(5.0), book.last_told(5.1)) == ({("pause", ""): 5.0}, {})
     for _ in range(MOST_TRIES):

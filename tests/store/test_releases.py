@@ -12,9 +12,8 @@ import pytest
 
 from freetrain.core.known_trainer import KnownTrainer
 from freetrain.store import Store
-from freetrain.store.records import RunStatus, RunSummary
-from freetrain.store.schema import SCHEMA
-from freetrain.store.upkeep import find_problems, schema_of
+from freetrain.store.journal import RunStatus, RunSummary
+from freetrain.store.schema import SCHEMA, find_problems, schema_of
 from tests.store.release import COMMAND, FRAGMENTS, HARM, RELEASED, STAYS, TRAINER
 from tests.store.samples import NAMES, OUTCOME, PROBLEM, RECORDS, decide, new_run
 
@@ -96,4 +95,4 @@ def test_an_upgraded_database_is_written_to_like_a_new_one(released: Path) -> No
     assert store.ledger().trainers() == {"7": TRAINER, "8": newcomer}
     with store.begin_run(new_run()) as second:
         second.record(PROBLEM, decide())
-    assert [each.id for each in store.runs()] == [2, 1]
+    assert [run.id for run in store.runs()] == [2, 1]

@@ -99,7 +99,7 @@ def test_numpy_numbers_and_paths_in_settings_and_outcome_are_no_obstacle(store):
 def test_decisions_are_listed_without_their_problems(store):
     run_id = record_run(store, decisions=3)
     decisions = store.decisions(run_id)
-    assert [each.number for each in decisions] == [1, 2, 3]
+    assert [decision.number for decision in decisions] == [1, 2, 3]
     assert (decisions[0].idle_nodes, decisions[0].lent_nodes) == (len(PROBLEM.nodes), 3)
     assert decisions[0].status is Status.HEURISTIC
     assert decisions[0].notes == ("said the test",)

@@ -13,7 +13,7 @@ from freetrain.core.decision import Decision, Status
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.core.problem import Offer, Problem
-from freetrain.core.throughput_fit import Observation
+from freetrain.core.throughput import Observation
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.daemon.reports.status_file import StatusFile

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
-from freetrain.core.throughput_fit import Observation
+from freetrain.core.throughput import Observation
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.web import page as web_page
 from freetrain.web import server

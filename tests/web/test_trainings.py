@@ -4,7 +4,7 @@ import time
 from dataclasses import replace
 
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
-from freetrain.core.throughput_fit import Observation
+from freetrain.core.throughput import Observation
 from freetrain.daemon.reports.standing import find_standing
 from freetrain.daemon.reports.status import TrainerStatus
 from freetrain.web.trainings import MAX_ROWS, list_trainings

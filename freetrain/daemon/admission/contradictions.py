@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from freetrain.config import Config, ConfigError
-from freetrain.config.networks import parse_networks
 from freetrain.config.settings import Setting, find_setting, value_of
+from freetrain.config.values import parse_networks
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.node import Nodes

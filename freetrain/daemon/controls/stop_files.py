@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from freetrain.config.sections.state import State
+from freetrain.config.sections import State
 
 LASTING = "/etc/freetrain/STOP"
 """A restart of the machine empties /run, but not this one's directory."""

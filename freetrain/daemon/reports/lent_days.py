@@ -22,8 +22,7 @@ from freetrain.lending.lent_time import (
     lent_times,
 )
 from freetrain.slurm.tags import Tag, tag_in
-from freetrain.store.ledger import Ledger
-from freetrain.store.lent_days import LentDay
+from freetrain.store.ledger import Ledger, LentDay
 
 _SETTLES_S = LONGEST_LOSS_S + 7200.0
 """So long after a day its fragments, and what their ends cost, are known; a lost one is given up after an hour."""

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from freetrain.config import ConfigError, Metrics
-from freetrain.config.networks import parse_networks
+from freetrain.config import ConfigError, MetricsSettings
+from freetrain.config.values import parse_networks
 from freetrain.daemon.whole_file import replace_file
 from freetrain.showing.ready_text import HttpAnswer, HttpRequest, ReadyTextServer, sentence
 
@@ -29,7 +29,7 @@ class MetricsOutlets:
         text: what is published.
     """
 
-    def __init__(self, metrics: Metrics, text: bytes) -> None:
+    def __init__(self, metrics: MetricsSettings, text: bytes) -> None:
         self._settings = metrics
         self._allowed = parse_networks(metrics.allow)
         self._failed = False

@@ -157,14 +157,14 @@ class Notices:
         )  # fmt: skip
         ids = [one.id for one in waiting]
         self._book.begin(ids)
-        arguments = (letter, self.config, self._complaints, lambda: self._book.told(ids, self._wall_s()))
+        arguments = (letter, self.config, self._complaints, lambda: self._book.mark_delivered(ids, self._wall_s()))
         name = f"notice of {hearer.kind}"
         thread = threading.Thread(target=_run, args=arguments, name=name, daemon=True)
         try:
             thread.start()
         except RuntimeError as error:  # as where the unit's TasksMax is reached
             _complain(letter, self._complaints, str(error))
-            self._book.told(ids, self._wall_s())
+            self._book.mark_delivered(ids, self._wall_s())
         else:
             self._running[hearer] = thread
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from freetrain.core.seen_costs import SeenCosts
+from freetrain.core.observed import SeenCosts
 from freetrain.slurm.tags import Tag
 
 

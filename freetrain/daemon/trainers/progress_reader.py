@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from freetrain.core.data_wait import DataWait, WaitProfile, summed_up
 from freetrain.core.known_trainer import NOTHING_MISREAD, Misread
-from freetrain.core.seen_costs import Change
-from freetrain.core.throughput_fit import Observation
+from freetrain.core.observed import SizeChange
+from freetrain.core.throughput import Observation
 from freetrain.daemon.trainers.isolation import Fault, isolated
 from freetrain.daemon.trainers.user_files import WrongFileError, directory_of, has_plain, open_plain
 from freetrain.elastic.on_disk.progress import MAX_NODES, ProgressLog, read_part
@@ -49,7 +49,7 @@ class Report:
     offset_bytes: int
     misread: Misread = NOTHING_MISREAD
     fault: str = ""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[SizeChange, ...] = ()
     data_wait: WaitProfile | None = None
 
 
@@ -229,8 +229,8 @@ def _observations(found: ProgressLog) -> tuple[Observation, ...]:
     )
 
 
-def _changes(found: ProgressLog) -> tuple[Change, ...]:
-    return tuple(Change(one.time_s, one.nodes, one.cause, one.pause_s, one.start_s) for one in found.rescales)
+def _changes(found: ProgressLog) -> tuple[SizeChange, ...]:
+    return tuple(SizeChange(one.time_s, one.nodes, one.cause, one.pause_s, one.start_s) for one in found.rescales)
 
 
 def _data_wait(found: ProgressLog) -> WaitProfile | None:

@@ -11,10 +11,10 @@ import numpy as np
 from freetrain.core.curves import curve_of
 from freetrain.core.known_trainer import KnownTrainer
 from freetrain.core.objectives import find_objective
-from freetrain.core.seen_speeds import at_speed_1, seen_speeds
+from freetrain.core.observed import at_speed_1, seen_speeds
 from freetrain.core.servers import Servers
 from freetrain.core.terms import terms_of
-from freetrain.core.throughput_fit import mean_rates, usable
+from freetrain.core.throughput import mean_rates, usable
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.trainers.change_costs import believed_costs
 from freetrain.daemon.trainers.entries import Entry

@@ -11,7 +11,7 @@ from freetrain.core.fragment import End, Fragment
 from freetrain.core.job import JobState, WaitsFor
 from freetrain.core.known_trainer import UNKNOWN_END, KnownTrainer, TrainerState
 from freetrain.core.node import Node
-from freetrain.core.seen_speeds import kind_of_nodes
+from freetrain.core.observed import kind_of_nodes
 from freetrain.daemon.trainers.ends import Patience, after_ends, awake, is_complete, resumed
 from freetrain.daemon.trainers.entries import Entry, News, RosterRules
 from freetrain.daemon.trainers.isolation import Fault, isolated

@@ -5,20 +5,20 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 
-from freetrain.policies.dltap.tasks import (
+from freetrain.policies.dltap.placer import (
     KUBERNETES,
     LEAF_AWARE,
     PAPER,
     Host,
-    Kind,
-    Task,
+    PlacedTask,
+    TaskKind,
     Weights,
     crossing_pairs,
     place_tasks,
 )
-from freetrain.policies.experiment import SEEDS, Comparison, Table, compared
+from freetrain.policies.experiment import SEEDS, MethodComparison, ResultTable, compared
 
-_Training = tuple[tuple[Task, ...], tuple[Host, ...]]
+_Training = tuple[tuple[PlacedTask, ...], tuple[Host, ...]]
 
 _JOBS = 150
 _NODES_PER_LEAF = 4
@@ -44,7 +44,7 @@ _COMPARED = (
 )
 
 
-def run(seeds: int = SEEDS) -> Table:
+def run(seeds: int = SEEDS) -> ResultTable:
     """Trainings of 2 to 8 workers and 1 or 2 servers, each placed on nodes that others use, too."""
     return compared(
         f"DLTAP: share of server-worker pairs on different nodes, {_JOBS} trainings",
@@ -53,7 +53,7 @@ def run(seeds: int = SEEDS) -> Table:
         (
             "Kubernetes: the scores of 1.2 (least requested, balanced, spread over nodes); packing: the fullest "
             "node that has room; no spreading: without the third score.",
-            "Each node has 50 CPUs and 50 GB, of which up to 14 tasks of others use some; "
+            "Each node has 50 CPUs and 50 GB, of which up to 14 tasks of other jobs use some; "
             f"{_NODES_PER_LEAF} nodes are on a leaf.",
             "leaf-aware is freetrain's: all tasks attract each other, weight 5, then those of the leaf.",
             "DLTAP's paper reports 12 % less traffic between nodes, mean of three benchmarks.",
@@ -61,14 +61,14 @@ def run(seeds: int = SEEDS) -> Table:
     )
 
 
-def _comparisons(nodes: int, seeds: int) -> Iterator[Comparison]:
+def _comparisons(nodes: int, seeds: int) -> Iterator[MethodComparison]:
     apart: dict[str, list[float]] = {name: [] for name in _WAYS}
     for seed in range(seeds):
         trainings = list(_trainings(random.Random(f"{nodes}/{seed}"), nodes))
         for name, way in _WAYS.items():
             apart[name].append(_share_apart(trainings, *way))
     for method, other in _COMPARED:
-        yield Comparison(
+        yield MethodComparison(
             f"{nodes} nodes", "apart", method, other, apart[method], apart[other], less_is_better=True
         )
 
@@ -85,8 +85,8 @@ def _share_apart(trainings: Iterable[_Training], weights: Weights, servers_first
 def _trainings(draw: random.Random, nodes: int) -> Iterator[_Training]:
     """Trainings with their workers before their servers, each with the nodes as it finds them."""
     for _ in range(_JOBS):
-        workers = [Task(Kind.WORKER, 5, 5)] * draw.randint(2, 8)
-        servers = [Task(Kind.SERVER, 5, 5)] * draw.randint(1, 2)
+        workers = [PlacedTask(TaskKind.WORKER, 5, 5)] * draw.randint(2, 8)
+        servers = [PlacedTask(TaskKind.SERVER, 5, 5)] * draw.randint(1, 2)
         yield (*workers, *servers), tuple(_host(draw, number) for number in range(nodes))
 
 

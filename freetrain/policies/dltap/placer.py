@@ -1,15 +1,206 @@
-"""DLTAP's placer for whole nodes: a node is the better, the more of the trainer's other nodes are near it."""
+"""DLTAP's placement: of tasks on nodes that other jobs use, too, and of trainers of whole nodes on leaves.
+
+A task, parameter server or worker, goes to the node with the highest score, whole numbers of 0 to 11 as Kubernetes
+1.2 and DLTAP's published code give them. For whole nodes the score is that of leaves: a node is the better, the
+more of the trainer's other nodes are near it.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
 
 from freetrain.core.placement import Placement, place
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.topology import Topology, nodes_by_leaf
-from freetrain.policies.dltap.scores import aggregation_score
 from freetrain.policies.stages import say_leaves
+
+Whole = NDArray[np.int64]
+Amounts = NDArray[np.float64]
+
+
+def aggregation_score(peers_here: int, peers: int) -> int:
+    """1 to 11: how much of the task's traffic stays on the node, where as many of its peers are."""
+    return 10 * peers_here // peers + 1 if peers else 1
+
+
+def least_requested(asked: Amounts, size: Amounts) -> Whole:
+    """0 to 10 for each node: how empty it would be, the mean over CPUs and memory, rounded down.
+
+    Args:
+        asked: CPUs and memory that its tasks would have, shape (nodes, 2).
+        size: those that there are.
+    """
+    free = np.floor(10 * (size - asked) / size + 1e-9).astype(np.int64)
+    return np.asarray(free.sum(axis=1) // 2, dtype=np.int64)
+
+
+def balanced(asked: Amounts, size: Amounts) -> Whole:
+    """0 to 10 for each node: how equally its CPUs and its memory would be used; 0 where either is used up."""
+    used = asked / size
+    apart = np.abs(used[:, 0] - used[:, 1])
+    score = np.floor(10 - 10 * apart + 1e-9).astype(np.int64)
+    return np.where((used >= 1).any(axis=1), 0, score)
+
+
+def spreading(own_tasks: Whole) -> Whole:
+    """0 to 10 for each node: the fewer tasks of the same training it has, the better."""
+    most = int(own_tasks.max(initial=0))
+    return 10 * (most - own_tasks) // most if most else np.full_like(own_tasks, 10)
+
+
+class TaskKind(StrEnum):
+    """The role of a task."""
+
+    WORKER = "worker"
+    SERVER = "server"
+    """A parameter server: it exchanges parameters with every worker, and no other pair does."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedTask:
+    """A task, and what it asks of its node.
+
+    Attributes:
+        kind: what it does.
+        cpus: how many.
+        memory_gb: how much.
+    """
+
+    kind: TaskKind
+    cpus: float
+    memory_gb: float
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A node.
+
+    Attributes:
+        name: its name.
+        cpus: that it has.
+        memory_gb: that it has.
+        used_cpus: that others use.
+        used_memory_gb: that others use.
+        leaf: the switch that it is connected to.
+        life_s: how long it is expected to stay.
+    """
+
+    name: str
+    cpus: float
+    memory_gb: float
+    used_cpus: float = 0.0
+    used_memory_gb: float = 0.0
+    leaf: str = ""
+    life_s: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Weights of the scores.
+
+    Attributes:
+        aggregation: the share of the task's peers on the node; the peers of a server are the workers.
+        least_requested: how empty the node would be.
+        balanced: how equally its CPUs and memory would be used.
+        spreading: how few tasks of the training it has.
+        leaf: the share of the peers on the node's leaf; freetrain's addition.
+        life: how long the node is expected to stay, for servers; freetrain's addition.
+        all_are_peers: workers aggregate, too: all tasks of a training are peers. freetrain's addition.
+    """
+
+    aggregation: int = 0
+    least_requested: int = 1
+    balanced: int = 1
+    spreading: int = 1
+    leaf: int = 0
+    life: int = 0
+    all_are_peers: bool = False
+
+
+KUBERNETES = Weights()
+"""The scheduler that DLTAP was built into, without it."""
+PAPER = Weights(aggregation=1)
+"""DLTAP as published."""
+LEAF_AWARE = Weights(aggregation=5, leaf=5, life=1, all_are_peers=True)
+"""Near each other: on one node, else on one leaf; servers on long-lived nodes."""
+
+
+def place_tasks(tasks: Sequence[PlacedTask], hosts: Sequence[Host], weights: Weights) -> tuple[int | None, ...]:
+    """Position of the host of each task, one task after the other; None: none has room for it.
+
+    Servers follow workers only where these come first. Equal scores: the least free CPUs, then the first host.
+    """
+    return _Board(tasks, hosts, weights).place()
+
+
+class _Board:
+    """Tasks being placed."""
+
+    def __init__(self, tasks: Sequence[PlacedTask], hosts: Sequence[Host], weights: Weights) -> None:
+        self._tasks = tasks
+        self._weights = weights
+        self._size = np.array([[host.cpus, host.memory_gb] for host in hosts])
+        self._used = np.array([[host.used_cpus, host.used_memory_gb] for host in hosts])
+        lives_s = np.array([host.life_s for host in hosts])
+        self._life = np.floor(10 * lives_s / lives_s.max()).astype(np.int64)
+        leaves = {leaf: number for number, leaf in enumerate(dict.fromkeys(host.leaf for host in hosts))}
+        self._leaf = np.array([leaves[host.leaf] for host in hosts])
+        self._placed = {kind: np.zeros(len(hosts), dtype=np.int64) for kind in TaskKind}
+
+    def place(self) -> tuple[int | None, ...]:
+        found: list[int | None] = []
+        for task in self._tasks:
+            asked = self._used + np.array((task.cpus, task.memory_gb))
+            fits = (asked <= self._size).all(axis=1)
+            if not fits.any():
+                found.append(None)
+                continue
+            scores = np.where(fits, self._scores(task, asked), -1)
+            free_cpus = self._size[:, 0] - asked[:, 0]
+            best = int(np.lexsort((free_cpus, -scores))[0])
+            self._used[best] += (task.cpus, task.memory_gb)
+            self._placed[task.kind][best] += 1
+            found.append(best)
+        return tuple(found)
+
+    def _scores(self, task: PlacedTask, asked: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Whole:
+        weights, here = self._weights, self._peers_here(task)
+        peers = max(self._peers(task), 1)
+        on_leaf = np.bincount(self._leaf, weights=here, minlength=int(self._leaf.max()) + 1)[self._leaf]
+        scores: Whole = (
+            weights.aggregation * (10 * here // peers + 1)
+            + weights.leaf * (10 * on_leaf.astype(np.int64) // peers)
+            + weights.least_requested * least_requested(asked, self._size)
+            + weights.balanced * balanced(asked, self._size)
+            + weights.spreading * spreading(sum(self._placed.values(), np.zeros_like(here)))
+            + (weights.life * self._life if task.kind is TaskKind.SERVER else 0)
+        )
+        return scores
+
+    def _peers_here(self, task: PlacedTask) -> Whole:
+        workers, servers = self._placed[TaskKind.WORKER], self._placed[TaskKind.SERVER]
+        if self._weights.all_are_peers:
+            return workers + servers
+        return workers if task.kind is TaskKind.SERVER else np.zeros_like(workers)
+
+    def _peers(self, task: PlacedTask) -> int:
+        if self._weights.all_are_peers:
+            return len(self._tasks) - 1
+        return sum(peer.kind is TaskKind.WORKER for peer in self._tasks) if task.kind is TaskKind.SERVER else 0
+
+
+def crossing_pairs(tasks: Sequence[PlacedTask], where: Sequence[object]) -> tuple[int, int]:
+    """Pairs of server and worker that are in different places, and all pairs; tasks without one are left out."""
+    placed = [(task.kind, place) for task, place in zip(tasks, where, strict=True) if place is not None]
+    servers = [place for kind, place in placed if kind is TaskKind.SERVER]
+    workers = [place for kind, place in placed if kind is TaskKind.WORKER]
+    return sum(server != worker for server in servers for worker in workers), len(servers) * len(workers)
 
 
 class Dltap:
@@ -30,7 +221,7 @@ class Dltap:
         return place(problem, counts, self._choose)
 
     def explain(self, placement: Placement) -> Iterable[str]:
-        """Who is on several leaves."""
+        """A sentence on trainers on several leaves."""
         return say_leaves(placement, self._topology)
 
     def rate_for_server(self, node: str, nodes: Sequence[str]) -> float:

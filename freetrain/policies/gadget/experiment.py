@@ -10,16 +10,15 @@ from functools import partial
 
 import numpy as np
 
-from freetrain.policies.aiming import Asked
+from freetrain.policies.aiming import AimedSizes
 from freetrain.policies.equal_share import equal_sizes
-from freetrain.policies.experiment import SEEDS, Comparison, Table, compared
-from freetrain.policies.gadget.ring_model import RingModel, contended
-from freetrain.policies.gadget.servers import Books, Ring, Server
-from freetrain.policies.gadget.slot import RingJob, fill_slot, samples_in_slot
-from freetrain.policies.gadget.utility import LINEAR, LOG, Utility
+from freetrain.policies.experiment import SEEDS, MethodComparison, ResultTable, compared
+from freetrain.policies.gadget.links import LinkBooks, PlacedRing, RingServer
+from freetrain.policies.gadget.policy import LINEAR, LOG, Utility
+from freetrain.policies.gadget.slot import RingJob, RingModel, contended, fill_slot, samples_in_slot
 
 _SLOTS, _SLOT_S = 60, 300.0
-_SERVERS = tuple(Server(f"{leaf}{number}", 4, leaf) for leaf in "abcd" for number in range(8))
+_SERVERS = tuple(RingServer(f"{leaf}{number}", 4, leaf) for leaf in "abcd" for number in range(8))
 _LINK_BYTES_PER_S, _UPLINK_BYTES_PER_S = 3e9, 12e9
 _RESCALE_S = 10.0
 _UTILITIES = {"linear": LINEAR, "log": LOG}
@@ -39,7 +38,7 @@ class _Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _QueuedJob:
     """A training as a simple rule sees it.
 
     Attributes:
@@ -54,13 +53,13 @@ class _Waiting:
 
     @property
     def remaining_s(self) -> float:
-        """How long it needs in its ring."""
+        """Seconds that it needs in its ring until it is complete."""
         job = self.job
         rate = job.model.rate(_fixed(job), -(-_fixed(job) // 4), _LINK_BYTES_PER_S)
         return (job.target_samples - job.samples) / rate
 
 
-Key = Callable[[_Waiting], float]
+Key = Callable[[_QueuedJob], float]
 
 _RULES: Mapping[str, Key] = {
     "FIFO": lambda waiting: waiting.slot,
@@ -68,10 +67,10 @@ _RULES: Mapping[str, Key] = {
     "DRF": lambda waiting: _fixed(waiting.job),
     "Tetris": lambda waiting: _fixed(waiting.job) * waiting.remaining_s,
 }
-"""Rule → whom it serves first: those of the least."""
+"""Rule → its key: trainings with the least are served first."""
 
 
-def run(seeds: int = SEEDS) -> Table:
+def run(seeds: int = SEEDS) -> ResultTable:
     """40, 80 and 120 trainings in 60 slots of five minutes; all have until the end to be done."""
     return compared(
         "GADGET: utility of all trainings, and how many are completed",
@@ -89,7 +88,7 @@ def run(seeds: int = SEEDS) -> Table:
     )
 
 
-def _comparisons(count: int, seeds: int) -> Iterator[Comparison]:
+def _comparisons(count: int, seeds: int) -> Iterator[MethodComparison]:
     arrivals = [_arrivals(random.Random(seed), count) for seed in range(seeds)]
     elastic = [_by_slots(of_seed, _equal_rings) for of_seed in arrivals]
     fixed = {rule: [_by_rule(of_seed, key) for of_seed in arrivals] for rule, key in _RULES.items()}
@@ -100,7 +99,7 @@ def _comparisons(count: int, seeds: int) -> Iterator[Comparison]:
         for against, jobs in (("equal share", elastic), (f"fixed rings ({best})", fixed[best])):
             for figure, of in (("utility", worth), ("completed", _completed)):
                 figures = list(map(of, gadget)), list(map(of, jobs))
-                yield Comparison(f"{name}, {count} trainings", figure, "GADGET", against, *figures)
+                yield MethodComparison(f"{name}, {count} trainings", figure, "GADGET", against, *figures)
 
 
 def _worth(utility: Utility, jobs: Sequence[RingJob]) -> float:
@@ -128,7 +127,7 @@ def _gadget(arrivals: Sequence[_Arrival], utility: Utility) -> list[RingJob]:
 
 
 def _by_slots(
-    arrivals: Sequence[_Arrival], fill: Callable[[Books, Sequence[RingJob]], Mapping[str, Ring]]
+    arrivals: Sequence[_Arrival], fill: Callable[[LinkBooks, Sequence[RingJob]], Mapping[str, PlacedRing]]
 ) -> list[RingJob]:
     """Slot after slot, the rings of those that are there chosen again with bandwidth reserved."""
     jobs = [arrival.job for arrival in arrivals]
@@ -138,7 +137,7 @@ def _by_slots(
             for row, arrival in enumerate(arrivals)
             if arrival.slot <= slot and jobs[row].samples < jobs[row].target_samples
         ]
-        books = Books(_SERVERS, _LINK_BYTES_PER_S, _UPLINK_BYTES_PER_S)
+        books = LinkBooks(_SERVERS, _LINK_BYTES_PER_S, _UPLINK_BYTES_PER_S)
         rings = fill(books, [jobs[row] for row in here])
         for row in here:
             ring = rings.get(jobs[row].id)
@@ -147,11 +146,11 @@ def _by_slots(
     return jobs
 
 
-def _equal_rings(books: Books, jobs: Sequence[RingJob]) -> Mapping[str, Ring]:
+def _equal_rings(books: LinkBooks, jobs: Sequence[RingJob]) -> Mapping[str, PlacedRing]:
     """Rings of equal width, or half or twice that: powers of two, which fill servers and seldom change."""
     most = np.array([job.widest for job in jobs], dtype=np.int64)
     places = sum(books.free.values())
-    sizes = equal_sizes(Asked(np.ones_like(most), most, np.zeros_like(most), 0.0), places).tolist()
+    sizes = equal_sizes(AimedSizes(np.ones_like(most), most, np.zeros_like(most), 0.0), places).tolist()
     widths = [1 << (size.bit_length() - 1) if size else 0 for size in sizes]
     left = places - sum(widths)
     now = [job.ring.width if job.ring else 0 for job in jobs]
@@ -162,9 +161,9 @@ def _equal_rings(books: Books, jobs: Sequence[RingJob]) -> Mapping[str, Ring]:
     return _embedded(books, jobs, widths)
 
 
-def _embedded(books: Books, jobs: Sequence[RingJob], widths: Sequence[int]) -> Mapping[str, Ring]:
+def _embedded(books: LinkBooks, jobs: Sequence[RingJob], widths: Sequence[int]) -> Mapping[str, PlacedRing]:
     """Rings of these widths, or narrower where links are full: those that stay first, then wide ones."""
-    rings: dict[str, Ring] = {}
+    rings: dict[str, PlacedRing] = {}
     for job, width in zip(jobs, widths, strict=True):
         if job.ring is not None and job.ring.width == width and books.has_room(job.ring):
             rings[job.id] = job.ring
@@ -186,7 +185,7 @@ def _by_rule(arrivals: Sequence[_Arrival], key: Key) -> list[RingJob]:
     attained_s = [0.0] * len(jobs)
     for slot in range(_SLOTS):
         waiting = {
-            row: _Waiting(arrival.slot, jobs[row], attained_s[row])
+            row: _QueuedJob(arrival.slot, jobs[row], attained_s[row])
             for row, arrival in enumerate(arrivals)
             if arrival.slot <= slot and jobs[row].samples < jobs[row].target_samples
         }
@@ -213,7 +212,7 @@ def _fixed(job: RingJob) -> int:
     return job.widest // 2
 
 
-def _first_fit(widths: Mapping[int, int]) -> dict[int, Ring]:
+def _first_fit(widths: Mapping[int, int]) -> dict[int, PlacedRing]:
     """Rings in this order on the first places that are free; who finds too few is passed over."""
     free = {server.name: server.places for server in _SERVERS}
     rings = {}
@@ -227,5 +226,5 @@ def _first_fit(widths: Mapping[int, int]) -> dict[int, Ring]:
                 workers.append((name, taken))
                 free[name] -= taken
                 missing -= taken
-        rings[row] = Ring(tuple(workers), 1, 0.0)
+        rings[row] = PlacedRing(tuple(workers), 1, 0.0)
     return rings

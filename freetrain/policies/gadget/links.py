@@ -1,8 +1,12 @@
-"""Links: what those between nodes and switches carry, as far as a site says, and policies that reserve it."""
+"""Links: what those between nodes and switches carry, and the bandwidth that rings reserve on them.
+
+Reservations are in freetrain's books only: no switch enforces them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Protocol, runtime_checkable
@@ -16,11 +20,11 @@ _BYTES_OF_A_GBIT = 1e9 / 8
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """What the links carry, each way.
+    """Bandwidth of the links, each way.
 
     Attributes:
-        link_bytes_per_s: of a node's link to its switch; infinite: nobody says.
-        uplink_bytes_per_s: of a leaf switch's links to the others, all together; likewise.
+        link_bytes_per_s: of a node's link to its switch; infinite: unknown.
+        uplink_bytes_per_s: of a leaf switch's links to the others, all together; infinite: unknown.
         topology: the switches.
     """
 
@@ -30,7 +34,7 @@ class Links:
 
     @classmethod
     def of_gbit(cls, node_gbit: float, uplink_gbit: float, topology: Topology) -> Links:
-        """Of so many Gbit/s; 0: nobody says."""
+        """Links of so many Gbit/s; 0: unknown."""
         return cls(node_gbit * _BYTES_OF_A_GBIT or inf, uplink_gbit * _BYTES_OF_A_GBIT or inf, topology)
 
     @property
@@ -43,7 +47,7 @@ UNKNOWN_LINKS = Links()
 
 
 def in_gbit(bytes_per_s: float) -> str:
-    """As Gbit/s for people."""
+    """The bandwidth in Gbit/s, as text."""
     return f"{bytes_per_s / _BYTES_OF_A_GBIT:.3g}"
 
 
@@ -67,8 +71,149 @@ class CanReserve(Protocol):
 def with_links(
     policy: Policy, placer: Placer, links: Links, questions: Sequence[Question]
 ) -> tuple[Policy, Placer]:
-    """Who decides how many nodes, and who which: one that reserves bandwidth does both."""
+    """The policy and the placer to use: one that reserves bandwidth is both."""
     if not links.are_known or not isinstance(policy, CanReserve):
         return policy, placer
     both = policy.reserving(links, questions)
     return both, both
+
+
+@dataclass(frozen=True, slots=True)
+class RingServer:
+    """A server.
+
+    Attributes:
+        name: its name.
+        places: how many workers it has room for.
+        leaf: the switch that it is connected to.
+    """
+
+    name: str
+    places: int
+    leaf: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRing:
+    """A ring that has found its servers.
+
+    Attributes:
+        workers: (server, workers on it), in the order of their ranks: servers of a leaf follow each other, so that
+            the ring enters and leaves each leaf once.
+        leaves: how many leaves that are.
+        bytes_per_s: reserved on the link of each server, and on the uplink of each leaf; 0: none is needed.
+    """
+
+    workers: tuple[tuple[str, int], ...]
+    leaves: int
+    bytes_per_s: float
+
+    @property
+    def width(self) -> int:
+        """Number of workers."""
+        return sum(workers for _, workers in self.workers)
+
+    @property
+    def servers(self) -> int:
+        """Number of servers."""
+        return len(self.workers)
+
+
+class LinkBooks:
+    """The free places and the free bandwidth at one moment.
+
+    Args:
+        servers: all there are.
+        link_bytes_per_s: of each server's link to its leaf.
+        uplink_bytes_per_s: of each leaf's link to the others.
+    """
+
+    def __init__(self, servers: Iterable[RingServer], link_bytes_per_s: float, uplink_bytes_per_s: float) -> None:
+        self.servers = {server.name: server for server in servers}
+        self.free = {server.name: server.places for server in self.servers.values()}
+        self.link = dict.fromkeys(self.servers, link_bytes_per_s)
+        self.uplink = dict.fromkeys(sorted({server.leaf for server in self.servers.values()}), uplink_bytes_per_s)
+        self.link_bytes_per_s = link_bytes_per_s
+
+    def embed(self, width: int, bytes_per_s: float) -> PlacedRing | None:
+        """Servers for a ring, nothing reserved yet: one server before one leaf before few leaves; None: no room.
+
+        Within each, the tightest that has room, and few servers.
+        """
+        if fitting := [name for name, free in self.free.items() if free >= width]:
+            name = min(fitting, key=lambda name: (self.free[name], name))
+            return PlacedRing(((name, width),), 1, 0.0)
+        by_leaf: defaultdict[str, list[str]] = defaultdict(list)
+        for name, server in self.servers.items():
+            if self.free[name] and self.link[name] >= bytes_per_s:
+                by_leaf[server.leaf].append(name)
+        room = {leaf: sum(self.free[name] for name in names) for leaf, names in by_leaf.items()}
+        if fitting := [leaf for leaf in room if room[leaf] >= width]:
+            leaf = min(fitting, key=lambda leaf: (room[leaf], leaf))
+            return PlacedRing(self._fill(by_leaf[leaf], width), 1, bytes_per_s)
+        chosen: list[tuple[str, int]] = []
+        leaves, missing = 0, width
+        for leaf in sorted(room, key=lambda leaf: (-room[leaf], leaf)):
+            if missing and self.uplink[leaf] >= bytes_per_s:
+                chosen += self._fill(by_leaf[leaf], missing)
+                missing -= min(missing, room[leaf])
+                leaves += 1
+        return None if missing else PlacedRing(tuple(chosen), leaves, bytes_per_s)
+
+    def _fill(self, names: Iterable[str], width: int) -> tuple[tuple[str, int], ...]:
+        """Workers on these servers, ``width`` in all, those with most room first."""
+        taken = []
+        for name in sorted(names, key=lambda name: (-self.free[name], name)):
+            workers = min(width, self.free[name])
+            if workers:
+                taken.append((name, workers))
+            width -= workers
+        return tuple(taken)
+
+    def reserve(self, ring: PlacedRing) -> None:
+        """A ring takes its places and its bandwidth."""
+        self._book(ring, 1)
+
+    def has_room(self, ring: PlacedRing) -> bool:
+        """Whether the ring could have its places and its bandwidth."""
+        if any(workers > self.free[name] for name, workers in ring.workers):
+            return False
+        if any(ring.bytes_per_s > self.link[name] for name, _ in ring.workers):
+            return False
+        return ring.leaves == 1 or all(ring.bytes_per_s <= self.uplink[leaf] for leaf in self._leaves(ring))
+
+    def release(self, ring: PlacedRing) -> None:
+        """Give back the places and the bandwidth of a ring."""
+        self._book(ring, -1)
+
+    def _book(self, ring: PlacedRing, times: int) -> None:
+        for name, workers in ring.workers:
+            self.free[name] -= times * workers
+            self.link[name] -= times * ring.bytes_per_s
+        if ring.leaves > 1:
+            for leaf in self._leaves(ring):
+                self.uplink[leaf] -= times * ring.bytes_per_s
+
+    def _leaves(self, ring: PlacedRing) -> set[str]:
+        return {self.servers[name].leaf for name, _ in ring.workers}
+
+
+class RingCosts:
+    """Costs of rings: their shares of all places, links and uplinks.
+
+    Args:
+        books: before anything is reserved.
+    """
+
+    def __init__(self, books: LinkBooks) -> None:
+        self._places = max(sum(books.free.values()), 1)
+        self._links, self._uplinks = sum(books.link.values()), sum(books.uplink.values())
+
+    def of(self, ring: PlacedRing) -> float:
+        """The cost of one ring."""
+        cost = ring.width / self._places
+        if ring.bytes_per_s:
+            cost += ring.servers * ring.bytes_per_s / max(self._links, ring.bytes_per_s)
+            if ring.leaves > 1:
+                cost += ring.leaves * ring.bytes_per_s / max(self._uplinks, ring.bytes_per_s)
+        return cost

@@ -1,12 +1,17 @@
-"""GADGET as a policy for idle nodes: rings of whole nodes, by the concave utility of what has been done so far."""
+"""GADGET as a policy for idle nodes: rings of whole nodes, by the concave utility of what has been done so far.
+
+The utilities make a site's aim out of accumulated samples: their sum, or more for trainings that have done least.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from freetrain.core.allocation import Allocation
+from freetrain.core.decision import Allocation
 from freetrain.core.problem import Problem, Question
 from freetrain.core.terms import Sizes, Table
 from freetrain.core.trainer import Trainer
@@ -14,14 +19,47 @@ from freetrain.policies.ageing import PATIENCE_S, overdue_sizes, say_turns, serv
 from freetrain.policies.aiming import HEEDED, asked_of
 from freetrain.policies.gadget.links import Links
 from freetrain.policies.gadget.reserving import ReservingGadget
-from freetrain.policies.gadget.utility import FAIR, LINEAR, LOG
 from freetrain.policies.needs import TARGET, say_missing, work_of
-from freetrain.policies.sizes import best_by_tables
+from freetrain.policies.spread import best_by_tables
+
+_STEEPNESS = 9.0
+"""How much steeper the logarithm's utility is at the start than at the target, less one."""
+_HURRY = 1e-6
+"""Weight of being done sooner beside being done by the horizon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Utility:
+    """A member of the alpha-fair family, 0 at the start and ``weight`` at the target, flat beyond it.
+
+    With x the share of the target that is done it is the integral of 1/(1+9x)^alpha, scaled to 1.
+
+    Attributes:
+        alpha: 0: linear, so that nothing counts but the sum of what is done; 1: the logarithm, which is
+            proportionally fair; the larger, the more those count that have done least.
+        energy_per_worker_s: utility that a second of a worker costs. With it more training may be worth less, and
+            no guarantee holds.
+    """
+
+    alpha: float = 0.0
+    energy_per_worker_s: float = 0.0
+
+    def of(self, samples: float, target_samples: float, weight: float = 1.0) -> float:
+        """Utility of so many samples; samples beyond the target count nothing."""
+        reach = 1 + _STEEPNESS * min(max(samples / target_samples, 0.0), 1.0)
+        if self.alpha == 1:
+            return weight * math.log(reach) / math.log(1 + _STEEPNESS)
+        power = 1 - self.alpha
+        return float(weight * (reach**power - 1) / ((1 + _STEEPNESS) ** power - 1))
+
+
+LINEAR = Utility(0.0)
+LOG = Utility(1.0)
+FAIR = Utility(2.0)
+
 
 UTILITIES = {"linear": LINEAR, "log": LOG, "fair": FAIR}
 """Word → utility, the default first."""
-_HURRY = 1e-6
-"""How much less it counts to be done sooner than to be done by the horizon."""
 
 
 class Gadget:
@@ -54,7 +92,7 @@ class Gadget:
         return best_by_tables(problem, values, self._name, notes)
 
     def reserving(self, links: Links, questions: Sequence[Question]) -> ReservingGadget:
-        """The same with bandwidth reserved on the links, for one look."""
+        """The same policy with bandwidth reserved on the links, for one look."""
         return ReservingGadget(self._values, self._name, links, questions)
 
     def weigh(self, problem: Problem) -> Table:
@@ -73,7 +111,7 @@ class Gadget:
         return np.where(allowed, asked_of(problem).heed(gains), -np.inf)
 
     def _values(self, problem: Problem) -> tuple[Table, tuple[str, ...]]:
-        """What decides, those first whose turn it is, and sentences on what was assumed and whose turn it is."""
+        """The values that decide, turns first, with sentences on assumptions and turns."""
         values = self.weigh(problem)
         turns: Sizes = overdue_sizes(problem, problem.terms.possible & np.isfinite(values), self._patience_s)
         notes = (*say_missing((TARGET,), problem.trainers), *say_turns(problem, turns))
@@ -81,7 +119,7 @@ class Gadget:
 
 
 def _samples_until(trainer: Trainer, held: int, size: int, slot_s: float) -> float:
-    """What it does in so many seconds on this size, less what changing to it costs."""
+    """Samples of so many seconds on this size, less what the change to it costs."""
     rate, rate_now = trainer.rate(size), trainer.rate(held)
     if size == held:
         return rate * slot_s

@@ -1,47 +1,92 @@
-"""GADGET with bandwidth reserved: rings get nodes whose links have room for them, or fewer nodes, or none.
+"""GADGET's placement: rings on few leaves, and, with bandwidth reserved, on nodes whose links have room for them.
 
-It is reserved in freetrain's books alone: no switch enforces it.
+The placer takes few leaves for each trainer, with ranks in the order of a ring that crosses each leaf once. Where
+a site says what its links carry, sizes and nodes are decided together: rings get nodes whose links have room for
+them, or fewer nodes, or none. Bandwidth is reserved in freetrain's books alone: no switch enforces it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
 
 import numpy as np
 
-from freetrain.core.allocation import Allocation
+from freetrain.core.decision import Allocation
 from freetrain.core.fragment import node_of
-from freetrain.core.placement import Choice, Placement, place_each
+from freetrain.core.placement import Choice, Placement, place, place_each
 from freetrain.core.problem import Counts, Problem, Question
 from freetrain.core.terms import Table
 from freetrain.core.topology import Topology, nodes_by_leaf, ring_order
 from freetrain.core.trainer import Trainer
-from freetrain.policies.gadget.links import Links, in_gbit
-from freetrain.policies.gadget.placer import few_leaves
-from freetrain.policies.gadget.servers import Books, Ring, Server
-from freetrain.policies.sizes import best_by_tables
+from freetrain.policies.gadget.links import LinkBooks, Links, PlacedRing, RingCosts, RingServer, in_gbit
+from freetrain.policies.spread import best_by_tables
 from freetrain.policies.stages import say_leaves
 
 _MOST_ROUNDS = 8
 _LEAST_COST = 1e-12
 
 
+class RingPlacer:
+    """Embeds each trainer's ring into the switches, in the method of GADGET (INFOCOM 2022).
+
+    One leaf if one has room, the tightest that does; else as few as possible. Bandwidth is not considered here:
+    :class:`ReservingGadget` does that.
+
+    Args:
+        topology: the switches.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+
+    def place(self, problem: Problem, counts: Counts) -> Placement:
+        """Few leaves for each trainer, its nodes in ring order."""
+        placement = place(problem, counts, self._choose)
+        return {trainer: ring_order(names, self._topology) for trainer, names in placement.items()}
+
+    def explain(self, placement: Placement) -> Iterable[str]:
+        """A sentence on trainers on several leaves."""
+        return say_leaves(placement, self._topology)
+
+    def _choose(self, there: Sequence[str], count: int, beside: Sequence[str]) -> Sequence[str]:
+        return few_leaves(there, count, beside, self._topology)
+
+
+def few_leaves(there: Sequence[str], count: int, beside: Sequence[str], topology: Topology) -> Sequence[str]:
+    """``count`` of the nodes that are there, on few leaves together with the nodes that the ring has already."""
+    free: defaultdict[str, list[str]] = defaultdict(list)
+    for name in there:
+        free[topology.leaf_of(name)].append(name)
+    own = nodes_by_leaf(beside, topology)
+    chosen: list[str] = []
+    while len(chosen) < count:
+        missing = count - len(chosen)
+        leaf = min(free, key=lambda leaf: _rank(own[leaf], len(free[leaf]), missing, leaf))
+        chosen += free.pop(leaf)[:missing]
+    return chosen
+
+
+def _rank(own: int, free: int, missing: int, leaf: str) -> tuple[int, bool, int, str]:
+    """First the leaves that the ring is on; then the tightest with room for the rest, else the roomiest."""
+    return (-own, free < missing, free if free >= missing else -free, leaf)
+
+
 class ReservingGadget:
-    """One look of GADGET: sizes, nodes and bandwidth.
+    """GADGET for one look: sizes, nodes and bandwidth.
 
     1. The sizes are chosen that gain most utility, as if links carried anything, and each ring is embedded: on one
        leaf if one has room, else on few, on nodes whose links have room and leaves whose uplinks have.
-    2. Who gets no new node has its bandwidth first, whatever it needs: nobody is made smaller for bandwidth.
+    2. Trainers that get no new node reserve first, whatever they need: none is made smaller for bandwidth.
     3. The others follow in the order of utility per cost: their shares of nodes, of links and of uplinks. Who
-       does not fit may have no more nodes than fit, and all sizes are chosen anew.
+       does not fit may have no more nodes than fit, and all sizes are chosen again.
 
     Args:
         weigh: utility of each trainer's sizes, and sentences on it.
         name: what its allocations say found them.
         links: what they carry.
-        questions: all that is decided in this look: the rings of others keep their bandwidth until their turn.
+        questions: all that is decided in this look: other rings keep their bandwidth until their turn.
     """
 
     needs_progress = True
@@ -54,7 +99,7 @@ class ReservingGadget:
         questions: Sequence[Question],
     ) -> None:
         self._weigh, self._name, self._links = weigh, name, links
-        self._places = Counter(node_of(one.name) for offers, _ in questions for one in offers)
+        self._places = Counter(node_of(offer.name) for offers, _ in questions for offer in offers)
         self._rings = _standing(questions, links.topology)
         self._placement: Placement = {}
 
@@ -86,7 +131,7 @@ class ReservingGadget:
         return self._placement
 
     def explain(self, placement: Placement) -> Iterable[str]:
-        """Who is on several leaves, and which links are fullest."""
+        """Sentences on trainers on several leaves, and on the fullest links."""
         yield from say_leaves(placement, self._links.topology)
         books = self._books(self._rings.values())
         for what, left, most in (
@@ -97,11 +142,11 @@ class ReservingGadget:
             if name and left[name] < most < inf:
                 yield f"Reserved are up to {in_gbit(most - left[name])} of {in_gbit(most)} Gbit/s ({what} {name})."
 
-    def _books(self, rings: Iterable[Ring]) -> Books:
-        """With these rings in them."""
+    def _books(self, rings: Iterable[PlacedRing]) -> LinkBooks:
+        """Books with these rings in them."""
         leaf_of = self._links.topology.leaf_of
-        servers = [Server(node, places, leaf_of(node)) for node, places in self._places.items()]
-        books = Books(servers, self._links.link_bytes_per_s, self._links.uplink_bytes_per_s)
+        servers = [RingServer(node, places, leaf_of(node)) for node, places in self._places.items()]
+        books = LinkBooks(servers, self._links.link_bytes_per_s, self._links.uplink_bytes_per_s)
         for ring in rings:
             books.reserve(ring)
         return books
@@ -117,10 +162,10 @@ class _Turn:
         topology: the switches.
     """
 
-    def __init__(self, problem: Problem, counts: Counts, books: Books, topology: Topology) -> None:
-        self.rings: dict[str, Ring] = {}
+    def __init__(self, problem: Problem, counts: Counts, books: LinkBooks, topology: Topology) -> None:
+        self.rings: dict[str, PlacedRing] = {}
         self._problem, self._books, self._topology = problem, books, topology
-        self._cost_of = _Costs(books)
+        self._costs = RingCosts(books)
         self._sizes = counts.sum(axis=1).tolist()
         sized = zip(problem.trainers, self._sizes, strict=True)
         self._needs = {trainer.id: trainer.link_bytes_per_s(size) for trainer, size in sized}
@@ -145,7 +190,7 @@ class _Turn:
                 limits[row] = most, self._why(trainer, ring, most)
         return limits
 
-    def _ring(self, row: int) -> Ring:
+    def _ring(self, row: int) -> PlacedRing:
         trainer = self._problem.trainers[row].id
         return _ring(self.placement.get(trainer, ()), self._needs[trainer], self._topology)
 
@@ -154,7 +199,7 @@ class _Turn:
 
         def order(row: int) -> tuple[bool, float, int]:
             gain = gains[row, self._sizes[row]] - gains[row, self._problem.held_nodes[row]]
-            cost = max(self._cost_of(self._ring(row)), _LEAST_COST)
+            cost = max(self._costs.of(self._ring(row)), _LEAST_COST)
             return self._problem.trainers[row].id in self._grows, -float(gain) / cost, row
 
         return sorted((row for row, size in enumerate(self._sizes) if size), key=order)
@@ -190,15 +235,15 @@ class _Turn:
 
     def _take(self, names: Iterable[str], need: float, beside: Sequence[str]) -> None:
         """Remember what these nodes of a ring, beside others of it, take of their links while others choose."""
-        before, after = (_ring(its, need, self._topology) for its in (beside, (*beside, *names)))
+        before, after = (_ring(nodes, need, self._topology) for nodes in (beside, (*beside, *names)))
         for ring, sign in ((before, 1), (after, -1)):
             for node, _ in ring.workers:
                 self._link_left[node] += sign * ring.bytes_per_s
             for leaf in {self._topology.leaf_of(node) for node, _ in ring.workers} if ring.leaves > 1 else ():
                 self._uplink_left[leaf] += sign * ring.bytes_per_s
 
-    def _fitting(self, row: int, ring: Ring) -> int:
-        """How many of its nodes fit: at least those that it has, and less than it was to have."""
+    def _fitting(self, row: int, ring: PlacedRing) -> int:
+        """The number of its nodes that fit: at least those that it has, and less than it was to have."""
         trainer, books = self._problem.trainers[row], self._books
         held, need = self._problem.held_names.get(trainer.id, ()), ring.bytes_per_s
         own, leaf_of = set(map(node_of, held)), self._topology.leaf_of
@@ -213,7 +258,7 @@ class _Turn:
         most = min(max(fitting, default=0), ring.width - 1)
         return most if most >= max(trainer.min_nodes, len(held)) else len(held)
 
-    def _why(self, trainer: Trainer, ring: Ring, most: int) -> str:
+    def _why(self, trainer: Trainer, ring: PlacedRing, most: int) -> str:
         full = [f"the link of {name}" for name, _ in ring.workers if self._books.link[name] < ring.bytes_per_s]
         if ring.leaves > 1:
             leaves = sorted({self._topology.leaf_of(name) for name, _ in ring.workers})
@@ -224,42 +269,21 @@ class _Turn:
         )
 
 
-class _Costs:
-    """What a ring costs: its shares of all nodes, links and uplinks.
-
-    Args:
-        books: of all that there is.
-    """
-
-    def __init__(self, books: Books) -> None:
-        self._places = max(sum(books.free.values()), 1)
-        self._links, self._uplinks = sum(books.link.values()), sum(books.uplink.values())
-
-    def __call__(self, ring: Ring) -> float:
-        """Of this one."""
-        cost = ring.width / self._places
-        if ring.bytes_per_s:
-            cost += ring.servers * ring.bytes_per_s / max(self._links, ring.bytes_per_s)
-            if ring.leaves > 1:
-                cost += ring.leaves * ring.bytes_per_s / max(self._uplinks, ring.bytes_per_s)
-        return cost
-
-
-def _ring(names: Iterable[str], need: float, topology: Topology) -> Ring:
-    """That of these nodes, or parts of nodes; on one node it needs no link."""
+def _ring(names: Iterable[str], need: float, topology: Topology) -> PlacedRing:
+    """The ring of these nodes, or parts of nodes; on one node it needs no link."""
     workers = Counter(map(node_of, ring_order(names, topology)))
     leaves = len(set(map(topology.leaf_of, workers)))
-    return Ring(tuple(workers.items()), leaves, need if len(workers) > 1 else 0.0)
+    return PlacedRing(tuple(workers.items()), leaves, need if len(workers) > 1 else 0.0)
 
 
-def _standing(questions: Sequence[Question], topology: Topology) -> dict[str, Ring]:
+def _standing(questions: Sequence[Question], topology: Topology) -> dict[str, PlacedRing]:
     """The rings that there are before anything is decided."""
     held: dict[str, list[str]] = {}
     for offers, _ in questions:
         for offer in offers:
             if offer.held_by is not None:
                 held.setdefault(offer.held_by, []).append(offer.name)
-    trainers = {trainer.id: trainer for _, its in questions for trainer in its}
+    trainers = {trainer.id: trainer for _, asking in questions for trainer in asking}
     return {
         id_: _ring(names, trainers[id_].link_bytes_per_s(len(names)), topology)
         for id_, names in held.items()

@@ -1,1 +1,13 @@
-"""SMD (INFOCOM 2021): how many workers and parameter servers each training gets, and which trainings run."""
+"""SMD (INFOCOM 2021): each training at its fastest size or not at all, by what completions are worth.
+
+In come a problem, the trainings' progress and the measured steps of those with parameter servers. Out come sizes
+(policy) and, whichever policy chose the sizes, how many parameter servers a training has and on which nodes.
+
+Files in reading order:
+
+- ``inner.py``: the inner problem: the model of a step's time, its fit, and the fastest workers and servers.
+- ``outer.py``: the outer problem: which trainings run, a knapsack over resources, by HiGHS.
+- ``policy.py``: both as a policy for idle nodes.
+- ``serving.py``: the number of servers beside a trainer's nodes, and where they run.
+- ``experiment.py``: what it gains over other ways to choose sizes on made-up trainings.
+"""

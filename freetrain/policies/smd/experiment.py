@@ -9,10 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from freetrain.policies.experiment import SEEDS, Comparison, Table, compared
-from freetrain.policies.smd.inner import Amounts, Limits, fastest, fastest_on_grid, on_the_way
-from freetrain.policies.smd.outer import Option, choose, sigmoid
-from freetrain.policies.smd.speed import ServerModel
+from freetrain.policies.experiment import SEEDS, MethodComparison, ResultTable, compared
+from freetrain.policies.smd.inner import Amounts, ServerModel, SizeLimits, fastest, fastest_on_grid, on_the_way
+from freetrain.policies.smd.outer import RunOption, choose, sigmoid
 
 _JOBS = 50
 _CAPACITY = (64.0, 400.0, 2400.0)
@@ -36,18 +35,18 @@ class _Job:
     """
 
     model: ServerModel
-    limits: Limits
+    limits: SizeLimits
     steps: float
     worth: float
     steepness: float
     deadline_h: float
 
     def hours(self, pair: Pair) -> float:
-        """Until completion on so many workers and servers."""
+        """Time until completion on so many workers and servers."""
         return self.steps * float(self.model.step_s(*pair)) / _HOUR_S
 
     def utility(self, pair: Pair) -> float:
-        """What that is worth."""
+        """Worth of that time."""
         return sigmoid(self.hours(pair), self.worth, self.steepness, self.deadline_h)
 
 
@@ -56,7 +55,7 @@ PairOf = Callable[[_Job], Pair | None]
 
 
 def utilities(seed: int, times: int, only: Collection[str] = ()) -> Mapping[str, float]:
-    """Utility of 50 trainings by who chose their sizes, on a machine that is so many times as large.
+    """Utility of 50 trainings by the method that chose their sizes, on machines of several sizes.
 
     Args:
         seed: of the trainings.
@@ -89,14 +88,14 @@ _COMPARED = (
 )
 
 
-def run(seeds: int = SEEDS) -> Table:
+def run(seeds: int = SEEDS) -> ResultTable:
     """50 trainings with servers and workers, on 64 GPUs, 400 CPUs and 2,400 GB, and on twice that."""
     found = {times: [utilities(seed, times) for seed in range(seeds)] for times in (1, 2)}
     return compared(
         f"SMD: utility of the completions of {_JOBS} trainings",
         seeds,
         (
-            Comparison(
+            MethodComparison(
                 f"x{times}",
                 "utility",
                 method,
@@ -128,7 +127,7 @@ def _jobs(draw: random.Random) -> list[_Job]:
         worker = (float(draw.randint(1, 2)), float(draw.randint(1, 5)), float(draw.randint(4, 20)))
         server = (0.0, float(draw.randint(1, 5)), float(draw.randint(4, 20)))
         most = (float(draw.randint(4, 16)), draw.uniform(20, 60), draw.uniform(100, 300))
-        limits = Limits(worker, server, most, 16, 16)
+        limits = SizeLimits(worker, server, most, 16, 16)
         steps = draw.uniform(1, 10) * _HOUR_S / float(model.step_s(4, 4))
         steepness = draw.choices((0.0, draw.uniform(0.01, 1), draw.uniform(4, 6)), (10, 55, 35))[0]
         jobs.append(_Job(model, limits, steps, draw.uniform(1, 100), steepness, draw.uniform(1, 15)))
@@ -136,7 +135,7 @@ def _jobs(draw: random.Random) -> list[_Job]:
 
 
 def _knapsack(jobs: Sequence[_Job], pairs: Sequence[tuple[int, Pair]], capacity: Amounts) -> float:
-    options = [Option(row, jobs[row].utility(pair), jobs[row].limits.demand(*pair)) for row, pair in pairs]
+    options = [RunOption(row, jobs[row].utility(pair), jobs[row].limits.demand(*pair)) for row, pair in pairs]
     return choose(options, capacity, _TIME_S).value
 
 
@@ -150,7 +149,7 @@ def _by_limits(pair_of: PairOf, jobs: Sequence[_Job], capacity: Amounts) -> floa
     """Each training takes all that it may have: then how long it takes is a matter of its own size alone."""
     pairs = ((row, pair_of(job)) for row, job in enumerate(jobs))
     options = [
-        Option(row, jobs[row].utility(pair), jobs[row].limits.most) for row, pair in pairs if pair is not None
+        RunOption(row, jobs[row].utility(pair), jobs[row].limits.most) for row, pair in pairs if pair is not None
     ]
     return choose(options, capacity, _TIME_S).value
 
@@ -165,12 +164,12 @@ def _sizes(job: _Job) -> list[Pair]:
 
 
 def _elastic(jobs: Sequence[_Job], capacity: Amounts) -> float:
-    """From nothing, the size that adds most utility per share of the machine, while any adds some and fits."""
+    """Sizes grown from nothing: the step that adds most utility per share of the machine, while one adds some."""
     sizes = [_sizes(job) for job in jobs]
-    worth = [np.array([job.utility(pair) for pair in its]) for job, its in zip(jobs, sizes, strict=True)]
+    worth = [np.array([job.utility(pair) for pair in pairs]) for job, pairs in zip(jobs, sizes, strict=True)]
     takes = [
-        np.array([job.limits.demand(*pair) for pair in its]).reshape(-1, len(capacity))
-        for job, its in zip(jobs, sizes, strict=True)
+        np.array([job.limits.demand(*pair) for pair in pairs]).reshape(-1, len(capacity))
+        for job, pairs in zip(jobs, sizes, strict=True)
     ]
     has, left = [(0.0, np.zeros(len(capacity)))] * len(jobs), np.array(capacity)
     while True:
@@ -197,7 +196,7 @@ def _fastest_equal(job: _Job) -> Pair | None:
 
 
 def _optimus(jobs: Sequence[_Job], capacity: Amounts) -> float:
-    """One worker and one server for each in turn, then one more wherever it saves most time per share it takes."""
+    """A worker and a server for each training, then one more where it saves most time per share of the machine."""
     left = list(capacity)
     sizes: dict[int, Pair] = {}
     for row, job in enumerate(jobs):
@@ -234,7 +233,7 @@ def _more(job: _Job, size: Pair, after: Pair) -> Amounts:
 
 def _take(left: list[float], taken: Amounts) -> bool:
     """Take it, if it is there."""
-    if any(each > free + 1e-9 for each, free in zip(taken, left, strict=True)):
+    if any(amount > free + 1e-9 for amount, free in zip(taken, left, strict=True)):
         return False
-    left[:] = [free - each for free, each in zip(left, taken, strict=True)]
+    left[:] = [free - amount for free, amount in zip(left, taken, strict=True)]
     return True

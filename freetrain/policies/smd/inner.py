@@ -1,22 +1,100 @@
-"""SMD's inner problem: how many workers and servers make one training's step shortest, within its own limits."""
+"""SMD's inner problem: the workers and servers that make one training's step shortest, within its own limits.
+
+The time of a step is a model of five coefficients, which is fitted to measured steps.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from freetrain.policies.smd.speed import ServerModel
-
+Floats = NDArray[np.float64]
+LEAST_POINTS = 5
+"""With fewer different sizes the coefficients are not determined."""
 Amounts = tuple[float, ...]
-"""So much of each resource, in an order that all share."""
+"""Amounts of each resource, in an order that all share."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What a training may have.
+class ServerModel:
+    """Seconds of a synchronous step on w workers and p servers: a·M/w + b + c·w/p + d·w + e·p.
+
+    Attributes:
+        coefficients: a (per sample), b (fixed), c (sending to the servers), d and e (per connection); none is < 0.
+        batch: samples of a step over all workers, M.
+    """
+
+    coefficients: tuple[float, float, float, float, float]
+    batch: float
+
+    def step_s(self, workers: Floats | float, servers: Floats | float) -> Floats:
+        """Seconds of a step; for arrays, of each pair."""
+        a, b, c, d, e = self.coefficients
+        workers, servers = np.asarray(workers, dtype=np.float64), np.asarray(servers, dtype=np.float64)
+        step_s: Floats = a * self.batch / workers + b + c * workers / servers + d * workers + e * servers
+        return step_s
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A measurement.
+
+    Attributes:
+        workers: how many.
+        servers: how many.
+        step_s: seconds of a step.
+    """
+
+    workers: int
+    servers: int
+    step_s: float
+
+
+def fit_servers(points: Sequence[Point], batch: float) -> ServerModel:
+    """The model with the least squares of relative errors, no coefficient below 0.
+
+    With five coefficients all subsets of them can be tried: of those whose free least squares are not negative one
+    is the best.
+
+    Raises:
+        ValueError: fewer than five different sizes were measured, or a time is not above 0.
+    """
+    if len({(point.workers, point.servers) for point in points}) < LEAST_POINTS:
+        raise ValueError(f"the model needs {LEAST_POINTS} different sizes to be fitted")
+    measured_s = np.array([point.step_s for point in points])
+    if not (measured_s > 0).all():
+        raise ValueError("a step takes more than 0 seconds")
+    workers = np.array([point.workers for point in points], dtype=np.float64)
+    servers = np.array([point.servers for point in points], dtype=np.float64)
+    terms = np.stack([batch / workers, np.ones_like(workers), workers / servers, workers, servers], axis=1)
+    a, b, c, d, e = _not_negative(terms / measured_s[:, None]).tolist()
+    return ServerModel((a, b, c, d, e), batch)
+
+
+def _not_negative(terms: Floats) -> Floats:
+    """Coefficients ≥ 0 for which the terms come closest to 1."""
+    columns = terms.shape[1]
+    scale = np.abs(terms).max(axis=0)
+    best, least = np.zeros(columns), float(len(terms))
+    for count in range(1, columns + 1):
+        for chosen in combinations(range(columns), count):
+            part = terms[:, chosen] / scale[list(chosen)]
+            solution = np.linalg.lstsq(part, np.ones(len(terms)), rcond=None)[0]
+            square = float(np.sum((part @ solution - 1) ** 2))
+            if (solution >= 0).all() and square < least:
+                best, least = np.zeros(columns), square
+                best[list(chosen)] = solution / scale[list(chosen)]
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class SizeLimits:
+    """Limits of a training.
 
     Attributes:
         worker: what a worker takes of each resource.
@@ -33,11 +111,11 @@ class Limits:
     most_servers: int = 64
 
     def demand(self, workers: int, servers: int) -> Amounts:
-        """What so many take."""
+        """Resources of so many workers and servers."""
         return tuple(workers * w + servers * s for w, s in zip(self.worker, self.server, strict=True))
 
     def most_workers_beside(self, servers: int) -> int:
-        """How many workers it may have with so many servers."""
+        """The most workers beside so many servers."""
         room = (
             (most - servers * s + 1e-9) / w
             for w, s, most in zip(self.worker, self.server, self.most, strict=True)
@@ -46,15 +124,15 @@ class Limits:
         return max(min(self.most_workers, *map(math.floor, room)), 0)
 
     def allow(self, workers: int, servers: int) -> bool:
-        """Whether it may have so many."""
+        """Whether so many workers and servers are within the limits."""
         within = 1 <= workers <= self.most_workers and 1 <= servers <= self.most_servers
         return within and all(
             taken <= most + 1e-9 for taken, most in zip(self.demand(workers, servers), self.most, strict=True)
         )
 
 
-def fastest(model: ServerModel, limits: Limits) -> tuple[int, int] | None:
-    """Workers and servers of the shortest step, by trying all; None: it may not even have one of each."""
+def fastest(model: ServerModel, limits: SizeLimits) -> tuple[int, int] | None:
+    """Workers and servers of the shortest step, by full search; None: not even one of each is allowed."""
     workers, servers = np.mgrid[1 : limits.most_workers + 1, 1 : limits.most_servers + 1]
     allowed = np.ones(workers.shape, dtype=bool)
     for w, s, most in zip(limits.worker, limits.server, limits.most, strict=True):
@@ -67,13 +145,13 @@ def fastest(model: ServerModel, limits: Limits) -> tuple[int, int] | None:
 
 
 def best_servers(model: ServerModel, workers: int, most_servers: int) -> int:
-    """With how many servers so many workers make the shortest step; the fewest of those that are equally good."""
+    """The number of servers with which so many workers make the shortest step, the least of equals."""
     servers = np.arange(1, most_servers + 1, dtype=np.float64)
     return int(servers[np.argmin(model.step_s(workers, servers))])
 
 
-def fastest_on_grid(model: ServerModel, limits: Limits, epsilon: float = 0.05) -> tuple[int, int] | None:
-    """The same within 1 + ``epsilon``, by trying few numbers of servers, each 1 + epsilon times the one before.
+def fastest_on_grid(model: ServerModel, limits: SizeLimits, epsilon: float = 0.05) -> tuple[int, int] | None:
+    """The shortest step within a factor of 1 + ``epsilon``, by few numbers of servers, 1 + epsilon apart.
 
     With p servers the step is a·M/w + (c/p + d)·w and what does not depend on w: the best whole w lies beside
     sqrt(a·M / (c/p + d)), within the limits. The optimum's p° lies between a p that is tried and (1 + epsilon)
@@ -92,14 +170,14 @@ def fastest_on_grid(model: ServerModel, limits: Limits, epsilon: float = 0.05) -
 
 
 def _grid(most: int, epsilon: float) -> Iterator[int]:
-    """Whole numbers from 1, each the largest within 1 + epsilon times the one before, or the next."""
+    """Integers from 1, each the largest within 1 + epsilon times the one before, or the next."""
     number = 1
     while number <= most:
         yield number
         number = max(number + 1, math.floor(number * (1 + epsilon)))
 
 
-def on_the_way(model: ServerModel, limits: Limits) -> Sequence[tuple[int, int]]:
+def on_the_way(model: ServerModel, limits: SizeLimits) -> Sequence[tuple[int, int]]:
     """Smaller sizes, too: with each number of workers the best number of servers, the fastest of all last.
 
     This is what ``smd-menu`` chooses from, freetrain's extension.

@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from freetrain.policies.programme import HIGHS, Programme, ProgrammeGuest, Row
+from freetrain.policies.binary_programme import HIGHS, BinaryProgramme, LinearRow, ProgrammeGuest
 from freetrain.policies.smd.inner import Amounts
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
-    """One way to run a training.
+class RunOption:
+    """A way to run a training.
 
     Attributes:
         job: which training; of several ways to run it one is chosen at most.
@@ -26,8 +26,8 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """What runs.
+class OuterSolution:
+    """The chosen options.
 
     Attributes:
         options: positions of the options, ascending.
@@ -43,7 +43,7 @@ class Chosen:
 
 
 def sigmoid(seconds_to_go: float, worth: float, steepness: float, deadline: float) -> float:
-    """What completion after so long is worth: all of it early, half of it at the deadline, nothing much later.
+    """Worth of a completion after so long: all of it early, half of it at the deadline, nothing much later.
 
     Args:
         seconds_to_go: until completion; the unit is that of ``deadline``.
@@ -55,7 +55,9 @@ def sigmoid(seconds_to_go: float, worth: float, steepness: float, deadline: floa
     return worth / (1 + math.exp(exponent))
 
 
-def choose(options: Sequence[Option], capacity: Amounts, time_s: float, highs: ProgrammeGuest = HIGHS) -> Chosen:
+def choose(
+    options: Sequence[RunOption], capacity: Amounts, time_s: float, highs: ProgrammeGuest = HIGHS
+) -> OuterSolution:
     """Options of largest value that fit together, one for each training at most.
 
     1. HiGHS finds the optimum, or the best in its time.
@@ -66,32 +68,32 @@ def choose(options: Sequence[Option], capacity: Amounts, time_s: float, highs: P
     possible = [number for number, option in enumerate(options) if option.value > 0]
     rows = _rows(options, possible, capacity)
     values = [options[number].value for number in possible]
-    found, why = highs.solve(Programme(values, rows), time_s)
+    found, why = highs.solve(BinaryProgramme(values, rows), time_s)
     if found is not None:
         chosen = [number for number, taken in zip(possible, found, strict=True) if taken > 0.5]
         filled = _filled(options, chosen, capacity) if why else tuple(chosen)
-        return Chosen(filled, _value(options, filled), "HiGHS", why)
-    relaxed, _ = highs.solve(Programme(values, rows, whole=False), time_s)
+        return OuterSolution(filled, _value(options, filled), "HiGHS", why)
+    relaxed, _ = highs.solve(BinaryProgramme(values, rows, integral=False), time_s)
     if relaxed is not None:
         whole = [number for number, share in zip(possible, relaxed, strict=True) if share > 1 - 1e-6]
         filled = _filled(options, whole, capacity)
-        return Chosen(filled, _value(options, filled), "rounding", why)
+        return OuterSolution(filled, _value(options, filled), "rounding", why)
     filled = _filled(options, [], capacity)
-    return Chosen(filled, _value(options, filled), "filling up", why)
+    return OuterSolution(filled, _value(options, filled), "filling up", why)
 
 
-def _rows(options: Sequence[Option], possible: Sequence[int], capacity: Amounts) -> list[Row]:
+def _rows(options: Sequence[RunOption], possible: Sequence[int], capacity: Amounts) -> list[LinearRow]:
     rows = [
-        Row({place: options[number].demand[resource] for place, number in enumerate(possible)}, most)
+        LinearRow({place: options[number].demand[resource] for place, number in enumerate(possible)}, most)
         for resource, most in enumerate(capacity)
     ]
     of_job: dict[int, dict[int, float]] = {}
     for place, number in enumerate(possible):
         of_job.setdefault(options[number].job, {})[place] = 1.0
-    return rows + [Row(factors, 1.0) for factors in of_job.values() if len(factors) > 1]
+    return rows + [LinearRow(factors, 1.0) for factors in of_job.values() if len(factors) > 1]
 
 
-def _filled(options: Sequence[Option], chosen: Sequence[int], capacity: Amounts) -> tuple[int, ...]:
+def _filled(options: Sequence[RunOption], chosen: Sequence[int], capacity: Amounts) -> tuple[int, ...]:
     """The chosen ones, and of the others those that still fit, most value per share of what there is first."""
     filled, jobs = list(chosen), {options[number].job for number in chosen}
     left = [
@@ -113,5 +115,5 @@ def _filled(options: Sequence[Option], chosen: Sequence[int], capacity: Amounts)
     return tuple(sorted(filled))
 
 
-def _value(options: Sequence[Option], chosen: Sequence[int]) -> float:
+def _value(options: Sequence[RunOption], chosen: Sequence[int]) -> float:
     return sum(options[number].value for number in chosen)

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from freetrain.core.allocation import Allocation
+from freetrain.core.decision import Allocation
 from freetrain.core.problem import Problem
 from freetrain.core.terms import Sizes, Table
 from freetrain.core.trainer import Trainer
 from freetrain.policies.ageing import PATIENCE_S, overdue_sizes, say_turns, serve_first
 from freetrain.policies.aiming import HEEDED, asked_of
 from freetrain.policies.needs import STEP_MODEL, TARGET, say_missing, work_of
-from freetrain.policies.sizes import best_by_tables
 from freetrain.policies.smd.outer import sigmoid
 from freetrain.policies.smd.serving import best_step_s
+from freetrain.policies.spread import best_by_tables
 
 SIZES = ("fastest", "menu")
 """Words for the sizes that may be chosen, the default first."""
@@ -65,7 +65,7 @@ class Smd:
         return self._weigh(problem, np.zeros(len(problem.trainers), dtype=np.int64))
 
     def _weigh(self, problem: Problem, turns: Sizes) -> Table:
-        """The same; the sizes that trainers get because it is their turn are looked at, too."""
+        """The worth, with sizes that trainers get because it is their turn among those that are looked at."""
         possible, asked, work = problem.terms.possible, asked_of(problem), work_of(problem)
         values, may_have = np.zeros(possible.shape), possible & asked.may_have(possible.shape[1])
         looked_at = np.zeros(possible.shape, dtype=bool)
@@ -91,7 +91,7 @@ def _fastest(trainer: Trainer, sizes: Sequence[int]) -> int:
 
 
 def _worth(trainer: Trainer, left_samples: float, held: int, size: int) -> float:
-    """Of its completion on this size."""
+    """Worth of its completion on this size."""
     rate = trainer.rate(size)
     if rate <= 0:
         return 0.0

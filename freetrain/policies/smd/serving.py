@@ -1,7 +1,7 @@
 """Servers: how many a trainer gets beside its nodes, and on which of these they run.
 
-SMD's inner problem says how many, whichever policy said how many nodes. Where they run is a matter of how long the
-nodes are expected to stay; of those that stay equally long a placer may prefer some.
+SMD's inner problem decides how many, whichever policy decided how many nodes. Where they run is a matter of how
+long the nodes are expected to stay; of those that stay equally long a placer may prefer some.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ from freetrain.core.placement import Placement
 from freetrain.core.problem import Problem
 from freetrain.core.servers import Servers, Serving
 from freetrain.core.trainer import Trainer
-from freetrain.policies.smd.inner import best_servers
-from freetrain.policies.smd.speed import ServerModel
+from freetrain.policies.smd.inner import ServerModel, best_servers
 from freetrain.policies.stages import Placer, RatingServers
 
 MOVES_BEFORE_S = 300.0
-"""So long before the end of its node a server moves: its nodes hear of it a moment later, and then boot one."""
+"""A server moves so long before the end of its node: its nodes hear of it a moment later, and then boot one."""
 
-_FEWEST_NODES = 2
-"""Workers of one node have nobody to send their gradients to."""
+_MIN_NODES = 2
+"""Workers of one node need no server for their gradients."""
 
 
 def count_servers(servers: Servers, nodes: int) -> int:
-    """How many servers are best beside so many nodes, one on a node at most; without a model one."""
-    if nodes < _FEWEST_NODES:
+    """The best number of servers beside so many nodes, at most one on a node; without a model one."""
+    if nodes < _MIN_NODES:
         return 0
     if servers.step_s is None:
         return 1
@@ -34,7 +33,7 @@ def count_servers(servers: Servers, nodes: int) -> int:
 
 
 def best_step_s(servers: Servers, nodes: int) -> float | None:
-    """Seconds of a step on so many nodes with the best number of servers; None: nobody measured any."""
+    """Seconds of a step on so many nodes with the best number of servers; None: no steps were measured."""
     if servers.step_s is None:
         return None
     a, b, c, d, e = servers.step_s

@@ -1,4 +1,4 @@
-r"""FreeTrain's mixed-integer programme at the level of node classes and sizes, stated in Pyomo, solved by HiGHS.
+r"""The whole model: FreeTrain's mixed-integer programme by node classes and sizes, in Pyomo, solved by HiGHS.
 
 The published model decides for every pair of trainer and node. Nodes of one class are interchangeable, so
 it has the same optimum to decide how many nodes of each class *c* each trainer *j* gets:
@@ -9,9 +9,9 @@ it has the same optimum to decide how many nodes of each class *c* each trainer 
 * ``picks[j,c,p]``: whether in interval c the size of trainer j lies in piece p of its value, binary.
 * ``part[j,c,p]``: how far into that piece, 0 where it is not picked.
 
-A class that is taken back before the horizon hurts whoever has some of its nodes: there each piece comes
-twice, with and without that loss. Where new nodes must boot, time counts for who grows from when they have: there
-pieces come once for who grows and once for who does not. With one class this is a multiple-choice knapsack.
+A class that is taken back before the horizon costs its holders a loss: there each piece comes twice, with and
+without that loss. Where new nodes must boot, time counts from then for a trainer that grows: there pieces come
+once for growing and once for not growing. With one class this is a multiple-choice knapsack.
 
 A trainer that may have one of several kinds of nodes stands here once for each of these choices: *j* is a choice
 then, and all but one of a trainer's choices get no node.
@@ -26,70 +26,77 @@ import highspy
 import numpy as np
 import pyomo.environ as pyo
 from numpy.typing import NDArray
+from pyomo.repn import generate_standard_repn
 
 from freetrain.core.problem import Counts
-from freetrain.policies.quiet_highs import quiet_highs
-from freetrain.policies.solver.answer import Answer
-from freetrain.policies.solver.menu import Menu
-from freetrain.policies.solver.passing import lp_of
-from freetrain.policies.solver.pieces import Piece
+from freetrain.policies.binary_programme import quiet_highs
+from freetrain.policies.solver.guests import SolverAnswer
+from freetrain.policies.solver.piecewise import Piece, PiecewiseChoice
 
 RELATIVE_GAP = 1e-9
 """HiGHS stops where its best answer is proven to within this share of the bound."""
 
 
 def solve(
-    menus: Sequence[Menu], capacity: Sequence[int], presolve: bool = True, *, left_s: Callable[[], float]
-) -> Answer:
+    choices: Sequence[PiecewiseChoice],
+    capacity: Sequence[int],
+    presolve: bool = True,
+    *,
+    left_s: Callable[[], float],
+) -> SolverAnswer:
     """Allocation of largest total value, or the best one found in time.
 
     Args:
-        menus: what each trainer may be given, one after the other, each with one menu for each of its choices.
+        choices: of each trainer, one trainer after the other.
         capacity: nodes in each class, longest-lived class first.
         presolve: whether HiGHS may simplify the model first.
         left_s: wall seconds that are left; stating the model takes its share of them.
     """
-    model = state_model(menus, capacity)
+    model = state_model(choices, capacity)
     lp, column = lp_of(model)
     solver = quiet_highs()
     solver.passModel(lp)
     solver.setOptionValue("mip_rel_gap", RELATIVE_GAP)
     solver.setOptionValue("presolve", "choose" if presolve else "off")
+    # Only now: stating the model takes its share of the time. The guest ends HiGHS where it ignores the limit.
     solver.setOptionValue("time_limit", max(left_s(), 0.0))
     solver.run()
     status, info = solver.getModelStatus(), solver.getInfo()
     found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     values = np.asarray(solver.getSolution().col_value)
-    counts = _counts(model, menus, values, column) if found else None
+    counts = _counts(model, choices, values, column) if found else None
     proven = status == highspy.HighsModelStatus.kOptimal
     out_of_time = status == highspy.HighsModelStatus.kTimeLimit
     bound = float(info.mip_dual_bound) if np.isfinite(info.mip_dual_bound) else float("inf")
-    return Answer(counts, proven, bound, solver.modelStatusToString(status), out_of_time)
+    return SolverAnswer(counts, proven, bound, solver.modelStatusToString(status), out_of_time)
 
 
-def state_model(menus: Sequence[Menu], capacity: Sequence[int]) -> pyo.ConcreteModel:
+def state_model(choices: Sequence[PiecewiseChoice], capacity: Sequence[int]) -> pyo.ConcreteModel:
     """The whole model."""
     model = pyo.ConcreteModel()
-    _declare(model, menus, capacity)
-    one_piece_per_interval(model, menus)
-    sizes_lie_in_their_pieces(model, menus)
-    sizes_count_the_living(model, menus)
+    _declare(model, choices, capacity)
+    one_piece_per_interval(model, choices)
+    sizes_lie_in_their_pieces(model, choices)
+    sizes_count_the_living(model, choices)
     classes_suffice(model, capacity)
     if len(capacity) > 1:
-        one_choice_each(model, menus)
-        nobody_migrates(model, menus, capacity)
-        who_grows_waits_for_boots(model, menus, capacity)
-        ends_hurt(model, menus, capacity)
-    value_is_maximal(model, menus)
+        one_choice_each(model, choices)
+        no_migration(model, choices, capacity)
+        growth_waits_for_boots(model, choices, capacity)
+        ends_are_charged(model, choices, capacity)
+    value_is_maximal(model, choices)
     return model
 
 
-def _declare(model: Any, menus: Sequence[Menu], capacity: Sequence[int]) -> None:
-    model.trainer = pyo.RangeSet(0, len(menus) - 1)
+def _declare(model: Any, choices: Sequence[PiecewiseChoice], capacity: Sequence[int]) -> None:
+    model.trainer = pyo.RangeSet(0, len(choices) - 1)
     model.klass = pyo.RangeSet(0, len(capacity) - 1)
     model.piece = pyo.Set(
         initialize=[
-            (j, c, p) for j, menu in enumerate(menus) for c, ps in enumerate(menu.pieces) for p in range(len(ps))
+            (j, c, p)
+            for j, choice in enumerate(choices)
+            for c, ps in enumerate(choice.pieces)
+            for p in range(len(ps))
         ]
     )
     model.nodes = pyo.Var(
@@ -97,32 +104,34 @@ def _declare(model: Any, menus: Sequence[Menu], capacity: Sequence[int]) -> None
     )
     model.picks = pyo.Var(model.piece, domain=pyo.Binary)
     # Without bounds of their own, HiGHS 1.15.1 can loop for ever in presolve, whatever its time limit.
-    model.part = pyo.Var(model.piece, bounds=lambda _, j, c, p: (0, _length(menus[j].pieces[c][p])))
+    model.part = pyo.Var(model.piece, bounds=lambda _, j, c, p: (0, _length(choices[j].pieces[c][p])))
 
 
-def one_piece_per_interval(model: Any, menus: Sequence[Menu]) -> None:
+def one_piece_per_interval(model: Any, choices: Sequence[PiecewiseChoice]) -> None:
     """Σ_p picks[j,c,p] = 1."""
 
     def one_piece(m: Any, j: int, c: int) -> Any:
-        return sum(m.picks[j, c, p] for p in range(len(menus[j].pieces[c]))) == 1
+        return sum(m.picks[j, c, p] for p in range(len(choices[j].pieces[c]))) == 1
 
     model.one_piece = pyo.Constraint(model.trainer, model.klass, rule=one_piece)
 
 
-def sizes_lie_in_their_pieces(model: Any, menus: Sequence[Menu]) -> None:
-    """part[j,c,p] ≤ (most_p − fewest_p) · picks[j,c,p]."""
+def sizes_lie_in_their_pieces(model: Any, choices: Sequence[PiecewiseChoice]) -> None:
+    """part[j,c,p] ≤ (max_p − min_p) · picks[j,c,p]."""
 
     def in_piece(m: Any, j: int, c: int, p: int) -> Any:
-        return m.part[j, c, p] <= _length(menus[j].pieces[c][p]) * m.picks[j, c, p]
+        return m.part[j, c, p] <= _length(choices[j].pieces[c][p]) * m.picks[j, c, p]
 
     model.in_piece = pyo.Constraint(model.piece, rule=in_piece)
 
 
-def sizes_count_the_living(model: Any, menus: Sequence[Menu]) -> None:
-    """Σ_{c' ≤ c} nodes[j,c'] = Σ_p (fewest_p · picks[j,c,p] + part[j,c,p])."""
+def sizes_count_the_living(model: Any, choices: Sequence[PiecewiseChoice]) -> None:
+    """Σ_{c' ≤ c} nodes[j,c'] = Σ_p (min_p · picks[j,c,p] + part[j,c,p])."""
 
     def living(m: Any, j: int, c: int) -> Any:
-        size = sum(piece.fewest * m.picks[j, c, p] + m.part[j, c, p] for p, piece in enumerate(menus[j].pieces[c]))
+        size = sum(
+            piece.min_nodes * m.picks[j, c, p] + m.part[j, c, p] for p, piece in enumerate(choices[j].pieces[c])
+        )
         return sum(m.nodes[j, longer_lived] for longer_lived in range(c + 1)) == size
 
     model.living = pyo.Constraint(model.trainer, model.klass, rule=living)
@@ -137,17 +146,21 @@ def classes_suffice(model: Any, capacity: Sequence[int]) -> None:
     model.suffices = pyo.Constraint(model.klass, rule=suffices)
 
 
-def one_choice_each(model: Any, menus: Sequence[Menu]) -> None:
+def one_choice_each(model: Any, choices: Sequence[PiecewiseChoice]) -> None:
     """A trainer has nodes of one of its choices at most.
 
-    With j over its choices and p(0) the piece of no node at all: Σ_j (1 − picks[j,·,p(0)]) ≤ 1. Who has nodes has
-    no other choice left, so this is about those who have none, to whom no node at all is a piece of its own.
+    With j over its choices and p(0) the piece of no node at all: Σ_j (1 − picks[j,·,p(0)]) ≤ 1. A trainer
+    that has nodes has no other choice left, so this is about trainers without, for which no node is a piece.
     """
     whole = len(model.klass) - 1
-    rows = [[j for j, menu in enumerate(menus) if menu.trainer == row] for row in range(menus[-1].trainer + 1)]
+    rows = [
+        [j for j, choice in enumerate(choices) if choice.trainer == row] for row in range(choices[-1].trainer + 1)
+    ]
 
     def gets_some(m: Any, j: int) -> Any:
-        return 1 - sum(m.picks[j, whole, p] for p, piece in enumerate(menus[j].pieces[whole]) if piece.most == 0)
+        return 1 - sum(
+            m.picks[j, whole, p] for p, piece in enumerate(choices[j].pieces[whole]) if piece.max_nodes == 0
+        )
 
     def one_choice(m: Any, row: int) -> Any:
         return sum(gets_some(m, j) for j in rows[row]) <= 1 if len(rows[row]) > 1 else pyo.Constraint.Skip
@@ -155,44 +168,46 @@ def one_choice_each(model: Any, menus: Sequence[Menu]) -> None:
     model.one_choice = pyo.Constraint(pyo.RangeSet(0, len(rows) - 1), rule=one_choice)
 
 
-def nobody_migrates(model: Any, menus: Sequence[Menu], capacity: Sequence[int]) -> None:
+def no_migration(model: Any, choices: Sequence[PiecewiseChoice], capacity: Sequence[int]) -> None:
     """A trainer that grows keeps all its nodes, any other gets no new one.
 
     With C its nodes now and p over the pieces of its whole size that lie above C:
-    C_jc · Σ_p picks[j,·,p] ≤ nodes[j,c] ≤ C_jc + Σ_p min(capacity_c − C_jc, most_p − C_j) · picks[j,·,p].
+    C_jc · Σ_p picks[j,·,p] ≤ nodes[j,c] ≤ C_jc + Σ_p min(capacity_c − C_jc, max_p − C_j) · picks[j,·,p].
     The sum on the right is left out where a new node of the class would leave before it had booted, or is not of
     the choice.
     """
     whole = len(capacity) - 1
 
     def growth(m: Any, j: int) -> list[tuple[Piece, Any]]:
-        now = sum(menus[j].held)
-        pieces = enumerate(menus[j].pieces[whole])
-        return [(piece, m.picks[j, whole, p]) for p, piece in pieces if piece.fewest > now]
+        now = sum(choices[j].held)
+        pieces = enumerate(choices[j].pieces[whole])
+        return [(piece, m.picks[j, whole, p]) for p, piece in pieces if piece.min_nodes > now]
 
     def keeps(m: Any, j: int, c: int) -> Any:
-        held = menus[j].held[c]
+        held = choices[j].held[c]
         return m.nodes[j, c] >= held * sum(pick for _, pick in growth(m, j)) if held else pyo.Constraint.Skip
 
     def gains(m: Any, j: int, c: int) -> Any:
-        held, now = menus[j].held[c], sum(menus[j].held)
+        held, now = choices[j].held[c], sum(choices[j].held)
         return m.nodes[j, c] <= held + sum(
-            min(capacity[c] - held, piece.most - now) * pick for piece, pick in growth(m, j) if menus[j].joins[c]
+            min(capacity[c] - held, piece.max_nodes - now) * pick
+            for piece, pick in growth(m, j)
+            if choices[j].joins[c]
         )
 
     model.keeps = pyo.Constraint(model.trainer, model.klass, rule=keeps)
     model.gains = pyo.Constraint(model.trainer, model.klass, rule=gains)
 
 
-def who_grows_waits_for_boots(model: Any, menus: Sequence[Menu], capacity: Sequence[int]) -> None:
-    """In all intervals a trainer picks pieces for who grows, or in none.
+def growth_waits_for_boots(model: Any, choices: Sequence[PiecewiseChoice], capacity: Sequence[int]) -> None:
+    """A trainer picks pieces of growing in all intervals, or in none.
 
     With p over those pieces: Σ_p picks[j,c,p] = Σ_p picks[j,·,p], on the right in its whole size.
     """
     whole = len(capacity) - 1
 
     def grown(m: Any, j: int, c: int) -> list[Any]:
-        return [m.picks[j, c, p] for p, piece in enumerate(menus[j].pieces[c]) if piece.grown]
+        return [m.picks[j, c, p] for p, piece in enumerate(choices[j].pieces[c]) if piece.grown]
 
     def waits(m: Any, j: int, c: int) -> Any:
         picks = grown(m, j, c)
@@ -201,46 +216,97 @@ def who_grows_waits_for_boots(model: Any, menus: Sequence[Menu], capacity: Seque
     model.waits = pyo.Constraint(model.trainer, model.klass, rule=waits)
 
 
-def ends_hurt(model: Any, menus: Sequence[Menu], capacity: Sequence[int]) -> None:
-    """Who has nodes of classes that are taken back together picks a piece that charges their end, once.
+def ends_are_charged(model: Any, choices: Sequence[PiecewiseChoice], capacity: Sequence[int]) -> None:
+    """A trainer with nodes of classes that are taken back together picks a piece that charges their end, once.
 
     With c the last of them, and p over the pieces that charge it:
-    Σ_{c'} nodes[j,c'] ≤ Σ_p min(Σ_{c'} capacity_c', most_p) · picks[j,c,p].
+    Σ_{c'} nodes[j,c'] ≤ Σ_p min(Σ_{c'} capacity_c', max_p) · picks[j,c,p].
     """
 
     def hurts(m: Any, j: int, c: int) -> Any:
-        pieces = menus[j].pieces[c]
+        pieces = choices[j].pieces[c]
         if not any(piece.evicted for piece in pieces):
             return pyo.Constraint.Skip
-        together = range(menus[j].first_of_life[c], c + 1)
-        there = sum(capacity[each] for each in together)
-        return sum(m.nodes[j, each] for each in together) <= sum(
-            min(there, piece.most) * m.picks[j, c, p] for p, piece in enumerate(pieces) if piece.evicted
+        together = range(choices[j].first_of_life[c], c + 1)
+        there = sum(capacity[klass] for klass in together)
+        return sum(m.nodes[j, klass] for klass in together) <= sum(
+            min(there, piece.max_nodes) * m.picks[j, c, p] for p, piece in enumerate(pieces) if piece.evicted
         )
 
     model.hurts = pyo.Constraint(model.trainer, model.klass, rule=hurts)
 
 
-def value_is_maximal(model: Any, menus: Sequence[Menu]) -> None:
+def value_is_maximal(model: Any, choices: Sequence[PiecewiseChoice]) -> None:
     """Max Σ_{j,c,p} (value_p · picks[j,c,p] + slope_p · part[j,c,p]) − Σ_{j,c} power_jc · nodes[j,c]."""
     worth = sum(
         piece.value * model.picks[j, c, p] + piece.slope * model.part[j, c, p]
-        for j, menu in enumerate(menus)
-        for c, pieces in enumerate(menu.pieces)
+        for j, choice in enumerate(choices)
+        for c, pieces in enumerate(choice.pieces)
         for p, piece in enumerate(pieces)
     )
     power = sum(
-        each * model.nodes[j, c] for j, menu in enumerate(menus) for c, each in enumerate(menu.power) if each
+        cost * model.nodes[j, c] for j, choice in enumerate(choices) for c, cost in enumerate(choice.power) if cost
     )
     model.value = pyo.Objective(expr=worth - power, sense=pyo.maximize)
 
 
 def _length(piece: Piece) -> int:
-    return piece.most - piece.fewest
+    return piece.max_nodes - piece.min_nodes
 
 
-def _counts(model: Any, menus: Sequence[Menu], values: NDArray[np.float64], column: Mapping[int, int]) -> Counts:
-    counts = np.zeros((menus[-1].trainer + 1, len(model.klass)))
-    for j, menu in enumerate(menus):
-        counts[menu.trainer] += [values[column[id(model.nodes[j, c])]] for c in model.klass]
+def _counts(
+    model: Any, choices: Sequence[PiecewiseChoice], values: NDArray[np.float64], column: Mapping[int, int]
+) -> Counts:
+    counts = np.zeros((choices[-1].trainer + 1, len(model.klass)))
+    for j, choice in enumerate(choices):
+        counts[choice.trainer] += [values[column[id(model.nodes[j, c])]] for c in model.klass]
     return np.rint(counts).astype(np.int64)
+
+
+def lp_of(model: pyo.ConcreteModel) -> tuple[highspy.HighsLp, dict[int, int]]:
+    """The model as HiGHS takes it, and the column of each variable by the variable's id().
+
+    It is handed over whole: Pyomo's own interface adds one variable at a time, which takes longer than all the
+    rest.
+    """
+    variables = list(model.component_data_objects(pyo.Var))
+    column = {id(variable): place for place, variable in enumerate(variables)}
+    lp = highspy.HighsLp()
+    lp.num_col_ = len(variables)
+    lp.col_lower_ = np.array([_or_inf(variable.lb, -1) for variable in variables])
+    lp.col_upper_ = np.array([_or_inf(variable.ub, 1) for variable in variables])
+    continuous, integer = highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger
+    lp.integrality_ = [continuous if variable.is_continuous() else integer for variable in variables]
+    _set_objective(lp, model, column)
+    _set_rows(lp, model, column)
+    return lp, column
+
+
+def _set_objective(lp: highspy.HighsLp, model: Any, column: dict[int, int]) -> None:
+    (objective,) = model.component_data_objects(pyo.Objective, active=True)
+    linear = generate_standard_repn(objective.expr, quadratic=False)
+    costs = np.zeros(len(column))
+    for variable, coefficient in zip(linear.linear_vars, linear.linear_coefs, strict=True):
+        costs[column[id(variable)]] = coefficient
+    lp.sense_, lp.col_cost_, lp.offset_ = highspy.ObjSense.kMaximize, costs, float(linear.constant)
+
+
+def _set_rows(lp: highspy.HighsLp, model: Any, column: dict[int, int]) -> None:
+    lower, upper = list[float](), list[float]()
+    starts, index, value = [0], list[int](), list[float]()
+    for row in model.component_data_objects(pyo.Constraint, active=True):
+        least, body, largest = row.to_bounded_expression(evaluate_bounds=True)
+        linear = generate_standard_repn(body, quadratic=False)
+        lower.append(_or_inf(least, -1) - linear.constant)
+        upper.append(_or_inf(largest, 1) - linear.constant)
+        index += [column[id(variable)] for variable in linear.linear_vars]
+        value += linear.linear_coefs
+        starts.append(len(index))
+    lp.num_row_, lp.row_lower_, lp.row_upper_ = len(lower), np.array(lower), np.array(upper)
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_ = np.array(starts), np.array(index)
+    lp.a_matrix_.value_ = np.array(value, dtype=np.float64)
+
+
+def _or_inf(bound: float | None, sign: int) -> float:
+    return sign * highspy.kHighsInf if bound is None else float(bound)

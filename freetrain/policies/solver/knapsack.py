@@ -1,13 +1,22 @@
-r"""The exact dynamic programme for nodes of one class: one size per trainer, at most so many nodes.
+r"""One class of nodes: a multiple-choice knapsack, one size per trainer, sizes adding up to at most *N* nodes.
 
-At the market's price λ a size loses what it is worth less than the best of its table, and a node that nobody has
-loses λ. By what an allocation loses in all it is worth less than the bound of pricing, so the best loses least:
+**Pricing** (:func:`price_out`). A price λ per node takes the trainers apart: each takes the size of largest
+V(n) − λ·n, and
 
-.. math:: \min \sum_j \mathrm{loss}_j(n_j) + \lambda \Bigl(N - \sum_j n_j\Bigr)
+.. math:: L(\lambda) = \lambda N + \sum_j \max_n \bigl(V_j(n) - \lambda n\bigr)
 
-No optimum loses more than the allocation that is known. So of trainers that are alike only some can lose anything,
-and only their sizes are tried against each other. The others have a size that loses nothing; who has several such
-sizes takes what is left, as far as these add up to it.
+bounds every allocation from above. At the price where the nodes just suffice the bound is nearly tight. A size
+whose *loss*, by how much V(n) − λ·n lies below its trainer's best, exceeds the gap between the bound and a known
+allocation is in no better one (Dyer 1984, Zemel 1984; Pisinger 1995 solves large knapsacks with it). That leaves a
+few sizes of a few trainers, whatever the size of the machine.
+
+**Dynamic programme** (:func:`best_sizes`). A node that no trainer has loses λ, so the best allocation is
+
+.. math:: \min \sum_j \mathrm{loss}_j(n_j) + \lambda \Bigl(N - \sum_j n_j\Bigr).
+
+No optimum loses more than the known allocation. So of identical trainers only some can lose anything, and only the
+sizes of these are enumerated. The others have sizes without loss; those with several such sizes take nodes that
+are left, as far as these add up to them.
 """
 
 from __future__ import annotations
@@ -17,103 +26,239 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
 from freetrain.core.terms import Sizes, Table
-from freetrain.policies.solver.pricing import Priced
+
+_MAX_PRICE_STEPS = 100
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A priced knapsack.
+
+    Attributes:
+        tables: distinct tables of value by size, shape (tables, sizes), -inf where a size is impossible.
+        row: row of each trainer's table, shape (trainers,).
+        price: per node.
+        losses: how much less than its table's best each size is worth at this price, shape of ``tables``.
+        sizes: a good allocation; its sizes are all worthwhile.
+        bound: no allocation is worth more.
+    """
+
+    tables: Table
+    row: Sizes
+    price: float
+    losses: Table
+    sizes: Sizes
+    bound: float
+
+    @property
+    def values(self) -> Table:
+        """Table of each trainer, shape (trainers, sizes)."""
+        return self.tables[self.row]
+
+    @property
+    def value(self) -> float:
+        """Value of the good allocation."""
+        return float(self.tables[self.row, self.sizes].sum())
+
+    @property
+    def rounding(self) -> float:
+        """Values that differ by no more than this count as equal."""
+        return _ROUNDING * max(1.0, abs(self.bound))
+
+    @property
+    def max_loss(self) -> float:
+        """Sizes that lose more than this, alone or together, are in no optimum."""
+        return self.bound - self.value + self.rounding
+
+    @property
+    def worthwhile(self) -> NDArray[np.bool_]:
+        """Sizes of each trainer that can be part of an optimum, shape of ``values``."""
+        return (self.losses <= self.max_loss)[self.row]
+
+    @property
+    def proven(self) -> bool:
+        """Whether the good allocation reaches the bound, so that there is nothing left to solve."""
+        return self.bound - self.value <= self.rounding
+
+
+def price_out(tables: Table, nodes: int, row: Sizes | None = None) -> Priced:
+    """Find the best price per node, an allocation close to the optimum, and the sizes that can beat it.
+
+    Args:
+        tables: values by size, -inf where impossible, shape (tables, sizes).
+        nodes: how many there are.
+        row: row of each trainer's table, shape (trainers,); None: each has its own.
+    """
+    row = np.arange(len(tables)) if row is None else row
+    tables = tables[:, : nodes + 1]
+    price, modest, generous = _market_price(tables, row, nodes)
+    values = tables[row]
+    sizes = _fill_up(values, _hand_out(values, modest, generous, nodes), nodes)
+    reduced = tables - price * np.arange(tables.shape[1])
+    best = reduced.max(axis=1, initial=-np.inf)
+    bound = float(best[row].sum()) + price * nodes
+    return Priced(tables, row, price, best[:, None] - reduced, sizes, bound)
+
+
+def _market_price(distinct: Table, row: Sizes, nodes: int) -> tuple[float, Sizes, Sizes]:
+    """Price that minimises L, with the sizes just above it (they fit) and just below (they do not).
+
+    L is convex and piecewise linear: the lines of a price that is too high and of one that is too low cross at the
+    next price to try, until no line lies above the crossing.
+    """
+    size, table = np.arange(distinct.shape[1]), np.arange(len(distinct))
+    alike = np.bincount(row, minlength=len(distinct))
+
+    def choices_at(price: float) -> tuple[Sizes, float, int]:
+        chosen = (distinct - price * size).argmax(axis=1)
+        return chosen, float(distinct[table, chosen][row].sum()), int(alike @ chosen)
+
+    # Nodes that are free of charge and still enough for all have no price.
+    generous, generous_worth, generous_nodes = choices_at(0.0)
+    if generous_nodes <= nodes:
+        return 0.0, generous[row], generous[row]
+    modest = np.zeros(len(distinct), dtype=np.int64)
+    modest_worth, modest_nodes, price = float(distinct[row, 0].sum()), 0, 0.0
+    for _ in range(_MAX_PRICE_STEPS):
+        price = (generous_worth - modest_worth) / (generous_nodes - modest_nodes)
+        chosen, worth, total = choices_at(price)
+        if total in (modest_nodes, generous_nodes):
+            break
+        if total <= nodes:
+            modest, modest_worth, modest_nodes = chosen, worth, total
+        else:
+            generous, generous_worth, generous_nodes = chosen, worth, total
+    return price, modest[row], generous[row]
+
+
+def _hand_out(values: Table, modest: Sizes, generous: Sizes, nodes: int) -> Sizes:
+    """Move trainers from the modest to the generous size while the nodes last, best gain per node first."""
+    sizes = modest.copy()
+    rows = np.flatnonzero(generous > modest)
+    gain, more = values[rows, generous[rows]] - values[rows, modest[rows]], (generous - modest)[rows]
+    order, left = np.argsort(-gain / more, kind="stable"), nodes - int(sizes.sum())
+    for row, nodes_more in zip(rows[order].tolist(), more[order].tolist(), strict=True):
+        if nodes_more <= left:
+            sizes[row] += nodes_more
+            left -= nodes_more
+    return sizes
+
+
+def _fill_up(values: Table, sizes: Sizes, nodes: int) -> Sizes:
+    """Give what is left to the trainer that gains most from it, until none gains."""
+    rows = np.arange(len(values))
+    size = np.arange(values.shape[1])
+    for _ in rows:
+        left = nodes - int(sizes.sum())
+        if left == 0:  # a size chosen at a price is worth more than any smaller one
+            break
+        reachable = np.where(size <= sizes[:, None] + left, values, -np.inf)
+        wanted = np.argmax(reachable, axis=1)
+        gain = reachable[rows, wanted] - values[rows, sizes]
+        winner = int(np.argmax(gain))
+        if gain[winner] <= 0:
+            break
+        sizes[winner] = wanted[winner]
+    return sizes
 
 
 def best_sizes(priced: Priced, nodes: int) -> Sizes:
-    """Sizes of largest total value; proven optimal."""
+    """Sizes of largest total value, proven optimal."""
     if priced.proven:
         return priced.sizes
-    smallest, tried, takers = _sort_out(priced)
+    smallest, lossy, takers = _candidates(priced)
     sizes: Sizes = smallest[priced.row]
-    room = nodes - int(sizes.sum()) - sum(int(one.more[0]) for one in tried)
-    least = _least_losses(tried, room)
-    sums = _sums(takers, room)
-    taken = _largest_sums(sums[-1], room)
-    left = (np.arange(room + 1) - taken)[::-1]
+    spare = nodes - int(sizes.sum()) - sum(int(trainer.more[0]) for trainer in lossy)
+    least = _least_losses(lossy, spare)
+    sums = _sums(takers, spare)
+    taken = _largest_sums(sums[-1], spare)
+    left = (np.arange(spare + 1) - taken)[::-1]
     loss = least[-1] + priced.price * left[: least.shape[1]]
     extra = int(loss.argmin())
-    if loss[extra] >= priced.most_loss - 2 * priced.rounding:
+    # The known allocation is as good, but for rounding: then it is the optimum.
+    if loss[extra] >= priced.max_loss - 2 * priced.rounding:
         return priced.sizes
-    _take(takers, sums, int(taken[room - extra]), sizes)
-    _trace(tried, least, extra, sizes)
+    _take(takers, sums, int(taken[spare - extra]), sizes)
+    _trace(lossy, least, extra, sizes)
     return sizes
 
 
 @dataclass(frozen=True, slots=True)
-class _Tried:
-    """A trainer that may lose something.
+class _LossyTrainer:
+    """A trainer that may have a size with a loss.
 
     Attributes:
-        trainer: its position.
-        more: by how much each size that is worthwhile is beyond its smallest that loses nothing, ascending.
+        row: its position.
+        more: nodes of each worthwhile size beyond its smallest size without loss, ascending.
         losses: of each of these sizes.
     """
 
-    trainer: int
+    row: int
     more: Sizes
     losses: Table
 
 
 _Takers = Sequence[tuple[int, Sequence[int]]]
-"""Trainers, with the numbers of nodes more that lose nothing: 0 and others."""
+"""Trainers with several sizes without loss: the row, and the nodes beyond the smallest of these sizes."""
 
 
-def _sort_out(priced: Priced) -> tuple[Sizes, list[_Tried], _Takers]:
-    """The smallest size of each table that loses nothing; who may lose something; others who can take more."""
-    losses, most_loss = priced.losses, priced.most_loss
-    costless, worthwhile = losses <= priced.rounding, losses <= most_loss
+def _candidates(priced: Priced) -> tuple[Sizes, list[_LossyTrainer], _Takers]:
+    """The smallest size of each table without loss; trainers that may lose; others that can take more nodes."""
+    losses, max_loss = priced.losses, priced.max_loss
+    costless, worthwhile = losses <= priced.rounding, losses <= max_loss
     smallest = costless.argmax(axis=1)
-    lossy = np.where(worthwhile & ~costless, losses, np.inf).min(axis=1)
+    least_loss = np.where(worthwhile & ~costless, losses, np.inf).min(axis=1)
     by_table = np.argsort(priced.row, kind="stable").tolist()
     begin = np.searchsorted(priced.row[by_table], np.arange(len(losses) + 1)).tolist()
-    tried: list[_Tried] = []
+    lossy: list[_LossyTrainer] = []
     takers: list[tuple[int, Sequence[int]]] = []
     for table in np.flatnonzero(np.count_nonzero(worthwhile, axis=1) > 1).tolist():
         alike = by_table[begin[table] : begin[table + 1]]
-        may_lose = int(min(len(alike), most_loss // lossy[table]))
+        may_lose = int(min(len(alike), max_loss // least_loss[table]))
         if may_lose:
             (more,) = worthwhile[table].nonzero()
             its_losses = losses[table, more]
             more -= smallest[table]
-            tried += [_Tried(trainer, more, its_losses) for trainer in alike[:may_lose]]
+            lossy += [_LossyTrainer(row, more, its_losses) for row in alike[:may_lose]]
         if may_lose < len(alike):
             free = (costless[table].nonzero()[0] - smallest[table]).tolist()
-            takers += [(trainer, free) for trainer in alike[may_lose:] if len(free) > 1]
-    return smallest, tried, takers
+            takers += [(row, free) for row in alike[may_lose:] if len(free) > 1]
+    return smallest, lossy, takers
 
 
-def _least_losses(tried: Sequence[_Tried], room: int) -> Table:
-    """Least loss by nodes beyond the fewest, before and after each trainer: shape (trainers + 1, nodes + 1)."""
-    reach = max((int(one.more[-1] - one.more[0]) for one in tried), default=0)
-    most = min(room, sum(int(one.more[-1] - one.more[0]) for one in tried))
-    # In front of each line stands inf up to the largest size, so that every shift of it is a window of the line.
-    least = np.full((len(tried) + 1, reach + most + 1), np.inf)
+def _least_losses(lossy: Sequence[_LossyTrainer], spare: int) -> Table:
+    """Least loss by nodes beyond the smallest sizes, before and after each trainer: (trainers + 1, nodes + 1)."""
+    reach = max((int(trainer.more[-1] - trainer.more[0]) for trainer in lossy), default=0)
+    most = min(spare, sum(int(trainer.more[-1] - trainer.more[0]) for trainer in lossy))
+    # In front of each line stands inf up to the largest size, so that each shift is a view and nothing is copied.
+    least = np.full((len(lossy) + 1, reach + most + 1), np.inf)
     least[0, reach] = 0.0
     shifted = sliding_window_view(least, most + 1, axis=1)
-    for line, one in enumerate(tried):
-        candidates = shifted[line, reach + one.more[0] - one.more]
-        candidates += one.losses[:, None]
+    for line, trainer in enumerate(lossy):
+        candidates = shifted[line, reach + trainer.more[0] - trainer.more]
+        candidates += trainer.losses[:, None]
         np.minimum.reduce(candidates, axis=0, out=least[line + 1, reach:])
     return least[:, reach:]
 
 
-def _trace(tried: Sequence[_Tried], least: Table, extra: int, sizes: Sizes) -> None:
-    """Back from so many nodes beyond the fewest: which size of each trainer led there."""
-    for line, one in reversed(list(enumerate(tried))):
-        more = one.more.tolist()
-        at = [extra + more[0] - each for each in more if each - more[0] <= extra]
-        led = [least.item(line, before) + loss for before, loss in zip(at, one.losses.tolist(), strict=False)]
+def _trace(lossy: Sequence[_LossyTrainer], least: Table, extra: int, sizes: Sizes) -> None:
+    """Backtracking: the size of each trainer that led to so many nodes beyond the smallest sizes."""
+    for line, trainer in reversed(list(enumerate(lossy))):
+        more = trainer.more.tolist()
+        at = [extra + more[0] - nodes for nodes in more if nodes - more[0] <= extra]
+        led = [least.item(line, before) + loss for before, loss in zip(at, trainer.losses.tolist(), strict=False)]
         chosen = led.index(min(led))
-        sizes[one.trainer] += more[chosen]
+        sizes[trainer.row] += more[chosen]
         extra = at[chosen]
 
 
-def _sums(takers: _Takers, room: int) -> list[int]:
-    """What the first takers can take together, before and after each: bit *n* is set where they can take *n*."""
-    sums, within = [1], (1 << (room + 1)) - 1
+def _sums(takers: _Takers, spare: int) -> list[int]:
+    """Bit sets of what the first takers can take together, before and after each: bit *n* stands for *n* nodes."""
+    sums, within = [1], (1 << (spare + 1)) - 1
     for _, free in takers:
         reached = 0
         for nodes in free:
@@ -122,19 +267,19 @@ def _sums(takers: _Takers, room: int) -> list[int]:
     return sums
 
 
-def _largest_sums(reached: int, room: int) -> Sizes:
-    """For each number of nodes the largest sum that is no larger, shape (room + 1,)."""
+def _largest_sums(reached: int, spare: int) -> Sizes:
+    """For each number of nodes the largest sum that is no larger, shape (spare + 1,)."""
     if reached == 1:
-        return np.zeros(room + 1, dtype=np.int64)
-    content = np.frombuffer(reached.to_bytes(room // 8 + 1, "little"), dtype=np.uint8)
-    bits = np.unpackbits(content, count=room + 1, bitorder="little")
-    largest: Sizes = np.maximum.accumulate(np.arange(room + 1) * bits)
+        return np.zeros(spare + 1, dtype=np.int64)
+    content = np.frombuffer(reached.to_bytes(spare // 8 + 1, "little"), dtype=np.uint8)
+    bits = np.unpackbits(content, count=spare + 1, bitorder="little")
+    largest: Sizes = np.maximum.accumulate(np.arange(spare + 1) * bits)
     return largest
 
 
 def _take(takers: _Takers, sums: Sequence[int], nodes: int, sizes: Sizes) -> None:
-    """Let the takers take just so many nodes together."""
-    for (trainer, free), before in zip(reversed(takers), reversed(sums[:-1]), strict=True):
-        taken = next(each for each in reversed(free) if each <= nodes and before >> (nodes - each) & 1)
-        sizes[trainer] += taken
+    """Let the takers take exactly so many nodes together."""
+    for (row, free), before in zip(reversed(takers), reversed(sums[:-1]), strict=True):
+        taken = next(more for more in reversed(free) if more <= nodes and before >> (nodes - more) & 1)
+        sizes[row] += taken
         nodes -= taken

@@ -1,1 +1,12 @@
-"""Synergy (OSDI 2022): CPUs and memory of shared servers go where trainings get faster by them."""
+"""Synergy (OSDI 2022): CPUs and memory of shared servers by what trainings can use of them.
+
+In comes a shared node with new tasks and how long these wait for data; out come the CPUs and memory that each
+gets, never less than it asks for (finishers ``synergy-tune`` and ``synergy-opt``).
+
+Files in reading order:
+
+- ``shares.py``: a training's profile (rate by CPUs and memory), servers, and who has how much of them.
+- ``mechanisms.py``: TUNE, which places greedily and cuts to shares, and OPT, which HiGHS solves.
+- ``finisher.py``: both as finishers of freetrain's decisions.
+- ``experiment.py``: the published profiles, and a simulated cluster that compares TUNE with baselines.
+"""

@@ -1,4 +1,7 @@
-"""Synergy's experiment: how long trainings take on shared servers, by who gets the CPUs and the memory."""
+"""Synergy's experiment: how long trainings take on shared servers, by who gets the CPUs and the memory.
+
+How fast models are with more or less of these is as Synergy's authors published it for their servers.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,25 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from freetrain.policies.experiment import SEEDS, Comparison, Table, compared
-from freetrain.policies.synergy.profiles import KINDS, PROFILES
-from freetrain.policies.synergy.shares import Board, Parts, Server, SharingJob, rate_of
-from freetrain.policies.synergy.tune import place_greedily, place_one, tune
+from freetrain.policies.experiment import SEEDS, MethodComparison, ResultTable, compared
+from freetrain.policies.synergy.mechanisms import place_greedily, place_one, tune
+from freetrain.policies.synergy.shares import Board, Parts, Profile, SharedServer, SharingJob, rate_of
 
+_CPUS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 9.0, 12.0, 24.0)
+_MEMORY_GB = (20.83, 62.5, 125.0, 187.5)
+_TOO_LITTLE = (0.1,) * len(_CPUS)
+"""GB of memory where the data set is not cached."""
+_SAME = Profile(_CPUS, _MEMORY_GB, ((1.0,) * len(_CPUS),) * len(_MEMORY_GB))
+KINDS = {
+    "image": ("resnet18", "resnet50", "mobilenet", "alexnet", "shufflenet"),
+    "language": ("gnmt", "transformer", "lstm", "bert"),
+    "speech": ("m5", "deepspeech"),
+}
 _ROUND_H = 300 / 3600
-_SERVERS = tuple(Server(f"s{number}", 8, 24.0, 500.0) for number in range(16))
+_SERVERS = tuple(SharedServer(f"s{number}", 8, 24.0, 500.0) for number in range(16))
 _GPUS = sum(server.gpus for server in _SERVERS)
 _FIRST, _LOOKED_AT, _AFTER = 500, 200, 200
 """Trainings that arrive before those that are looked at, these, and those that arrive after them."""
-
 _CELLS = (
     ((20, 70, 10), False, "FIFO", 7.0),
     ((20, 70, 10), False, "SRTF", 9.0),
@@ -24,10 +35,47 @@ _CELLS = (
     ((20, 70, 10), True, "FIFO", 4.5),
 )
 """Shares of image, language and speech models, whether some have several GPUs, order, and arrivals per hour."""
+Sharing = Callable[[Sequence[SharingJob]], Mapping[str, float]]
+"""Training → its rate, of those in this order that run; the others wait."""
+
+
+def _by_cpus(*rates: float) -> Profile:
+    """Faster with CPUs, the last rate from there on, and as fast as that with the share of memory."""
+    row = (*rates, *(rates[-1],) * (len(_CPUS) - len(rates)))
+    return Profile(_CPUS, _MEMORY_GB, (_TOO_LITTLE, row, row, row))
+
+
+def _cached(best: float) -> Profile:
+    """Faster still with twelve CPUs, if twice the share of memory holds the data set."""
+    few = (0.3, 0.66, 1.0, 1.25, 1.53, 1.75, 2.0)
+    low, high = (*few, 2.0, 2.0), (*few, best, best)
+    return Profile(_CPUS, _MEMORY_GB, (_TOO_LITTLE, low, high, high))
+
+
+def _m5() -> Profile:
+    """Faster with memory, if there are six CPUs."""
+    few = (0.3, 0.66, 1.0, 1.2, 1.4)
+    rows = tuple((*few, *(rate,) * 4) for rate in (1.5, 2.0, 2.5))
+    return Profile(_CPUS, _MEMORY_GB, (_TOO_LITTLE, *rows))
+
+
+PROFILES = {
+    "resnet18": _by_cpus(0.37, 0.72, 1.0, 1.3, 1.53, 1.75, 2.4),
+    "resnet50": _by_cpus(0.4, 0.74, 1.0, 1.15),
+    "mobilenet": _by_cpus(0.37, 0.72, 1.0, 1.3, 1.49, 1.55),
+    "alexnet": _cached(2.94),
+    "shufflenet": _cached(2.89),
+    "m5": _m5(),
+    "deepspeech": _by_cpus(0.3, 0.66, 1.0),
+    "gnmt": _SAME,
+    "transformer": _SAME,
+    "lstm": _SAME,
+    "bert": _SAME,
+}
 
 
 @dataclass(slots=True)
-class Run:
+class SimulatedRun:
     """A training that has arrived.
 
     Attributes:
@@ -41,10 +89,6 @@ class Run:
     arrived_h: float
     left_h: float
     ended_h: float | None = None
-
-
-Sharing = Callable[[Sequence[SharingJob]], Mapping[str, float]]
-"""Training → its rate, of those in this order that run; the others wait."""
 
 
 def _proportionally(jobs: Sequence[SharingJob]) -> Mapping[str, float]:
@@ -82,10 +126,10 @@ WAYS: dict[str, Sharing] = {
     "shares, then the rest": _shares_and_rest,
     "all or nothing": _greedily,
 }
-"""Who gets what."""
+"""The shares of each job."""
 
 
-def run(seeds: int = SEEDS) -> Table:
+def run(seeds: int = SEEDS) -> ResultTable:
     """Arrivals at random, five-minute rounds; of each way the mean hours from arrival to completion."""
     return compared(
         f"Synergy: mean hours from arrival to completion of {_LOOKED_AT} trainings",
@@ -105,7 +149,7 @@ def run(seeds: int = SEEDS) -> Table:
 
 def _comparisons(
     mix: Sequence[int], several_gpus: bool, order: str, per_hour: float, seeds: int
-) -> Iterator[Comparison]:
+) -> Iterator[MethodComparison]:
     kind = f"{'/'.join(map(str, mix))}, {'1-8 GPUs' if several_gpus else '1 GPU'}, {order}, {per_hour:g} an hour"
     hours = {
         way: [
@@ -115,7 +159,7 @@ def _comparisons(
         for way, sharing in WAYS.items()
     }
     for other in list(WAYS)[1:]:
-        yield Comparison(kind, "hours", "TUNE", other, hours["TUNE"], hours[other], less_is_better=True)
+        yield MethodComparison(kind, "hours", "TUNE", other, hours["TUNE"], hours[other], less_is_better=True)
 
 
 def _admitted(jobs: Sequence[SharingJob]) -> Iterator[SharingJob]:
@@ -133,7 +177,7 @@ def _rates(jobs: Sequence[SharingJob], parts: Parts) -> Mapping[str, float]:
 
 def arrivals(
     seed: int, mix: Sequence[int], several_gpus: bool, per_hour: float, count: int = _FIRST + _LOOKED_AT + _AFTER
-) -> list[Run]:
+) -> list[SimulatedRun]:
     """Trainings as they come; the same arguments give the same ones."""
     draw = random.Random(f"{seed}/{mix}/{several_gpus}/{per_hour}")
     now_h, runs = 0.0, []
@@ -143,12 +187,12 @@ def arrivals(
         profile = PROFILES[draw.choice(kind)]
         exponent = draw.uniform(1.5, 3) if draw.random() < 0.8 else draw.uniform(3, 4)
         gpus = draw.choices((1, 2, 4, 8), (70, 10, 15, 5))[0] if several_gpus else 1
-        runs.append(Run(SharingJob(f"j{number:04}", gpus, profile), now_h, 10**exponent / 60))
+        runs.append(SimulatedRun(SharingJob(f"j{number:04}", gpus, profile), now_h, 10**exponent / 60))
     return runs
 
 
-def mean_hours(runs: Sequence[Run], order: str, sharing: Sharing, which: slice) -> float:
-    """From arrival to completion; round by round, decided again only where a training came or ended.
+def mean_hours(runs: Sequence[SimulatedRun], order: str, sharing: Sharing, which: slice) -> float:
+    """Times from arrival to completion; decided again in each round in which a training came or ended.
 
     Args:
         runs: all trainings as they come.
@@ -157,7 +201,7 @@ def mean_hours(runs: Sequence[Run], order: str, sharing: Sharing, which: slice) 
         which: those that are looked at; it ends when they are done.
     """
     looked_at = runs[which]
-    here: list[Run] = []
+    here: list[SimulatedRun] = []
     rates: Mapping[str, float] = {}
     arrived, now_h = 0, 0.0
     while any(run.ended_h is None for run in looked_at):
@@ -175,8 +219,8 @@ def mean_hours(runs: Sequence[Run], order: str, sharing: Sharing, which: slice) 
     return sum((run.ended_h or 0.0) - run.arrived_h for run in looked_at) / len(looked_at)
 
 
-def _train(run: Run, rate: float, now_h: float) -> None:
-    """One round at this rate."""
+def _train(run: SimulatedRun, rate: float, now_h: float) -> None:
+    """Let a round pass at this rate."""
     if rate * _ROUND_H >= run.left_h > 0:
         run.ended_h = now_h + run.left_h / rate
     run.left_h -= rate * _ROUND_H

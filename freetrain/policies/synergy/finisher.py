@@ -8,10 +8,8 @@ from dataclasses import replace
 from freetrain.core.amounts import Amount
 from freetrain.core.data_wait import WAITS, DataWait, WaitProfile
 from freetrain.core.shared_nodes import NewPart, SharedNode
-from freetrain.policies.synergy.opt import split_optimally
-from freetrain.policies.synergy.sensitivity import Profile
-from freetrain.policies.synergy.shares import Parts, Server, SharingJob, rate_of
-from freetrain.policies.synergy.tune import tune
+from freetrain.policies.synergy.mechanisms import split_optimally, tune
+from freetrain.policies.synergy.shares import Parts, Profile, SharedServer, SharingJob, rate_of
 
 _MOST_WAITING = 0.99
 _MB_OF_A_GB = 1024
@@ -19,12 +17,12 @@ _OPT_TIME_S = 2.0
 """For one node; it takes milliseconds."""
 
 
-Split = Callable[[Server, Sequence[SharingJob]], Parts]
+Split = Callable[[SharedServer, Sequence[SharingJob]], Parts]
 """Divides what a server offers beyond what is asked for among trainings that have their GPUs of it."""
 
 
 class Synergy:
-    """Synergy (OSDI 2022), of what a node has left when everybody has what it asks for.
+    """Synergy (OSDI 2022), of what a node has left when each task has what it asks for.
 
     Who waits for data gets more CPUs, as many as it would take to wait no more: by what was seen of it with
     several numbers of CPUs, or, with one, if reading takes time in proportion to them. Who has a cache of its own
@@ -40,14 +38,14 @@ class Synergy:
         self._split = split
 
     def finish(self, node: SharedNode) -> Mapping[str, Amount]:
-        """What those get that wait for data."""
+        """The amounts of tasks that wait for data."""
         parts = [part for part in node.parts if part.asks.gpus]
         gpus = sum(part.asks.gpus for part in parts)
         if not gpus or all(part.data_wait_share < WAITS for part in parts):
             return {}
         of_gpus, threads = max(node.free_gpus, gpus), max(node.threads_per_core, 1)
         offered_gb = node.spare.memory_mb * gpus / of_gpus / _MB_OF_A_GB
-        offered = Server(node.name, gpus, node.spare.cpus * gpus // of_gpus, offered_gb)
+        offered = SharedServer(node.name, gpus, node.spare.cpus * gpus // of_gpus, offered_gb)
         given = self._split(offered, [SharingJob(part.place, part.asks.gpus, _gain(part, node)) for part in parts])
         finished = {}
         for part in parts:
@@ -61,7 +59,7 @@ class Synergy:
 
 
 def _gain(part: NewPart, node: SharedNode) -> Profile:
-    """What CPUs and memory beyond those that it asks for bring, for each of its GPUs."""
+    """Gain from CPUs and memory beyond those asked for, per GPU."""
     asks, asked, gpus = part.asks, max(part.asks.cpus, 1), part.asks.gpus
     if part.data_wait_share < WAITS:
         return Profile((0.0,), (0.0,), ((1.0,),))
@@ -76,14 +74,14 @@ def _gain(part: NewPart, node: SharedNode) -> Profile:
 
 
 def _speed_cached(part: NewPart, seen: WaitProfile) -> float:
-    """What is left of a step with all data in memory: all, until it was seen with so much; 0: it has no cache."""
+    """Speed with all data in memory: full, until it was seen with so much memory; 0: it has no cache."""
     memory_mb = part.asks.memory_mb + part.cache_mb
     if not part.cache_mb:
         return 0.0
     return 1 - seen.share_with(max(part.asks.cpus, 1), memory_mb) if seen.has_had(memory_mb) else 1.0
 
 
-def _optimally(server: Server, jobs: Sequence[SharingJob]) -> Parts:
+def _optimally(server: SharedServer, jobs: Sequence[SharingJob]) -> Parts:
     """OPT; where HiGHS proves nothing in time, the better one of what it found and TUNE."""
     found, why = split_optimally(server, jobs, _OPT_TIME_S)
     if not why:
@@ -91,7 +89,7 @@ def _optimally(server: Server, jobs: Sequence[SharingJob]) -> Parts:
     return max(_tuned(server, jobs), found, key=lambda parts: sum(rate_of(job, parts[job.id]) for job in jobs))
 
 
-def _tuned(server: Server, jobs: Sequence[SharingJob]) -> Parts:
+def _tuned(server: SharedServer, jobs: Sequence[SharingJob]) -> Parts:
     return tune((server,), jobs)
 
 

@@ -1,16 +1,69 @@
-"""Shared servers, the trainings on them, and who has which CPUs and how much memory."""
+"""Shares of servers: what CPUs and memory do for a training (its profile), and which training has how much."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from math import inf
 
-from freetrain.policies.synergy.sensitivity import Profile
+
+@dataclass(frozen=True)
+class Profile:
+    """Rates at points of CPUs and memory for each GPU, relative to the rate at the GPU's share of both.
+
+    Attributes:
+        cpus: for each GPU, ascending.
+        memory_gb: for each GPU, ascending.
+        rates: of each memory size a row, of each number of CPUs a column.
+    """
+
+    cpus: tuple[float, ...]
+    memory_gb: tuple[float, ...]
+    rates: tuple[tuple[float, ...], ...]
+
+    def rate(self, cpus: float, memory_gb: float) -> float:
+        """The rate with at least so much; 0 below the smallest point, and no promise between two points.
+
+        A data set that does not quite fit into memory is as slow as one that does not fit at all.
+        """
+        column = bisect_right(self.cpus, cpus + 1e-9) - 1
+        row = bisect_right(self.memory_gb, memory_gb + 1e-9) - 1
+        return self.rates[row][column] if column >= 0 and row >= 0 else 0.0
+
+    @cached_property
+    def demand(self) -> tuple[float, float]:
+        """The least CPUs, and with them the least memory, at which it is as fast as it can be."""
+        return self.demand_within(inf, inf)
+
+    def demand_within(self, cpus: float, memory_gb: float) -> tuple[float, float]:
+        """The demand within so much: as fast as with all of it; all of it where it lies below the points."""
+        known = self._demands_within
+        if (cpus, memory_gb) not in known:
+            known[cpus, memory_gb] = self._find_demand(cpus, memory_gb)
+        return known[cpus, memory_gb]
+
+    @cached_property
+    def _demands_within(self) -> dict[tuple[float, float], tuple[float, float]]:
+        return {}
+
+    def _find_demand(self, cpus: float, memory_gb: float) -> tuple[float, float]:
+        best = self.rate(cpus, memory_gb)
+        return min(
+            (
+                (its_cpus, its_gb)
+                for its_gb, row in zip(self.memory_gb, self.rates, strict=True)
+                for its_cpus, rate in zip(self.cpus, row, strict=True)
+                if rate >= best - 1e-9 and its_cpus <= cpus + 1e-9 and its_gb <= memory_gb + 1e-9
+            ),
+            default=(cpus, memory_gb),
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
-    """What a server offers, which is what others leave of it.
+class SharedServer:
+    """What a server offers, after the amounts of other jobs.
 
     Attributes:
         name: its name.
@@ -41,19 +94,19 @@ class SharingJob:
 
 
 @dataclass(slots=True)
-class Part:
-    """What a training has of one server."""
+class ServerShare:
+    """The share of one server that a training has."""
 
     gpus: int
     cpus: float
     memory_gb: float
 
 
-Parts = dict[str, dict[str, Part]]
+Parts = dict[str, dict[str, ServerShare]]
 """Training → server → what it has of it."""
 
 
-def rate_of(job: SharingJob, parts: Mapping[str, Part]) -> float:
+def rate_of(job: SharingJob, parts: Mapping[str, ServerShare]) -> float:
     """Rate relative to that at its share; the slowest part sets the pace."""
     return min(job.profile.rate(part.cpus / part.gpus, part.memory_gb / part.gpus) for part in parts.values())
 
@@ -65,10 +118,11 @@ class Board:
         servers: all there are.
     """
 
-    def __init__(self, servers: Iterable[Server]) -> None:
+    def __init__(self, servers: Iterable[SharedServer]) -> None:
         self.servers = {server.name: server for server in servers}
         self.free = {
-            server.name: Part(server.gpus, server.cpus, server.memory_gb) for server in self.servers.values()
+            server.name: ServerShare(server.gpus, server.cpus, server.memory_gb)
+            for server in self.servers.values()
         }
         self.parts: Parts = {}
         self.on: dict[str, set[str]] = {name: set() for name in self.servers}
@@ -86,7 +140,7 @@ class Board:
     def give(self, job: str, name: str, gpus: int, cpus: float, memory_gb: float) -> None:
         """Give a training more of a server."""
         free, mine = self.free[name], self.parts.setdefault(job, {})
-        part = mine.setdefault(name, Part(0, 0.0, 0.0))
+        part = mine.setdefault(name, ServerShare(0, 0.0, 0.0))
         part.gpus, part.cpus, part.memory_gb = part.gpus + gpus, part.cpus + cpus, part.memory_gb + memory_gb
         free.gpus, free.cpus, free.memory_gb = free.gpus - gpus, free.cpus - cpus, free.memory_gb - memory_gb
         self.on[name].add(job)

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.holes import Holes, find_holes
-from freetrain.core.node_rows import taken
+from freetrain.core.holes import Holes, find_holes, taken
 from freetrain.errors import InputError
 from freetrain.replay.logs.machine import made_up
 from freetrain.replay.logs.nodelists import NodeListError, expand

@@ -13,8 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from freetrain.core.holes import SECONDS_PER_HOUR, Holes
-from freetrain.core.node_rows import taken
+from freetrain.core.holes import SECONDS_PER_HOUR, Holes, taken
 from freetrain.errors import InputError
 from freetrain.replay.logs.machine import LoggedMachine, NodeSizes, node_sizes, read_machine, uniform_machine
 from freetrain.replay.logs.model import LoggedJobs, NodeKind, ReadOptions

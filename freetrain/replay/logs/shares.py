@@ -18,8 +18,15 @@ from numpy.typing import NDArray
 
 from freetrain.core.amounts import Amount
 from freetrain.core.fragment import new_place, node_of
-from freetrain.core.holes import SECONDS_PER_HOUR, Holes, seconds_within, sorted_holes
-from freetrain.core.node_rows import order_by_node, some_nodes_at_a_time, taken
+from freetrain.core.holes import (
+    SECONDS_PER_HOUR,
+    Holes,
+    order_by_node,
+    seconds_within,
+    some_nodes_at_a_time,
+    sorted_holes,
+    taken,
+)
 from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.machine import NodeSizes
 from freetrain.replay.logs.model import IdlePart, IdleShares, TaskPlaces, TaskRequest, TaskRoom

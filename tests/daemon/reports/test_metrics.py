@@ -16,8 +16,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from freetrain import __version__
-from freetrain.config import Config, ConfigError, Loaded
-from freetrain.config import Metrics as MetricsSettings
+from freetrain.config import Config, ConfigError, Loaded, MetricsSettings
 from freetrain.core.harm import Harm
 from freetrain.daemon.reports.look_status import status_of
 from freetrain.daemon.reports.metrics import Metrics

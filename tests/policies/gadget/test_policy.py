@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
+
 import pytest
 
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.policies import find_policy
+from freetrain.policies.gadget.policy import LINEAR, LOG, Utility
 from tests.policies.deciding import decide
 
 CURVE = ((1, 10.0), (2, 18.0), (4, 30.0))
@@ -61,7 +65,7 @@ def test_a_trainer_without_a_target_trains_as_well() -> None:
 
 @pytest.mark.parametrize("policy", ["gadget", "gadget,utility=log", "gadget,utility=fair"])
 def test_nodes_that_add_no_utility_by_the_horizon_make_it_be_done_sooner(policy: str) -> None:
-    """One node would do by the horizon, an hour away; four are done in 33 s, and then it is decided anew."""
+    """One node would do by the horizon, an hour away; four are done in 33 s, and then it is decided again."""
     quick = Trainer("quick", CURVE, target_samples=1000.0)
     assert sizes(policy, Problem(0.0, NODES, (quick,), 3600.0)) == {"quick": 4}
 
@@ -70,3 +74,22 @@ def test_being_done_sooner_counts_less_than_utility() -> None:
     quick = Trainer("quick", CURVE, target_samples=36_000.0)
     long = Trainer("long", CURVE, target_samples=1e6)
     assert sizes("gadget", Problem(0.0, NODES, (quick, long), 3600.0))["long"] == 3
+
+
+def test_linear_utility_is_the_share_of_the_target() -> None:
+    assert LINEAR.of(30.0, 120.0) == pytest.approx(0.25)
+    assert LINEAR.of(30.0, 120.0, weight=4.0) == pytest.approx(1.0)
+
+
+def test_logarithmic_utility_is_one_at_the_target() -> None:
+    assert LOG.of(60.0, 120.0) == pytest.approx(math.log(5.5) / math.log(10))
+    assert LOG.of(120.0, 120.0) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0, 2.0])
+def test_every_utility_grows_ever_slower_and_not_beyond_the_target(alpha: float) -> None:
+    values = [Utility(alpha).of(10.0 * share, 100.0) for share in range(13)]
+    gains = [after - before for before, after in pairwise(values)]
+    assert all(later <= sooner + 1e-12 for sooner, later in pairwise(gains))
+    assert values[10:] == pytest.approx([1.0] * 3)
+    assert Utility(alpha).of(-5.0, 100.0) == 0.0

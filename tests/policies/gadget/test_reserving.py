@@ -19,7 +19,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
 from freetrain.loop import deciding
 from freetrain.policies import FIRST_NODES, UNKNOWN_LINKS, Links, find_policy, with_links
-from freetrain.policies.gadget.ring_model import RingModel
+from freetrain.policies.gadget.slot import RingModel
 
 CURVE = ((1, 100.0), (2, 190.0), (4, 360.0))
 TEN_MB = 1e7
@@ -95,12 +95,15 @@ def test_two_rings_do_not_share_a_link_that_has_room_for_one() -> None:
     """Two nodes of which each has two parts, and two users' rings of two: the second one stays on one node."""
     offers = (*places("a", "b"), *places("a", "b"))
     trainers = (trainer("x", max_nodes=2), trainer("y", max_nodes=2))
-    first = tuple(replace(one, name=one.name.replace("#+", "#+x")) for one in offers[:2])
-    second = tuple(replace(one, name=one.name.replace("#+", "#+y")) for one in offers[2:])
+    first = tuple(replace(offer, name=offer.name.replace("#+", "#+x")) for offer in offers[:2])
+    second = tuple(replace(offer, name=offer.name.replace("#+", "#+y")) for offer in offers[2:])
     questions = ((first, trainers[:1]), (second, trainers[1:]))
     for gbit, second_ring in ((16.0, ["a", "b"]), (14.0, ["a"])):
         policy, placer = with_links(find_policy("gadget"), FIRST_NODES, of_gbit(gbit), questions)
-        found = [deciding.decide(policy, Problem(0.0, *one, 3600.0), perf_counter, placer) for one in questions]
+        found = [
+            deciding.decide(policy, Problem(0.0, *question, 3600.0), perf_counter, placer)
+            for question in questions
+        ]
         assert nodes_of(found[0]) == {"x": ["a", "b"]}
         assert nodes_of(found[1]) == {"y": second_ring}
     assert any("7.6 Gbit/s, which the link of a does not have left" in note for note in found[1].notes)
@@ -200,7 +203,7 @@ def in_parts(problem: Problem, draw: random.Random) -> Problem:
         for number, one in enumerate(problem.nodes)
     )
     sizes = (0.0, 1e5, 1e7, 1e9)
-    trainers = tuple(replace(one, bytes_per_sample=draw.choice(sizes)) for one in problem.trainers)
+    trainers = tuple(replace(trainer, bytes_per_sample=draw.choice(sizes)) for trainer in problem.trainers)
     return replace(problem, nodes=nodes, trainers=trainers)
 
 
@@ -229,15 +232,15 @@ def test_no_link_has_more_new_rings_than_it_carries() -> None:
 def check_links(problem: Problem, found: Decision, links: Links) -> None:
     """Each link on which somebody gained a node carries all of its rings."""
     loads, gained = Counter[str](), set[str]()
-    for one in problem.trainers:
-        names = found.placement.get(one.id, ())
+    for trainer in problem.trainers:
+        names = found.placement.get(trainer.id, ())
         nodes = set(map(node_of, names))
         leaves = {f"up {links.topology.leaf_of(node)}" for node in nodes}
         used = (nodes if len(nodes) > 1 else set()) | (leaves if len(leaves) > 1 else set())
         for link in used:
-            loads[link] += one.link_bytes_per_s(len(names))  # type: ignore[assignment]
-        if set(names) - set(problem.held_names.get(one.id, ())):
-            gained |= used if one.link_bytes_per_s(len(names)) else set()
+            loads[link] += trainer.link_bytes_per_s(len(names))  # type: ignore[assignment]
+        if set(names) - set(problem.held_names.get(trainer.id, ())):
+            gained |= used if trainer.link_bytes_per_s(len(names)) else set()
     for link in gained:
         most = links.uplink_bytes_per_s if link.startswith("up ") else links.link_bytes_per_s
         assert loads[link] <= most * (1 + 1e-9) or math.isinf(most), link

@@ -9,16 +9,15 @@ from dataclasses import replace
 
 import pytest
 
-from freetrain.policies.gadget.ring_model import RingModel
-from freetrain.policies.gadget.servers import Books, Ring, Server
-from freetrain.policies.gadget.slot import RingJob, fill_slot, rate_of, samples_in_slot
-from freetrain.policies.gadget.utility import LINEAR, LOG, Utility
+from freetrain.policies.gadget.links import LinkBooks, PlacedRing, RingServer
+from freetrain.policies.gadget.policy import LINEAR, LOG, Utility
+from freetrain.policies.gadget.slot import RingJob, RingModel, contended, fill_slot, rate_of, samples_in_slot
 
 SLOT_S, SLOTS, PLACES = 300.0, 3, 4
 
 
-def one_server() -> Books:
-    return Books((Server("s", PLACES),), 1e9, 1e9)
+def one_server() -> LinkBooks:
+    return LinkBooks((RingServer("s", PLACES),), 1e9, 1e9)
 
 
 def three_jobs(seed: int) -> tuple[RingJob, ...]:
@@ -30,7 +29,7 @@ def three_jobs(seed: int) -> tuple[RingJob, ...]:
     )
 
 
-def after(jobs: Sequence[RingJob], rings: Mapping[str, Ring]) -> tuple[RingJob, ...]:
+def after(jobs: Sequence[RingJob], rings: Mapping[str, PlacedRing]) -> tuple[RingJob, ...]:
     """The trainings when the slot is over."""
     done = (samples_in_slot(job, rings[job.id], SLOT_S) if job.id in rings else 0.0 for job in jobs)
     return tuple(replace(job, samples=job.samples + more) for job, more in zip(jobs, done, strict=True))
@@ -44,7 +43,7 @@ def best_of_all(jobs: tuple[RingJob, ...], utility: Utility) -> float:
     """The best sequence of slots, by trying all of them."""
     per_slot = [
         [
-            rate_of(job, Ring((("s", width),), 1, 0.0)) * SLOT_S if width else 0.0
+            rate_of(job, PlacedRing((("s", width),), 1, 0.0)) * SLOT_S if width else 0.0
             for job, width in zip(jobs, widths, strict=True)
         ]
         for widths in itertools.product(*((0, *job.widths) for job in jobs))
@@ -77,23 +76,23 @@ def test_upgrades_do_better_than_rings_started_once_by_their_ratio() -> None:
     for seed in range(40):
         jobs = three_jobs(seed)
         upgraded += worth(after(jobs, fill_slot(one_server(), jobs, SLOT_S, LOG)), LOG)
-        options = [(job, Ring((("s", width),), 1, 0.0)) for job in jobs for width in job.widths]
+        options = [(job, PlacedRing((("s", width),), 1, 0.0)) for job in jobs for width in job.widths]
 
-        def ratio(option: tuple[RingJob, Ring]) -> float:
+        def ratio(option: tuple[RingJob, PlacedRing]) -> float:
             job, ring = option
             return LOG.of(samples_in_slot(job, ring, SLOT_S), job.target_samples) / ring.width
 
-        rings: dict[str, Ring] = {}
+        rings: dict[str, PlacedRing] = {}
         for job, ring in sorted(options, key=ratio, reverse=True):
-            if job.id not in rings and sum(one.width for one in rings.values()) + ring.width <= PLACES:
+            if job.id not in rings and sum(ring.width for ring in rings.values()) + ring.width <= PLACES:
                 rings[job.id] = ring
         plain += worth(after(jobs, rings), LOG)
     assert upgraded > plain
 
 
-def site() -> Books:
-    servers = tuple(Server(f"{leaf}{number}", 4, leaf) for leaf in "abcd" for number in range(4))
-    return Books(servers, link_bytes_per_s=3e9, uplink_bytes_per_s=12e9)
+def site() -> LinkBooks:
+    servers = tuple(RingServer(f"{leaf}{number}", 4, leaf) for leaf in "abcd" for number in range(4))
+    return LinkBooks(servers, link_bytes_per_s=3e9, uplink_bytes_per_s=12e9)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -118,7 +117,7 @@ def test_no_place_and_no_link_is_given_twice_and_the_same_slot_is_filled_alike(s
 
 def test_a_ring_that_may_stay_stays_where_it_is() -> None:
     model = RingModel(5e7, 0.2)
-    job = RingJob("j", model, 4, 0.0, 1e6, Ring((("c2", 4),), 1, 0.0), rescale_s=30.0)
+    job = RingJob("j", model, 4, 0.0, 1e6, PlacedRing((("c2", 4),), 1, 0.0), rescale_s=30.0)
     assert fill_slot(site(), (job,), SLOT_S, LINEAR) == {"j": job.ring}
 
 
@@ -134,3 +133,27 @@ def test_a_single_ring_worth_more_than_all_upgrades_is_used_instead() -> None:
     assert fill_slot(one_server(), (small, wide), SLOT_S, LINEAR).keys() == {"wide"}
     unimportant = replace(wide, weight=0.05)
     assert fill_slot(one_server(), (small, unimportant), SLOT_S, LINEAR).keys() == {"small"}
+
+
+MODEL = RingModel(gradient_bytes=1e8, compute_s=0.150)
+
+
+@pytest.mark.parametrize(("workers", "servers", "step_ms"), [(1, 1, 150.0), (8, 2, 166.044), (64, 16, 181.799)])
+def test_a_step_takes_as_long_as_worked_out(workers: int, servers: int, step_ms: float) -> None:
+    assert 1000 * MODEL.step_s(workers, servers, 12.5e9) == pytest.approx(step_ms, abs=5e-4)
+
+
+def test_three_rings_on_one_link_slow_each_other_down() -> None:
+    assert contended(12.5e9, 3) == pytest.approx(12.5e9 / 3.4)
+    assert 1000 * MODEL.step_s(64, 16, contended(12.5e9, 3)) == pytest.approx(219.599, abs=5e-4)
+    assert contended(12.5e9, 1) == 12.5e9
+
+
+def test_with_the_bandwidth_it_wants_a_ring_sends_as_long_as_it_computes() -> None:
+    wanted = MODEL.wanted_bytes_per_s(8)
+    assert MODEL.step_s(8, 1, wanted) == pytest.approx(2 * 0.150, rel=0.01)
+    assert MODEL.wanted_bytes_per_s(1) == 0
+
+
+def test_each_worker_keeps_its_share_of_the_batch() -> None:
+    assert MODEL.rate(8, 2, 12.5e9) == pytest.approx(8 / 0.166044, rel=1e-5)

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
 
-from freetrain.policies.smd.inner import Limits, fastest, fastest_on_grid, on_the_way
-from freetrain.policies.smd.speed import ServerModel
+from freetrain.policies.smd.inner import (
+    Point,
+    ServerModel,
+    SizeLimits,
+    fastest,
+    fastest_on_grid,
+    fit_servers,
+    on_the_way,
+)
 
 MODEL = ServerModel((0.005, 0.02, 0.1, 0.001, 0.001), 256)
 
 
 def test_more_servers_than_workers_may_be_best() -> None:
-    limits = Limits((4.0,), (2.0,), (48.0,), most_workers=16)
+    limits = SizeLimits((4.0,), (2.0,), (48.0,), most_workers=16)
     assert fastest(MODEL, limits) == (7, 10)
     assert fastest_on_grid(MODEL, limits) == (7, 10)
 
 
-def random_training(seed: int) -> tuple[ServerModel, Limits]:
+def random_training(seed: int) -> tuple[ServerModel, SizeLimits]:
     draw = random.Random(seed)
     ranges = ((0.002, 0.02), (0.01, 0.05), (0.02, 0.2), (0.0, 0.002), (0.0, 0.002))
-    a, b, c, d, e = (draw.uniform(*each) for each in ranges)
+    a, b, c, d, e = (draw.uniform(*bounds) for bounds in ranges)
     model = ServerModel((a, b, c, d, e), draw.choice((64, 128, 256, 512)))
-    limits = Limits(
+    limits = SizeLimits(
         (1.0, draw.uniform(1, 5), draw.uniform(4, 20)),
         (0.0, draw.uniform(1, 5), draw.uniform(4, 20)),
         (draw.uniform(1, 32), draw.uniform(8, 100), draw.uniform(40, 400)),
@@ -47,7 +55,7 @@ def test_the_grid_stays_within_its_promise() -> None:
 
 def test_the_grid_finds_the_only_size_that_is_allowed() -> None:
     model = ServerModel((0.01, 0.02, 0.1, 0.001, 0.001), 64)
-    limits = Limits((6.0, 6.0, 2.0), (1.0, 6.0, 3.0), (27.0, 12.0, 8.0), 32, 32)
+    limits = SizeLimits((6.0, 6.0, 2.0), (1.0, 6.0, 3.0), (27.0, 12.0, 8.0), 32, 32)
     assert fastest(model, limits) == fastest_on_grid(model, limits) == (1, 1)
 
 
@@ -60,7 +68,32 @@ def test_the_menu_ends_with_the_fastest_size(seed: int) -> None:
 
 
 def test_who_may_not_even_have_one_of_each_gets_nothing() -> None:
-    limits = Limits((4.0,), (2.0,), (5.0,))
+    limits = SizeLimits((4.0,), (2.0,), (5.0,))
     assert fastest(MODEL, limits) is None
     assert fastest_on_grid(MODEL, limits) is None
     assert on_the_way(MODEL, limits) == []
+
+
+SIZES = tuple(itertools.product((1, 2, 4, 8, 12, 16), (1, 2, 4, 8)))
+
+
+def test_the_terms_add_up() -> None:
+    model = ServerModel((0.005, 0.02, 0.1, 0.001, 0.001), 256)
+    assert float(model.step_s(7, 10)) == pytest.approx(0.289857, abs=5e-7)
+    assert float(model.step_s(8, 8)) == pytest.approx(0.2960)
+    assert float(model.step_s(1, 1)) == pytest.approx(1.402)
+
+
+@pytest.mark.parametrize("coefficients", [(0.005, 0.02, 0.1, 0.001, 0.001), (0.01, 0.0, 0.05, 0.0, 0.002)])
+def test_a_fit_finds_the_coefficients_that_the_points_come_from(
+    coefficients: tuple[float, float, float, float, float],
+) -> None:
+    model = ServerModel(coefficients, 128)
+    points = [Point(w, p, float(model.step_s(w, p))) for w, p in SIZES]
+    assert fit_servers(points, 128).coefficients == pytest.approx(coefficients, abs=1e-9)
+
+
+def test_too_few_sizes_are_not_fitted() -> None:
+    four = [Point(workers, 1, 1.0) for workers in (1, 2, 4, 8)]
+    with pytest.raises(ValueError, match="5 different sizes"):
+        fit_servers(four * 3, 128)

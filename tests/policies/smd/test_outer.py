@@ -9,19 +9,18 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from freetrain.guest.guest import Guest
-from freetrain.policies.programme import Programme, ProgrammeGuest
-from freetrain.policies.smd.inner import Limits, fastest
-from freetrain.policies.smd.outer import Option, choose, sigmoid
-from freetrain.policies.smd.speed import ServerModel
+from freetrain.policies.binary_programme import BinaryProgramme, ProgrammeGuest
+from freetrain.policies.smd.inner import ServerModel, SizeLimits, fastest
+from freetrain.policies.smd.outer import RunOption, choose, sigmoid
 
 LONG_S = 30.0
 _HERE = "tests.policies.smd.test_outer"
 
 
-def random_options(seed: int, jobs: int, ways: int = 1) -> list[Option]:
+def random_options(seed: int, jobs: int, ways: int = 1) -> list[RunOption]:
     draw = random.Random(seed)
     return [
-        Option(job, draw.uniform(1, 100), (draw.uniform(1, 8), draw.uniform(5, 60), draw.uniform(10, 200)))
+        RunOption(job, draw.uniform(1, 100), (draw.uniform(1, 8), draw.uniform(5, 60), draw.uniform(10, 200)))
         for job in range(jobs)
         for _ in range(ways)
     ]
@@ -30,16 +29,20 @@ def random_options(seed: int, jobs: int, ways: int = 1) -> list[Option]:
 CAPACITY = (16.0, 100.0, 500.0)
 
 
-def fits(options: Sequence[Option], chosen: Sequence[int]) -> bool:
+def fits(options: Sequence[RunOption], chosen: Sequence[int]) -> bool:
     jobs = [options[number].job for number in chosen]
     totals = [sum(options[number].demand[resource] for number in chosen) for resource in range(3)]
     return len(set(jobs)) == len(jobs) and all(a <= b + 1e-6 for a, b in zip(totals, CAPACITY, strict=True))
 
 
-def best_of_all(options: Sequence[Option]) -> float:
+def best_of_all(options: Sequence[RunOption]) -> float:
     subsets = itertools.product((False, True), repeat=len(options))
     chosen = ([number for number, taken in enumerate(subset) if taken] for subset in subsets)
-    return max(sum(options[number].value for number in one) for one in chosen if fits(options, one))
+    return max(
+        sum(options[number].value for number in options_chosen)
+        for options_chosen in chosen
+        if fits(options, options_chosen)
+    )
 
 
 @pytest.mark.parametrize(("jobs", "ways"), [(10, 1), (4, 3)])
@@ -52,18 +55,18 @@ def test_highs_finds_the_best_of_all(jobs: int, ways: int) -> None:
         assert found.value == pytest.approx(best_of_all(options))
 
 
-def never_whole(programme: Programme, *, left_s: Callable[[], float]) -> object:
+def never_whole(programme: BinaryProgramme, *, left_s: Callable[[], float]) -> object:
     """A solver that can do linear programmes only."""
-    from freetrain.policies.programme import solve
+    from freetrain.policies.binary_programme import solve
 
-    return (None, "no integers today") if programme.whole else solve(programme, left_s=left_s)
+    return (None, "no integers today") if programme.integral else solve(programme, left_s=left_s)
 
 
-def dies(programme: Programme, *, left_s: Callable[[], float]) -> object:
+def dies(programme: BinaryProgramme, *, left_s: Callable[[], float]) -> object:
     raise SystemExit
 
 
-def lies(programme: Programme, *, left_s: Callable[[], float]) -> object:
+def lies(programme: BinaryProgramme, *, left_s: Callable[[], float]) -> object:
     return (1.0,) * len(programme.values), ""
 
 
@@ -102,7 +105,11 @@ def test_where_highs_fails_all_is_filled_up_and_it_is_said(
 
 
 def test_what_is_worth_nothing_or_too_large_does_not_run() -> None:
-    options = [Option(0, 0.0, (1.0, 1.0, 1.0)), Option(1, 5.0, (17.0, 1.0, 1.0)), Option(2, 1.0, (1.0, 1.0, 1.0))]
+    options = [
+        RunOption(0, 0.0, (1.0, 1.0, 1.0)),
+        RunOption(1, 5.0, (17.0, 1.0, 1.0)),
+        RunOption(2, 1.0, (1.0, 1.0, 1.0)),
+    ]
     assert choose(options, CAPACITY, LONG_S).options == (2,)
 
 
@@ -120,14 +127,14 @@ def test_the_fastest_size_can_cost_more_completions_than_it_speeds_up() -> None:
     both to choose from, as ``smd-menu`` has, nothing is lost.
     """
     model = ServerModel((0.01, 0.0, 0.2, 0.02, 0.02), 100)
-    limits = Limits((1.0,), (1.0,), (20.0,), 16, 16)
+    limits = SizeLimits((1.0,), (1.0,), (20.0,), 16, 16)
     assert fastest(model, limits) == (5, 7)
     assert float(model.step_s(5, 5) / model.step_s(5, 7)) == pytest.approx(1.0294, abs=5e-4)
 
     def worth(*pairs: tuple[int, int]) -> float:
         """Of two such trainings of 100 hours at the fastest size, worth half of 1 if they take 101."""
         options = [
-            Option(
+            RunOption(
                 job,
                 sigmoid(100 * float(model.step_s(*pair) / model.step_s(5, 7)), 1.0, 0.1, 101.0),
                 limits.demand(*pair),

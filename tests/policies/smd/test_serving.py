@@ -88,10 +88,10 @@ def with_servers(problem: Problem, seed: int) -> Problem:
     """Some of its trainers use servers, and have some."""
     draw = random.Random(seed)
     trainers = []
-    for one in problem.trainers:
+    for trainer in problem.trainers:
         step_s = tuple(draw.choice([0.0, draw.uniform(0, 2)]) for _ in range(5))
         servers = Servers(draw.randint(1, 16), step_s if draw.random() < 0.7 else None)  # type: ignore[arg-type]
-        trainers.append(replace(one, servers=servers if draw.random() < 0.7 else None))
+        trainers.append(replace(trainer, servers=servers if draw.random() < 0.7 else None))
     held = problem.held_names.items()
     return replace(problem, trainers=tuple(trainers), serving={id_: names[:1] for id_, names in held})
 

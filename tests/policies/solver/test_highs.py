@@ -10,8 +10,8 @@ from freetrain.core.trainer import Trainer
 from freetrain.core.value import total_value, value_tables
 from freetrain.guest.guest import Guest
 from freetrain.policies.solver import highs
-from freetrain.policies.solver.menu import menus_of, single_class_menus
-from freetrain.policies.solver.pricing import price_out
+from freetrain.policies.solver.knapsack import price_out
+from freetrain.policies.solver.piecewise import piecewise_choices, single_class_choices
 from tests.oracle.enumeration import best_by_enumeration
 from tests.policies.test_against_oracle import EVERYDAY, MANY, MORE, about
 
@@ -22,7 +22,9 @@ def test_highs_finds_the_best_of_all_allocations(presolve: bool, seeds: range) -
     for seed in seeds:
         problem = mixed_problem(seed)
         if problem.held.size:
-            answer = highs.solve(list(menus_of(problem)), problem.capacity.tolist(), presolve, left_s=lambda: 60.0)
+            answer = highs.solve(
+                list(piecewise_choices(problem)), problem.capacity.tolist(), presolve, left_s=lambda: 60.0
+            )
             assert answer.proven, f"seed {seed}"
             assert answer.counts is not None, f"seed {seed}"
             assert total_value(problem, answer.counts) == about(best_by_enumeration(problem)), f"seed {seed}"
@@ -31,7 +33,7 @@ def test_highs_finds_the_best_of_all_allocations(presolve: bool, seeds: range) -
 
 def test_highs_without_time_says_so() -> None:
     problem = mixed_problem(1, lives=True)
-    answer = highs.solve(list(menus_of(problem)), problem.capacity.tolist(), left_s=lambda: -1.0)
+    answer = highs.solve(list(piecewise_choices(problem)), problem.capacity.tolist(), left_s=lambda: -1.0)
     assert (answer.out_of_time, answer.proven) == (True, False)
 
 
@@ -44,8 +46,8 @@ def test_highs_comes_to_an_end() -> None:
     problem = Problem(NOW_S, tuple(Offer(f"n{number}") for number in range(6)), trainers, 100.0, "throughput")
     guest = Guest(imports=("freetrain.policies.solver.highs",))
     tables = value_tables(problem.terms, problem.held_nodes, problem.classes[0])
-    menus = list(single_class_menus(problem, price_out(tables, problem.node_count)))
-    report = guest.ask("freetrain.policies.solver.highs:solve", menus, problem.capacity.tolist(), time_s=60.0)
+    choices = list(single_class_choices(problem, price_out(tables, problem.node_count)))
+    report = guest.ask("freetrain.policies.solver.highs:solve", choices, problem.capacity.tolist(), time_s=60.0)
     guest.close()
-    assert report.answer is not None, report.said
+    assert report.answer is not None, report.status_text
     assert total_value(problem, report.answer.counts) == about(137_900.0)

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.core.terms import Table
-from freetrain.policies.solver.knapsack import best_sizes
-from freetrain.policies.solver.pricing import price_out
+from freetrain.policies.solver.knapsack import best_sizes, price_out
 
 values = st.integers(-5, 30) | st.just(-inf) | st.floats(0, 10)
 cases = st.integers(1, 4).flatmap(
@@ -81,7 +80,10 @@ steps = st.sampled_from([0.0, 1.0, 2.0, 2.5]) | st.floats(0, 3)
 def test_of_many_alike_trainers_the_best_sizes_are_those_of_a_plain_programme(
     gains: list[list[float]], rows: list[int], nodes: int
 ) -> None:
-    tables, row = table([list(itertools.accumulate(its)) for its in gains]), [one % len(gains) for one in rows]
+    tables, row = (
+        table([list(itertools.accumulate(its)) for its in gains]),
+        [number % len(gains) for number in rows],
+    )
     sizes = best_sizes(price_out(tables, nodes, np.array(row)), nodes)
     assert sizes.sum() <= nodes
     assert tables[row, sizes].sum() == pytest.approx(plain_best(tables, row, nodes))

@@ -14,10 +14,10 @@ from freetrain.core.shared_nodes import NewPart, SharedNode
 from freetrain.guest.guest import Guest
 from freetrain.loop.finishing import finish
 from freetrain.policies import FINISHERS, Finisher, find_finisher
-from freetrain.policies.programme import Programme, ProgrammeGuest
+from freetrain.policies.binary_programme import BinaryProgramme, ProgrammeGuest
 from freetrain.policies.stages import AsAsked
 from freetrain.policies.synergy import finisher as room
-from freetrain.policies.synergy.opt import split_optimally
+from freetrain.policies.synergy.mechanisms import split_optimally
 from tests.installing import install_policy
 
 NOTHING_SEEN = WaitProfile()
@@ -39,7 +39,7 @@ def shared(
     *parts: NewPart, spare: int = 16, spare_mb: int = 64000, free_gpus: int = 0, threads: int = 1
 ) -> SharedNode:
     """All free GPUs are those of the new parts, unless more are given."""
-    gpus = free_gpus or sum(each.asks.gpus for each in parts)
+    gpus = free_gpus or sum(part.asks.gpus for part in parts)
     return SharedNode("n1", Amount(spare, spare_mb), gpus, threads, parts)
 
 
@@ -147,7 +147,7 @@ def drawn(seed: int) -> SharedNode:
         )
         for number in range(draw.randint(1, 6))
     )
-    gpus = sum(one.asks.gpus for one in parts) + draw.randint(0, 3)
+    gpus = sum(part.asks.gpus for part in parts) + draw.randint(0, 3)
     return SharedNode("n1", Amount(draw.randint(0, 24), draw.randint(0, 100_000)), gpus, 1, parts)
 
 
@@ -174,7 +174,7 @@ def test_whatever_is_on_a_node_nobody_gets_less_and_all_together_no_more_than_th
     gave = failed = 0
     for seed in range(200):
         node = drawn(seed)
-        asked = {one.place: one.asks for one in node.parts}
+        asked = {part.place: part.asks for part in node.parts}
         finished = finish(find_finisher(name), [node])
         assert finished == finish(find_finisher(name), [node]), seed
         given = finished.amounts
@@ -207,7 +207,7 @@ def test_where_highs_is_killed_the_optimum_is_tunes(monkeypatch: pytest.MonkeyPa
     guest.close()
 
 
-def is_killed(programme: Programme, *, left_s: Callable[[], float]) -> object:
+def is_killed(programme: BinaryProgramme, *, left_s: Callable[[], float]) -> object:
     os.kill(os.getpid(), signal.SIGKILL)
     return ()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from freetrain.core import node_rows
+from freetrain.core import holes as holes_module
 from freetrain.core.amounts import Amount
 from freetrain.core.holes import Holes, sorted_holes
 from freetrain.replay.logs import SiteLog, TaskRequest
@@ -141,7 +141,7 @@ def test_hours_and_nodes_that_are_left_out_do_not_count(write: Write) -> None:
 def test_as_much_lies_idle_as_a_count_of_every_second_finds(
     write: Write, seed: int, rows_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_rows, "_ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(holes_module, "_ROWS_AT_ONCE", rows_at_once)
     text = make_gpu_log(seed)
     log = read(write(text), until_s=hour(6))
     counted = count_idle_parts(text, int(hour(0)), int(hour(6)))

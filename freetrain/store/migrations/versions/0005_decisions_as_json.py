@@ -26,7 +26,7 @@ _DECISIONS = sa.table(
 
 
 def upgrade() -> None:
-    """Write each decision anew; one that is damaged stays as it is, and is refused when it is asked for."""
+    """Write each decision again; a damaged one stays as it is, and is refused when it is asked for."""
     connection = op.get_bind()
     keys = connection.execute(sa.select(_DECISIONS.c.run_id, _DECISIONS.c.number)).all()
     node_names = dict(map(tuple, connection.execute(sa.text("SELECT id, node_names FROM runs"))))

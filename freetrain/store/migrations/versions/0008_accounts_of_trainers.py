@@ -1,4 +1,4 @@
-"""The daemon remembers what each training is charged to; of those that are over nobody knows."""
+"""The daemon remembers the account that each training is charged to; of past ones it is unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people have to hear of outlives the daemon that noticed it, and so do lost nodes."""
+"""News for people and lost nodes outlive the daemon that noticed them."""
 
 from __future__ import annotations
 

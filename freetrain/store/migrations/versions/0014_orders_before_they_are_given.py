@@ -1,4 +1,4 @@
-"""An order is in the audit before Slurm is told: its result is unknown at first, and is written once."""
+"""An order is in the audit before Slurm gets it: its result is unknown at first, and is written once."""
 
 from __future__ import annotations
 

@@ -1,0 +1,210 @@
+r"""Observed: what was seen of a trainer beside its owner's claims: speeds by kinds of nodes, costs of changes.
+
+**Speeds.** Observations that were made on the same number of nodes of two kinds tell how fast one is beside the
+other. One kind, the fastest by the owner's word of those that were seen, keeps the speed that the owner claims;
+the other's is
+
+.. math:: \ln s = \frac{\ln s_\mathrm{claimed} + w \ln (s_0\,r / r_0)}{1 + w}
+
+with *r* its rates and :math:`r_0` those of the first, and *w* how many observations there are of it: the owner's
+claim counts as much as one.
+
+**Costs.** Pauses at changes of size are averaged by the kind of change, the newest with most weight.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from freetrain.core.throughput import Observation, mean_rates, usable
+
+ELSEWHERE = ""
+"""The kind of nodes that its owner does not name."""
+
+_MOST_TIMES = 10
+"""More observations do not count more, neither in an average nor against the owner's claim."""
+_LEAST_SPEED, _MOST_SPEED = 0.01, 100.0
+_LONGEST_S = 86400.0
+"""A longer pause is not a change, or clocks differ."""
+
+
+def kind_of_nodes(nodes: Iterable[Iterable[str]], claimed: Mapping[str, float]) -> str:
+    """The kind that sets a trainer's speed: the slowest that its owner names of any of its nodes.
+
+    Args:
+        nodes: features and types of GPUs of each of its nodes.
+        claimed: kind → speed on it, as its owner says.
+    """
+    kinds = {_kind_of(names, claimed) for names in nodes}
+    return min(kinds, key=lambda kind: claimed.get(kind, 1.0), default=ELSEWHERE)
+
+
+def _kind_of(names: Iterable[str], claimed: Mapping[str, float]) -> str:
+    return min(
+        (name for name in names if name in claimed), key=lambda name: (claimed[name], name), default=ELSEWHERE
+    )
+
+
+def seen_speeds(observations: Iterable[Observation], claimed: Mapping[str, float]) -> Mapping[str, float]:
+    """Kind that its owner names → the speed on it that is believed.
+
+    Args:
+        observations: what was seen of it.
+        claimed: kind → speed on it, as its owner says.
+    """
+    speeds = {ELSEWHERE: 1.0, **claimed}
+    seen = {
+        kind: [observation for observation in usable(observations) if observation.kind == kind] for kind in speeds
+    }
+    known = [kind for kind in speeds if seen[kind]]
+    if len(known) < 2:
+        return claimed
+    first = max(known, key=lambda kind: speeds[kind])
+    rates = mean_rates(seen[first])
+    found = {kind: _believed(seen[kind], rates, speeds[first], speeds[kind]) for kind in known if kind != first}
+    scale = 1.0 / found.get(ELSEWHERE, 1.0)  # nodes of no named kind have speed 1, whatever was seen
+    return {kind: _sober(found.get(kind, speed) * scale) for kind, speed in claimed.items()}
+
+
+def at_speed_1(observations: Iterable[Observation], speeds: Mapping[str, float]) -> tuple[Observation, ...]:
+    """The observations as if made at speed 1, without those on kinds that are not named any more."""
+    known = {ELSEWHERE: 1.0, **speeds}
+    return tuple(
+        replace(observation, samples_per_s=observation.samples_per_s / known[observation.kind], kind=ELSEWHERE)
+        if observation.kind
+        else observation
+        for observation in observations
+        if observation.kind in known
+    )
+
+
+def _believed(seen: Sequence[Observation], rates: Mapping[int, float], first: float, claimed: float) -> float:
+    """The speed of a kind, where the first one has these rates."""
+    alike = [observation for observation in seen if observation.nodes in rates]
+    if not alike:
+        return claimed
+    ratios = [first * observation.samples_per_s / rates[observation.nodes] for observation in alike]
+    weights = [observation.weight for observation in alike]
+    mean = sum(weight * math.log(ratio) for weight, ratio in zip(weights, ratios, strict=True)) / sum(weights)
+    times = min(len(alike), _MOST_TIMES)
+    return math.exp((math.log(claimed) + times * mean) / (1 + times))
+
+
+def _sober(speed: float) -> float:
+    """The speed within bounds and rounded, so that small differences change no decision."""
+    return float(f"{min(max(speed, _LEAST_SPEED), _MOST_SPEED):.2g}")
+
+
+@dataclass(frozen=True, slots=True)
+class SizeChange:
+    """A change of a trainer's size, as its progress tells it.
+
+    Attributes:
+        time_s: when it trained again, UTC epoch seconds.
+        nodes: that it has since.
+        cause: start, join, leave, loss or broken.
+        pause_s: for how long it did not train.
+        start_s: from the start of its programs to their first step; None: not known.
+    """
+
+    time_s: float
+    nodes: int
+    cause: str
+    pause_s: float
+    start_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunningMean:
+    """A running mean of how long one kind of change took; the newest values count most.
+
+    Attributes:
+        mean_s: the average.
+        times: how often it was seen, as far as that still counts.
+    """
+
+    mean_s: float = 0.0
+    times: int = 0
+
+    def and_then(self, seconds: float) -> RunningMean:
+        """The mean with one more value."""
+        if not 0.0 <= seconds <= _LONGEST_S:
+            return self
+        times = min(self.times + 1, _MOST_TIMES)
+        return RunningMean(self.mean_s + (seconds - self.mean_s) / times, times)
+
+    def believed_s(self, claimed_s: float) -> float:
+        """The believed duration: the owner's claim counts as much as one observation."""
+        return (claimed_s + self.times * self.mean_s) / (1 + self.times)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenCosts:
+    """Observed costs of one trainer's changes of size.
+
+    Attributes:
+        scale_up: pauses when nodes joined.
+        scale_down: pauses when some left in good order.
+        forced_loss: pauses when some were lost.
+        start: from the start of its programs to their first step.
+        boot: from the start of a new node's fragment until it joined.
+        run: how long those tasks of a filler ran that completed.
+        nodes: that it has had since its last change.
+        since_s: when that was, UTC epoch seconds.
+    """
+
+    scale_up: RunningMean = RunningMean()
+    scale_down: RunningMean = RunningMean()
+    forced_loss: RunningMean = RunningMean()
+    start: RunningMean = RunningMean()
+    boot: RunningMean = RunningMean()
+    run: RunningMean = RunningMean()
+    nodes: int = 0
+    since_s: float = 0.0
+
+    def after(self, changes: Iterable[SizeChange], started_s: Iterable[float]) -> SeenCosts:
+        """After some changes, in order.
+
+        Args:
+            changes: which.
+            started_s: when its fragments that run now were started, UTC epoch seconds.
+        """
+        began_s, costs = sorted(started_s), self
+        for change in changes:
+            costs = costs._after_change(change, began_s)
+        return costs
+
+    def after_runs(self, runs_s: Iterable[float]) -> SeenCosts:
+        """After some tasks of a filler have completed that ran for so long."""
+        run = self.run
+        for seconds in runs_s:
+            run = run.and_then(seconds)
+        return replace(self, run=run)
+
+    def _after_change(self, change: SizeChange, started_s: list[float]) -> SeenCosts:
+        costs = replace(self, nodes=change.nodes, since_s=change.time_s)
+        match change.cause:
+            case "join":
+                return replace(
+                    costs, scale_up=self.scale_up.and_then(change.pause_s), boot=self._boot(change, started_s)
+                )
+            case "leave":
+                return replace(costs, scale_down=self.scale_down.and_then(change.pause_s))
+            case "loss" | "broken":
+                return replace(costs, forced_loss=self.forced_loss.and_then(change.pause_s))
+            case "start" if change.start_s is not None:
+                return replace(costs, start=self.start.and_then(change.start_s))
+        return costs
+
+    def _boot(self, change: SizeChange, started_s: list[float]) -> RunningMean:
+        """Only where it is clear who joined: as many as were started since the last change."""
+        joined_s = change.time_s - change.pause_s
+        new_s = [start_s for start_s in started_s if self.since_s < start_s <= joined_s]
+        if len(new_s) != change.nodes - self.nodes or not new_s:
+            return self.boot
+        return self.boot.and_then(joined_s - new_s[-1])
+
+
+NOTHING_SEEN = SeenCosts()

@@ -1,0 +1,130 @@
+"""Small 0-1 programmes and their linear relaxations, solved by HiGHS as a guest; HiGHS's configuration here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import highspy
+
+from freetrain.guest.channel import QuestionEnd
+from freetrain.guest.guest import Guest
+
+_MODULE = "freetrain.policies.binary_programme"
+_MEMORY_BYTES = 3 << 30
+_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class LinearRow:
+    """least ≤ Σ factor · variable ≤ most.
+
+    Attributes:
+        factors: position of a variable → its factor.
+        most: at most so much.
+        least: at least so much.
+    """
+
+    factors: Mapping[int, float]
+    most: float
+    least: float = -inf
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryProgramme:
+    """Max Σ value · variable.
+
+    Attributes:
+        values: of each variable.
+        rows: what has to hold.
+        integral: variables are 0 or 1, nothing between.
+    """
+
+    values: Sequence[float]
+    rows: Sequence[LinearRow]
+    integral: bool = True
+
+    def is_met_by(self, found: Sequence[float]) -> bool:
+        """Whether these are values of the variables that keep all rows."""
+        if len(found) != len(self.values) or not all(-_TOLERANCE <= value <= 1 + _TOLERANCE for value in found):
+            return False
+        if self.integral and not all(min(abs(value), abs(value - 1)) <= _TOLERANCE for value in found):
+            return False
+        for row in self.rows:
+            total = sum(factor * found[position] for position, factor in row.factors.items())
+            scale = max(1.0, *(abs(factor) for factor in row.factors.values())) if row.factors else 1.0
+            if not row.least - _TOLERANCE * scale <= total <= row.most + _TOLERANCE * scale:
+                return False
+        return True
+
+
+class ProgrammeGuest:
+    """Asks HiGHS, in a process that is ended where it does not answer in time.
+
+    Args:
+        guest: where it runs.
+        function: what is asked, with the arguments of :func:`solve`.
+    """
+
+    def __init__(self, guest: Guest, function: str = f"{_MODULE}:solve") -> None:
+        self._guest = guest
+        self._function = function
+
+    def solve(self, programme: BinaryProgramme, time_s: float) -> tuple[tuple[float, ...] | None, str]:
+        """Values of the variables that keep all rows, the best or the best found in time, and what happened.
+
+        None where there is nothing that may be used; the clause says why. It is empty where all is proven.
+        """
+        report = self._guest.ask(self._function, programme, time_s=time_s)
+        if report.ending is not QuestionEnd.ANSWERED:
+            return None, f"HiGHS {report.message}"
+        found, status_text = report.answer if isinstance(report.answer, tuple) else (None, "it gave no answer")
+        if found is None or not programme.is_met_by(found):
+            return None, f"HiGHS found nothing that may be used ({status_text or 'it said that all is well'})"
+        return found, status_text
+
+
+def solve(programme: BinaryProgramme, *, left_s: Callable[[], float]) -> tuple[tuple[float, ...] | None, str]:
+    """Called in the guest: the variables, and what HiGHS says where it is not the proven optimum."""
+    highs = quiet_highs()
+    highs.setOptionValue("mip_rel_gap", 1e-6)
+    highs.passModel(_model(programme))
+    highs.setOptionValue("time_limit", max(left_s(), 0.0))
+    highs.run()
+    status = highs.getModelStatus()
+    found = tuple(highs.getSolution().col_value) or None
+    return found, "" if status == highspy.HighsModelStatus.kOptimal else str(status)
+
+
+def _model(programme: BinaryProgramme) -> highspy.HighsLp:
+    model = highspy.HighsLp()
+    columns, rows = len(programme.values), programme.rows
+    model.num_col_, model.num_row_ = columns, len(rows)
+    model.col_cost_ = list(map(float, programme.values))
+    model.col_lower_, model.col_upper_ = [0.0] * columns, [1.0] * columns
+    model.row_lower_ = [max(row.least, -highspy.kHighsInf) for row in rows]
+    model.row_upper_ = [min(row.most, highspy.kHighsInf) for row in rows]
+    model.sense_ = highspy.ObjSense.kMaximize
+    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    starts, index, value = [0], list[int](), list[float]()
+    for row in rows:
+        index += row.factors.keys()
+        value += map(float, row.factors.values())
+        starts.append(len(index))
+    model.a_matrix_.start_, model.a_matrix_.index_, model.a_matrix_.value_ = starts, index, value
+    if programme.integral:
+        model.integrality_ = [highspy.HighsVarType.kInteger] * columns
+    return model
+
+
+HIGHS = ProgrammeGuest(Guest(imports=(_MODULE,)))
+"""One for the whole process, as its start takes a while; it is started at the first question."""
+
+
+def quiet_highs() -> highspy.Highs:
+    """HiGHS without a model: silent, in one thread, and with the same answer to the same question."""
+    highs = highspy.Highs()
+    for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 1)):
+        highs.setOptionValue(option, value)
+    return highs

@@ -1,0 +1,174 @@
+"""Solvers as guests: asked in processes of their own, with a deadline, and believed as far as can be checked.
+
+HiGHS's time limit cannot be relied on: it is known to run for ever in presolve and heuristics. Its answers may be
+wrong: it is known to call models infeasible that are not, and to lose in presolve what it has found. So an answer
+(``SolverAnswer``) is held against its own allocation and a known one before it becomes a ``SolverResult``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from freetrain.core.problem import Counts, Problem
+from freetrain.core.value import total_value
+from freetrain.core.verify import VALUE_TOLERANCE, verify_counts
+from freetrain.guest.channel import GuestReport, QuestionEnd
+from freetrain.guest.guest import Guest
+from freetrain.policies.solver.piecewise import PiecewiseChoice
+
+
+@dataclass(frozen=True, slots=True)
+class SolverAnswer:
+    """A solver's answer, not yet checked.
+
+    Attributes:
+        counts: nodes of each trainer by class, or None where it found no allocation.
+        proven: whether it is the optimum.
+        bound: upper bound on the value.
+        status_text: the solver's own words for how it ended.
+        out_of_time: whether its time ran out.
+    """
+
+    counts: Counts | None
+    proven: bool
+    bound: float
+    status_text: str
+    out_of_time: bool = False
+
+
+def find_fault(problem: Problem, counts: object) -> str:
+    """The reason why an allocation may not be used, as a clause; empty where it may."""
+    trainers, classes = problem.held.shape
+    if not isinstance(counts, np.ndarray) or counts.shape != (trainers, classes) or counts.dtype.kind != "i":
+        return f"it is not a table of whole numbers for {trainers} trainers and {classes} classes of nodes"
+    return "; ".join(verify_counts(problem, counts))
+
+
+def check_claims(problem: Problem, answer: SolverAnswer, known_value: float) -> tuple[bool, float, str]:
+    """Hold the claims of an answer against its own allocation and another one.
+
+    Args:
+        problem: the problem.
+        answer: with an allocation in which ``find_fault`` finds no fault.
+        known_value: what the other allocation is worth.
+
+    Returns:
+        Whether the allocation is the optimum; a bound, inf where it is unknown or disproved; what is disproved,
+        as the rest of a sentence that begins with the solver's name.
+    """
+    assert answer.counts is not None
+    value = total_value(problem, answer.counts)
+    tolerance = VALUE_TOLERANCE * max(1.0, abs(value), abs(known_value))
+    best = max(value, known_value)
+    if not isinstance(answer.bound, float) or math.isnan(answer.bound):
+        return False, math.inf, f"claims a bound that is not a number ({answer.bound!r:.40})"
+    if best > answer.bound + tolerance:
+        return False, math.inf, f"claims that nothing is worth more than {answer.bound:g}, yet {best:g} is"
+    if answer.proven and known_value > value + tolerance:
+        return False, answer.bound, f"calls an allocation worth {value:g} optimal, yet {best:g} is better"
+    return bool(answer.proven) and answer.bound <= value + tolerance, answer.bound, ""
+
+
+@dataclass(frozen=True, slots=True)
+class SolverResult:
+    """A checked result of a solver.
+
+    Attributes:
+        counts: an allocation that may be used; None: there is none.
+        proven: whether it is the optimum.
+        bound: no allocation is worth more; inf where that is not known.
+        note: what happened, a clause; empty where it is simply solved.
+        retry: whether another way to solve it may help.
+    """
+
+    counts: Counts | None
+    proven: bool
+    bound: float
+    note: str
+    retry: bool = False
+
+
+class SolverGuest:
+    """A solver in a process of its own.
+
+    Args:
+        guest: the process.
+        function: of the solver, as ``module:function``; it returns a ``SolverAnswer``.
+    """
+
+    def __init__(self, guest: Guest, function: str) -> None:
+        self._guest = guest
+        self._function = function
+
+    def ask(
+        self, problem: Problem, *arguments: object, time_s: float, known_value: float
+    ) -> tuple[SolverResult, float]:
+        """The checked result, and the wall seconds that it took.
+
+        Args:
+            problem: what the answer is held against.
+            arguments: of the function.
+            time_s: wall seconds that it may take; it is ended a little later.
+            known_value: the value of a known allocation.
+        """
+        report = self._guest.ask(self._function, *arguments, time_s=time_s)
+        return _judge(problem, report, known_value), report.took_s
+
+
+def _judge(problem: Problem, report: GuestReport, known_value: float) -> SolverResult:
+    answer = report.answer
+    if report.ending is not QuestionEnd.ANSWERED:
+        return _nothing(f"HiGHS {report.message}")
+    if not isinstance(answer, SolverAnswer):
+        return _nothing(f"HiGHS's answer is none: {answer!r:.80}", retry=True)
+    ended = f"after {report.took_s:.3g} s ({answer.status_text})"
+    if answer.counts is None:
+        impossible = "" if answer.out_of_time else ", although there always is one"
+        return _nothing(f"HiGHS found no allocation {ended}{impossible}", retry=not answer.out_of_time)
+    if fault := find_fault(problem, answer.counts):
+        return _nothing(f"HiGHS's answer {ended} cannot be used: {fault}", retry=not answer.out_of_time)
+    proven, bound, disproof = check_claims(problem, answer, known_value)
+    stopped = "" if proven or not answer.status_text else f"HiGHS stopped {ended}"
+    return SolverResult(answer.counts, proven, bound, f"HiGHS {disproof}" if disproof else stopped)
+
+
+def _nothing(note: str, retry: bool = False) -> SolverResult:
+    return SolverResult(None, False, math.inf, note, retry)
+
+
+def solve_whole_model(
+    highs: SolverGuest, problem: Problem, choices: Sequence[PiecewiseChoice], time_s: float, known_value: float
+) -> SolverResult:
+    """Ask for the optimum of the whole model, or the best allocation found in time.
+
+    There always is an allocation: no trainer gets a node. Where HiGHS finds none, or one that may not be used,
+    although its time has not run out, it is asked once more, without presolve.
+
+    Args:
+        highs: a guest with ``freetrain.policies.solver.highs.solve``.
+        problem: what the answer is held against.
+        choices: of each trainer.
+        time_s: wall seconds that HiGHS may take in all; it is ended a little later.
+        known_value: the value of a known allocation.
+    """
+    asked = problem, list(choices), problem.capacity.tolist()
+    first, took_s = highs.ask(*asked, True, time_s=time_s, known_value=known_value)
+    if not first.retry or took_s >= time_s:
+        return first
+    second, _ = highs.ask(*asked, False, time_s=time_s - took_s, known_value=known_value)
+    return replace(second, note=f"{first.note}; asked again without presolve, {second.note or 'it was solved'}")
+
+
+def _guest_of(module: str) -> SolverGuest:
+    return SolverGuest(Guest(imports=(module,)), f"{module}:solve")
+
+
+# One of each for the whole process: its start takes a second, and policies are made for each look.
+HIGHS = _guest_of("freetrain.policies.solver.highs")
+"""The whole model."""
+COLUMNS = _guest_of("freetrain.policies.solver.branch_and_price")
+"""Branch and price: its master is HiGHS's, which is not let into this process either."""
