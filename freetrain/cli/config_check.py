@@ -53,7 +53,7 @@ def check_command(
     """
     mistakes = find_mistakes(config_path)
     if mistakes:
-        _finish(Inspection([of_mistake(one) for one in mistakes]), config_path, as_json)
+        _finish(Inspection([of_mistake(mistake) for mistake in mistakes]), config_path, as_json)
     loaded = load_config(config_path)
     config, sources = loaded.config, loaded.sources
     account = account or daemons_account(config)

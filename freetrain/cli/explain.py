@@ -81,7 +81,7 @@ def _explain(what: str, standing: Standing, journal: _Journal) -> Iterator[str]:
     group = group_of(what, look)
     if group is not None:
         trainer = standing.trainers.get(group.trainer)
-        fragment = next((one for one in _open_fragments(journal) if one.node == what), None)
+        fragment = next((fragment for fragment in _open_fragments(journal) if fragment.node == what), None)
         yield from explain_node(what, group, fragment, trainer.owner if trainer else "", look)
     elif what in standing.trainers:
         yield from _explain_trainer(standing.trainers[what], standing, journal)
@@ -157,7 +157,7 @@ def _explain_job(job: str, look: LookStatus | None, journal: _Journal) -> Iterat
     if look is not None and (text := look.limited.get(job)):
         yield text
     harms = journal.store.ledger().harms() if journal.store else []
-    for harm in (one for one in harms if one.job == job):
+    for harm in (harm for harm in harms if harm.job == job):
         yield (
             f"Job {job} is one of the site's own. It started at {show_time(harm.started_s)}, {harm.delay_s:.1f} s "
             f"later than if nothing had been lent: {harm.unnoticed_s:.1f} s until that was noticed, "

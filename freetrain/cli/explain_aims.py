@@ -32,7 +32,7 @@ def explain_aims(row: int, problem: Problem, decision: Decision) -> Iterator[str
     said = _of_deadline(trainer, problem, aim.deadlines)
     if said:
         yield said
-    in_a_hurry = [one.id for one in problem.trainers if aim.deadlines and _nodes_needed(one, problem)]
+    in_a_hurry = [trainer.id for trainer in problem.trainers if aim.deadlines and _nodes_needed(trainer, problem)]
     if in_a_hurry:
         others = ", ".join(id_ for id_ in in_a_hurry[:5] if id_ != trainer.id)
         whose = f" of {others}" if others and trainer.id not in in_a_hurry else ""
@@ -41,7 +41,7 @@ def explain_aims(row: int, problem: Problem, decision: Decision) -> Iterator[str
     watts = sorted({one.watts for one in problem.classes if one.watts})
     if aim.energy and watts:
         each = aim.per_joule * aim.scale_of(trainer.weight)
-        shown = " or ".join(f"{each * one:.3g} for one of {one:,.0f} W" for one in watts[:3])
+        shown = " or ".join(f"{each * watt:.3g} for one of {watt:,.0f} W" for watt in watts[:3])
         yield (
             f"Electricity counts: what a node adds must be worth {shown} ({aim.objective} a second, energy="
             f"{aim.energy:g}); otherwise it would have got {_size_without('energy', trainer, problem, decision)}."

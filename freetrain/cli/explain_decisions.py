@@ -27,7 +27,7 @@ def explain_decision(trainer: str, name: str, problem: Problem, decision: Decisi
         decision: the answer.
     """
     row = next(number for number, one in enumerate(problem.trainers) if one.id == trainer)
-    sizes = {one.id: len(decision.placement.get(one.id, ())) for one in problem.trainers}
+    sizes = {trainer.id: len(decision.placement.get(trainer.id, ())) for trainer in problem.trainers}
     others = [f", {id_} got {_nodes(size)}" for id_, size in sizes.items() if id_ != trainer and size]
     what = f"Decision {name} of {show_time(problem.now_s)} ({decision.solver}, {decision.status})"
     nodes, competing = _nodes(problem.node_count), len(problem.trainers)

@@ -47,12 +47,12 @@ def explain_node(
 def group_of(node: str, look: LookStatus | None) -> NodeGroup | None:
     """What the last look found of a node; None: nothing."""
     groups = look.nodes if look else ()
-    return next((each for each in groups if node in expand_nodes(each.nodes)), None)
+    return next((group for group in groups if node in expand_nodes(group.nodes)), None)
 
 
 def _who_waits(look: LookStatus | None) -> str:
-    waiting = [one for one in look.trainers if one.waits_for and not one.lent] if look else []
+    waiting = [trainer for trainer in look.trainers if trainer.waits_for and not trainer.lent] if look else []
     if not waiting:
         return "No training waits for nodes."
-    first = "; ".join(f"{one.id}: {one.waits_for}" for one in waiting[:3])
+    first = "; ".join(f"{trainer.id}: {trainer.waits_for}" for trainer in waiting[:3])
     return f"Trainings that wait: {first}" + (f"; and {len(waiting) - 3} more." if len(waiting) > 3 else ".")

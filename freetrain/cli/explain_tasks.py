@@ -31,8 +31,8 @@ def explain_tasks(filler: str, name: str, problem: Problem, decision: Decision) 
         problem: what was decided.
         decision: the answer.
     """
-    tasks = [one for one in problem.trainers if is_task_of(filler, one)]
-    sizes = {one.id: len(decision.placement.get(one.id, ())) for one in tasks}
+    tasks = [trainer for trainer in problem.trainers if is_task_of(filler, trainer)]
+    sizes = {task.id: len(decision.placement.get(task.id, ())) for task in tasks}
     running = [(id_, size) for id_, size in sizes.items() if size]
     begun = [id_ for id_, size in running if id_ not in problem.held_names]
     ended = [id_ for id_ in sizes if id_ in problem.held_names and not sizes[id_]]

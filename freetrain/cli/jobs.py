@@ -57,8 +57,8 @@ def jobs_command(config_path: Path | None, chosen: Chosen, shape: Shape) -> None
     known = standing.trainers
     needs = needs_of(config)
     found = (
-        (one, _facts(one, lent.get(one.id, set()), known.get(one.id), standing, needs))
-        for one in find_submissions(snapshot.jobs, config.slurm.queue).values()
+        (submission, _facts(submission, lent.get(submission.id, set()), known.get(submission.id), standing, needs))
+        for submission in find_submissions(snapshot.jobs, config.slurm.queue).values()
     )
     rows = [facts for one, facts in found if _is_chosen(one, facts, known.get(one.id), chosen)]
     document = {"format": "freetrain-jobs/2", "daemon": standing.document(), "jobs": rows}

@@ -45,15 +45,15 @@ def check_listing(books: Books, gateway: Gateway, standing: Standing, shape: Sha
 
 def _runs_of(books: Books, gateway: Gateway) -> Sequence[JobRun]:
     """What accounting knows of the jobs that were lent nodes, whole arrays of them."""
-    reaching = [one for one in books.lendings if one.end_s > books.from_s]
-    arrays = sorted({one.job.partition("_")[0] for one in reaching})
+    reaching = [lending for lending in books.lendings if lending.end_s > books.from_s]
+    arrays = sorted({row.job.partition("_")[0] for row in reaching})
     groups = (arrays[first : first + _AT_ONCE] for first in range(0, len(arrays), _AT_ONCE))
     return [run for group in groups for run in gateway.runs(group)]
 
 
 def _summary(check: Check) -> str:
     hours = f"{check.ledger_s / 3600:.2f} node-hours in the ledger, {check.accounting_s / 3600:.2f} in accounting"
-    one_sided = sum(None in (each.ledger_s, each.accounting_s) for each in check.differences)
+    one_sided = sum(None in (difference.ledger_s, difference.accounting_s) for difference in check.differences)
     differ, times = len(check.differences), check.compared + one_sided
     verb = "differ" if differ > 1 else "differs"
     return f"{hours}: {differ or 'none'} of {times} times that a node was lent {verb}."
@@ -78,12 +78,12 @@ def _document(check: Check, books: Books, standing: Standing) -> dict[str, objec
         "accounting_node_hours": check.accounting_s / 3600,
         "differences": [
             {
-                "job": one.job,
-                "node": one.node or None,
-                "started": one.start_s,
-                "ledger_s": one.ledger_s,
-                "accounting_s": one.accounting_s,
+                "job": difference.job,
+                "node": difference.node or None,
+                "started": difference.start_s,
+                "ledger_s": difference.ledger_s,
+                "accounting_s": difference.accounting_s,
             }
-            for one in check.differences
+            for difference in check.differences
         ],
     }

@@ -76,7 +76,7 @@ def read_books(ledger: Ledger, from_s: float, until_s: float, now_s: float, one_
     }
     lendings = lendings_of(found.values(), now_s)
     harms = tuple(harm for harm in ledger.harms(from_s) if harm.started_s < until_s)
-    trainers = ledger.trainers({one.trainer for one in lendings})
+    trainers = ledger.trainers({lending.trainer for lending in lendings})
     return Books(lendings, trainers, from_s, until_s, now_s, harms, days, rest)
 
 
@@ -109,7 +109,7 @@ def course_of(books: Books, step: Key) -> list[tuple[date, LentTime]]:
     days = [day for day, _, _ in _steps(books.from_s, books.until_s, step)]
     sums = dict.fromkeys(days, LentTime())
     found = [(day, sum(by_trainer.values(), LentTime())) for day, by_trainer in _parts(books, step)]
-    for day, lent in [*found, *((day_of(one.day_s), one.lent) for one in books.days)]:
+    for day, lent in [*found, *((day_of(day.day_s), day.lent) for day in books.days)]:
         sums[max(first for first in days if first <= day)] += lent
     return list(sums.items())
 
@@ -119,7 +119,11 @@ def _parts(books: Books, step: Key | None) -> Iterator[tuple[date, Mapping[str, 
     costs = {id_: costs_of(trainer) for id_, trainer in books.trainers.items()}
     for from_s, until_s in books.rest or [(books.from_s, books.until_s)]:
         for day, begin_s, end_s in _steps(from_s, until_s, step):
-            near = [one for one in books.lendings if one.start_s < end_s and one.end_s > begin_s - LONGEST_LOSS_S]
+            near = [
+                lending
+                for lending in books.lendings
+                if lending.start_s < end_s and lending.end_s > begin_s - LONGEST_LOSS_S
+            ]
             yield day, lent_times(near, costs, begin_s, end_s)
 
 

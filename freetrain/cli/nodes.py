@@ -64,9 +64,9 @@ def _list(
     document = {
         "format": f"freetrain-{what}/{2 if what == 'nodes' else 1}",
         "daemon": standing.document(),
-        what: [_document(each) for each in groups],
+        what: [_document(group) for group in groups],
     }
-    rows = [row(each, standing.now_s) for each in groups]
+    rows = [row(group, standing.now_s) for group in groups]
     otherwise = f"There are no {what} in partition {config.slurm.partition}."
     shape.print(document, columns, rows, right=("COUNT", "LASTS"), otherwise=otherwise)
 
@@ -84,9 +84,9 @@ def _hole_row(group: NodeGroup, now_s: float) -> Row:
 
 def _holes(groups: Sequence[NodeGroup], now_s: float) -> Sequence[NodeGroup]:
     idle = [
-        each
-        for each in groups
-        if each.state in ("free", "lent", "asked for", "due back") or each.why == WITHOUT_DAEMON
+        group
+        for group in groups
+        if group.state in ("free", "lent", "asked for", "due back") or group.why == WITHOUT_DAEMON
     ]
     return sorted(idle, key=lambda each: (inf if each.until_s is None else each.until_s, each.nodes))
 

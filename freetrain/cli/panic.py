@@ -88,7 +88,7 @@ def panic_orders(snapshot: Snapshot, config: Config, launcher: Launcher) -> Sequ
         for job, trainer in ours
         if job.state.is_waiting and not job.is_held
     ]
-    told = {one.job for one in starting}
+    told = {fragment.job for fragment in starting}
     stray = [
         task.id
         for submission in find_submissions(snapshot.jobs, queue).values()

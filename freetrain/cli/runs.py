@@ -178,15 +178,15 @@ def _print_trainers(details: RunDetails, limit: int) -> None:
         columns,
         [
             (
-                each.id,
-                show_value(each.samples),
-                show_value(each.node_hours),
-                show_value(each.evictions),
-                show_value(each.rescales),
-                show_time(each.started_s),
-                show_time(each.completed_s),
+                trainer.id,
+                show_value(trainer.samples),
+                show_value(trainer.node_hours),
+                show_value(trainer.evictions),
+                show_value(trainer.rescales),
+                show_time(trainer.started_s),
+                show_time(trainer.completed_s),
             )
-            for each in shown
+            for trainer in shown
         ],
         right=columns[1:5],
     )
@@ -199,18 +199,18 @@ def _print_decisions(decisions: Sequence[DecisionSummary], count: int) -> None:
         columns,
         [
             (
-                str(each.number),
-                show_time(each.now_s),
-                show_value(each.idle_nodes),
-                show_value(each.lent_nodes),
-                show_value(each.objective),
-                show_value(each.gap),
-                f"{1000 * each.solve_s:.1f}",
-                str(each.status),
-                each.solver,
-                " ".join(each.notes),
+                str(decision.number),
+                show_time(decision.now_s),
+                show_value(decision.idle_nodes),
+                show_value(decision.lent_nodes),
+                show_value(decision.objective),
+                show_value(decision.gap),
+                f"{1000 * decision.solve_s:.1f}",
+                str(decision.status),
+                decision.solver,
+                " ".join(decision.notes),
             )
-            for each in decisions
+            for decision in decisions
         ],
         right=("number", *columns[2:7]),
     )

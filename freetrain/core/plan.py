@@ -56,7 +56,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class PutRight:
+class TidySubmission:
     """Bring what a trainer's owner submitted into the state that is expected between two looks.
 
     Attributes:
@@ -67,7 +67,7 @@ class PutRight:
 
 
 @dataclass(frozen=True, slots=True)
-class Serve:
+class PlaceServers:
     """Let a trainer have its servers on these of its nodes, and on no others.
 
     Attributes:
@@ -79,7 +79,7 @@ class Serve:
     nodes: tuple[str, ...]
 
 
-Action = Release | PutRight | Limit | Lend | Serve
+Action = Release | TidySubmission | Limit | Lend | PlaceServers
 
 
 def plan_moves(now: Placement, wanted: Placement) -> Iterator[Release | Lend]:
@@ -97,7 +97,7 @@ def plan_moves(now: Placement, wanted: Placement) -> Iterator[Release | Lend]:
             yield Lend(trainer, gained)
 
 
-def plan_serving(now: Serving, wanted: Serving) -> Iterator[Serve]:
+def plan_serving(now: Serving, wanted: Serving) -> Iterator[PlaceServers]:
     """The actions that move servers; they come after those that move nodes.
 
     Between the two a trainer's servers are where they were, or its workers do without them: either is safe.
@@ -105,7 +105,7 @@ def plan_serving(now: Serving, wanted: Serving) -> Iterator[Serve]:
     for trainer in sorted(
         trainer for trainer in now.keys() | wanted.keys() if now.get(trainer) != wanted.get(trainer)
     ):
-        yield Serve(trainer, wanted.get(trainer, ()))
+        yield PlaceServers(trainer, wanted.get(trainer, ()))
 
 
 def _without(names: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:

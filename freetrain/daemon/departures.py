@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from freetrain.core.fragment import End, Fragment
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
-from freetrain.daemon.owners_deeds import record_cancelled, who_cancelled
+from freetrain.daemon.external_actions import record_cancelled, who_cancelled
 from freetrain.slurm.errors import SlurmError, SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
 from freetrain.store.ledger import Ledger
@@ -69,15 +69,15 @@ class Departures:
         if not self.unsettled:
             return []
         known = self._ledger.trainers(self.unsettled)
-        busy = {one.trainer for one in self._ledger.open_fragments()}
-        last = {one.trainer: one for one in self._ledger.last_ended_fragments(known)}
+        busy = {fragment.trainer for fragment in self._ledger.open_fragments()}
+        last = {fragment.trainer: fragment for fragment in self._ledger.last_ended_fragments(known)}
         settled, questions = list[Departure](), 0
         for id_, trainer in sorted(known.items()):
             departure = Departure(id_, trainer.owner, _last_end(trainer, last.get(id_)))
             questions += departure.is_cancelled
             if id_ not in busy and questions <= _MOST_QUESTIONS and self._settle(departure, trainer, now_s):
                 settled.append(departure)
-        self.unsettled &= known.keys() - {one.id for one in settled}
+        self.unsettled &= known.keys() - {departure.id for departure in settled}
         return settled
 
     def _settle(self, one: Departure, trainer: KnownTrainer, now_s: float) -> bool:

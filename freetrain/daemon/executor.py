@@ -130,7 +130,9 @@ def _what_slurm_shows(row: CommandRow, snapshot: Snapshot, fragments: Sequence[F
     """Of the jobs that an order names, or, where it names none, of those that its decision lent."""
     words = {word for argument in row.argv for word in _SEPARATORS.split(argument)}
     named = [job for job in snapshot.jobs if job.id in words or job.array in words]
-    lent = {one.job for one in fragments if row.decision is not None and one.decision == row.decision}
+    lent = {
+        fragment.job for fragment in fragments if row.decision is not None and fragment.decision == row.decision
+    }
     jobs = named or [job for job in snapshot.jobs if job.id in lent]
     shown = [f"{job.id} {job.state}" + (f" on {','.join(job.nodes)}" if job.nodes else "") for job in jobs]
     more = f" and {len(shown) - _MOST_SHOWN} more" if len(shown) > _MOST_SHOWN else ""

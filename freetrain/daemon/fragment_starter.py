@@ -33,7 +33,7 @@ class FragmentStarter:
 
     def amounts_asked(self) -> Mapping[str, Amount]:
         """Job that has still to start → how much of its node it is given, where that is not what it asks for."""
-        asked = {one.job for one in self._books.open if one.state is FragmentState.ASKED}
+        asked = {fragment.job for fragment in self._books.open if fragment.state is FragmentState.ASKED}
         self._amounts = {job: amount for job, amount in self._amounts.items() if job in asked}
         return dict(self._amounts)
 
@@ -64,7 +64,12 @@ class FragmentStarter:
             ]
         )
         jobs = _by_job(fragments, amounts)
-        placed = [one for its, amount in jobs if self._place(entry, its, amount, nodes, decision) for one in its]
+        placed = [
+            fragment
+            for its, amount in jobs
+            if self._place(entry, its, amount, nodes, decision)
+            for fragment in its
+        ]
         self._carry_out(self._launcher.start(placed), decision)
 
     def _carry_out(self, orders: Sequence[Order], decision: str | None) -> None:
@@ -92,7 +97,7 @@ class FragmentStarter:
         if said is None:
             self._books.call_off(its)
             return False
-        placed = [self._launcher.placed(one, said) for one in its]
+        placed = [self._launcher.placed(fragment, said) for fragment in its]
         if amount is not None:
             self._amounts[placed[0].job] = amount
         if placed != its:
@@ -102,7 +107,7 @@ class FragmentStarter:
     def _order_of(
         self, entry: Entry, its: Sequence[Fragment], amount: Amount | None, nodes: Mapping[str, Node]
     ) -> Order:
-        node, *beside = (nodes[one.node] for one in its)
+        node, *beside = (nodes[fragment.node] for fragment in its)
         return self._launcher.place(entry.submission, its[0], node, amount, beside)
 
 

@@ -80,8 +80,14 @@ class Fragments:
         """Keep new or changed ones; new ones get their number."""
         fragments = list(fragments)
         # Those of a job of several nodes end together, once.
-        ended = {one.job: one for one in fragments if one.id in self._open and one.end and not one.holds_node}
-        saved = self._ledger.save_fragments(fragments, Counter(one.end for one in ended.values() if one.end))
+        ended = {
+            fragment.job: fragment
+            for fragment in fragments
+            if fragment.id in self._open and fragment.end and not fragment.holds_node
+        }
+        saved = self._ledger.save_fragments(
+            fragments, Counter(fragment.end for fragment in ended.values() if fragment.end)
+        )
         for one in ended.values():
             if one.end is not None:
                 self.end_counts[one.end] += 1
@@ -98,13 +104,18 @@ class Fragments:
 
     def note_leaving(self, fragments: Iterable[Fragment]) -> None:
         """Slurm was told to end these."""
-        running = [one for one in fragments if one.state is FragmentState.RUNNING]
-        self.save([replace(one, state=FragmentState.LEAVING) for one in running])
+        running = [fragment for fragment in fragments if fragment.state is FragmentState.RUNNING]
+        self.save([replace(fragment, state=FragmentState.LEAVING) for fragment in running])
 
     def call_off(self, fragments: Iterable[Fragment]) -> None:
         """Those of a job that Slurm refused."""
         ended = FragmentState.ENDED
-        self.save([replace(one, state=ended, end=End.NEVER_STARTED, ended_s=one.asked_s) for one in fragments])
+        self.save(
+            [
+                replace(fragment, state=ended, end=End.NEVER_STARTED, ended_s=fragment.asked_s)
+                for fragment in fragments
+            ]
+        )
 
     def bring_up_to_date(self, snapshot: Snapshot, queue: FragmentQueue) -> list[Fragment]:
         """Compare with Slurm; those that ended.
@@ -113,7 +124,7 @@ class Fragments:
             SlurmUnreachableError: accounting does not answer.
         """
         self._follow(
-            {one.trainer for one in self.open}
+            {fragment.trainer for fragment in self.open}
             | {job.array for job in snapshot.jobs if job.comment.startswith(TAG_PREFIX)}
         )
         self._recognise(snapshot)
@@ -175,7 +186,7 @@ class Fragments:
 
     def _recognise(self, snapshot: Snapshot) -> None:
         recognised = self._launcher.recognise(self.open, snapshot.jobs)
-        self.save([one for one in recognised if one != self._open[one.id]])
+        self.save([fragment for fragment in recognised if fragment != self._open[fragment.id]])
 
     def _history(self, snapshot: Snapshot) -> Mapping[str, tuple[JobRun, ...]]:
         runs: dict[str, tuple[JobRun, ...]] = {}
@@ -188,24 +199,24 @@ class Fragments:
 
         So it does with one that had left a moment before freetrain, too, took its node back.
         """
-        left = {one.job for one in changed if _may_have_left(one, snapshot.job.get(one.job))}
+        left = {fragment.job for fragment in changed if _may_have_left(fragment, snapshot.job.get(fragment.job))}
         asked_s = self._gateway.preempted_at(sorted(left))
         return [
-            replace(one, end=End.PREEMPTED)
-            if one.job in left and asked_s.get(one.job, -inf) >= (one.started_s or 0.0)
-            else one
-            for one in changed
+            replace(fragment, end=End.PREEMPTED)
+            if fragment.job in left and asked_s.get(fragment.job, -inf) >= (fragment.started_s or 0.0)
+            else fragment
+            for fragment in changed
         ]
 
     def _give_up_lost(self, changed: Sequence[Fragment], now_s: float) -> list[Fragment]:
         """End what neither Slurm nor accounting has known of for long."""
         now = {**self._open, **{fragment.id: fragment for fragment in changed}}
         lost = [fragment for fragment in now.values() if fragment.state is FragmentState.LOST]
-        self._lost_since_s = {one.id: self._lost_since_s.get(one.id, now_s) for one in lost}
+        self._lost_since_s = {fragment.id: self._lost_since_s.get(fragment.id, now_s) for fragment in lost}
         for_good = {
-            one.id: replace(one, state=FragmentState.ENDED, end=End.UNKNOWN, ended_s=now_s)
-            for one in lost
-            if now_s - self._lost_since_s[one.id] > _LOST_FOR_GOOD_S
+            fragment.id: replace(fragment, state=FragmentState.ENDED, end=End.UNKNOWN, ended_s=now_s)
+            for fragment in lost
+            if now_s - self._lost_since_s[fragment.id] > _LOST_FOR_GOOD_S
         }
         kept = [fragment for fragment in changed if fragment.id not in for_good]
         return [*kept, *for_good.values()]

@@ -85,7 +85,7 @@ class Housekeeping:
         self._look_s = 0.0
         self.answered: set[str] = set()
 
-    def put_right(self, entry: Entry, snapshot: Snapshot) -> None:
+    def look_after(self, entry: Entry, snapshot: Snapshot) -> None:
         """End what is complete, hold what is astray, answer whose tag is wrong.
 
         Raises:

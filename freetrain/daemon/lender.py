@@ -18,7 +18,7 @@ from freetrain.daemon.controls.drains import DrainsReader
 from freetrain.daemon.controls.pause import PauseReader
 from freetrain.daemon.controls.stop_files import stop_file_there
 from freetrain.daemon.executor import Executor, Mode
-from freetrain.daemon.live_cluster import LiveCluster, Told
+from freetrain.daemon.live_cluster import LiveCluster, LookInputs
 from freetrain.daemon.reports.back_offs import BackOffs
 from freetrain.daemon.reports.findings import tell_findings, tell_unusable
 from freetrain.daemon.reports.look_status import status_of
@@ -200,23 +200,23 @@ class Lender:
         waits_for = {**registered.waits_for, **self._loop.last.waits_for}
         judgement, ends = self._loop.last.judgement, self._cluster.ends
         no_more = self._loop.last.no_more
-        look = status_of(judgement, registered.entries, waits_for, no_more, self._cluster.fragments, ends, took_s)
+        look = status_of(judgement, registered.entries, waits_for, self._cluster.fragments, ends, took_s, no_more)
         return replace(look, calls=self._calls.lately(self._gateway.calls, self._clock_s()))
 
     def summary(self) -> str:
         """What is lent after the last look, in one line."""
-        running = [one for one in self._cluster.fragments if one.state is FragmentState.RUNNING]
-        asked = sum(one.state is FragmentState.ASKED for one in self._cluster.fragments)
+        running = [fragment for fragment in self._cluster.fragments if fragment.state is FragmentState.RUNNING]
+        asked = sum(fragment.state is FragmentState.ASKED for fragment in self._cluster.fragments)
         offered = len(self.judgement.offers.offered) if self.judgement else 0
-        trainers = len({one.trainer for one in running})
+        trainers = len({fragment.trainer for fragment in running})
         return f"{len(running)} of {offered} nodes lent to {trainers} trainers, {asked} asked for"
 
-    def _told(self) -> Told:
+    def _told(self) -> LookInputs:
         """What the next look is told besides what Slurm answers."""
         stop_file = stop_file_there(self._config.state)
         unsafe = self._check_site()
         queue = self._config.slurm.queue
-        return Told(
+        return LookInputs(
             roster_rules=roster_rules_of(self._config, self._settings, self._launcher),
             half_life_s=self._config.lend.half_life,
             reports=self._progress.reports(),
@@ -231,7 +231,7 @@ class Lender:
 
     def _check_site(self) -> str:
         """Why nothing may be lent in Slurm's layout."""
-        owners = frozenset((one.trainer.owner, one.submission.tasks[0].account) for one in self.entries)
+        owners = frozenset((entry.trainer.owner, entry.submission.tasks[0].account) for entry in self.entries)
         unsafe = self._guard.why_not(self._config, owners)
         if self._guard.has_changed():
             self._loop.forget_blocked()
@@ -253,7 +253,7 @@ class Lender:
 
     def _keep_lost(self, lost: tuple[LostNode, ...]) -> None:
         if lost != self._lost:
-            self._ledger.save_lost_nodes(astuple(one) for one in lost)
+            self._ledger.save_lost_nodes(astuple(node) for node in lost)
             self._lost = lost
 
     def _keep(self, stays: Stays, now_s: float) -> None:
@@ -278,10 +278,10 @@ class Lender:
 def _remembered(ledger: Ledger, partition: str, now_s: float, limits: HarmRules) -> Memory:
     """What outlives a restart: harm of all kinds counts as long as that of now, and what was learned."""
     known, since_s = ledger.stays(partition), now_s - limits.remembered_s
-    ended = (one for one in ledger.fragments(now_s - IN_THE_WAY_S) if one.ended_s is not None)
+    ended = (fragment for fragment in ledger.fragments(now_s - IN_THE_WAY_S) if fragment.ended_s is not None)
     return Memory(
         meter=Meter(ended=tuple(ended), harms=tuple(ledger.harms(since_s))),
-        lost=LostNodes(tuple(LostNode(*one) for one in ledger.lost_nodes())),
+        lost=LostNodes(tuple(LostNode(*node) for node in ledger.lost_nodes())),
         stays=Stays(*known) if known else Stays(),
         evicted_s=tuple(ledger.evictions(since_s)),
     )

@@ -10,14 +10,14 @@ from freetrain.core.cluster import Snapshot
 from freetrain.core.data_wait import WaitProfile
 from freetrain.core.fragment import End, Fragment, jobs_of
 from freetrain.core.job import Job, shares_limit
-from freetrain.core.plan import Action, Lend, Limit, PutRight, Release, Serve
+from freetrain.core.plan import Action, Lend, Limit, PlaceServers, Release, TidySubmission
 from freetrain.core.servers import Serving
 from freetrain.daemon.executor import Executor
+from freetrain.daemon.external_actions import ExternalActions
 from freetrain.daemon.fragment_starter import FragmentStarter
 from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.housekeeping import Housekeeping
 from freetrain.daemon.lent_hours import LentHours
-from freetrain.daemon.owners_deeds import OwnersDeeds
 from freetrain.daemon.trainers.entries import Entry, RosterRules
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.daemon.trainers.registry import Registered, Registry
@@ -31,7 +31,7 @@ from freetrain.store.ledger import Ledger
 
 
 @dataclass(frozen=True)
-class Told:
+class LookInputs:
     """What a look is told besides what Slurm answers.
 
     Attributes:
@@ -74,7 +74,12 @@ class LiveCluster:
     """
 
     def __init__(
-        self, gateway: Gateway, launcher: Launcher, executor: Executor, ledger: Ledger, ask: Callable[[], Told]
+        self,
+        gateway: Gateway,
+        launcher: Launcher,
+        executor: Executor,
+        ledger: Ledger,
+        ask: Callable[[], LookInputs],
     ) -> None:
         self._gateway = gateway
         self._launcher = launcher
@@ -84,7 +89,7 @@ class LiveCluster:
         self._starter = FragmentStarter(launcher, executor, self._books)
         self._registry = Registry(gateway, launcher, ledger, self._books)
         self._housekeeping = Housekeeping(launcher, executor, self._books)
-        self._owners_deeds = OwnersDeeds(gateway, ledger)
+        self._external_actions = ExternalActions(gateway, ledger)
         self._lent_hours = LentHours(ledger)
         self._ended: list[Fragment] = []
         self._seen = Facts(Snapshot(0.0, (), ()))
@@ -121,7 +126,7 @@ class LiveCluster:
         answered = self._housekeeping.answered
         self.registered = self._registry.look(snapshot, self._ended, told.reports, answered, told.roster_rules)
         ended, self._ended = tuple(self._ended), []
-        self._owners_deeds.look(self.registered.entries, snapshot)
+        self._external_actions.look(self.registered.entries, snapshot)
         self._seen = Facts(
             snapshot=snapshot,
             fragments=self._as_lent(self._books.open),
@@ -131,7 +136,7 @@ class LiveCluster:
             drained=told.drained,
             stopped=told.stopped,
             paused=told.paused,
-            to_put_right=tuple(entry.trainer.id for entry in self.registered.entries),
+            to_tidy=tuple(entry.trainer.id for entry in self.registered.entries),
             last_plan_s=told.last_plan_s,
             exempt_s=told.exempt_s,
             leaving_bound_s=told.leaving_bound_s,
@@ -152,11 +157,11 @@ class LiveCluster:
         match action:
             case Release():
                 self._release(action, decision)
-            case PutRight():
-                self._housekeeping.put_right(self._entry(action.trainer), self._seen.snapshot)
+            case TidySubmission():
+                self._housekeeping.look_after(self._entry(action.trainer), self._seen.snapshot)
             case Limit():
                 self._limit(action)
-            case Serve():
+            case PlaceServers():
                 self._housekeeping.tell_servers(
                     self._entry(action.trainer), action.nodes, self._seen.snapshot.time_s, decision
                 )
@@ -167,22 +172,27 @@ class LiveCluster:
 
     def _entry(self, trainer: str) -> Entry:
         """The trainer, or the filler of which it is a task."""
-        handed_in = {one.id: one.handed_in for one in self.registered.requests}.get(trainer, trainer)
-        return next(entry for entry in self.registered.entries if entry.trainer.id == handed_in)
+        submission_id = {request.id: request.submission_id for request in self.registered.requests}.get(
+            trainer, trainer
+        )
+        return next(entry for entry in self.registered.entries if entry.trainer.id == submission_id)
 
     def _as_lent(self, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
         """The fragments, where each task of a moldable filler is a trainer of its own."""
         moldable = {entry.trainer.id for entry in self.registered.entries if entry.is_moldable}
-        return tuple(replace(one, trainer=one.job) if one.trainer in moldable else one for one in fragments)
+        return tuple(
+            replace(fragment, trainer=fragment.job) if fragment.trainer in moldable else fragment
+            for fragment in fragments
+        )
 
     def _on(self, places: Collection[str]) -> list[Fragment]:
         """The fragments that have these places, or any part of these nodes."""
-        return [one for one in self._books.open if one.node in places or one.place in places]
+        return [fragment for fragment in self._books.open if fragment.node in places or fragment.place in places]
 
     def _release(self, action: Release, decision: str | None) -> None:
         there = [one for one in self._on(action.nodes) if action.trainer in (None, one.trainer, one.job)]
         jobs = set(jobs_of(there))  # Slurm ends all of a job, on whichever of its nodes
-        fragments = [one for one in self._books.open if one.job in jobs]
+        fragments = [fragment for fragment in self._books.open if fragment.job in jobs]
         for order in self._launcher.stop(fragments, _why(action)):
             self._executor.carry_out(order, decision)
         if self._executor.acts:
@@ -193,7 +203,7 @@ class LiveCluster:
         jobs = jobs_of(fragments)
         order = Order(commands.set_limit(action.limit_s, *jobs), f"fit {len(jobs)} fragments to their holes")
         if self._executor.carry_out(order) is not None:
-            self._books.save([replace(one, limit_s=action.limit_s) for one in fragments])
+            self._books.save([replace(fragment, limit_s=action.limit_s) for fragment in fragments])
 
 
 def _data_waits(reports: Mapping[str, Report]) -> Mapping[str, WaitProfile]:

@@ -190,7 +190,7 @@ class Service:
             looks += 1
             if looks == cycles:
                 return
-            if time_limit_s == _QUICK_S and any(wants_more_time(one, time_limit_s) for one in decisions):
+            if time_limit_s == _QUICK_S and any(wants_more_time(decision, time_limit_s) for decision in decisions):
                 time_limit_s = _THOROUGH_S
                 continue
             time_limit_s = _QUICK_S
@@ -229,7 +229,7 @@ class Service:
             if lender.judgement is None:
                 return  # which trainers Slurm shows is not known yet
             summed_s = (ledger.days.summed_until_s() or 0.0) - LONGEST_LOSS_S
-            while ledger.forget_fragments(min(before_s, summed_s), [one.trainer.id for one in lender.entries]):
+            while ledger.forget_fragments(min(before_s, summed_s), [entry.trainer.id for entry in lender.entries]):
                 time.sleep(_BREATH_S)  # looks write in between
             while ledger.give_space_back():
                 time.sleep(_BREATH_S)
@@ -347,10 +347,10 @@ def _read_progress(lender: Lender, timetable: Timetable) -> None:
 def _told(settings: Sequence[Setting], config: Config) -> str:
     """What a reload has changed, and what only a restart will."""
     told = [
-        f"{each.path} needs a restart"
-        if each.needs_restart
-        else f"{each.path} = {each.show(value_of(config, each))}"
-        for each in settings
+        f"{setting.path} needs a restart"
+        if setting.needs_restart
+        else f"{setting.path} = {setting.show(value_of(config, setting))}"
+        for setting in settings
     ]
     return ", ".join(told) or "nothing has changed"
 

@@ -66,7 +66,7 @@ def evictions_after(
     if not limits.evictions:
         return ()
     # A job of several nodes is evicted once.
-    preempted = {one.job: one.ended_s for one in ended if one.end is End.PREEMPTED}
+    preempted = {fragment.job: fragment.ended_s for fragment in ended if fragment.end is End.PREEMPTED}
     new_s = (at_s for at_s in preempted.values() if at_s is not None)
     oldest_s = now_s - limits.remembered_s
     return tuple(at_s for at_s in (*before_s, *new_s) if at_s > oldest_s)

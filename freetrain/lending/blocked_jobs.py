@@ -119,7 +119,11 @@ def find_waits(
     ]
     if not planned:
         return []
-    end_s = {one.node: _end_s(one, snapshot) for one in fragments if one.state is FragmentState.RUNNING}
+    end_s = {
+        fragment.node: _end_s(fragment, snapshot)
+        for fragment in fragments
+        if fragment.state is FragmentState.RUNNING
+    }
     ends = sorted(set(end_s.values()))
     suspects = [
         job

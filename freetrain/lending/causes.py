@@ -140,25 +140,30 @@ class Suspects:
             most_nodes: of the partition.
         """
         now_s = facts.snapshot.time_s
-        seen = [*facts.ended, *(one for one in facts.fragments if one.state is FragmentState.RUNNING)]
+        seen = [
+            *facts.ended,
+            *(fragment for fragment in facts.fragments if fragment.state is FragmentState.RUNNING),
+        ]
         if not self.well_on and not self.pairs and not self.nodes and not seen:
             return replace(self, new={}) if self.new else self
-        handed_in = {one.id: one.handed_in for one in facts.requests}
-        known = {*handed_in.values(), *(handed_in.get(one.trainer, one.trainer) for one in seen)}
+        submission_id = {request.id: request.submission_id for request in facts.requests}
+        known = {*submission_id.values(), *(submission_id.get(one.trainer, one.trainer) for one in seen)}
         well_on = {trainer: nodes for trainer, nodes in self.well_on.items() if trainer in known}
         pairs = {pair: one for pair, one in self.pairs.items() if pair[0] in known}
         accused_by, nodes = dict(self.accused_by), dict(self.nodes)
         for fragment in seen:
             if goes_well(fragment, now_s):
-                trainer, node = handed_in.get(fragment.trainer, fragment.trainer), fragment.node
+                trainer, node = submission_id.get(fragment.trainer, fragment.trainer), fragment.node
                 well_on[trainer] = frozenset({node, *list(well_on.get(trainer, ()))[:1]})
                 pairs.pop((trainer, node), None)
                 accused_by.pop(node, None)
                 nodes.pop(node, None)
         failed = {
-            (handed_in.get(one.trainer, one.trainer), one.node): one for one in facts.ended if failed_at_once(one)
+            (submission_id.get(fragment.trainer, fragment.trainer), fragment.node): fragment
+            for fragment in facts.ended
+            if failed_at_once(fragment)
         }
-        owner_of = {one.handed_in: one.owner for one in facts.requests}
+        owner_of = {request.submission_id: request.owner for request in facts.requests}
         for (trainer, node), _ in failed.items():
             pairs[trainer, node] = pairs.get((trainer, node), _NONE).after(now_s, _REST_S, _LONGEST_REST_S)
             if trainer in owner_of and well_on.get(trainer, frozenset()) - {node}:
@@ -176,7 +181,7 @@ class Suspects:
         """Nodes that are lent to nobody, and those among them that were not before."""
         new: dict[str, frozenset[str]] = {}
         for node in sorted({node for _, node in failed}):
-            out = sum(one.until_s > now_s for one in nodes.values())
+            out = sum(node.until_s > now_s for node in nodes.values())
             is_out = node in nodes and nodes[node].until_s > now_s
             if len(accused_by.get(node, ())) >= _OWNERS_TO_BELIEVE and (is_out or out < _MOST_OUT * most_nodes):
                 nodes[node] = nodes.get(node, _NONE).after(now_s, _OUT_S, _LONGEST_OUT_S)
@@ -191,16 +196,18 @@ class Suspects:
             if one.until_s > now_s:
                 barred.setdefault(trainer, []).append(node)
         # A program that works nowhere is at fault itself, wherever it is tried.
-        runs_on = Counter(one.trainer for one in facts.fragments if one.state is FragmentState.RUNNING)
+        runs_on = Counter(
+            fragment.trainer for fragment in facts.fragments if fragment.state is FragmentState.RUNNING
+        )
         works = {
             id_
             for id_, nodes in barred.items()
             if self.well_on.get(id_) or len(nodes) <= max(_UNSURE, runs_on[id_])
         }
         return {
-            one.id: Bar(frozenset(barred[one.handed_in]), _why(barred[one.handed_in]))
-            for one in facts.requests
-            if one.handed_in in works
+            request.id: Bar(frozenset(barred[request.submission_id]), _why(barred[request.submission_id]))
+            for request in facts.requests
+            if request.submission_id in works
         }
 
     def withheld(self, now_s: float) -> Mapping[str, str]:

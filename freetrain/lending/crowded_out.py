@@ -27,7 +27,7 @@ def crowded_out(
         lent: what they have of each node, in the order in which they were asked for.
         queue: where they wait and run.
     """
-    waiting = [name for name, parts in lent.items() if any(one.goes_on and not one.is_used for one in parts)]
+    waiting = [name for name, parts in lent.items() if any(part.goes_on and not part.is_used for part in parts)]
     if not waiting:
         return []
     theirs: defaultdict[str, Amount] = defaultdict(Amount)
@@ -46,4 +46,4 @@ def crowded_out(
                 left = left.without(one.amount)
             else:
                 found.add(one.place)
-    return [one for one in fragments if one.place in found]
+    return [fragment for fragment in fragments if fragment.place in found]

@@ -27,7 +27,7 @@ def with_watts(
     """
     if not read_aim(objective).energy or not draw.is_known:
         return tuple(nodes)
-    return tuple(_taking(one, part * _watts(node_of(one.name), snapshot, draw)) for one in nodes)
+    return tuple(_taking(node, part * _watts(node_of(node.name), snapshot, draw)) for node in nodes)
 
 
 def _watts(name: str, snapshot: Snapshot, draw: PowerDraw) -> float:

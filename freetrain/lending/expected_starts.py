@@ -110,10 +110,10 @@ def _in_the_way(starting: Mapping[str, PlannedStart], facts: Facts) -> Mapping[s
     """Job that would start now → the fragments on its nodes; on parts of nodes those that give way to it."""
     on_node: defaultdict[str, list[str]] = defaultdict(list)
     on_place: dict[str, str] = {}
-    for one in facts.fragments if starting else ():
-        if one.holds_node:
-            on_node[one.node].append(one.job)
-            on_place[one.place] = one.job
+    for fragment in facts.fragments if starting else ():
+        if fragment.holds_node:
+            on_node[fragment.node].append(fragment.job)
+            on_place[fragment.place] = fragment.job
     return {
         id_: tuple(
             sorted(
@@ -157,7 +157,9 @@ def _start_s(
     """When it would have started: after the last of what happened since the last look."""
     if is_blocked:
         ended = ends_by_node(facts, rules)
-        return max([job.submitted_s, *(one.end_s or 0.0 for name in plan.nodes for one in ended.get(name, ()))])
+        return max(
+            [job.submitted_s, *(fragment.end_s or 0.0 for name in plan.nodes for fragment in ended.get(name, ()))]
+        )
     now_s = facts.snapshot.time_s
     happened = [job.submitted_s, *(one.end_s or now_s for one in _ended(facts, rules))]
     lately = [at_s for at_s in happened if looked_s is not None and looked_s - SAME_S < at_s <= now_s]

@@ -33,7 +33,7 @@ class Request:
         task_s: how long its tasks run that complete, where each is a program of its own; 0: nobody knows.
         most_lost_s: the end of such a task loses all that it has done, and no more than this.
         id: the trainer's.
-        handed_in: what its owner handed in: the filler of which it is a task, or itself.
+        submission_id: what its owner handed in: the filler of which it is a task, or itself.
     """
 
     trainer: Trainer
@@ -48,11 +48,11 @@ class Request:
     most_lost_s: float = inf
     # A look reads these so often that properties would take a fiftieth of its time.
     id: str = field(init=False, compare=False)
-    handed_in: str = field(init=False, compare=False)
+    submission_id: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", self.trainer.id)
-        object.__setattr__(self, "handed_in", self.filler or self.trainer.id)
+        object.__setattr__(self, "submission_id", self.filler or self.trainer.id)
 
     def lost_s(self, ran_s: float) -> float:
         """What it costs that one of its nodes is taken back on which it has been for so long."""
@@ -72,7 +72,7 @@ class Facts:
         drained: nodes that the site has told freetrain to empty → what is said of them.
         stopped: why nothing is to be lent at all; empty: nodes are lent.
         paused: why nothing more is to be lent, although what is lent may stay; empty: nodes are lent.
-        to_put_right: trainers whose submissions are to be looked after, whatever is decided.
+        to_tidy: trainers whose submissions are to be looked after, whatever is decided.
         last_plan_s: when Slurm last planned the waiting jobs, UTC epoch seconds; None: nobody knows.
         done_samples: trainer → samples that it has done, as its progress says.
         exempt_s: for how long after its start Slurm may preempt no fragment.
@@ -91,7 +91,7 @@ class Facts:
     drained: Mapping[str, str] = field(default_factory=dict)
     stopped: str = ""
     paused: str = ""
-    to_put_right: tuple[str, ...] = ()
+    to_tidy: tuple[str, ...] = ()
     last_plan_s: float | None = None
     done_samples: Mapping[str, float] = field(default_factory=dict)
     exempt_s: float = 0.0
@@ -104,7 +104,7 @@ class Facts:
     @cached_property
     def request(self) -> Mapping[str, Request]:
         """Trainer → its request."""
-        return {one.id: one for one in self.requests}
+        return {request.id: request for request in self.requests}
 
     def ran_s(self, fragment: Fragment) -> float:
         """For how long it has run."""

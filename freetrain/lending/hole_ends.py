@@ -137,7 +137,7 @@ def in_few_classes(
     The mean keeps what nodes that leave together are worth to who has them all; any rounding down makes decisions
     refuse nodes that would pay for their boot and their start.
     """
-    boots_s = [one.boot_s for one in trainers if one.boot_s]
+    boots_s = [trainer.boot_s for trainer in trainers if trainer.boot_s]
     bounds_s = (min(boots_s), max(boots_s)) if boots_s else ()
     nodes = Counter(node.free_until_s for node in offered if node.free_until_s is not None)
     if not nodes:

@@ -10,7 +10,7 @@ from math import inf
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import Fragment, node_of
 from freetrain.core.node import Nodes
-from freetrain.core.plan import Action, PutRight, Release
+from freetrain.core.plan import Action, Release, TidySubmission
 from freetrain.core.problem import Offer, Question
 from freetrain.core.servers import Serving
 from freetrain.core.shared_nodes import SharedNode
@@ -25,7 +25,7 @@ from freetrain.lending.leaving import bars_of_slow, due_of_slow
 from freetrain.lending.limit_claims import bars_of_limits, without_limits
 from freetrain.lending.limits import limits
 from freetrain.lending.memory import Memory
-from freetrain.lending.offers import Offers, find_offers, set_aside, shadow_of, take_back
+from freetrain.lending.offers import Offers, find_offers, freeze, shadow_of, withdraw
 from freetrain.lending.part_claims import claims_of_starting
 from freetrain.lending.rooms import LentParts, Rooms, find_lent_parts, find_rooms
 from freetrain.lending.rules import NodeRules, Rules
@@ -37,8 +37,8 @@ from freetrain.lending.sharing.parts import Parts, deal_parts
 from freetrain.lending.sharing.selection import Selection, select
 from freetrain.lending.sharing.tasks import Tasks, find_tasks
 from freetrain.lending.stays import idle_for_the_site, idle_units_for_the_site
-from freetrain.lending.whole_tasks import cut_tasks, doubtful_nodes, waits_of_handed_in
-from freetrain.lending.withholding import Grounds, withhold
+from freetrain.lending.whole_tasks import cut_tasks, doubtful_nodes, waits_of_submissions
+from freetrain.lending.withholding import WithholdContext, withhold
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class Judgement:
         """Offered place → when its hole ends, or its trainer has to begin to leave; inf: nobody knows."""
         offered, slow = (*self.offers.offered, *self.parts.dealt.new), self.slow
         if not slow:
-            return {one.name: one.free_until_s or inf for one in offered}
-        return {one.name: (one.free_until_s or inf) - slow.get(one.held_by or "", 0.0) for one in offered}
+            return {offer.name: offer.free_until_s or inf for offer in offered}
+        return {offer.name: (offer.free_until_s or inf) - slow.get(offer.held_by or "", 0.0) for offer in offered}
 
     @property
     def orders(self) -> Sequence[Action]:
@@ -100,7 +100,7 @@ class Judgement:
             due.setdefault(why, []).append(name)
         return (
             *(Release(tuple(names), why) for why, names in due.items()),
-            *map(PutRight, facts.to_put_right),
+            *map(TidySubmission, facts.to_tidy),
             *limits(facts.fragments, self.free_until_s, facts.snapshot, self.rules),
             *self.parts.releases,
         )
@@ -132,11 +132,13 @@ class Judgement:
         Users do not compete here. Without any claimant there is one question without trainers, so that each look
         leaves a decision.
         """
-        requests = {one.id: one for one in self.selection.competing}
+        requests = {request.id: request for request in self.selection.competing}
         order = {id_: number for number, id_ in enumerate(requests)}
         questions = []
         for claimants, nodes in self.parts:
-            groups = [([requests[want.trainer] for want in one.wants], one.eligible) for one in claimants]
+            groups = [
+                ([requests[want.trainer] for want in claimant.wants], claimant.eligible) for claimant in claimants
+            ]
             asked, own = ask_by_kind(nodes, groups, self.facts.snapshot)
             own = tuple(sorted(own, key=lambda trainer: order[trainer.id]))
             offers = in_few_classes(asked, self.now_s, self.rules.horizon_s, own)
@@ -165,8 +167,10 @@ class Judgement:
         """Trainer that has nodes → why it has no more; nothing of tasks, whose size stays."""
         if self.stopped or self.facts.paused:
             return {}
-        sizes = {trainer: len(names) for one in decisions for trainer, names in one.placement.items()}
-        limits = {one.id: one.trainer.most_nodes for one in self.selection.competing if not one.filler}
+        sizes = {trainer: len(names) for decision in decisions for trainer, names in decision.placement.items()}
+        limits = {
+            request.id: request.trainer.most_nodes for request in self.selection.competing if not request.filler
+        }
         barred = {one: f"it does not get all of them: {bar.why}" for one, bar in self.bars.items()}
         return {
             trainer: f"{why}; {barred[trainer]}" if trainer in barred else why
@@ -175,17 +179,17 @@ class Judgement:
 
     def conclude(self, decisions: Iterable[Decision]) -> tuple[Memory, Mapping[str, str]]:
         """After all decisions: what is remembered, and trainer → why it has no node although it could run."""
-        sizes = {trainer: len(names) for one in decisions for trainer, names in one.placement.items()}
+        sizes = {trainer: len(names) for decision in decisions for trainer, names in decision.placement.items()}
         left, waits_for = self.parts.conclude(sizes, self.now_s)
         memory = replace(self.memory, left=left)
         if self.stopped or self.facts.paused:
             why = f"nothing is lent at the moment: {self.stopped or self.facts.paused}"
-            return memory, dict.fromkeys((one.handed_in for one in self.facts.requests), why)
+            return memory, dict.fromkeys((request.submission_id for request in self.facts.requests), why)
         waits_for = {**self.selection.waits_for, **waits_for}
         if self.bars:
             without = [request.id for request in self.facts.requests if not sizes.get(request.id)]
             waits_for = with_reasons(waits_for, self.bars, without)
-        return memory, waits_of_handed_in(self.facts, waits_for, sizes)
+        return memory, waits_of_submissions(self.facts, waits_for, sizes)
 
 
 def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
@@ -209,12 +213,14 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     claims = claims_of_starting(shadow)
     rooms = claims.within(rooms)
     crowded = crowded_out(facts.snapshot, facts.fragments, lent, nodes.queue)
-    in_vain = [one for one in _not_started(facts, rules) if one not in crowded]
+    late = [one for one in _not_started(facts, rules) if one not in crowded]
     offers = find_offers(facts.snapshot, facts.fragments, shadow, nodes, memory.sightings, facts.drained, rooms)
-    offers = withhold(offers, Grounds(facts, memory, shadow, nodes, rooms, claims.back, stopped, crowded, in_vain))
+    offers = withhold(
+        offers, WithholdContext(facts, memory, shadow, nodes, rooms, claims.back, stopped, crowded, late)
+    )
     slow = memory.leaving.slow(facts, rules.harm.delay_s)
-    offers = take_back(offers, due_of_slow(offers, slow, now_s))
-    offers = set_aside(offers, doubtful_nodes(facts, offers, nodes))
+    offers = withdraw(offers, due_of_slow(offers, slow, now_s))
+    offers = freeze(offers, doubtful_nodes(facts, offers, nodes))
 
     bars = merged(
         bars_of_limits(memory.limits, facts, nodes),
@@ -225,20 +231,22 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     eligible = _find_eligible(facts, offers, rooms)
     tasks = find_tasks(facts.requests, offers.offered, rooms, facts.snapshot)
     selection = _select(facts, offers, eligible, tasks, rules)
-    offers = take_back(offers, _of_others(offers, selection.competing))
+    offers = withdraw(offers, _of_others(offers, selection.competing))
     # In a pause nothing changes hands: who has nodes keeps them.
     offered = () if facts.paused else offers.offered
     parts = deal_parts(facts, offered, selection.competing, eligible, memory.left, rules, tasks)
     seen = memory.sightings.with_fitting(shadow, _still_held(facts, shadow, memory))
-    at_fault = [one for one in in_vain if cause_of_wait(facts.snapshot.job.get(one.job)) is CauseOf.NODE]
-    seen = seen.with_vain(at_fault, now_s, rules.rests_s)
+    at_fault = [
+        fragment for fragment in late if cause_of_wait(facts.snapshot.job.get(fragment.job)) is CauseOf.NODE
+    ]
+    seen = seen.with_start_timeouts(at_fault, now_s, rules.rests_s)
     memory = replace(memory, sightings=seen, left=parts.left, searches=shadow.searches)
     return Judgement(facts, rules, memory, shadow, offers, selection, parts, rooms, stopped, back_off, slow, bars)
 
 
 def _still_held(facts: Facts, shadow: Shadow, memory: Memory) -> set[str]:
     """Jobs of the site's that would start now, but fragments are leaving their nodes, or a limit they wait for."""
-    leaving = {one.node for one in facts.fragments if one.is_leaving}
+    leaving = {fragment.node for fragment in facts.fragments if fragment.is_leaving}
     limited = {job.id for job in facts.snapshot.limited}
     by_limit = {id_ for id_, claim in memory.limits.items() if claim.gone_s is None and id_ in limited}
     if not leaving and not by_limit:
@@ -251,8 +259,8 @@ def _find_rooms(facts: Facts, rules: NodeRules) -> tuple[Rooms | None, LentParts
     """What is left of each node, and what fragments have of it, where nodes are lent in parts."""
     if not rules.in_parts:
         return None, {}
-    needs = {one.id: one.needs for one in facts.requests}
-    owners = {one.id: one.owner for one in facts.requests}
+    needs = {request.id: request.needs for request in facts.requests}
+    owners = {request.id: request.owner for request in facts.requests}
     of = facts.snapshot, facts.fragments, needs
     lent = find_lent_parts(*of, facts.amounts, owners, facts.lost_s)
     return find_rooms(facts.snapshot, facts.fragments, needs, rules, facts.amounts, lent), lent
@@ -280,19 +288,19 @@ def _not_started(facts: Facts, rules: Rules) -> list[Fragment]:
     now_s, job = facts.snapshot.time_s, facts.snapshot.job
     late_s = now_s - rules.fragments.start_within_s
     return [
-        one
-        for one in facts.fragments
-        if one.started_s is None
+        fragment
+        for fragment in facts.fragments
+        if fragment.started_s is None
         and (
-            one.waits_since_before(late_s)
-            or (one.waits_since_before(now_s) and has_own_obstacle(job.get(one.job)))
+            fragment.waits_since_before(late_s)
+            or (fragment.waits_since_before(now_s) and has_own_obstacle(job.get(fragment.job)))
         )
     ]
 
 
 def _find_eligible(facts: Facts, offers: Offers, rooms: Rooms | None) -> Eligible:
     """Which of the offered nodes each trainer's needs are met by."""
-    places = [one.name for one in offers.offered]
+    places = [offer.name for offer in offers.offered]
     names = dict.fromkeys(map(node_of, places)) if rooms else places
     return meeting_nodes(facts.requests, names, facts.snapshot)
 
@@ -301,15 +309,15 @@ def _select(facts: Facts, offers: Offers, eligible: Eligible, tasks: Tasks, rule
     """Who competes; while freetrain's partition is down nobody else could start but those that have nodes."""
     held = offers.held
     places = {needs: tasks.places(needs, nodes) for needs, nodes in eligible.items()}
-    reach = {one.id: max(places[one.needs], held[one.id]) for one in facts.requests}
+    reach = {request.id: max(places[request.needs], held[request.id]) for request in facts.requests}
     partition = rules.nodes.partition
     is_up = rules.nodes.queue.among(facts.snapshot.partitions).is_up
     cut = cut_tasks(facts, offers, rules.nodes)
     if is_up and not cut:
         return select(facts.requests, reach, len(offers.offered), rules.sharing, facts.used_hours)
-    requests = [one for one in facts.requests if (is_up or held[one.id]) and one.id not in cut]
+    requests = [request for request in facts.requests if (is_up or held[request.id]) and request.id not in cut]
     found = select(requests, reach, len(offers.offered), rules.sharing, facts.used_hours)
-    left_out = {one.id for one in facts.requests} - {one.id for one in requests}
+    left_out = {request.id for request in facts.requests} - {request.id for request in requests}
     others = {
         id_: "its nodes are being given back" if id_ in cut else f"partition {partition} is down"
         for id_ in left_out
@@ -319,7 +327,7 @@ def _select(facts: Facts, offers: Offers, eligible: Eligible, tasks: Tasks, rule
 
 def _of_others(offers: Offers, competing: Iterable[Request]) -> Mapping[str, str]:
     """Nodes of trainers that do not compete → the reason to take them back."""
-    others = offers.held.keys() - {one.id for one in competing}
+    others = offers.held.keys() - {request.id for request in competing}
     if not others:
         return {}
     return {

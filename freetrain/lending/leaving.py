@@ -51,8 +51,8 @@ class Leaving:
         """
         now_s = facts.snapshot.time_s
         leaving = [fragment for fragment in facts.fragments if fragment.is_leaving]
-        seen_s = {one.job: (self.seen_s.get(one.job, (now_s, now_s))[0], now_s) for one in leaving}
-        present = {*facts.to_put_right, *(request.handed_in for request in facts.requests)}
+        seen_s = {fragment.job: (self.seen_s.get(fragment.job, (now_s, now_s))[0], now_s) for fragment in leaving}
+        present = {*facts.to_tidy, *(request.submission_id for request in facts.requests)}
         took_s = {key: known_s for key, known_s in self.took_s.items() if key in present}
         for fragment in leaving:
             key, since_s = _key(fragment, facts), seen_s[fragment.job][0]
@@ -65,7 +65,7 @@ class Leaving:
 
     def slow(self, facts: Facts, limit_s: float) -> Mapping[str, float]:
         """Trainer that takes longer than the limit to leave → how long."""
-        taking = ((request.id, self.took_s.get(request.handed_in, 0.0)) for request in facts.requests)
+        taking = ((request.id, self.took_s.get(request.submission_id, 0.0)) for request in facts.requests)
         return {trainer: took_s for trainer, took_s in taking if took_s > limit_s}
 
     def _lasted_s(self, fragment: Fragment, free: Fragment) -> float:
@@ -78,7 +78,7 @@ class Leaving:
 def _key(fragment: Fragment, facts: Facts) -> str:
     """What was handed in: a task of a filler leaves as the others do."""
     request = facts.request.get(fragment.trainer)
-    return fragment.trainer if request is None else request.handed_in
+    return fragment.trainer if request is None else request.submission_id
 
 
 def bars_of_slow(

@@ -82,20 +82,20 @@ def compare(
             left[run.id].append(run)
     ledger_s, compared, differences = 0.0, 0, []
     nodes_of: defaultdict[JobRun, set[str]] = defaultdict(set)
-    for one in lendings:
-        said_s = within_s(one.start_s, one.end_s)
+    for lending in lendings:
+        said_s = within_s(lending.start_s, lending.end_s)
         if not said_s:
             continue
         ledger_s += said_s
-        same = _same(one, [run for run in left[one.job] if one.node not in nodes_of[run]])
+        same = _same(lending, [run for run in left[lending.job] if lending.node not in nodes_of[run]])
         if same is None:
-            differences.append(Difference(one.job, one.node, one.start_s, said_s, None))
+            differences.append(Difference(lending.job, lending.node, lending.start_s, said_s, None))
             continue
-        nodes_of[same].add(one.node)
+        nodes_of[same].add(lending.node)
         compared += 1
         known_s = within_s(same.start_s or 0.0, same.end_s)
         if abs(said_s - known_s) > _SAME_S:
-            differences.append(Difference(one.job, one.node, one.start_s, said_s, known_s))
+            differences.append(Difference(lending.job, lending.node, lending.start_s, said_s, known_s))
     known = list(chain.from_iterable(left.values()))
     accounting_s = sum(within_s(run.start_s or 0.0, run.end_s) * max(1, len(nodes_of[run])) for run in known)
     for run in (run for run in known if not nodes_of[run]):

@@ -71,19 +71,19 @@ def each_node_once(lendings: Iterable[Lending]) -> list[Lending]:
     """The same, such that no more than a node is lent of it; those of which nothing is left are left out."""
     kept: list[Lending] = []
     on_node: defaultdict[str, list[int]] = defaultdict(list)
-    for one in sorted(lendings, key=lambda each: (each.start_s, each.end_s)):
-        there = [number for number in on_node[one.node] if kept[number].end_s > one.start_s]
-        while there and _is_overfull([one, *(kept[number] for number in there)]):
+    for lending in sorted(lendings, key=lambda each: (each.start_s, each.end_s)):
+        there = [number for number in on_node[lending.node] if kept[number].end_s > lending.start_s]
+        while there and _is_overfull([lending, *(kept[number] for number in there)]):
             first = there.pop(0)
-            kept[first] = replace(kept[first], end_s=one.start_s, goes_on=False)
-        on_node[one.node] = [*there, len(kept)]
-        kept.append(one)
-    return [one for one in kept if one.end_s > one.start_s]
+            kept[first] = replace(kept[first], end_s=lending.start_s, goes_on=False)
+        on_node[lending.node] = [*there, len(kept)]
+        kept.append(lending)
+    return [lending for lending in kept if lending.end_s > lending.start_s]
 
 
 def _is_overfull(lendings: Sequence[Lending]) -> bool:
     """Whether they have more of a resource together than a node has."""
-    parts = [one.parts or (one.share,) * _RESOURCES for one in lendings]
+    parts = [lending.parts or (lending.share,) * _RESOURCES for lending in lendings]
     return any(sum(of_resource) > 1.0 + _ROUNDING for of_resource in zip(*parts, strict=True))
 
 
@@ -100,8 +100,8 @@ def lent_times(
         until_s: likewise; what happens at that very time belongs to the next range.
     """
     by_trainer: defaultdict[str, list[Lending]] = defaultdict(list)
-    for one in lendings:
-        by_trainer[one.trainer].append(one)
+    for lending in lendings:
+        by_trainer[lending.trainer].append(lending)
     found = {
         trainer: _time_of(own, costs.get(trainer, ChangeCosts()), from_s, until_s)
         for trainer, own in by_trainer.items()

@@ -66,7 +66,7 @@ def without_limits(facts: Facts, before: LimitClaims, queue: FragmentQueue) -> F
         counts = _counts(job)
         key = _whose(job), counts
         if key not in left:
-            started = (one for one in _holders(job, facts) if one.state is not FragmentState.ASKED)
+            started = (holder for holder in _holders(job, facts) if holder.state is not FragmentState.ASKED)
             left[key] = sum(_part(fragment, counts, facts) for fragment in started)
         if job.id in before:
             freed[job.id] = min(job.tasks, before[job.id].tasks)
@@ -127,7 +127,7 @@ def bars_of_limits(claims: LimitClaims, facts: Facts, rules: NodeRules) -> Mappi
     first = {job.array: job for job in reversed(facts.snapshot.jobs) if rules.queue.has(job)}
     bars = {}
     for request in facts.requests:
-        own = first.get(request.handed_in) or _as_a_job(request, rules.queue)
+        own = first.get(request.submission_id) or _as_a_job(request, rules.queue)
         jobs = [job for job, _ in _claiming(claims, facts) if facts.shares_limit(job, own)]
         if jobs:
             bars[request.id] = Bar(places, f"{_why(jobs[0])}; it gets no more nodes until that job has started")
@@ -154,7 +154,11 @@ def _sentences(job: Job, claim: LimitClaim) -> str:
 def _holders(job: Job, facts: Facts) -> list[Fragment]:
     """The fragments that count in the limit that a job waits for; those that are to start would count soon."""
     jobs = facts.snapshot.job
-    return [one for one in facts.fragments if one.job in jobs and facts.shares_limit(job, jobs[one.job])]
+    return [
+        fragment
+        for fragment in facts.fragments
+        if fragment.job in jobs and facts.shares_limit(job, jobs[fragment.job])
+    ]
 
 
 def _still(claim: LimitClaim, open_: Iterable[str], now_s: float) -> LimitClaim:
@@ -230,7 +234,7 @@ def _part(fragment: Fragment, counts: str, facts: Facts) -> int:
 
 def _as_a_job(request: Request, queue: FragmentQueue) -> Job:
     """A training that has no job in Slurm, as one of its fragments would be."""
-    id_ = request.handed_in
+    id_ = request.submission_id
     return Job(id_, id_, request.owner, queue.partition, JobState.PENDING, account=request.account, qos=queue.qos)
 
 

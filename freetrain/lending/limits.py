@@ -41,14 +41,14 @@ def limits(
     place_of = rules.nodes.place_of
     offered: list[tuple[str, Fragment]] = []
     job_until_s: dict[str, float] = {}  # of a job of several nodes the first hole to end counts
-    for one in fragments:
-        place = place_of(one)
-        until_s = free_until_s.get(place) if one.goes_on else None
+    for fragment in fragments:
+        place = place_of(fragment)
+        until_s = free_until_s.get(place) if fragment.goes_on else None
         if until_s is None:
             continue
-        offered.append((place, one))
+        offered.append((place, fragment))
         if until_s < inf:
-            job_until_s[one.job] = min(until_s, job_until_s.get(one.job, inf))
+            job_until_s[fragment.job] = min(until_s, job_until_s.get(fragment.job, inf))
     changed: defaultdict[float, list[str]] = defaultdict(list)
     for place, one in offered:
         key = one.started_s, one.limit_s, job_until_s.get(one.job, inf)

@@ -51,9 +51,9 @@ class LostNodes:
         out = {node.name: node for node in snapshot.nodes if node.was_not_cleared}
         if not out and not self.all:
             return LostNodes()
-        last = {one.node: one.job for one in ended}
+        last = {fragment.node: fragment.job for fragment in ended}
         kept = [one for one in self.all if one.node in out or now_s - one.found_s < limits.remembered_s]
-        known = {one.node for one in kept}
+        known = {lost_node.node for lost_node in kept}
         new = tuple(
             LostNode(name, node.said, last[name], now_s)
             for name, node in out.items()

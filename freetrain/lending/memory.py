@@ -100,8 +100,10 @@ class Memory:
 
 def _sizes(facts: Facts) -> Mapping[str, int]:
     """Trainer → how many nodes it has, of those whose size may change."""
-    rescaling = {one.id for one in facts.requests if one.trainer.rescales}
-    return Counter(one.trainer for one in facts.fragments if one.goes_on and one.trainer in rescaling)
+    rescaling = {request.id for request in facts.requests if request.trainer.rescales}
+    return Counter(
+        fragment.trainer for fragment in facts.fragments if fragment.goes_on and fragment.trainer in rescaling
+    )
 
 
 def _preemptible(facts: Facts, planning_s: float) -> list[Fragment]:
@@ -112,4 +114,8 @@ def _preemptible(facts: Facts, planning_s: float) -> list[Fragment]:
     if not facts.exempt_s:
         return list(facts.fragments)
     oldest_s = facts.snapshot.time_s - facts.exempt_s - planning_s
-    return [one for one in facts.fragments if one.started_s is not None and one.started_s <= oldest_s]
+    return [
+        fragment
+        for fragment in facts.fragments
+        if fragment.started_s is not None and fragment.started_s <= oldest_s
+    ]

@@ -68,11 +68,11 @@ class Meter:
             leaving_bound_s: how long Slurm lets a fragment stay that was told to go.
         """
         now_s = facts.snapshot.time_s
-        lately = [one for one in (*self.ended, *facts.ended) if one.started_s is not None]
+        lately = [fragment for fragment in (*self.ended, *facts.ended) if fragment.started_s is not None]
         before = replace(
             self,
             began_s=now_s if self.began_s is None else self.began_s,
-            ended=tuple(one for one in lately if (one.ended_s or now_s) > now_s - IN_THE_WAY_S),
+            ended=tuple(fragment for fragment in lately if (fragment.ended_s or now_s) > now_s - IN_THE_WAY_S),
         )
         own = [job for job in facts.snapshot.jobs if not rules.queue.has(job)]
         started = {job.id: job for job in own if _has_started(job)}.values()
@@ -86,7 +86,7 @@ class Meter:
                 **{id_: at_s for id_, at_s in self.measured.items() if at_s > now_s - IN_THE_WAY_S},
                 **{job.id: job.start_s for job in started if job.start_s is not None},
             },
-            harms=(*(one for one in self.harms if one.started_s > oldest_s), *new),
+            harms=(*(harm for harm in self.harms if harm.started_s > oldest_s), *new),
             new=new,
         )
 
@@ -107,35 +107,43 @@ class Meter:
         start_s = job.start_s or 0.0
         # What left before another of the site's jobs had the node was in that one's way.
         since_s = {
-            name: max([job.submitted_s, *(one.end_s or 0.0 for one in ended.get(name, ()) if one.id != job.id)])
+            name: max(
+                [
+                    job.submitted_s,
+                    *(fragment.end_s or 0.0 for fragment in ended.get(name, ()) if fragment.id != job.id),
+                ]
+            )
             for name in job.nodes
         }
         expected = self.expected.get(job.id)
         in_the_way = [
-            one
-            for one in self.ended
-            if one.node in job.nodes and since_s[one.node] <= (one.ended_s or 0.0) <= start_s + SAME_S
-            if not rules.in_parts or _gave_way(one, expected)
+            fragment
+            for fragment in self.ended
+            if fragment.node in job.nodes
+            and since_s[fragment.node] <= (fragment.ended_s or 0.0) <= start_s + SAME_S
+            if not rules.in_parts or _gave_way(fragment, expected)
         ]
         if expected is None:
             expected = self._between_looks(in_the_way, since_s)
         if expected is None:
             return None
         noticed_s = min(max(expected.noticed_s, expected.start_s), start_s)
-        of_limit = [one for one in self.ended if one.job in expected.by_limit]
-        free_s = min(max([noticed_s, *(one.ended_s or 0.0 for one in (*in_the_way, *of_limit))]), start_s)
+        of_limit = [fragment for fragment in self.ended if fragment.job in expected.by_limit]
+        free_s = min(
+            max([noticed_s, *(fragment.ended_s or 0.0 for fragment in (*in_the_way, *of_limit))]), start_s
+        )
         # A job that does not start on nodes that were seen free waits for something else; where no look saw them
         # free, fragments may have stayed for as long as Slurm lets them.
         most_s = rules.claim_s + (leaving_bound_s if expected.clear_s is None else 0.0)
         window_s = min(max(0.0, start_s - max(free_s, expected.start_s)), most_s)
-        names = {*expected.fragments, *(one.job for one in in_the_way)}
+        names = {*expected.fragments, *(fragment.job for fragment in in_the_way)}
         unnoticed_s, leaving_s = max(0.0, noticed_s - expected.start_s), max(0.0, free_s - noticed_s)
         return Harm(job.id, start_s, unnoticed_s, leaving_s, window_s, tuple(sorted(names)))
 
     def _between_looks(self, in_the_way: Sequence[Fragment], since_s: Mapping[str, float]) -> Expected | None:
         """When a job would have started that no look found waiting for fragments: Slurm took nodes back for it."""
         looked_s = self.looked_s or 0.0
-        asked_s = [one.asked_s for one in in_the_way if (one.ended_s or 0.0) >= looked_s - SAME_S]
+        asked_s = [fragment.asked_s for fragment in in_the_way if (fragment.ended_s or 0.0) >= looked_s - SAME_S]
         if not asked_s:
             return None
         start_s = max([min(asked_s), looked_s, *since_s.values()])

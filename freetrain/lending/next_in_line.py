@@ -45,7 +45,7 @@ def nodes_of_next(
     plans = [plan for plan in first_in_line(shadow, snapshot).values() if plan.part is None]
     if not plans:
         return {}
-    names = frozenset(node_of(one.name) for one in offered)
+    names = frozenset(node_of(offer.name) for offer in offered)
     clear = frozenset(name for name in names if not (rooms and name in rooms and rooms[name].used_by_site))
     jobs_on = Counter(name for job in _running(snapshot, rules) for name in job.nodes)
     ending = [frozenset(name for name in job.nodes if jobs_on[name] == 1) for job in _ending(snapshot, rules)]

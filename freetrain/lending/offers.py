@@ -42,7 +42,7 @@ class Offers:
     @cached_property
     def held(self) -> Counter[str]:
         """Trainer → how many of the offered places it has."""
-        return Counter([one.held_by for one in self.offered if one.held_by is not None])
+        return Counter([offer.held_by for offer in self.offered if offer.held_by is not None])
 
 
 def shadow_of(
@@ -67,7 +67,7 @@ def shadow_of(
         return Shadow(snapshot.time_s, (), frozenset())
     fragments = list(fragments)
     ours = frozenset(fragment.job for fragment in fragments)
-    lent_to = {one.node: one.trainer for one in fragments if one.goes_on}
+    lent_to = {fragment.node: fragment.trainer for fragment in fragments if fragment.goes_on}
     disbelieved = seen.disbelieved(snapshot.time_s, rules.claim_s)
     return find_shadow(snapshot, rules.queue, ours, lent_to, rules.backfill, disbelieved, parts, before)
 
@@ -100,7 +100,7 @@ def find_offers(
     fragments = list(fragments)
     going_on, others = _by_going_on(fragments)
     # On a node that changes hands there are two: the one that leaves counts no more.
-    holder = {one.node: one.trainer for one in going_on}
+    holder = {fragment.node: fragment.trainer for fragment in going_on}
     leaving = {one.node: _why_between(one) for one in others if one.node not in holder}
     lent, ends = holder.keys() | leaving.keys(), hole_ends(snapshot, shadow)
     of_parts = ends_of_parts(snapshot, shadow, rooms or {})
@@ -118,17 +118,17 @@ def find_offers(
     until = _ends_of_places(places, ends, of_parts)
     offers = _offers(places, until, rules)
     soon = {name: end.why for name, end in until.items() if _is_soon(end, snapshot, rules)} if in_part else {}
-    offers = take_back(offers, soon)
-    offers = take_back(offers, {name: f"job {job} could start here" for name, job in shadow.kept.items()})
-    offers = take_back(offers, _not_yet(snapshot, offers.offered, rules, seen))
-    return take_back(offers, _beyond_limits(offers.offered, rules))
+    offers = withdraw(offers, soon)
+    offers = withdraw(offers, {name: f"job {job} could start here" for name, job in shadow.kept.items()})
+    offers = withdraw(offers, _not_yet(snapshot, offers.offered, rules, seen))
+    return withdraw(offers, _beyond_limits(offers.offered, rules))
 
 
 def _by_going_on(fragments: Iterable[Fragment]) -> tuple[list[Fragment], list[Fragment]]:
     """Those that go on, and the others."""
     found: tuple[list[Fragment], list[Fragment]] = ([], [])
-    for one in fragments:
-        found[not one.goes_on].append(one)
+    for fragment in fragments:
+        found[not fragment.goes_on].append(fragment)
     return found
 
 
@@ -151,13 +151,14 @@ def _is_soon(end: HoleEnd, snapshot: Snapshot, rules: NodeRules) -> bool:
     return end.time_s - snapshot.time_s <= rules.margin_s
 
 
-def take_back(offers: Offers, why_not: Mapping[str, str]) -> Offers:
+def withdraw(offers: Offers, why_not: Mapping[str, str]) -> Offers:
     """The same, but that these nodes or places are not offered, for these reasons; what is lent becomes due."""
     if not why_not:
         return offers
-    in_parts = any(is_part(one.name) for one in offers.offered[:1])  # all of them are, or none
+    in_parts = any(is_part(offer.name) for offer in offers.offered[:1])  # all of them are, or none
     whys = [
-        why_not.get(one.name) or (in_parts and why_not.get(node_of(one.name))) or None for one in offers.offered
+        why_not.get(offer.name) or (in_parts and why_not.get(node_of(offer.name))) or None
+        for offer in offers.offered
     ]
     kept = tuple(one for one, why in zip(offers.offered, whys, strict=True) if why is None)
     out = [(one, why) for one, why in zip(offers.offered, whys, strict=True) if why is not None]
@@ -166,10 +167,10 @@ def take_back(offers: Offers, why_not: Mapping[str, str]) -> Offers:
     return Offers(kept, {**offers.due, **due}, {**offers.withheld, **withheld})
 
 
-def set_aside(offers: Offers, why: Mapping[str, str]) -> Offers:
+def freeze(offers: Offers, why: Mapping[str, str]) -> Offers:
     """The same, but that nothing is done with these nodes or places: they are neither offered nor given back."""
-    kept = tuple(one for one in offers.offered if one.name not in why)
-    withheld = {node_of(one.name): why[one.name] for one in offers.offered if one.name in why}
+    kept = tuple(offer for offer in offers.offered if offer.name not in why)
+    withheld = {node_of(offer.name): why[offer.name] for offer in offers.offered if offer.name in why}
     return Offers(kept, offers.due, {**offers.withheld, **withheld}) if withheld else offers
 
 
@@ -202,7 +203,7 @@ def _lent_in_parts(going_on: Sequence[Fragment], holder: Mapping[str, str], rule
     """Nodes that several fragments have, where nodes are lent whole by now."""
     if rules.in_parts or len(holder) == len(going_on):
         return []
-    return [name for name, count in Counter(one.node for one in going_on).items() if count > 1]
+    return [name for name, count in Counter(fragment.node for fragment in going_on).items() if count > 1]
 
 
 def _is_free(node: Node, lent: Set[str], ends: Mapping[str, HoleEnd], rules: NodeRules) -> bool:
@@ -246,12 +247,12 @@ def _beyond_limits(offered: Sequence[Offer], rules: NodeRules) -> Mapping[str, s
     """Nodes too many, those that nobody has first, then those that are wanted back soonest."""
     if not rules.reserve_nodes and not rules.most_nodes:
         return {}
-    free_until_s = {node_of(one.name): one.free_until_s for one in offered}
+    free_until_s = {node_of(offer.name): offer.free_until_s for offer in offered}
     allowed = max(0, len(free_until_s) - rules.reserve_nodes)
     if rules.most_nodes:
         allowed = min(allowed, rules.most_nodes)
     if allowed >= len(free_until_s):
         return {}
-    held = {node_of(one.name) for one in offered if one.held_by is not None}
+    held = {node_of(offer.name) for offer in offered if offer.held_by is not None}
     order = sorted(free_until_s, key=lambda name: (name not in held, -(free_until_s[name] or inf)))
     return dict.fromkeys(order[allowed:], "kept in reserve for the site")

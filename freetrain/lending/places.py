@@ -38,9 +38,9 @@ def parts_of_nodes(
 ) -> Places:
     """Each part that is lent is a place, and so is what is left of a node."""
     on: defaultdict[str, list[Fragment]] = defaultdict(list)
-    for one in fragments:
-        if one.goes_on:
-            on[one.node].append(one)
+    for fragment in fragments:
+        if fragment.goes_on:
+            on[fragment.node].append(fragment)
     offered: list[tuple[str, str | None]] = []
     due: dict[str, str] = {}
     withheld: dict[str, str] = {}

@@ -69,16 +69,25 @@ def find_lent_parts(
         lost_s: what giving a fragment back costs, in seconds of work.
     """
     lent: defaultdict[str, list[LentPart]] = defaultdict(list)
-    for one in fragments:
-        task, node = needs.get(one.trainer), snapshot.node.get(one.node)
-        if task is None or node is None or one.state is FragmentState.LOST:
+    for fragment in fragments:
+        task, node = needs.get(fragment.trainer), snapshot.node.get(fragment.node)
+        if task is None or node is None or fragment.state is FragmentState.LOST:
             continue
-        amount = amounts.get(one.job) or task.amount_on(node)
-        is_used = one.state is not FragmentState.ASKED
-        started_s = inf if one.started_s is None else one.started_s
-        owner = owners.get(one.trainer, "")
-        lent[one.node].append(
-            LentPart(one.place, one.trainer, amount, one.goes_on, is_used, started_s, owner, lost_s(one))
+        amount = amounts.get(fragment.job) or task.amount_on(node)
+        is_used = fragment.state is not FragmentState.ASKED
+        started_s = inf if fragment.started_s is None else fragment.started_s
+        owner = owners.get(fragment.trainer, "")
+        lent[fragment.node].append(
+            LentPart(
+                fragment.place,
+                fragment.trainer,
+                amount,
+                fragment.goes_on,
+                is_used,
+                started_s,
+                owner,
+                lost_s(fragment),
+            )
         )
     return lent
 
@@ -104,9 +113,9 @@ def find_rooms(
     if not rules.in_parts:
         return None
     asked: defaultdict[str, list[Fragment]] = defaultdict(list)
-    for one in fragments:
-        if one.state is FragmentState.ASKED:
-            asked[one.node].append(one)
+    for fragment in fragments:
+        if fragment.state is FragmentState.ASKED:
+            asked[fragment.node].append(fragment)
     sites, ours = _nodes_of_the_site(snapshot, rules.queue), rules.queue.among(snapshot.partitions).nodes
     rooms = {}
     for node in snapshot.nodes:
@@ -127,7 +136,7 @@ def _nodes_of_the_site(snapshot: Snapshot, ours: FragmentQueue) -> Nodes:
     others = (job for job in snapshot.jobs if job.state.has_nodes and not ours.has(job))
     theirs = Nodes().union(*(job.nodes for job in others))
     shown = theirs.union(*(job.nodes for job in snapshot.jobs if job.state.has_nodes))
-    hidden = (one.name for one in snapshot.nodes if one.state is NodeState.BUSY and one.name not in shown)
+    hidden = (node.name for node in snapshot.nodes if node.state is NodeState.BUSY and node.name not in shown)
     return theirs.union(hidden)
 
 

@@ -19,7 +19,7 @@ from freetrain.core.quick_enum import quick
 from freetrain.core.topology import FLAT, Topology
 from freetrain.lending.shadow import BackfillRules
 
-_IN_VAIN_S = 60.0
+_LONGEST_REST_S = 60.0
 """So long at most a node rests on which Slurm did not start a fragment."""
 
 
@@ -231,7 +231,7 @@ class Rules:
 
         Something is the matter with a whole one; of one that is lent in parts others may have taken the room.
         """
-        return (self.fragments.start_within_s if self.nodes.in_parts else _IN_VAIN_S), _IN_VAIN_S
+        return (self.fragments.start_within_s if self.nodes.in_parts else _LONGEST_REST_S), _LONGEST_REST_S
 
     def limit_s(self, free_until_s: float, snapshot: Snapshot) -> float:
         """Time limit of a fragment that starts now on a node whose hole ends then."""

@@ -21,35 +21,43 @@ class Sightings:
         idle_since_s: since when each node that nobody has has been seen idle.
         resting_until_s: nodes that are left alone for a while → until when.
         fitting_since_s: waiting jobs → since when the nodes to start them have been there.
-        in_vain_s: nodes on which no fragment has run since Slurm did not start one → how long they rested then.
+        start_timeouts_s: nodes on which none ran since Slurm did not start one → how long they rested then.
     """
 
     idle_since_s: Mapping[str, float] = field(default_factory=dict)
     resting_until_s: Mapping[str, float] = field(default_factory=dict)
     fitting_since_s: Mapping[str, float] = field(default_factory=dict)
-    in_vain_s: Mapping[str, float] = field(default_factory=dict)
+    start_timeouts_s: Mapping[str, float] = field(default_factory=dict)
 
     def with_nodes(self, snapshot: Snapshot, fragments: Iterable[Fragment]) -> Sightings:
         """After a look at the nodes: those idle that are, and rests that are over left out."""
         fragments = list(fragments)
-        now_s, lent = snapshot.time_s, {one.node for one in fragments}
-        in_vain = self.in_vain_s.keys()
-        running = {one.node for one in fragments if one.node in in_vain and one.state is FragmentState.RUNNING}
+        now_s, lent = snapshot.time_s, {fragment.node for fragment in fragments}
+        timed_out = self.start_timeouts_s.keys()
+        running = {
+            fragment.node
+            for fragment in fragments
+            if fragment.node in timed_out and fragment.state is FragmentState.RUNNING
+        }
         return replace(
             self,
             idle_since_s={name: self.idle_since_s.get(name, now_s) for name in snapshot.idle - lent},
             resting_until_s={name: end_s for name, end_s in self.resting_until_s.items() if end_s > now_s},
-            in_vain_s={name: rest_s for name, rest_s in self.in_vain_s.items() if name not in running},
+            start_timeouts_s={
+                name: rest_s for name, rest_s in self.start_timeouts_s.items() if name not in running
+            },
         )
 
     def with_ends(self, ended: Iterable[Fragment], now_s: float, cool_down_s: float) -> Sightings:
         """After the ends of fragments, whose nodes rest."""
         if not cool_down_s:
             return self
-        until_s = dict.fromkeys((one.node for one in ended), now_s + cool_down_s)
+        until_s = dict.fromkeys((fragment.node for fragment in ended), now_s + cool_down_s)
         return replace(self, resting_until_s={**self.resting_until_s, **until_s})
 
-    def with_vain(self, fragments: Iterable[Fragment], now_s: float, bounds_s: tuple[float, float]) -> Sightings:
+    def with_start_timeouts(
+        self, fragments: Iterable[Fragment], now_s: float, bounds_s: tuple[float, float]
+    ) -> Sightings:
         """After a look at fragments that Slurm did not start: their nodes rest, each time in a row twice as long.
 
         Args:
@@ -58,13 +66,13 @@ class Sightings:
             bounds_s: how long the first time, and how long at most.
         """
         first_s, most_s = bounds_s
-        names = {one.node for one in fragments}
-        rests_s = {name: min(2 * self.in_vain_s.get(name, first_s / 2), most_s) for name in names}
+        names = {fragment.node for fragment in fragments}
+        rests_s = {name: min(2 * self.start_timeouts_s.get(name, first_s / 2), most_s) for name in names}
         until_s = {name: now_s + rest_s for name, rest_s in rests_s.items()}
         return replace(
             self,
             resting_until_s={**self.resting_until_s, **until_s},
-            in_vain_s={**self.in_vain_s, **rests_s},
+            start_timeouts_s={**self.start_timeouts_s, **rests_s},
         )
 
     def with_fitting(self, shadow: Shadow, still_held: Container[str] = ()) -> Sightings:

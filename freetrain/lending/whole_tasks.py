@@ -13,7 +13,7 @@ from freetrain.lending.rules import NodeRules
 def doubtful_nodes(facts: Facts, offers: Offers, rules: NodeRules) -> Mapping[str, str]:
     """Nodes of tasks that have others of which nothing is certain → why they are left as they are."""
     tasks = _places_of_tasks(facts, rules)
-    offered = {one.name for one in offers.offered} if tasks else set()
+    offered = {offer.name for offer in offers.offered} if tasks else set()
     return {
         place: "its task has other nodes of which nothing is certain"
         for places in tasks.values()
@@ -25,11 +25,13 @@ def doubtful_nodes(facts: Facts, offers: Offers, rules: NodeRules) -> Mapping[st
 def cut_tasks(facts: Facts, offers: Offers, rules: NodeRules) -> set[str]:
     """Tasks not all of whose nodes are offered: where one has to go the others go with it."""
     tasks = _places_of_tasks(facts, rules)
-    offered = {one.name for one in offers.offered} if tasks else set()
+    offered = {offer.name for offer in offers.offered} if tasks else set()
     return {task for task, places in tasks.items() if not offered.issuperset(places)}
 
 
-def waits_of_handed_in(facts: Facts, waits_for: Mapping[str, str], sizes: Mapping[str, int]) -> Mapping[str, str]:
+def waits_of_submissions(
+    facts: Facts, waits_for: Mapping[str, str], sizes: Mapping[str, int]
+) -> Mapping[str, str]:
     """What was handed in → what it waits for; a filler, if none of its tasks has nodes, for what the first does.
 
     Args:
@@ -37,11 +39,11 @@ def waits_of_handed_in(facts: Facts, waits_for: Mapping[str, str], sizes: Mappin
         waits_for: trainer or task → why it has no node.
         sizes: trainer or task → nodes that it was given.
     """
-    handed_in = {one.id: one.handed_in for one in facts.requests}
-    served = {handed_in.get(trainer) for trainer, size in sizes.items() if size}
+    submission_id = {request.id: request.submission_id for request in facts.requests}
+    served = {submission_id.get(trainer) for trainer, size in sizes.items() if size}
     found: dict[str, str] = {}
     for trainer, why in waits_for.items():
-        whole = handed_in.get(trainer, trainer)
+        whole = submission_id.get(trainer, trainer)
         if whole == trainer or whole not in served:
             found.setdefault(whole, why)
     return found
@@ -49,9 +51,9 @@ def waits_of_handed_in(facts: Facts, waits_for: Mapping[str, str], sizes: Mappin
 
 def _places_of_tasks(facts: Facts, rules: NodeRules) -> Mapping[str, list[str]]:
     """Task that runs, or is to start → its nodes."""
-    tasks = {one.id for one in facts.requests if one.filler}
+    tasks = {request.id for request in facts.requests if request.filler}
     places: defaultdict[str, list[str]] = defaultdict(list)
-    for one in facts.fragments if tasks else ():
-        if one.goes_on and one.trainer in tasks:
-            places[one.trainer].append(rules.place_of(one))
+    for fragment in facts.fragments if tasks else ():
+        if fragment.goes_on and fragment.trainer in tasks:
+            places[fragment.trainer].append(rules.place_of(fragment))
     return places

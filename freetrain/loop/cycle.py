@@ -182,7 +182,7 @@ def _decide_all(
     policy, placer = with_links(goal.policy_for(len(questions)), goal.placer, goal.links, questions)
     for nodes, trainers in questions:
         done = _done_samples(policy, goal.objective, judged, trainers)
-        serving = {one.id: on for one in trainers if (on := told.get(one.id))}
+        serving = {trainer.id: on for trainer in trainers if (on := told.get(trainer.id))}
         problem = Problem(
             judged.now_s, nodes, trainers, judged.horizon_s, goal.objective, done, serving, judged.changes
         )

@@ -13,7 +13,7 @@ from freetrain.core.classes import AlikeNodes, holders_of
 from freetrain.core.fragment import node_of
 from freetrain.core.node import Nodes
 from freetrain.core.objectives import worth_per_s
-from freetrain.core.plan import Action, Lend, Release, Serve
+from freetrain.core.plan import Action, Lend, PlaceServers, Release
 from freetrain.core.problem import Offer, Question
 from freetrain.core.servers import Serving
 from freetrain.core.shared_nodes import SharedNode
@@ -259,7 +259,7 @@ class ReplayedCluster:
             self.running[action.trainer].shrink(action.nodes, self.now_s)
             self._hold(action.nodes, None)
             self.lent_nodes -= len(action.nodes)
-        elif isinstance(action, Serve):
+        elif isinstance(action, PlaceServers):
             self._serving[action.trainer] = action.nodes
 
     def note_idle(self) -> None:

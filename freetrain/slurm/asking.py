@@ -22,7 +22,7 @@ Row = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class TaskRequest:
+class TaskSpec:
     """What one task of an array, or a job, asks for.
 
     Attributes:
@@ -36,7 +36,7 @@ class TaskRequest:
     begin_s: float = 0.0
 
 
-def parse_requests(asked: str, excluded: str, default_memory_mb: int) -> Mapping[str, TaskRequest]:
+def parse_requests(asked: str, excluded: str, default_memory_mb: int) -> Mapping[str, TaskSpec]:
     """Array or job → what one of its tasks asks for.
 
     Tasks that wait count before others: what Slurm shows of a running one is what it got.
@@ -49,7 +49,7 @@ def parse_requests(asked: str, excluded: str, default_memory_mb: int) -> Mapping
     rows = _rows(asked)
     forbidden = dict(line.split(SEPARATOR, 1) for line in excluded.splitlines() if SEPARATOR in line)
     return {
-        id_: TaskRequest(
+        id_: TaskSpec(
             _needs(row, forbidden.get(id_, ""), default_memory_mb),
             row["Requeue"] != "0",
             time_of(row["EligibleTime"]) or 0.0,

@@ -236,4 +236,4 @@ def _waiting_for_limits(jobs: Iterable[Job]) -> set[str]:
         return set()
     ours = (job for job in jobs if job.state.has_nodes and job.comment.startswith(TAG_PREFIX))
     kinds = {(job.account, job.user, job.qos): job for job in ours}.values()
-    return {job.array for job in limited if any(shares_limit(job, one) for one in kinds)}
+    return {job.array for job in limited if any(shares_limit(job, kind) for kind in kinds)}

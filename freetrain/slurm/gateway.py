@@ -8,7 +8,7 @@ from typing import Protocol
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobRun
-from freetrain.slurm.asking import TaskRequest
+from freetrain.slurm.asking import TaskSpec
 from freetrain.slurm.commands import Command
 from freetrain.slurm.settings import Rights
 from freetrain.slurm.site.facts import Site
@@ -59,7 +59,7 @@ class Gateway(Protocol):
             SlurmUnreachableError: Slurm does not answer.
         """
 
-    def task_requests(self, queue: FragmentQueue, default_memory_mb: int) -> Mapping[str, TaskRequest]:
+    def task_requests(self, queue: FragmentQueue, default_memory_mb: int) -> Mapping[str, TaskSpec]:
         """Array or job → what one of its tasks asks for.
 
         Args:

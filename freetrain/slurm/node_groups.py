@@ -58,7 +58,7 @@ class _SitesGroups(GroupResolverConfig):  # type: ignore[misc]
 
     def __init__(self) -> None:
         directories = (_SITES, os.environ.get("CLUSTERSHELL_CFGDIR"))
-        super().__init__([str(Path(each) / "groups.conf") for each in directories if each])
+        super().__init__([str(Path(directory) / "groups.conf") for directory in directories if directory])
 
     def group_nodes(self, group: str, namespace: str | None = None) -> list[str]:
         """The nodes of a group; ClusterShell takes one that does not exist for one without nodes."""

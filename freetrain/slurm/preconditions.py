@@ -129,19 +129,39 @@ PRECONDITIONS: Sequence[Precondition] = (
 )
 """In the order in which they are told; licences and burst buffers are among what a task needs of its node."""
 
-OF_PATTERNS: Sequence[Precondition] = tuple(one for one in PRECONDITIONS if one.then is Unmet.WAITED_FOR)
+OF_PATTERNS: Sequence[Precondition] = tuple(
+    precondition for precondition in PRECONDITIONS if precondition.then is Unmet.WAITED_FOR
+)
 """Those of a job that is only a pattern for fragments."""
 
 
 def refusal(candidate: Candidate) -> str:
     """Why it cannot be a trainer at all, a clause for its owner; empty: it can."""
-    return next(filter(None, (one.why_not(candidate) for one in PRECONDITIONS if one.then is Unmet.REFUSED)), "")
+    return next(
+        filter(
+            None,
+            (
+                precondition.why_not(candidate)
+                for precondition in PRECONDITIONS
+                if precondition.then is Unmet.REFUSED
+            ),
+        ),
+        "",
+    )
 
 
 def why_not_yet(candidate: Candidate, preconditions: Sequence[Precondition] = PRECONDITIONS) -> str:
     """Why it gets no node yet, a clause for its owner; empty: nothing is missing."""
     return next(
-        filter(None, (one.why_not(candidate) for one in preconditions if one.then is not Unmet.REFUSED)), ""
+        filter(
+            None,
+            (
+                precondition.why_not(candidate)
+                for precondition in preconditions
+                if precondition.then is not Unmet.REFUSED
+            ),
+        ),
+        "",
     )
 
 
@@ -149,7 +169,7 @@ def repairs(submission: Submission) -> list[tuple[Command, str]]:
     """Orders that put the array right, each with the reason for the audit."""
     candidate = Candidate(submission)
     return [
-        (one.repair(submission), f"{submission.id} was not {one.name}")
-        for one in PRECONDITIONS
-        if one.repair is not None and submission.open_tasks and one.why_not(candidate)
+        (precondition.repair(submission), f"{submission.id} was not {precondition.name}")
+        for precondition in PRECONDITIONS
+        if precondition.repair is not None and submission.open_tasks and precondition.why_not(candidate)
     ]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.slurm import queries
-from freetrain.slurm.asking import TaskRequest, parse_requests
+from freetrain.slurm.asking import TaskSpec, parse_requests
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.parsing import parse_preemptions
@@ -28,7 +28,7 @@ class Questions(ABC):
     def perform(self, command: Command, stdin: str = "") -> str:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
 
-    def task_requests(self, queue: FragmentQueue, default_memory_mb: int) -> Mapping[str, TaskRequest]:
+    def task_requests(self, queue: FragmentQueue, default_memory_mb: int) -> Mapping[str, TaskSpec]:
         """See :class:`freetrain.slurm.gateway.Gateway`: two questions."""
         asked = self.perform(queries.ask_needs(queue))
         return parse_requests(asked, self.perform(queries.ask_excluded_nodes(queue)), default_memory_mb)

@@ -91,7 +91,7 @@ class Steering:
         memory_mb = None if needs.in_part else needs.memory_mb
         if needs.in_part and _may_have_more(submission):
             cpus = amount.cpus if amount is not None else 1  # it may have been given more the last time
-        names = tuple(one.name for one in nodes)
+        names = tuple(node.name for node in nodes)
         command = commands.pin(fragment.job, names, fragment.limit_s, cpus, memory_mb)
         tag = submission.good_tag
         if tag is not None and tag.is_moldable:
@@ -105,8 +105,8 @@ class Steering:
 
     def stop(self, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
         """Hold what waits, requeue and hold what runs."""
-        waiting = jobs_of(one for one in fragments if one.state is FragmentState.ASKED)
-        running = jobs_of(one for one in fragments if one.state is FragmentState.RUNNING)
+        waiting = jobs_of(fragment for fragment in fragments if fragment.state is FragmentState.ASKED)
+        running = jobs_of(fragment for fragment in fragments if fragment.state is FragmentState.RUNNING)
         orders = []
         if waiting:
             orders.append(Order(commands.hold(*waiting), why))
@@ -160,7 +160,7 @@ def _hold(submission: Submission, fragments: Sequence[Fragment], stray: Sequence
     why = f"tasks of {submission.id} wait until they are lent a node"
     if len(stray) <= _FEW:
         return [Order(commands.hold(*stray), why)] if stray else []
-    asked = jobs_of(one for one in fragments if one.state is FragmentState.ASKED)
+    asked = jobs_of(fragment for fragment in fragments if fragment.state is FragmentState.ASKED)
     again = [Order(commands.release(*asked), f"start {len(asked)} fragments again")] if asked else []
     return [Order(commands.hold(submission.waiting_tasks), why), *again]
 

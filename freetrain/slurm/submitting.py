@@ -167,8 +167,10 @@ class Submitting:
             return fragments
         numbers = {job.comment: job.id for job in jobs}
         return [
-            one if _is_named(one) or one.job not in numbers else replace(one, job=numbers[one.job])
-            for one in fragments
+            fragment
+            if _is_named(fragment) or fragment.job not in numbers
+            else replace(fragment, job=numbers[fragment.job])
+            for fragment in fragments
         ]
 
     def of_trainer(self, job: Job) -> str | None:
@@ -204,7 +206,11 @@ class Submitting:
 
     def end(self, submission: Submission, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
         """Cancel the pattern and its fragments."""
-        return [Order(commands.cancel(submission.id, *filter(str.isdigit, (one.job for one in fragments))), why)]
+        return [
+            Order(
+                commands.cancel(submission.id, *filter(str.isdigit, (fragment.job for fragment in fragments))), why
+            )
+        ]
 
 
 def _part(needs: Needs) -> Mapping[str, str]:

@@ -39,7 +39,7 @@ def parse_topology(text: str) -> tuple[Topology, list[str]]:
             except (ValueError, KeyError) as error:
                 rejected.append(f"switch {line[:60]!r}: {error}")
     switches.sort(key=lambda one: (one.height, one.name))
-    leaves = {node: one.name for one in reversed(switches) for node in one.nodes}
+    leaves = {node: switch.name for switch in reversed(switches) for node in switch.nodes}
     return Topology(leaves, dict(_parents(switches))), rejected
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.core.placement import Placement
-from freetrain.core.plan import Lend, Release, Serve, plan_moves, plan_serving
+from freetrain.core.plan import Lend, PlaceServers, Release, plan_moves, plan_serving
 
 NODES = tuple("abcdefgh")
 
@@ -49,7 +49,7 @@ def test_releases_come_before_lends() -> None:
 def test_servers_move_where_they_are_not_where_they_are_to_be() -> None:
     now = {"A": ("n1",), "B": ("n2",), "C": ("n3",)}
     wanted = {"A": ("n1",), "B": ("n2", "n4"), "D": ("n5",)}
-    moves = [Serve("B", ("n2", "n4")), Serve("C", ()), Serve("D", ("n5",))]
+    moves = [PlaceServers("B", ("n2", "n4")), PlaceServers("C", ()), PlaceServers("D", ("n5",))]
     assert list(plan_serving(now, wanted)) == moves
 
 

@@ -9,7 +9,7 @@ import pytest
 from freetrain.config import Config, Slurm
 from freetrain.core.decision import Decision
 from freetrain.daemon.executor import Executor, Mode
-from freetrain.daemon.live_cluster import LiveCluster, Told
+from freetrain.daemon.live_cluster import LiveCluster, LookInputs
 from freetrain.daemon.reports.findings import tell_findings
 from freetrain.daemon.rules import roster_rules_of, rules_of
 from freetrain.daemon.trainers.entries import RosterRules
@@ -35,7 +35,7 @@ class Daemon:
     slurm: FakeSlurm
     ledger: Ledger
     roster_rules: RosterRules
-    told: Told = field(init=False)
+    told: LookInputs = field(init=False)
     cluster: LiveCluster = field(init=False)
     loop: LendingLoop = field(init=False)
 
@@ -65,7 +65,7 @@ class Daemon:
     ) -> None:
         """Let the next looks know this, besides what Slurm answers."""
         half_life_s = self.loop.rules.sharing.half_life_s
-        self.told = Told(
+        self.told = LookInputs(
             self.roster_rules, half_life_s, reports or {}, drained or {}, stopped, paused, exempt_s=exempt_s
         )
 

@@ -13,7 +13,7 @@ from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
 from freetrain.core.node import Partition
 from freetrain.daemon.trainers.submission_reader import SubmissionReader
-from freetrain.slurm.asking import TaskRequest
+from freetrain.slurm.asking import TaskSpec
 from freetrain.slurm.gateway import Gateway
 from tests.facts import node
 
@@ -24,8 +24,8 @@ PARTITIONS = {"main": Partition("main", frozenset({"n1", "n2"})), "gpu": Partiti
 class Answers:
     """A Slurm whose jobs ask for nothing."""
 
-    def task_requests(self, queue: FragmentQueue, default_memory_mb: int) -> dict[str, TaskRequest]:
-        return {"7": TaskRequest(Needs(excluded=frozenset({"n9"})))}
+    def task_requests(self, queue: FragmentQueue, default_memory_mb: int) -> dict[str, TaskSpec]:
+        return {"7": TaskSpec(Needs(excluded=frozenset({"n9"})))}
 
 
 def excluded(partition: str, state: JobState = JobState.PENDING) -> frozenset[str]:

@@ -11,7 +11,7 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
 from freetrain.core.node import Partition
-from freetrain.core.plan import Limit, PutRight, Release
+from freetrain.core.plan import Limit, Release, TidySubmission
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.judge import judge
@@ -152,10 +152,10 @@ def test_without_a_trainer_there_is_one_question_all_the_same() -> None:
 
 def test_what_is_due_is_given_back_before_anything_else_is_done() -> None:
     all_lent = tuple(map(lent, NAMES))
-    seen = replace(facts(request(), jobs=(waiting(2),), lent_nodes=all_lent), to_put_right=("7",))
+    seen = replace(facts(request(), jobs=(waiting(2),), lent_nodes=all_lent), to_tidy=("7",))
     long = replace(seen, fragments=tuple(replace(one, limit_s=99_999.0) for one in all_lent))
     orders = judge(long, Memory(), RULES).orders
-    assert [type(order) for order in orders] == [Release, PutRight, Limit]
+    assert [type(order) for order in orders] == [Release, TidySubmission, Limit]
     first = orders[0]
     assert isinstance(first, Release)
     assert (len(first.nodes), first.trainer, first.why) == (2, None, "job 9 could start here")

@@ -141,7 +141,7 @@ def test_nothing_is_learned_of_fragments_that_nobody_told_to_go(end: End) -> Non
 def test_what_is_known_of_trainings_that_are_gone_is_forgotten() -> None:
     known = Leaving(took_s={"7": 5.0, "8": 119.0})
     assert known.after(seen(NOW_S), 120.0).took_s == {"7": 5.0}
-    resting = replace(seen(NOW_S), requests=(), to_put_right=("7",))
+    resting = replace(seen(NOW_S), requests=(), to_tidy=("7",))
     assert known.after(resting, 120.0).took_s == {"7": 5.0}, "it is still there"
 
 

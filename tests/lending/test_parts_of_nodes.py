@@ -147,12 +147,14 @@ def test_what_a_job_of_the_sites_took_before_it_began_is_given_back_at_once_and_
     why = "a job of the site's has begun there before it"
     assert found.offers.due == {"n1#7_2": why, "n1#7_3": why}
     assert places(found, "7").count("n1") == 2
-    assert judged(seen, request("7", ONE_GPU), lent_parts=late[2:]).memory.sightings.in_vain_s == {"n1": 60.0}
+    assert judged(seen, request("7", ONE_GPU), lent_parts=late[2:]).memory.sightings.start_timeouts_s == {
+        "n1": 60.0
+    }
     only = judged(
         replace(seen, jobs=(replace(job, asks=Amount(16, 800, GPUS)),)), request("7", ONE_GPU), lent_parts=late
     )
     assert only.offers.due == dict.fromkeys((one.place for one in late), why)
-    assert only.memory.sightings.in_vain_s == {}
+    assert only.memory.sightings.start_timeouts_s == {}
 
 
 def test_what_waits_for_a_fragment_that_leaves_or_beside_a_job_of_unknown_size_goes_on_waiting() -> None:

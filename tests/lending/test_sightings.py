@@ -35,17 +35,17 @@ def test_a_node_rests_after_it_was_taken_back() -> None:
 
 
 def test_a_node_rests_on_which_slurm_did_not_start_a_fragment() -> None:
-    assert Sightings().with_vain([ENDED], NOW_S, (60.0, 60.0)).resting_until_s == {"n1": NOW_S + 60}
+    assert Sightings().with_start_timeouts([ENDED], NOW_S, (60.0, 60.0)).resting_until_s == {"n1": NOW_S + 60}
 
 
 def test_each_time_in_a_row_it_rests_twice_as_long_until_a_fragment_has_run_there() -> None:
     seen, rests_s = Sightings(), []
     for _ in range(4):
-        seen = seen.with_vain([ENDED], NOW_S, (15.0, 60.0))
+        seen = seen.with_start_timeouts([ENDED], NOW_S, (15.0, 60.0))
         rests_s.append(seen.resting_until_s["n1"] - NOW_S)
     assert rests_s == [15, 30, 60, 60]
     running = Fragment("7_1", "7", "n1", FragmentState.RUNNING, 900.0, 3600.0)
-    again = seen.with_nodes(snapshot(NOW_S), [running]).with_vain([ENDED], NOW_S, (15.0, 60.0))
+    again = seen.with_nodes(snapshot(NOW_S), [running]).with_start_timeouts([ENDED], NOW_S, (15.0, 60.0))
     assert again.resting_until_s == {"n1": NOW_S + 15}
 
 

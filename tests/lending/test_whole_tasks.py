@@ -9,7 +9,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.judge import Judgement, judge
 from freetrain.lending.memory import Memory
-from freetrain.lending.whole_tasks import waits_of_handed_in
+from freetrain.lending.whole_tasks import waits_of_submissions
 from tests.facts import node
 from tests.lending.test_judge import NAMES, RULES, facts, lent, request, waiting
 
@@ -63,5 +63,5 @@ def test_a_task_that_is_ending_keeps_nothing() -> None:
 def test_a_filler_waits_only_while_none_of_its_tasks_has_nodes() -> None:
     looked = facts(TASK, OTHER, request("8"))
     waits = {"7_1": "no room", "7_0": "no luck", "8": "no idle nodes"}
-    assert waits_of_handed_in(looked, waits, {}) == {"7": "no room", "8": "no idle nodes"}
-    assert waits_of_handed_in(looked, waits, {"7_0": 2}) == {"8": "no idle nodes"}
+    assert waits_of_submissions(looked, waits, {}) == {"7": "no room", "8": "no idle nodes"}
+    assert waits_of_submissions(looked, waits, {"7_0": 2}) == {"8": "no idle nodes"}

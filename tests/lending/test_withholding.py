@@ -15,11 +15,11 @@ from freetrain.lending.memory import Memory
 from freetrain.lending.offers import Offers
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import Shadow
-from freetrain.lending.withholding import Grounds, withhold
+from freetrain.lending.withholding import WithholdContext, withhold
 
 OFFERS = Offers((Offer("n1", held_by="7"), Offer("n2")), {}, {})
 IN_VAIN = Fragment("7_1", "7", "n1", FragmentState.ASKED, 0.0, 3600.0)
-NOTHING = Grounds(
+NOTHING = WithholdContext(
     facts=Facts(Snapshot(1000.0, (), ())),
     memory=Memory(),
     shadow=Shadow(1000.0, (), frozenset()),
@@ -28,7 +28,7 @@ NOTHING = Grounds(
     claimed={},
     stopped="",
     crowded_out=(),
-    in_vain=(),
+    late=(),
 )
 PAUSED = replace(NOTHING.facts, paused="a pause")
 
@@ -38,17 +38,17 @@ def test_without_any_ground_all_stays_offered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("grounds", "due", "withheld"),
+    ("context", "due", "withheld"),
     [
-        (replace(NOTHING, in_vain=(IN_VAIN,)), {"n1": "Slurm does not start what it is lent for"}, {}),
-        (replace(NOTHING, stopped="a stop", in_vain=(IN_VAIN,)), {"n1": "a stop"}, {"n2": "a stop"}),
+        (replace(NOTHING, late=(IN_VAIN,)), {"n1": "Slurm does not start what it is lent for"}, {}),
+        (replace(NOTHING, stopped="a stop", late=(IN_VAIN,)), {"n1": "a stop"}, {"n2": "a stop"}),
         (replace(NOTHING, claimed={"n1": "a job"}, stopped="a stop"), {"n1": "a job"}, {"n2": "a stop"}),
         (replace(NOTHING, facts=PAUSED), {}, {"n2": "nothing more is lent: a pause"}),
         (replace(NOTHING, facts=PAUSED, stopped="a stop"), {"n1": "a stop"}, {"n2": "a stop"}),
     ],
 )
 def test_the_first_rule_that_names_a_node_says_why(
-    grounds: Grounds, due: dict[str, str], withheld: dict[str, str]
+    context: WithholdContext, due: dict[str, str], withheld: dict[str, str]
 ) -> None:
-    found = withhold(OFFERS, grounds)
+    found = withhold(OFFERS, context)
     assert (found.due, found.withheld) == (due, withheld)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from freetrain.core.amounts import Amount
 from freetrain.core.decision import Decision
-from freetrain.core.plan import Action, Lend, Release, Serve
+from freetrain.core.plan import Action, Lend, PlaceServers, Release
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.servers import Servers
 from freetrain.core.shared_nodes import NewPart, SharedNode
@@ -120,7 +120,7 @@ def test_servers_move_when_their_nodes_are_lent() -> None:
     run_cycle(diary, diary.judge, Goal.of(find_policy("freetrain"), "throughput"), diary, lambda: 0.0)
     assert [entry[0] for entry in diary.written if isinstance(entry, tuple)][1:] == [
         Lend("a", ("n1", "n2"), (10.0, 20.0)),
-        Serve("a", ("n1",)),
+        PlaceServers("a", ("n1",)),
         Lend("b", ("n3",), (30.0,)),
     ]
     assert [problem.serving for problem in problems] == [{"a": ("n9",)}, {}]

@@ -41,7 +41,7 @@ def sum_up_days(ledger: Ledger, now_s: float) -> None:
 
 def _sums(ledger: Ledger, from_s: float, until_s: float, now_s: float) -> list[LentDay]:
     lendings = lendings_of(ledger.fragments_between(from_s - LONGEST_LOSS_S, until_s), now_s)
-    trainers = ledger.trainers({one.trainer for one in lendings})
+    trainers = ledger.trainers({lending.trainer for lending in lendings})
     costs = {id_: costs_of(trainer) for id_, trainer in trainers.items()}
     sums: defaultdict[tuple[str, str, str], LentTime] = defaultdict(LentTime)
     for id_, lent in lent_times(lendings, costs, from_s, until_s).items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
+from types import MappingProxyType
 
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.node import NodeState
@@ -25,10 +26,10 @@ def status_of(
     judgement: Judgement,
     entries: Sequence[Entry],
     waits_for: Mapping[str, str],
-    no_more: Mapping[str, str],
     fragments: Iterable[Fragment],
     ends: Mapping[str, Mapping[End, int]],
     took_s: float,
+    no_more: Mapping[str, str] = MappingProxyType({}),
 ) -> LookStatus:
     """What a look came to.
 
@@ -36,10 +37,10 @@ def status_of(
         judgement: on what it showed.
         entries: all trainers.
         waits_for: trainer → why it has no node although it could run.
-        no_more: trainer → why it has no more nodes than it has.
         fragments: those that have not ended, now that all has been done.
         ends: trainer → how often its fragments ended in which way.
         took_s: how long it took.
+        no_more: trainer → why it has no more nodes than it has.
     """
     fragments = tuple(fragments)
     snapshot = judgement.facts.snapshot
@@ -75,7 +76,7 @@ def _count_idle(judgement: Judgement, fragments: Iterable[Fragment]) -> int:
     snapshot = judgement.facts.snapshot
     ours = judgement.rules.nodes.queue.among(snapshot.partitions).nodes
     idle = {node.name for node in snapshot.nodes if node.state is NodeState.IDLE}
-    running = {one.node for one in fragments if one.state is FragmentState.RUNNING}
+    running = {fragment.node for fragment in fragments if fragment.state is FragmentState.RUNNING}
     return len(ours & (idle | running))
 
 
@@ -83,7 +84,7 @@ def _trainer(
     entry: Entry, waits_for: str, fragments: Iterable[Fragment], ends: Mapping[End, int]
 ) -> TrainerStatus:
     trainer = entry.trainer
-    own = [one for one in fragments if one.trainer == trainer.id]
+    own = [fragment for fragment in fragments if fragment.trainer == trainer.id]
     return TrainerStatus(
         id=trainer.id,
         owner=trainer.owner,
@@ -110,4 +111,4 @@ def _costs(entry: Entry) -> Mapping[str, float]:
 
 
 def _nodes_of(fragments: Iterable[Fragment], state: FragmentState) -> str:
-    return fold_nodes(one.node for one in fragments if one.state is state)
+    return fold_nodes(fragment.node for fragment in fragments if fragment.state is state)

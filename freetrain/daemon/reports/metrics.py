@@ -153,7 +153,7 @@ class Metrics:
             idle=look.idle_nodes,
             offered=len(judgement.offers.offered),
             lent=lent,
-            samples={one.id: one.samples_done for one in look.trainers},
+            samples={trainer.id: trainer.samples_done for trainer in look.trainers},
         )
         self._meter, spent = self._meter.after(use)
         self._idle.inc(spent.idle)

@@ -61,7 +61,7 @@ def noticed_after(look: LookStatus, memory: Memory) -> Noticed:
     """How everything is after this look."""
     return {
         _LENDING: "stopped" if look.stopped_by or look.paused_by else "goes on",
-        **{f"{_TRAINING}{one.id}": one.state for one in look.trainers},
+        **{f"{_TRAINING}{trainer.id}": trainer.state for trainer in look.trainers},
         **{f"node {one.node}": one.fragment for one in memory.lost.all},
         **{_about(harm): "" for harm in memory.meter.harms},
     }
@@ -116,9 +116,9 @@ def news_of(look: LookStatus, memory: Memory, before: Noticed, limit_s: float) -
         whose = ", ".join(sorted(owners))
         yield News(Kind.FAILURE, f"programs of {whose}, which work on other nodes, failed at once on node {node}")
     known = trainings_in(before)
-    for one in look.trainers:
-        if one.state != (state := known.get(one.id)):
-            yield from _news_of_training(one, state)
+    for trainer in look.trainers:
+        if trainer.state != (state := known.get(trainer.id)):
+            yield from _news_of_training(trainer, state)
 
 
 def news_of_departure(one: Departure) -> Iterator[News]:

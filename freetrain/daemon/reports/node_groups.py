@@ -35,8 +35,8 @@ def groups_of(offers: Offers, fragments: Iterable[Fragment]) -> tuple[NodeGroup,
 
 def _by_node(fragments: Iterable[Fragment]) -> Mapping[str, Sequence[Fragment]]:
     on: defaultdict[str, list[Fragment]] = defaultdict(list)
-    for one in fragments:
-        on[one.node].append(one)
+    for fragment in fragments:
+        on[fragment.node].append(fragment)
     return on
 
 

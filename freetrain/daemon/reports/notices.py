@@ -99,7 +99,7 @@ class Notices:
         now = noticed_after(look, memory)
         before = now if self._noticed is None else self._noticed
         news = [*news_of(look, memory, before, self.config.harm.limit)]
-        for one in self._departures.look({one.id for one in look.trainers}, look.time_s):
+        for one in self._departures.look({trainer.id for trainer in look.trainers}, look.time_s):
             news += news_of_departure(one)
         states = trainings_in(before)
         unsettled = of_trainings({id_: states[id_] for id_ in self._departures.unsettled})
@@ -131,8 +131,8 @@ class Notices:
         self._noticed = now
 
     def _queue(self, notices: Iterable[Notice]) -> None:
-        for one in notices:
-            self._waiting.setdefault(_Hearer(Kind(one.kind), one.owner), []).append(one)
+        for notice in notices:
+            self._waiting.setdefault(_Hearer(Kind(notice.kind), notice.owner), []).append(notice)
 
     def _tell(self) -> None:
         every_s = self.config.notify.every
@@ -143,19 +143,19 @@ class Notices:
                 self._start(hearer, self._waiting.pop(hearer))
 
     def _may_tell(self, hearer: _Hearer) -> bool:
-        owners = sum(one.kind.is_for_owners for one in self._running)
+        owners = sum(fragment.kind.is_for_owners for fragment in self._running)
         has_room = not hearer.kind.is_for_owners or owners < _MOST_OWNERS_AT_ONCE
         is_heard = bool(_command(self.config, hearer.kind))  # else it waits until the site wants it again
         return is_heard and has_room and hearer not in self._told_s and hearer not in self._running
 
     def _start(self, hearer: _Hearer, waiting: Sequence[Notice]) -> None:
         self._told_s[hearer] = self._clock_s()
-        lines = [one.what for one in waiting[:_MOST_LINES]]
+        lines = [notice.what for notice in waiting[:_MOST_LINES]]
         letter = Letter(
             hearer.kind, lines, len(waiting) - len(lines), hearer.owner, socket.gethostname(),
             self.config.slurm.partition,
         )  # fmt: skip
-        ids = [one.id for one in waiting]
+        ids = [notice.id for notice in waiting]
         self._book.begin(ids)
         arguments = (letter, self.config, self._complaints, lambda: self._book.mark_delivered(ids, self._wall_s()))
         name = f"notice of {hearer.kind}"

@@ -32,7 +32,7 @@ def with_look(
     """The periods of the last day, oldest first, once a look has shown so many nodes."""
     from_s = time_s - time_s % PERIOD_S
     new = RecentNodes(from_s, 1, idle_nodes, lent_nodes)
-    kept = [one for one in recent if time_s - KEPT_S < one.from_s <= from_s]
+    kept = [sample for sample in recent if time_s - KEPT_S < sample.from_s <= from_s]
     if kept and kept[-1].from_s == from_s:
         new = _mean(kept.pop(), new)
     return (*kept, new)

@@ -50,7 +50,7 @@ def after_ends(
     ended = list(ended)
     failures = trainer.failures_in_a_row
     failed = {fragment.node for fragment in ended if fragment.end is End.FAILED}
-    if failed and any(one.node not in failed and goes_well(one, now_s) for one in fragments):
+    if failed and any(fragment.node not in failed and goes_well(fragment, now_s) for fragment in fragments):
         return trainer
     if failed:
         failures += 1  # however many fragments went down together: it is one program
@@ -122,4 +122,4 @@ def is_finishing(fragments: Sequence[Fragment], last: Fragment | None) -> bool:
     """Whether one fragment ended well since the others started: they will follow, and nobody should join."""
     if not fragments or last is None or last.end is not End.COMPLETED or last.ended_s is None:
         return False
-    return all(one.started_s is not None and one.started_s < last.ended_s for one in fragments)
+    return all(fragment.started_s is not None and fragment.started_s < last.ended_s for fragment in fragments)

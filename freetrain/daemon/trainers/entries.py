@@ -61,7 +61,7 @@ class Entry:
     @property
     def running_count(self) -> int:
         """How many of its fragments Slurm has started."""
-        return sum(one.state is FragmentState.RUNNING for one in self.fragments)
+        return sum(fragment.state is FragmentState.RUNNING for fragment in self.fragments)
 
     @property
     def last_completed(self) -> bool:
@@ -112,7 +112,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class FragmentHistory:
     """What is known of fragments that have ended.
 
     Attributes:
@@ -127,7 +127,7 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class RosterInputs:
     """What a look found out, and what was known before, about all trainers.
 
     Attributes:
@@ -148,7 +148,7 @@ class News:
     unfit: Mapping[str, str]
     fragments: Sequence[Fragment]
     ended: Sequence[Fragment]
-    past: Past
+    past: FragmentHistory
     reports: Mapping[str, Report]
     answered: Collection[str]
     nodes: Mapping[str, Node]

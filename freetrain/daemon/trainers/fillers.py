@@ -40,8 +40,8 @@ def filler(entry: Entry, tag: Tag, most_nodes: int, now_s: float) -> Trainer:
 
 def lost_s(entry: Entry, tag: Tag, now_s: float) -> float:
     """What one of its tasks has done and would lose if it had to end now, in the mean of those that run."""
-    running = [one for one in entry.fragments if one.state is FragmentState.RUNNING]
-    ran_s = [max(now_s - one.started_s, 0.0) for one in running if one.started_s is not None]
+    running = [fragment for fragment in entry.fragments if fragment.state is FragmentState.RUNNING]
+    ran_s = [max(now_s - fragment.started_s, 0.0) for fragment in running if fragment.started_s is not None]
     most_s = most_lost_s(tag)
     return sum(min(each, most_s) for each in ran_s) / len(ran_s) if ran_s else 0.0
 

@@ -34,7 +34,7 @@ def moldable_tasks(entry: Entry, tag: Tag, most_nodes: int, now_s: float) -> lis
     found = [
         _task(entry, tag, job, (len(own), len(own)), _lost_s(own, tag, now_s)) for job, own in running.items()
     ]
-    busy = {one.job for one in entry.fragments}
+    busy = {fragment.job for fragment in entry.fragments}
     free = [task.id for task in entry.submission.startable(busy)]
     if not entry.is_active:
         return found
@@ -47,8 +47,8 @@ def moldable_tasks(entry: Entry, tag: Tag, most_nodes: int, now_s: float) -> lis
 def _running(fragments: Sequence[Fragment]) -> dict[str, list[Fragment]]:
     """Task → its fragments, of those all of whose nodes stay; the oldest first."""
     of_job: defaultdict[str, list[Fragment]] = defaultdict(list)
-    for one in fragments:
-        of_job[one.job].append(one)
+    for fragment in fragments:
+        of_job[fragment.job].append(fragment)
     whole = {job: own for job, own in of_job.items() if all(one.goes_on for one in own)}
     return dict(sorted(whole.items(), key=lambda item: item[1][0].started_s or inf))
 

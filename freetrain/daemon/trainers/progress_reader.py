@@ -105,9 +105,9 @@ class ProgressReader:
         self._rounds = {owner: self._go_round(owner, by_owner.get(owner, {})) for owner in owners}
         deadline_s = time.monotonic() + _COMES_BACK_S
         for rounds in self._rounds.values():
-            for one in rounds:
-                if not one.is_stuck(self._stuck_s):
-                    one.join(max(0.0, deadline_s - time.monotonic()))
+            for round_ in rounds:
+                if not round_.is_stuck(self._stuck_s):
+                    round_.join(max(0.0, deadline_s - time.monotonic()))
         with self._lock:
             was_completed, self._was_completed = self._was_completed, False
         return was_completed
@@ -119,9 +119,9 @@ class ProgressReader:
 
     def _go_round(self, owner: str, places: Mapping[str, Place]) -> list[_Round]:
         """All rounds of this owner's that are under way; a new one, unless one that gets on is."""
-        rounds = [one for one in self._rounds.get(owner, []) if one.is_alive()]
-        stuck = [one for one in rounds if one.is_stuck(self._stuck_s)]
-        hanging = {one.at for one in stuck}
+        rounds = [round_ for round_ in self._rounds.get(owner, []) if round_.is_alive()]
+        stuck = [round_ for round_ in rounds if round_.is_stuck(self._stuck_s)]
+        hanging = {place.at for place in stuck}
         for trainer in hanging & places.keys():
             last = self.reports().get(trainer) or _nothing(places[trainer])
             self._take(trainer, replace(last, fault="its directory does not answer"))
@@ -230,11 +230,14 @@ def _observations(found: ProgressLog) -> tuple[Observation, ...]:
 
 
 def _changes(found: ProgressLog) -> tuple[SizeChange, ...]:
-    return tuple(SizeChange(one.time_s, one.nodes, one.cause, one.pause_s, one.start_s) for one in found.rescales)
+    return tuple(
+        SizeChange(rescale.time_s, rescale.nodes, rescale.cause, rescale.pause_s, rescale.start_s)
+        for rescale in found.rescales
+    )
 
 
 def _data_wait(found: ProgressLog) -> WaitProfile | None:
-    said = [(DataWait(one.data_wait_share, one.cpus, one.memory_mb), one.elapsed_s) for one in found.rates]
+    said = [(DataWait(rate.data_wait_share, rate.cpus, rate.memory_mb), rate.elapsed_s) for rate in found.rates]
     return summed_up(said)
 
 

@@ -12,11 +12,11 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.known_trainer import KnownTrainer
 from freetrain.core.needs import find_misfit, kinds_of, most_places
 from freetrain.daemon.fragments import Fragments
-from freetrain.daemon.trainers.entries import Entry, News, Past, RosterRules
+from freetrain.daemon.trainers.entries import Entry, FragmentHistory, RosterInputs, RosterRules
 from freetrain.daemon.trainers.isolation import Fault, Faults, isolated
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.daemon.trainers.requests import requests_of
-from freetrain.daemon.trainers.roster import call_roll
+from freetrain.daemon.trainers.roster import update_roster
 from freetrain.daemon.trainers.submission_reader import SubmissionReader
 from freetrain.lending.facts import Request
 from freetrain.slurm.gateway import Gateway
@@ -85,19 +85,21 @@ class Registry:
             snapshot, jobs, rules.queue, rules.default_memory_mb, rules.share, rules.shares_out_memory
         )
         self._know(submissions.keys())
-        news = News(
+        news = RosterInputs(
             time_s=snapshot.time_s,
             known=self._known,
             unfit=self._find_unfit(snapshot, submissions, rules.queue),
             fragments=self._fragments.open,
             ended=ended,
-            past=Past(self._fragments.last, self._fragments.some_completed, self._fragments.failed_runs),
+            past=FragmentHistory(
+                self._fragments.last, self._fragments.some_completed, self._fragments.failed_runs
+            ),
             reports=reports,
             answered=answered,
             nodes=snapshot.node,
             jobs=snapshot.job,
         )
-        entries = call_roll(submissions.values(), news, rules)
+        entries = update_roster(submissions.values(), news, rules)
         self._remember(entries)
         return self._with_requests(entries, snapshot, rules)
 
@@ -114,7 +116,9 @@ class Registry:
         names = queue.among(snapshot.partitions).nodes
         kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
         running = {fragment.trainer for fragment in self._fragments.open}
-        misfit = {needs: find_misfit(needs, kinds) for needs in {one.needs for one in submissions.values()}}
+        misfit = {
+            needs: find_misfit(needs, kinds) for needs in {submission.needs for submission in submissions.values()}
+        }
         found = {
             id_: self._why_not(one) or (misfit[one.needs] if id_ not in running else "")
             for id_, one in submissions.items()

@@ -13,7 +13,7 @@ from freetrain.core.known_trainer import UNKNOWN_END, KnownTrainer, TrainerState
 from freetrain.core.node import Node
 from freetrain.core.observed import kind_of_nodes
 from freetrain.daemon.trainers.ends import Patience, after_ends, awake, is_complete, resumed
-from freetrain.daemon.trainers.entries import Entry, News, RosterRules
+from freetrain.daemon.trainers.entries import Entry, RosterInputs, RosterRules
 from freetrain.daemon.trainers.isolation import Fault, isolated
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.lending.causes import CauseOf, cause_of_wait, has_own_obstacle
@@ -26,7 +26,7 @@ _LONGEST_REST, _LONGEST_WAIT = 2**10, 2**4
 """In rests after the first failure: where no node will do, and where what is waited for may come any time."""
 
 
-def call_roll(submissions: Iterable[Submission], news: News, rules: RosterRules) -> list[Entry]:
+def update_roster(submissions: Iterable[Submission], news: RosterInputs, rules: RosterRules) -> list[Entry]:
     """Every submission as a trainer, in the order of submission; one that cannot be dealt with has a fault."""
     entries = []
     for submission in submissions:
@@ -36,7 +36,7 @@ def call_roll(submissions: Iterable[Submission], news: News, rules: RosterRules)
     return entries
 
 
-def _as_known(submission: Submission, news: News) -> Entry:
+def _as_known(submission: Submission, news: RosterInputs) -> Entry:
     """The entry as it was, with its fragments as they are."""
     trainer = news.known.get(submission.id) or KnownTrainer(
         submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, news.time_s
@@ -46,14 +46,14 @@ def _as_known(submission: Submission, news: News) -> Entry:
         replace(trainer, account=account),
         submission,
         None,
-        tuple(one for one in news.fragments if one.trainer == submission.id),
+        tuple(fragment for fragment in news.fragments if fragment.trainer == submission.id),
         news.past.last.get(submission.id),
         some_completed=submission.id in news.past.some_completed,
         failed_runs=news.past.failed_runs.get(submission.id, {}),
     )
 
 
-def _updated(entry: Entry, news: News, rules: RosterRules) -> Entry:
+def _updated(entry: Entry, news: RosterInputs, rules: RosterRules) -> Entry:
     """The entry after all that has happened.
 
     1. What its owner wants counts first: a wrong tag refuses it, and he may have asked for it to go on.
@@ -65,8 +65,8 @@ def _updated(entry: Entry, news: News, rules: RosterRules) -> Entry:
     if report is not None:
         report = _on_known_nodes(report, known_tag, entry.fragments, news.nodes)
     trainer = _with_report(trainer, report, entry.fragments)
-    trainer = _with_runs(trainer, known_tag, (one for one in news.ended if one.trainer == id_))
-    ended = [one for one in news.ended if one.trainer == id_ and not _is_done(one, known_tag)]
+    trainer = _with_runs(trainer, known_tag, (fragment for fragment in news.ended if fragment.trainer == id_))
+    ended = [fragment for fragment in news.ended if fragment.trainer == id_ and not _is_done(fragment, known_tag)]
     failed_on = {run.node for runs in entry.failed_runs.values() for run in runs}
     trainer = after_ends(trainer, ended, rules.patience, news.time_s, entry.fragments, failed_on)
     trainer = awake(_after_waits(trainer, entry, news, rules), news.time_s)
@@ -116,11 +116,13 @@ def _on_known_nodes(
     """
     if tag is None or not tag.speeds:
         return report
-    running = [one for one in fragments if one.started_s is not None and one.node in nodes]
-    since_s = min((one.started_s for one in running if one.started_s is not None), default=math.inf)
-    here = (nodes[one.node] for one in running)
+    running = [fragment for fragment in fragments if fragment.started_s is not None and fragment.node in nodes]
+    since_s = min((fragment.started_s for fragment in running if fragment.started_s is not None), default=math.inf)
+    here = (nodes[fragment.node] for fragment in running)
     kind = kind_of_nodes((node.features | node.gpu_types for node in here), dict(tag.speeds))
-    seen = (replace(one, kind=kind) for one in report.observations if one.began_s >= since_s)
+    seen = (
+        replace(observation, kind=kind) for observation in report.observations if observation.began_s >= since_s
+    )
     return replace(report, observations=tuple(seen))
 
 
@@ -133,7 +135,7 @@ def _with_report(trainer: KnownTrainer, report: Report | None, fragments: Iterab
             progress_bytes=report.offset_bytes,
             observations=(*trainer.observations, *report.observations)[-_KEPT_OBSERVATIONS:],
             costs=trainer.costs.after(
-                report.changes, (one.started_s for one in fragments if one.started_s is not None)
+                report.changes, (fragment.started_s for fragment in fragments if fragment.started_s is not None)
             ),
             misread=trainer.misread.and_then(report.misread),
         )
@@ -144,17 +146,23 @@ def _with_runs(trainer: KnownTrainer, tag: Tag | None, ended: Iterable[Fragment]
     """The trainer after how long its tasks ran that have completed, where it is a filler."""
     if tag is None or not tag.is_filler:
         return trainer
-    completed = [one for one in ended if one.end is End.COMPLETED]
+    completed = [fragment for fragment in ended if fragment.end is End.COMPLETED]
     runs_s = [
-        one.ended_s - one.started_s for one in completed if one.started_s is not None and one.ended_s is not None
+        fragment.ended_s - fragment.started_s
+        for fragment in completed
+        if fragment.started_s is not None and fragment.ended_s is not None
     ]
     return replace(trainer, costs=trainer.costs.after_runs(runs_s)) if runs_s else trainer
 
 
-def _after_waits(trainer: KnownTrainer, entry: Entry, news: News, rules: RosterRules) -> KnownTrainer:
+def _after_waits(trainer: KnownTrainer, entry: Entry, news: RosterInputs, rules: RosterRules) -> KnownTrainer:
     """Let a trainer rest whose fragments wait for something of its own: no node can give it that."""
     late_s = news.time_s - rules.start_within_s
-    jobs = [(one, news.jobs.get(one.job)) for one in entry.fragments if one.waits_since_before(news.time_s)]
+    jobs = [
+        (fragment, news.jobs.get(fragment.job))
+        for fragment in entry.fragments
+        if fragment.waits_since_before(news.time_s)
+    ]
     reasons = [
         job.reason
         for one, job in jobs
@@ -174,9 +182,11 @@ def _after_waits(trainer: KnownTrainer, entry: Entry, news: News, rules: RosterR
     )
 
 
-def _after_refusals(trainer: KnownTrainer, submission: Submission, news: News, patience: Patience) -> KnownTrainer:
+def _after_refusals(
+    trainer: KnownTrainer, submission: Submission, news: RosterInputs, patience: Patience
+) -> KnownTrainer:
     """Let a trainer rest that Slurm cannot run where it was lent a node; the node is as good as before."""
-    refused = {one.job: one.node for one in news.ended if one.end is End.NEVER_STARTED}
+    refused = {fragment.job: fragment.node for fragment in news.ended if fragment.end is End.NEVER_STARTED}
     impossible = [task for task in submission.tasks if task.waits_for is WaitsFor.POSSIBILITY]
     reasons = {refused[task.id]: task.reason for task in impossible if task.id in refused}
     if not reasons or trainer.state is not TrainerState.ACTIVE:

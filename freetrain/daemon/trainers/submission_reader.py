@@ -10,12 +10,12 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job
 from freetrain.core.needs import Needs
 from freetrain.lending.rules import Share
-from freetrain.slurm.asking import TaskRequest
+from freetrain.slurm.asking import TaskSpec
 from freetrain.slurm.errors import SlurmUnclearError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.submissions import Submission, find_submissions
 
-_NOT_SHOWN = TaskRequest(Needs(unclear="Slurm does not show what it asks for"))
+_NOT_SHOWN = TaskSpec(Needs(unclear="Slurm does not show what it asks for"))
 
 _ASK_AGAIN_S = 120.0
 """Owners may change what a waiting job asks for, and seldom do."""
@@ -30,7 +30,7 @@ class SubmissionReader:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._requests: Mapping[str, TaskRequest] = {}
+        self._requests: Mapping[str, TaskSpec] = {}
         self._asked_s = float("-inf")
 
     def read(
@@ -75,7 +75,7 @@ class SubmissionReader:
                 for id_, one in needs.items()
             }
             # What Slurm does not show although it waits, and what is being put right, is asked about again soon.
-            is_known = answered.keys() >= set(waiting) and all(one.requeues for one in requests.values())
+            is_known = answered.keys() >= set(waiting) and all(request.requeues for request in requests.values())
             self._asked_s = snapshot.time_s if is_known else float("-inf")
         return {id_: self._with_request(one) for id_, one in found.items()}
 
@@ -84,18 +84,18 @@ class SubmissionReader:
         needs = replace(request.needs, features=submission.needs.features)
         return replace(submission, needs=needs, requeues=request.requeues, begin_s=request.begin_s)
 
-    def _request_of(self, submission: Submission, answered: Mapping[str, TaskRequest]) -> TaskRequest:
+    def _request_of(self, submission: Submission, answered: Mapping[str, TaskSpec]) -> TaskSpec:
         """As known before where none of its tasks waits: Slurm shows of the others what they got."""
         if _waits(submission):
             return answered.get(submission.id, _NOT_SHOWN)
-        return self._requests.get(submission.id) or answered.get(submission.id, TaskRequest())
+        return self._requests.get(submission.id) or answered.get(submission.id, TaskSpec())
 
 
 def _within_its_partitions(
     needs: Needs, submission: Submission, snapshot: Snapshot, queue: FragmentQueue
 ) -> Needs:
     """The needs of one that came to some of the partitions only: it never runs on the nodes of the others."""
-    task = next((one for one in submission.tasks if one.state.is_waiting), None)
+    task = next((task for task in submission.tasks if task.state.is_waiting), None)
     if task is None or set(task.partition.split(",")) >= set(queue.partitions):
         return needs  # of one that runs Slurm names only the partition in which it does
     its = FragmentQueue(task.partition).among(snapshot.partitions).nodes

@@ -50,7 +50,7 @@ class Ground:
     """
 
     def __init__(self, nodes: Iterable[Node], lent: Mapping[str, Sequence[LentPart]]) -> None:
-        self._node = {one.name: one for one in nodes if one.used is not None}
+        self._node = {node.name: node for node in nodes if node.used is not None}
         self._free = {name: one.total.without(one.used or Amount()) for name, one in self._node.items()}
         self._lent: defaultdict[str, list[LentPart]] = defaultdict(list)
         for name in lent.keys() & self._node.keys():
@@ -58,8 +58,8 @@ class Ground:
                 self._note(name, one)
         self._held = _Held()
         for name, parts in self._lent.items():
-            for one in parts:
-                self._held.add(one, self._node[name].total)
+            for part in parts:
+                self._held.add(part, self._node[name].total)
         self._with_room: dict[Amount, set[str]] = {}
 
     def _note(self, name: str, one: LentPart) -> None:

@@ -65,7 +65,7 @@ class Machine:
     def limit_s(self, job: Job) -> float:
         """For how long the job may run."""
         if job.partition not in self._most_s:
-            most_s = [one.max_time_s for one in partitions_of(job.partition, self._snapshot)]
+            most_s = [partition.max_time_s for partition in partitions_of(job.partition, self._snapshot)]
             self._most_s[job.partition] = min([_UNLIMITED_S, *most_s])
         return min(job.limit_s, self._most_s[job.partition])
 
@@ -76,7 +76,9 @@ class Machine:
         """
         wanted = (job.partition, job.features, job.least)
         if wanted not in self._known:
-            reachable = [self.sets.of(one.nodes) for one in partitions_of(job.partition, self._snapshot)]
+            reachable = [
+                self.sets.of(partition.nodes) for partition in partitions_of(job.partition, self._snapshot)
+            ]
             known = self._usable & reduce(or_, reachable, 0)
             known &= self._meeting(job.features) if job.features else known
             self._known[wanted] = known & self._large_enough(job.least) if job.least else known
@@ -211,7 +213,7 @@ class Machine:
         if rest is None:
             return None
         parts = [one.part for one in known if one.part is not None]
-        for part in (*parts, *(one.amount for one in self._parts.get(name, ()) if one.is_used)):
+        for part in (*parts, *(part.amount for part in self._parts.get(name, ()) if part.is_used)):
             rest = rest.without(part)
         return rest
 

@@ -78,12 +78,12 @@ class RoomsAhead:
     def first_s(self, number: int, part: Amount, begun: Sequence[Hold]) -> float:
         """From when on there is room for a part on one node, where further jobs have begun meanwhile."""
         each = in_whole_cores(part, self._threads[number])
-        moments_s = {from_s for from_s, _ in self._steps[number]} | {one.end_s for one in begun}
+        moments_s = {from_s for from_s, _ in self._steps[number]} | {hold.end_s for hold in begun}
         for moment_s in sorted(moments_s - {inf}):
             room: Amount | None = self.room_at(number, moment_s)
-            for one in begun:
-                if room is not None and one.end_s > moment_s:
-                    room = None if one.part is None else left_of(room, self.rounded(number, one.part))
+            for hold in begun:
+                if room is not None and hold.end_s > moment_s:
+                    room = None if hold.part is None else left_of(room, self.rounded(number, hold.part))
             if room is not None and left_of(room, each) is not None:
                 return moment_s
         return inf

@@ -135,11 +135,11 @@ class Running:
         """Moments, with the nodes on which there is room for a part again from then on, after these have begun."""
         taken: defaultdict[float, NodeSet] = defaultdict(int)
         shared: NodeSet = 0
-        for one in begun:
-            if part is None or one.hold.part is None:
-                taken[one.hold.end_s] |= one.nodes
+        for hold in begun:
+            if part is None or hold.hold.part is None:
+                taken[hold.hold.end_s] |= hold.nodes
             else:
-                shared |= one.nodes
+                shared |= hold.nodes
         if part is not None:
             for number in numbers(shared):
                 taken[self._machine.ahead.first_s(number, part, self._on[number])] |= 1 << number
@@ -152,7 +152,7 @@ class Running:
         for until_s, before_s in pairwise([*ordered, -inf]):
             out |= taken[until_s]
             first, behind = bisect_left(self._ends_s, before_s), bisect_left(self._ends_s, until_s)
-            free[first:behind] = [each & ~out for each in free[first:behind]]
+            free[first:behind] = [task & ~out for task in free[first:behind]]
 
     def _last_of_group(self, free: list[NodeSet], nodes: NodeSet, enough: int) -> int:
         """The last end in the group of ends after which there are enough."""

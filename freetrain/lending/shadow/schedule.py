@@ -68,9 +68,9 @@ class Schedule:
         self._rules = rules
         self._running = Running(machine)
         self._reserved = Reserved()
-        for one in snapshot.reservations:
-            if one.end_s > self.now_s:
-                self._reserved.add(one.start_s, one.end_s, machine.sets.of(one.nodes))
+        for reservation in snapshot.reservations:
+            if reservation.end_s > self.now_s:
+                self._reserved.add(reservation.start_s, reservation.end_s, machine.sets.of(reservation.nodes))
         self.not_before_s: dict[JobShape, float] = {}
         self.holds_until_s = inf
 

@@ -211,6 +211,6 @@ class Searcher:
 def _start_on_parts(job: Job, part: Amount, machine: Machine, found: Start) -> PlannedStart:
     """One task's start now, with what has to be given back for it."""
     chosen = machine.choose_parts_now(found.nodes, job, part)
-    back = tuple(one.place for parts in chosen.values() for one in parts)
+    back = tuple(part.place for parts in chosen.values() for part in parts)
     clear = frozenset(name for name, parts in chosen.items() if not parts)
     return PlannedStart(job.id, found.start_s, frozenset(chosen), part=part, clear=clear, back=back)

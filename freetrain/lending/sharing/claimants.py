@@ -61,12 +61,14 @@ def claimants_of(
     for request in competing:
         members[_key(request, sharing)].append(request)
     may_use = [eligible[requests[0].needs] for requests in members.values()]
-    number_of = {one.id: number for number, requests in enumerate(members.values()) for one in requests}
+    number_of = {request.id: number for number, requests in enumerate(members.values()) for request in requests}
     keeps = _kept_besides(may_use, number_of, offered)
     found = []
     for (key, requests), fitting, others in zip(members.items(), may_use, keeps, strict=True):
         first, nodes = requests[0], fitting | others if others else fitting
-        wants = tuple(cached_want(one.id, one.trainer.min_nodes, demand[one.id]) for one in requests)
+        wants = tuple(
+            cached_want(request.id, request.trainer.min_nodes, demand[request.id]) for request in requests
+        )
         task = tasks.of(first.needs)
         found.append(
             Claimant(
@@ -109,7 +111,7 @@ def _kept_besides(
 
 def bounded(claimants: Iterable[Claimant], most: Mapping[Hashable, int], spare: int = 0) -> list[Claimant]:
     """The same, some of which take only so many nodes, and ``spare`` more."""
-    return [replace(one, most=most.get(one.key, inf) + spare) for one in claimants]
+    return [replace(claimant, most=most.get(claimant.key, inf) + spare) for claimant in claimants]
 
 
 def shares_of(
@@ -124,9 +126,9 @@ def shares_of(
         sharing: what the site wants.
     """
     users_of: defaultdict[str, set[str]] = defaultdict(set)
-    for one in claimants:
-        for member in one.path:
-            users_of[member].add(one.path[-1].removeprefix("user "))
+    for claimant in claimants:
+        for member in claimant.path:
+            users_of[member].add(claimant.path[-1].removeprefix("user "))
     used = {member: sum(hours.get(user, 0.0) for user in users) for member, users in users_of.items()}
     weight: dict[str, float] = {}
     for place in ("account ", "user "):
@@ -159,7 +161,7 @@ def _capped_by(request: Request, sharing: SharingRules) -> tuple[str, ...]:
 
 
 def _caps(claimants: Iterable[Claimant], sharing: SharingRules) -> Mapping[str, int]:
-    names = Counter(name for one in claimants for name in one.capped_by)
+    names = Counter(name for claimant in claimants for name in claimant.capped_by)
     return {
         name: sharing.most_nodes_per_user if name.startswith("user ") else sharing.most_nodes_per_account
         for name in names

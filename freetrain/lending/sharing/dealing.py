@@ -94,7 +94,9 @@ def deal(
         dealt = _in_parts(nodes, claimants, shares or Shares(), rooms)
     else:
         dealt = _filled(NodeStock(nodes, claimants, topology), claimants, shares or Shares())
-    return replace(dealt, parts={one.key: (*one.settled, *dealt.parts[one.key]) for one in claimants})
+    return replace(
+        dealt, parts={claimant.key: (*claimant.settled, *dealt.parts[claimant.key]) for claimant in claimants}
+    )
 
 
 def _in_parts(
@@ -141,7 +143,7 @@ class _Table:
         self._stock = stock
         self._claimants = claimants
         self._shares = shares
-        self._size = [len(one.settled) for one in claimants]
+        self._size = [len(claimant.settled) for claimant in claimants]
         most = [stock.most(row) + size for row, size in enumerate(self._size)]
         self._sizes = [one.sizes & ((1 << (most[row] + 1)) - 1) for row, one in enumerate(claimants)]
         self._next = [self._next_size(row) for row in range(len(claimants))]
@@ -175,10 +177,10 @@ class _Table:
         """Which part of all nodes is each claimant's by right: equal among equals at each place of the paths."""
         taking_part = [one for one, step in zip(self._claimants, self._next, strict=True) if step or one.settled]
         below: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
-        for one in taking_part:
-            for depth, member in enumerate(one.path):
-                below[one.path[:depth]].add(member)
-        alike = Counter(one.path for one in taking_part)
+        for claimant in taking_part:
+            for depth, member in enumerate(claimant.path):
+                below[claimant.path[:depth]].add(member)
+        alike = Counter(claimant.path for claimant in taking_part)
         weights = {path: sum(map(self._weight, members)) for path, members in below.items()}
         fractions = []
         for one in self._claimants:

@@ -47,7 +47,7 @@ def _new_part(request: Request, place: str, facts: Facts) -> NewPart:
 
 def _dealt_on(node: str, parts: Parts) -> Amount:
     """What all parts of the node take, of whomsoever, that nobody has yet."""
-    each = {one.key: one.each for one in parts.claimants}
+    each = {claimant.key: claimant.each for claimant in parts.claimants}
     new = {one.name for one in parts.dealt.new}
     taken = (
         each[key]

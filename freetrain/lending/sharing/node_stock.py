@@ -26,9 +26,9 @@ class NodeStock:
         self._claimants = claimants
         self._topology = topology
         self._of_trainer = {want.trainer: row for row, one in enumerate(claimants) for want in one.wants}
-        sets = list({id(one.eligible): one.eligible for one in claimants}.values())
+        sets = list({id(claimant.eligible): claimant.eligible for claimant in claimants}.values())
         kinds: defaultdict[tuple[bool, ...], list[Offer]] = defaultdict(list)
-        settled = {name for one in claimants for name in one.settled}
+        settled = {name for claimant in claimants for name in claimant.settled}
         for node in nodes:
             if node.name not in settled and (node.held_by is None or node.held_by in self._of_trainer):
                 kinds[tuple(node.name in names for names in sets)].append(node)
@@ -38,8 +38,8 @@ class NodeStock:
             node.name for open_to, kind in kinds.items() if not any(open_to) for node in kind if node.held_by
         ]
         self._open = [
-            [kind for kind, (open_to, _) in enumerate(self._kinds) if open_to[position[id(one.eligible)]]]
-            for one in claimants
+            [kind for kind, (open_to, _) in enumerate(self._kinds) if open_to[position[id(claimant.eligible)]]]
+            for claimant in claimants
         ]
         self._wanted = Counter(kind for kinds in self._open for kind in kinds)
         self._free = [len(kind) for _, kind in self._kinds]
@@ -131,7 +131,7 @@ class NodeStock:
                 parts[row].append(name)
                 if name in leaving:
                     leaving[name] = self._claimants[row].key
-        keys = [one.key for one in self._claimants]
+        keys = [claimant.key for claimant in self._claimants]
         return Deal(dict(zip(keys, map(tuple, parts), strict=True)), leaving)
 
 

@@ -63,8 +63,8 @@ def keep_to_kinds(
         snapshot: what the nodes are.
         tasks: how much of a node each of their tasks takes.
     """
-    requests = {one.id: one for one in competing}
-    together = {one.decided_with for one in claimants}
+    requests = {request.id: request for request in competing}
+    together = {claimant.decided_with for claimant in claimants}
     is_one_question = len(claimants) == 1 or (len(together) == 1 and None not in together)
     groups = [] if is_one_question else _groups(offered, requests.values(), snapshot, tasks)
     if len(groups) < 2:
@@ -73,14 +73,14 @@ def keep_to_kinds(
     for place in offered:
         if place.held_by is not None:
             held[place.held_by].add(node_of(place.name))
-    choosing = [_Choosing(one, requests, groups, held) for one in claimants]
+    choosing = [_Choosing(claimant, requests, groups, held) for claimant in claimants]
     wanted: dict[_Group, float] = defaultdict(float)
-    for one in choosing:
-        one.want_what_is_settled(wanted)
+    for claimant in choosing:
+        claimant.want_what_is_settled(wanted)
     for one in choosing:
         one.choose(wanted)
     sets: dict[tuple[int, frozenset[_Choice]], Nodes] = {}
-    return [one.kept(sets) for one in choosing]
+    return [claimant.kept(sets) for claimant in choosing]
 
 
 def _groups(
@@ -88,7 +88,7 @@ def _groups(
 ) -> list[_Group]:
     named = frozenset().union(*map(named_by, requests))
     names: defaultdict[tuple[frozenset[str], frozenset[str]], set[str]] = defaultdict(set)
-    for name in {node_of(one.name) for one in offered}:
+    for name in {node_of(offer.name) for offer in offered}:
         node = snapshot.node.get(name)
         if node is not None:
             names[node.features & named, node.gpu_types].add(name)
@@ -134,7 +134,7 @@ class _Choosing:
         by_words: defaultdict[frozenset[str], list[_Group]] = defaultdict(list)
         for group in groups:
             if not group.names.isdisjoint(self._claimant.eligible):
-                told = [told_apart(one, group.features, group.gpu_types) for one in self._requests]
+                told = [told_apart(request, group.features, group.gpu_types) for request in self._requests]
                 by_words[frozenset().union(*told) if all(told) else frozenset()].append(group)
         return [tuple(some) for some in by_words.values()]
 
@@ -160,7 +160,9 @@ class _Choosing:
     def _gets(self, choice: _Choice, want: float, wanted: Mapping[_Group, float]) -> float:
         """What a trainer would get there, as fast as it is there."""
         room, others = sum(group.room for group in choice), sum(wanted[group] for group in choice)
-        speed = min(speed_on(one, group.features, group.gpu_types) for one in self._requests for group in choice)
+        speed = min(
+            speed_on(request, group.features, group.gpu_types) for request in self._requests for group in choice
+        )
         want = min(want, room)
         return speed * want * min(1.0, room / (others + want)) if want else 0.0
 

@@ -66,9 +66,9 @@ class _Search:
 
     def __init__(self, sizes: Sequence[Amount | None], bins: Sequence[Bin], work: Work) -> None:
         names = _names_in(sizes)
-        self._each = [None if each is None else _taken(each, names) for each in sizes]
-        self._rooms = [_vector(one.room, names) for one in bins]
-        self._takes = [one.takes for one in bins]
+        self._each = [None if size is None else _taken(size, names) for size in sizes]
+        self._rooms = [_vector(bin_.room, names) for bin_ in bins]
+        self._takes = [bin_.takes for bin_ in bins]
         self._work = work
         self._in_vain: set[tuple[int, Counts]] = set()
         last = len(bins)
@@ -150,7 +150,7 @@ class _Search:
 
 def _names_in(sizes: Sequence[Amount | None]) -> Sequence[str]:
     """The generic resources that anybody asks for, with types and without."""
-    return sorted({name for each in sizes if each is not None for name, _ in each.gres})
+    return sorted({name for size in sizes if size is not None for name, _ in size.gres})
 
 
 def _vector(room: Amount, names: Sequence[str]) -> _Vector:

@@ -31,7 +31,7 @@ class PartRepacking:
     def __init__(self, nodes: Sequence[PartNode], claimants: Sequence[Claimant], moves: PartMoves) -> None:
         self._nodes = nodes
         self._claimants = claimants
-        self._eligible = {id(one.eligible): one.eligible for one in claimants}
+        self._eligible = {id(claimant.eligible): claimant.eligible for claimant in claimants}
         self._moves = moves
         self._left = _IN_ALL
 

@@ -31,7 +31,7 @@ class PartRooms:
 
     def __init__(self, nodes: Sequence[PartNode], claimants: Sequence[Claimant]) -> None:
         self._number = {node.name: number for number, node in enumerate(nodes)}
-        self._eligible = {id(one.eligible): one.eligible for one in claimants}
+        self._eligible = {id(claimant.eligible): claimant.eligible for claimant in claimants}
         self._heaps: dict[Size, list[tuple[Order, PartNode]]] = {}
         for own in claimants:
             if size_of(own) not in self._heaps:

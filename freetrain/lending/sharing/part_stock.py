@@ -63,12 +63,12 @@ class PartStock:
         """Claimant → the places that its trainers hold; where others stay the site counts as there."""
         of_trainer = {want.trainer: row for row, one in enumerate(self._claimants) for want in one.wants}
         held: defaultdict[int, list[Offer]] = defaultdict(list)
-        settled = {name for one in self._claimants for name in one.settled}
-        for one in places:
-            if one.held_by is not None and one.held_by in of_trainer and one.name not in settled:
-                held[of_trainer[one.held_by]].append(one)
-            elif one.held_by is not None:
-                self._nodes[node_of(one.name)].used_by_site = True
+        settled = {name for claimant in self._claimants for name in claimant.settled}
+        for place in places:
+            if place.held_by is not None and place.held_by in of_trainer and place.name not in settled:
+                held[of_trainer[place.held_by]].append(place)
+            elif place.held_by is not None:
+                self._nodes[node_of(place.name)].used_by_site = True
         return held
 
     def _in_order(self, row: int, held: Sequence[Offer]) -> list[OnNode]:
@@ -201,7 +201,7 @@ class PartStock:
 
         Who is given a place on a node where one of his was to leave keeps that: it need not begin anew.
         """
-        keys = [one.key for one in self._claimants]
+        keys = [claimant.key for claimant in self._claimants]
         parts: dict[Hashable, tuple[str, ...]] = {}
         new: list[Offer] = []
         gains: dict[str, Hashable] = {}
@@ -229,15 +229,15 @@ class PartStock:
 
 def _nodes_of(places: Sequence[Offer], rooms: Mapping[str, Divided]) -> dict[str, PartNode]:
     """The nodes by name, with what may be lent of each that nobody has."""
-    is_offered = {one.name for one in places}
+    is_offered = {place.name for place in places}
     nodes: dict[str, PartNode] = {}
-    for one in places:
-        name = node_of(one.name)
+    for place in places:
+        name = node_of(place.name)
         if name not in nodes:
             room = rooms.get(name)
             free = room.free if room is not None and room_of(name) in is_offered else Amount()
-            nodes[name] = PartNode(name, one.free_until_s, free, room is None or room.used_by_site)
+            nodes[name] = PartNode(name, place.free_until_s, free, room is None or room.used_by_site)
         # What is lent anew ends before the first who wants any of the node; what is lent may stay beside him.
-        until_s = min(one.free_until_s or inf, nodes[name].until_s or inf)
+        until_s = min(place.free_until_s or inf, nodes[name].until_s or inf)
         nodes[name].until_s = until_s if until_s < inf else None
     return nodes

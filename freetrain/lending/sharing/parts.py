@@ -77,7 +77,7 @@ class Parts:
     def __iter__(self) -> Iterator[tuple[Together, tuple[Offer, ...]]]:
         """Claimants that were dealt nodes, and these; those that others are giving up are held by nobody here."""
         for some in self.together:
-            if names := [name for one in some for name in self.dealt.parts[one.key]]:
+            if names := [name for claimant in some for name in self.dealt.parts[claimant.key]]:
                 yield some, _as_seen_by(some, [self.offered[name] for name in names])
 
     @cached_property
@@ -87,21 +87,21 @@ class Parts:
         They are of one owner, and there are nodes that several of them may use.
         """
         found: list[Together] = []
-        for one in self.claimants:
-            joined = [some for some in found if any(map(partial(_compete, one), some))]
+        for claimant in self.claimants:
+            joined = [some for some in found if any(map(partial(_compete, claimant), some))]
             others = [some for some in found if some not in joined]
-            found = [*others, (*chain.from_iterable(joined), one)]
+            found = [*others, (*chain.from_iterable(joined), claimant)]
         order = {one.key: number for number, one in enumerate(self.claimants)}
         return sorted(found, key=lambda some: order[some[0].key])
 
     @property
     def releases(self) -> list[Release]:
         """Nodes that must be given up before anything is decided."""
-        path_of = {one.key: one.path for one in self.claimants}
+        path_of = {claimant.key: claimant.path for claimant in self.claimants}
         own = {
-            one.key: {want.trainer for each in some for want in each.wants}
+            claimant.key: {want.trainer for claimant in some for want in claimant.wants}
             for some in self.together
-            for one in some
+            for claimant in some
         }
         names: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for name, key in sorted(self.dealt.leaving.items()):
@@ -122,13 +122,13 @@ class Parts:
         left = dict(self.left)
         waiting: dict[str, str] = {}
         for some, served in self._served(sizes):
-            dealt = {one.key: len(self.dealt.parts[one.key]) for one in some}
-            took = {one.key: sum(sizes.get(want.trainer, 0) for want in one.wants) for one in some}
-            for one in served:
-                key = one.claimant.key
-                if sum(one.sizes.values()) < one.dealt and took[key] < dealt[key]:
-                    left[key] = Left(_trainers_of(one.claimant), took[key], now_s + _CONTENT_S)
-                waiting.update(waits_for(one))
+            dealt = {claimant.key: len(self.dealt.parts[claimant.key]) for claimant in some}
+            took = {claimant.key: sum(sizes.get(want.trainer, 0) for want in claimant.wants) for claimant in some}
+            for outcome in served:
+                key = outcome.claimant.key
+                if sum(outcome.sizes.values()) < outcome.dealt and took[key] < dealt[key]:
+                    left[key] = Left(_trainers_of(outcome.claimant), took[key], now_s + _CONTENT_S)
+                waiting.update(waits_for(outcome))
         return left, waiting
 
     def why_no_more(self, sizes: Mapping[str, int], limits: Mapping[str, int]) -> Mapping[str, str]:
@@ -140,19 +140,19 @@ class Parts:
         """
         found: dict[str, str] = {}
         for some, served in self._served(sizes):
-            keys = {one.key for one in some}
+            keys = {claimant.key for claimant in some}
             theirs = {name for key, names in self.dealt.parts.items() if key not in keys for name in names}
-            for one in served:
-                has_rivals = any(node_of(name) in one.claimant.eligible for name in theirs)
-                found.update(why_no_more(one, limits, has_rivals))
+            for outcome in served:
+                has_rivals = any(node_of(name) in outcome.claimant.eligible for name in theirs)
+                found.update(why_no_more(outcome, limits, has_rivals))
         return found
 
     def _served(self, sizes: Mapping[str, int]) -> Iterator[tuple[Together, list[Served]]]:
         """What became of the claimants, those together whose nodes were divided among them."""
         for some in self.together:
-            dealt = sum(len(self.dealt.parts[one.key]) for one in some)
-            own = {want.trainer: sizes.get(want.trainer, 0) for one in some for want in one.wants}
-            caps = ({name: self.shares.caps[name] for name in one.capped_by} for one in some)
+            dealt = sum(len(self.dealt.parts[claimant.key]) for claimant in some)
+            own = {want.trainer: sizes.get(want.trainer, 0) for claimant in some for want in claimant.wants}
+            caps = ({name: self.shares.caps[name] for name in claimant.capped_by} for claimant in some)
             yield (
                 some,
                 [Served(one, own, dealt, cap, self.counts_power) for one, cap in zip(some, caps, strict=True)],
@@ -183,10 +183,10 @@ def deal_parts(
     """
     now_s, sharing = facts.snapshot.time_s, rules.sharing
     # Who needs no GPU takes nodes with GPUs last.
-    gpus = {one.name for one in facts.snapshot.nodes if one.gres and has_gpus(one)}
+    gpus = {node.name for node in facts.snapshot.nodes if node.gres and has_gpus(node)}
     offered = sorted(offered, key=lambda one: node_of(one.name) in gpus) if gpus else list(offered)
-    held = Counter(one.held_by for one in offered if one.held_by is not None)
-    demand = _demand(facts, offered, [one.trainer for one in competing], held, rules, tasks)
+    held = Counter(offer.held_by for offer in offered if offer.held_by is not None)
+    demand = _demand(facts, offered, [request.trainer for request in competing], held, rules, tasks)
     claimants = claimants_of(competing, demand, eligible, offered, sharing, tasks)
     claimants = keep_to_kinds(claimants, competing, offered, facts.snapshot, tasks)
     claimants = with_settled(claimants, facts, offered, rules.nodes)
@@ -198,7 +198,7 @@ def deal_parts(
     spare = _places(claimants, tasks, len(offered)) - sum(map(len, dealt.parts.values()))
     if most and spare > 0:
         dealt = deal(offered, bounded(claimants, most, spare), shares, tasks.rooms, sharing.topology)
-    every = {one.name: one for one in (*offered, *dealt.new)}
+    every = {offer.name: offer for offer in (*offered, *dealt.new)}
     return Parts(tuple(claimants), shares, dealt, every, left, read_aim(rules.objective).energy > 0)
 
 
@@ -214,7 +214,7 @@ def _demand(
     aim, now_s = read_aim(rules.objective), facts.snapshot.time_s
     hurries = hurries_of(trainers, facts.done_samples, now_s, aim.deadlines)
     taking = with_watts(offered if tasks.rooms is None else (), facts.snapshot, rules.draw, rules.objective)
-    watts = min((one.watts for one in taking), default=0.0)
+    watts = min((offer.watts for offer in taking), default=0.0)
     return demands(
         trainers, held, rules.objective, rules.horizon_s, hurries=hurries, watts=watts, changes=rules.changes
     )
@@ -222,14 +222,14 @@ def _demand(
 
 def _places(claimants: Iterable[Claimant], tasks: Tasks, offered: int) -> int:
     """How many places there may be to deal; with nodes in parts, no more than all would take."""
-    return offered if tasks.rooms is None else sum(one.places or 0 for one in claimants)
+    return offered if tasks.rooms is None else sum(claimant.places or 0 for claimant in claimants)
 
 
 def _still(left: LeftNodes, claimants: Iterable[Claimant], now_s: float) -> LeftNodes:
     """Those that left nodes not long ago and have the same trainers."""
     if not left:
         return {}
-    trainers = {one.key: _trainers_of(one) for one in claimants}
+    trainers = {claimant.key: _trainers_of(claimant) for claimant in claimants}
     return {key: one for key, one in left.items() if one.until_s > now_s and trainers.get(key) == one.trainers}
 
 
@@ -244,7 +244,7 @@ def _compete(one: Claimant, other: Claimant) -> bool:
 
 
 def _as_seen_by(claimants: Together, nodes: Sequence[Offer]) -> tuple[Offer, ...]:
-    own = {None, *(want.trainer for one in claimants for want in one.wants)}
+    own = {None, *(want.trainer for claimant in claimants for want in claimant.wants)}
     if own.issuperset([node.held_by for node in nodes]):
         return tuple(nodes)
     return tuple(node if node.held_by in own else replace(node, held_by=None) for node in nodes)

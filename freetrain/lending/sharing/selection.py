@@ -47,17 +47,17 @@ def select(
     """
     requests = tuple(requests)
     waits_for = {
-        one.id: _out_of_reach(one.trainer.min_nodes, reach[one.id])
-        for one in requests
-        if one.trainer.min_nodes > reach[one.id]
+        request.id: _out_of_reach(request.trainer.min_nodes, reach[request.id])
+        for request in requests
+        if request.trainer.min_nodes > reach[request.id]
     }
-    fitting = tuple(one for one in requests if one.id not in waits_for)
+    fitting = tuple(request for request in requests if request.id not in waits_for)
     easiest = _easiest(fitting)
     if len(easiest) <= sharing.max_running and not sharing.most_trainers_per_user:
         return Selection(fitting, waits_for)
     people: defaultdict[str, list[Request]] = defaultdict(list)
-    for one in easiest.values():
-        people[person_of(one, sharing.by)].append(one)
+    for request in easiest.values():
+        people[person_of(request, sharing.by)].append(request)
     share = offered_nodes // max(len(people), 1)
     queues = []
     for person in sorted(people, key=lambda person: hours.get(person, 0.0)):
@@ -65,21 +65,23 @@ def select(
         allowed = sharing.most_trainers_per_user or len(queue)
         queues.append(queue[:allowed])
         cap = f"its user has {allowed} trainings before it (lend.most_trainers_per_user)"
-        waits_for.update({one.id: cap for one in queue[allowed:]})
+        waits_for.update({request.id: cap for request in queue[allowed:]})
     most = sharing.max_running
     in_turn = [one for one in chain.from_iterable(zip_longest(*queues)) if one is not None]
-    waits_for.update({one.id: f"{most} trainings run before it (lend.max_running)" for one in in_turn[most:]})
-    chosen = {one.handed_in for one in in_turn[:most]}
-    return Selection(tuple(one for one in fitting if one.handed_in in chosen), waits_for)
+    waits_for.update(
+        {request.id: f"{most} trainings run before it (lend.max_running)" for request in in_turn[most:]}
+    )
+    chosen = {request.submission_id for request in in_turn[:most]}
+    return Selection(tuple(request for request in fitting if request.submission_id in chosen), waits_for)
 
 
 def _easiest(fitting: Iterable[Request]) -> Mapping[str, Request]:
     """What was handed in → itself, or the task of it that needs the fewest nodes at once."""
     easiest: dict[str, Request] = {}
-    for one in fitting:
-        other = easiest.setdefault(one.handed_in, one)
-        if one.trainer.min_nodes < other.trainer.min_nodes:
-            easiest[one.handed_in] = one
+    for request in fitting:
+        other = easiest.setdefault(request.submission_id, request)
+        if request.trainer.min_nodes < other.trainer.min_nodes:
+            easiest[request.submission_id] = request
     return easiest
 
 

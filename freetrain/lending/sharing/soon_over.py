@@ -29,17 +29,17 @@ def with_settled(
     if len(claimants) < 2:
         return list(claimants)
     soon = {
-        rules.place_of(one): one.trainer
-        for one in facts.fragments
-        if one.trainer in facts.request and _is_soon_over(one, facts.request[one.trainer], facts)
+        rules.place_of(fragment): fragment.trainer
+        for fragment in facts.fragments
+        if fragment.trainer in facts.request and _is_soon_over(fragment, facts.request[fragment.trainer], facts)
     }
-    there = [one for one in offered if soon.get(one.name, "") == one.held_by]
-    return [replace(one, settled=_settled(one, there)) for one in claimants]
+    there = [offer for offer in offered if soon.get(offer.name, "") == offer.held_by]
+    return [replace(claimant, settled=_settled(claimant, there)) for claimant in claimants]
 
 
 def _settled(claimant: Claimant, soon: Iterable[Offer]) -> tuple[str, ...]:
     own = {want.trainer for want in claimant.wants}
-    return tuple(one.name for one in soon if one.held_by in own and node_of(one.name) in claimant.eligible)
+    return tuple(offer.name for offer in soon if offer.held_by in own and node_of(offer.name) in claimant.eligible)
 
 
 def _is_soon_over(fragment: Fragment, request: Request, facts: Facts) -> bool:

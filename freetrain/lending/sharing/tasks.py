@@ -73,13 +73,13 @@ def find_tasks(
     if rooms is None:
         return Tasks()
     offered = tuple(offered)
-    names = dict.fromkeys(node_of(one.name) for one in offered)
+    names = dict.fromkeys(node_of(offer.name) for offer in offered)
     kinds = kinds_of(snapshot.node[name] for name in names if name in snapshot.node)
-    tasks = {needs: _task(needs, kinds) for needs in {one.needs for one in requests} if needs.in_part}
-    each_of = {one.id: tasks[one.needs].each for one in requests if one.needs in tasks}
+    tasks = {needs: _task(needs, kinds) for needs in {request.needs for request in requests} if needs.in_part}
+    each_of = {request.id: tasks[request.needs].each for request in requests if request.needs in tasks}
     capacity = {name: rooms[name].free for name in names if name in rooms}
-    for one in offered:
-        each, name = each_of.get(one.held_by or ""), node_of(one.name)
+    for offer in offered:
+        each, name = each_of.get(offer.held_by or ""), node_of(offer.name)
         if each is not None and name in capacity:
             capacity[name] = capacity[name] + each
     return Tasks(rooms, tasks, capacity)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from freetrain.core.amounts import Amount
 from freetrain.core.fragment import End, Fragment, FragmentState, is_new, node_of
 from freetrain.core.objectives import worth_per_s
-from freetrain.core.plan import Action, Lend, Limit, Release, Serve
+from freetrain.core.plan import Action, Lend, Limit, PlaceServers, Release
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Facts
 from freetrain.lending.judge import Judgement
@@ -101,7 +101,7 @@ class SimulatedCluster:
             self.lent.release(action.nodes, action.trainer, self.now_s)
         elif isinstance(action, Limit):
             self.lent.limit(action.nodes, action.limit_s)
-        elif isinstance(action, Serve):
+        elif isinstance(action, PlaceServers):
             self._serving[action.trainer] = action.nodes
 
     def on_judgement(self, judgement: Judgement) -> None:

@@ -106,7 +106,7 @@ class SiteChange:
                 after = tuple(_changed(row, self) if self._is_of(row) else row for row in before)
                 return replace(site, association_rows=after)
             case Target.RESERVATION:
-                left = tuple(one for one in site.reservations if one.name != self.name)
+                left = tuple(reservation for reservation in site.reservations if reservation.name != self.name)
                 return replace(site, reservations=left)
             case Target.MACHINE:
                 return site.without_clock()

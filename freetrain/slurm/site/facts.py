@@ -336,4 +336,4 @@ def _number(text: str) -> float:
 
 def pools(partitions: Iterable[SitePartition]) -> Names:
     """All nodes of these partitions."""
-    return frozenset[str]().union(*(one.partition.nodes for one in partitions))
+    return frozenset[str]().union(*(partition.partition.nodes for partition in partitions))

@@ -448,7 +448,7 @@ def _out_of_limits(site: Site, premise: Premise, own: SitePartition, limits: Qos
 def admit_accounts_to(site: Site, name: str) -> Iterator[SiteChange]:
     """Lets every account use a QOS, where Slurm keeps jobs from QOS that they may not have."""
     accounts = sorted({association.account for association in site.associations} - {"root"})
-    if accounts and not any(name in one.qos for one in site.associations):
+    if accounts and not any(name in association.qos for association in site.associations):
         yield qos_of_accounts(accounts, name)
 
 

@@ -66,8 +66,8 @@ def judge_terms(site: Site, premise: Premise) -> list[Finding]:
     findings = [
         *(
             finding
-            for one in queues
-            for finding in _judge_in(site, one, site.partitions[one.queue.partition], most)
+            for queue in queues
+            for finding in _judge_in(site, queue, site.partitions[queue.queue.partition], most)
         ),
         *_of_settings(site, most),
         *_of_power(site, premise),

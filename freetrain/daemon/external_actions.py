@@ -41,7 +41,7 @@ class _Cancelled:
     tries: int = 0
 
 
-class OwnersDeeds:
+class ExternalActions:
     """Compares what each look shows of the trainings with what the last one did.
 
     Slurm shows who cancelled a job only in accounting, which is asked once a look at most; who changed a comment
