@@ -90,7 +90,10 @@ def advise(site: Site, premise: Premise) -> Advice:
         mended = [_with_changes(site, plan, finding, plan.changes.get(finding, ())) for finding in unsafe]
     else:  # the premise is another one: all lines belong to the first finding, and mend the others, too
         first, *others = unsafe
-        mended = [_with_changes(site, plan, first, plan.all_changes), *map(_without_lines, others)]
+        mended = [
+            _with_changes(site, plan, first, plan.all_changes),
+            *(replace(finding, mend="", changes=()) for finding in others),
+        ]
     # Warnings are given of the site as it will be: as it is, they may follow from the wrong premise.
     warnings = judge_harm(plan.site, replace(premise, queue=plan.queue))
     return Advice([*mended, *(harmless(plan.site, plan.queue, finding) for finding in warnings)], plan)

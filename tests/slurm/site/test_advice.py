@@ -119,6 +119,8 @@ def test_a_partition_that_admits_an_ordinary_qos_too_is_mended_in_freetrains_own
 def test_a_forgotten_qos_is_one_line_in_freetrains_own_file() -> None:
     site = by_qos(tiers(main=2), **THREE)
     assert lines(plan_of(site, "main")) == ["[slurm]", 'qos = "freetrain"']
+    unsafe = [finding for finding in advise(site, Premise(FragmentQueue("main"))).findings if finding.is_unsafe]
+    assert [finding.mend for finding in unsafe[1:]] == [""] * (len(unsafe) - 1), "what is printed is typed"
 
 
 def test_an_ordinary_qos_is_never_taken_for_that_of_fragments() -> None:
