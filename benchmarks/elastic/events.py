@@ -85,7 +85,7 @@ class Conditions:
 def measure(
     system: System, events: Sequence[Event], repeats: int, conditions: Conditions | None = None
 ) -> Iterator[Outcome]:
-    """Let the events happen again and again to one training, which is started anew only where it failed."""
+    """Let the events happen again and again to one training, which is started again only where it failed."""
     rig = _Rig(system, conditions or Conditions())
     try:
         for repeat in range(repeats):

@@ -2,7 +2,7 @@
 
 Each site is simulated once more for each delay: as it was until a second before the job would have started, and
 without fragments from then on. Nothing but fragments is different then, but that chance, as of how long a node is
-cleared up, is drawn anew.
+cleared up, is drawn again.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ PARTITION = "freetrain"
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long things take, in seconds; each is drawn anew between half of it and half as much again.
+    """How long things take, in seconds; each is drawn again between half of it and half as much again.
 
     Attributes:
         clears_up: until the nodes of a job of the site's are free after its end.

@@ -1,4 +1,4 @@
-"""``freetrain audit``: who told Slurm what, or would have, and why."""
+"""``freetrain audit``: who ordered what from Slurm, or would have, and why."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from freetrain.slurm.submissions import Submission, find_submissions
 @click.command("cancel")
 @config_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", is_flag=True, help="Print what Slurm would be told.")
+@click.option("--dry-run", is_flag=True, help="Print what Slurm would be ordered to do.")
 @click.argument("id_", metavar="ID")
 def cancel_command(config_path: Path | None, yes: bool, dry_run: bool, id_: str) -> None:
     """End the training ID for good: what waits of it is cancelled, and what runs of it gets its SIGTERM.
@@ -65,7 +65,7 @@ def cancel_command(config_path: Path | None, yes: bool, dry_run: bool, id_: str)
 
 
 def cancel_orders(submission: Submission, snapshot: Snapshot, config: Config, launcher: Launcher) -> list[Command]:
-    """What is to be told to Slurm.
+    """What is to be ordered from Slurm.
 
     Args:
         submission: what is to be cancelled.

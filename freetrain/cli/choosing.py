@@ -54,7 +54,7 @@ def state_word(state: str, lent: Collection[str], asked: Collection[str]) -> str
     Args:
         state: what the daemon does with it, as :class:`TrainerState`.
         lent: its nodes.
-        asked: nodes on which Slurm was told to start it.
+        asked: nodes on which Slurm was ordered to start it.
     """
     if lent:
         return RUNNING

@@ -26,7 +26,7 @@ def daemon_command(
 ) -> None:
     """Lend idle nodes to elastic trainings, as the configuration allows; by default only observe.
 
-    SIGTERM ends the daemon and leaves what is lent to the trainings; SIGHUP reads the configuration anew.
+    SIGTERM ends the daemon and leaves what is lent to the trainings; SIGHUP reads the configuration again.
     """
     if check_config:
         context.invoke(check_command, config_path=config_path)

@@ -30,7 +30,7 @@ def daemons_store(config: Config) -> Store:
     try:
         is_missing = not path.exists()
     except OSError:
-        is_missing = False  # whoever opens it says why it cannot be read
+        is_missing = False  # opening it will say why it cannot be read
     if is_missing:
         raise StateError(
             f"No daemon has worked here yet: there is no database {path}.",

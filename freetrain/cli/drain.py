@@ -55,8 +55,8 @@ def drain_command(
 ) -> None:
     """Take NODES back from the trainings, and lend them to none until a time, or until 'freetrain undrain'.
 
-    Without NODES, list what is drained. This is for whoever may write the daemon's state directory: root, and the
-    daemon's account. Slurm's own jobs and the state of its nodes are not touched.
+    Without NODES, list what is drained. This is for accounts that may write the daemon's state directory: root,
+    and the daemon's account. Slurm's own jobs and the state of its nodes are not touched.
     """
     config = load_config(config_path).config
     directory = Path(config.state.directory)

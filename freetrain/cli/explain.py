@@ -55,7 +55,8 @@ def explain_command(config_path: Path | None, as_json: bool, what: str) -> None:
     """Say in sentences why a training has as many nodes as it has, or why a node is lent or not.
 
     JOB is a training's id, as 'freetrain jobs' shows it, or any job of the site's. What was decided, and what
-    another decision would have been worth, is said to whoever may read the daemon's database; the rest to all.
+    another decision would have been worth, is for accounts that may read the daemon's database; the rest is for
+    all.
     """
     config = load_config(config_path).config
     standing = find_standing(config)
@@ -99,18 +100,18 @@ def _explain(what: str, standing: Standing, journal: _Journal) -> Iterator[str]:
         yield from found
 
 
-def _begun(said: str) -> str:
+def _begun(sentence: str) -> str:
     """As the beginning of a sentence; what a tag says stays as it is written there."""
-    return said if "=" in said.partition(" ")[0] else f"{said[0].upper()}{said[1:]}"
+    return sentence if "=" in sentence.partition(" ")[0] else f"{sentence[0].upper()}{sentence[1:]}"
 
 
 def _explain_trainer(known: TrainerStatus, standing: Standing, journal: _Journal) -> Iterator[str]:
     lent, asked = len(expand_nodes(known.lent)), len(expand_nodes(known.asked))
     which, coming = f" ({known.lent})" if lent else "", f", and {asked} asked for" if asked else ""
     yield f"Training {known.id} of {known.owner} is {known.state} and has {lent} nodes{which}{coming}."
-    for said in (known.note, known.fault):
-        if said:
-            yield f"{_begun(said)}."
+    for sentence in (known.note, known.fault):
+        if sentence:
+            yield f"{_begun(sentence)}."
     if standing.nothing_is_lent:
         yield f"It gets nothing: {standing.nothing_is_lent}."
     elif known.waits_for:

@@ -29,9 +29,9 @@ def explain_aims(row: int, problem: Problem, decision: Decision) -> Iterator[str
     """
     trainer = problem.trainers[row]
     aim = read_aim(problem.objective)
-    said = _of_deadline(trainer, problem, aim.deadlines)
-    if said:
-        yield said
+    sentence = _of_deadline(trainer, problem, aim.deadlines)
+    if sentence:
+        yield sentence
     in_a_hurry = [trainer.id for trainer in problem.trainers if aim.deadlines and _nodes_needed(trainer, problem)]
     if in_a_hurry:
         others = ", ".join(id_ for id_ in in_a_hurry[:5] if id_ != trainer.id)

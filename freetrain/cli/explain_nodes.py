@@ -18,7 +18,7 @@ def explain_node(
 
     Args:
         node: its name.
-        group: what is to be said of it and others.
+        group: what holds for it and others.
         fragment: the one on it, as the database knows it; None: there is none, or nobody may read that.
         owner: of the trainer that has it; empty: unknown.
         look: the last one; None: no daemon is at work.

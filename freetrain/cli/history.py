@@ -44,7 +44,7 @@ def history_command(
     """List the fragments: which node was lent to which training, for how long, and how that ended.
 
     Each is one time; a task that was requeued has several. They are remembered for state.keep; the sums of
-    'freetrain ledger' go back further. This is for whoever may read the daemon's database.
+    'freetrain ledger' go back further. This is for accounts that may read the daemon's database.
     """
     chosen = None if nodes is None else read_nodes(nodes)
     config = load_config(config_path).config

@@ -139,9 +139,9 @@ def _state(
         return "was asked to go on, which the daemon sees at its next look"
     if answer_in(submission.comment) or submission.is_over:
         return answer_in(submission.comment) or "over"
-    said = _said_by_daemon(known, standing)
-    if said:
-        return said
+    text = _said_by_daemon(known, standing)
+    if text:
+        return text
     now = f"{_now(known, standing, lent, asked)}{_speeds(known)}"
     if tag.is_filler:
         return f"{now}{_done(known)}"
@@ -172,8 +172,8 @@ def _done(known: TrainerStatus | None) -> str:
     """How many of a filler's tasks have had their turn, and how; empty: none that is known of."""
     ends = known.ends if known else {}
     counts = ((ends.get(str(end), 0), str(end)) for end in (End.COMPLETED, End.FAILED))
-    said = " and ".join(f"{count} {word}" for count, word in counts if count)
-    return f"; of its tasks {said}" if said else ""
+    text = " and ".join(f"{count} {word}" for count, word in counts if count)
+    return f"; of its tasks {text}" if text else ""
 
 
 def _cannot_tell_end(submission: Submission, tag: Tag | WrongTag | None, known: TrainerStatus | None) -> bool:

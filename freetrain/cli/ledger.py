@@ -75,7 +75,8 @@ def ledger_command(
     second of a node counts once, within the range. Months, days and times without a zone are this machine's. The
     report and --json tell GPU-hours, energy and money, where [prices] of the settings say what a node costs.
 
-    With --check the exit status is 1 if there are differences. This is for whoever may read the daemon's database.
+    With --check the exit status is 1 if there are differences. This is for accounts that may read the daemon's
+    database.
     """
     config, now_s = load_config(config_path).config, time.time()
     from_s, until_s = _range(month, from_s, until_s, now_s)

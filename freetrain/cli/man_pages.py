@@ -116,7 +116,7 @@ def _synopsis(context: click.Context) -> str:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """A help text; what click is told to leave as it is stays so here."""
+    """A help text; what click leaves as it is stays so here."""
     for number, paragraph in enumerate(cleandoc(text).split("\n\n")):
         if number:
             yield ".PP"

@@ -104,13 +104,13 @@ def _another_reason(verdict: NodeGroup, node: Node, jobs: Sequence[str], in_part
     if verdict.state == "free":
         is_as_found = node.state in _FREE[in_parts]
     else:
-        is_as_found = found is None or found["job"] in jobs or found["state"] == node.said
+        is_as_found = found is None or found["job"] in jobs or found["state"] == node.state_text
     if is_as_found:
         return ""
     if jobs:
         return f"job {jobs[0]} runs here"
     if node.state is not NodeState.IDLE or not node.may_be_lent or found is None:
-        return f"Slurm says {node.said}"
+        return f"Slurm says {node.state_text}"
     if found["job"]:
         return f"job {found['job']} has just ended"
     return f"Slurm said {found['state']} a moment ago"

@@ -1,4 +1,4 @@
-"""What people do with freetrain's commands, written into the daemon's audit by whoever may write there."""
+"""What people do with freetrain's commands, written into the daemon's audit by accounts that may write there."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _LONGEST_NAME = 64
 def note_in_audit(
     directory: Path,
     what: str,
-    told: Sequence[str] = (),
+    command: Sequence[str] = (),
     result: str = "done",
     return_code: int | None = None,
 ) -> None:
-    """Write down who did what; nothing that goes wrong with that hinders him.
+    """Write down who did what; nothing that goes wrong with that hinders them.
 
-    Who may not write the database is not written down here: the daemon sees in Slurm what he did.
+    Who may not write the database is not written down here: the daemon sees in Slurm what they did.
 
     Args:
         directory: the daemon's state directory.
         what: the command, as ``freetrain drain c01``.
-        told: what Slurm was told.
+        command: what Slurm was ordered.
         result: what came of it.
         return_code: what Slurm's command ended with.
     """
     if not os.access(directory, os.W_OK):
         return
     try:
-        _record(directory, what, told, result, return_code)
+        _record(directory, what, command, result, return_code)
     except FreetrainError as error:
         click.echo(f"freetrain: the audit does not tell of this: {error.what}", err=True)
 
@@ -51,7 +51,7 @@ def who_am_i() -> str:
     return f"{name} (sudo by {behind})" if behind not in ("", name) else name
 
 
-def _record(directory: Path, what: str, told: Sequence[str], result: str, return_code: int | None) -> None:
+def _record(directory: Path, what: str, command: Sequence[str], result: str, return_code: int | None) -> None:
     # Here, since SQLAlchemy takes a while, for which those who may not write need not wait.
     from freetrain.store.store import DAEMONS_STORE, Store
 
@@ -59,4 +59,4 @@ def _record(directory: Path, what: str, told: Sequence[str], result: str, return
     if not path.exists():
         return  # no daemon has ever worked here
     ledger = Store.open_existing(path).ledger()
-    ledger.record_command(time.time(), told, what, None, result, who_am_i(), return_code)
+    ledger.record_command(time.time(), command, what, None, result, who_am_i(), return_code)

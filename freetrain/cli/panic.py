@@ -52,11 +52,11 @@ def panic_command(config_path: Path | None, yes: bool, dry_run: bool) -> None:
         click.confirm("Take back all that freetrain has lent?", abort=True)
     problem = _stop(stop_file)
     orders = panic_orders(slurm.snapshot(), config, launcher_of(config, slurm))
-    said = {order: _perform(slurm, order) for order in orders}
-    for order, (why, return_code) in said.items():
+    outcomes = {order: _perform(slurm, order) for order in orders}
+    for order, (why, return_code) in outcomes.items():
         note_in_audit(Path(config.state.directory), "freetrain panic", order, why or "done", return_code)
     note_in_audit(Path(config.state.directory), "freetrain panic", result=problem or f"{stop_file} is written")
-    failed = [why for why, _ in said.values() if why]
+    failed = [why for why, _ in outcomes.values() if why]
     if problem:
         failed.append(problem)
     else:
@@ -69,7 +69,7 @@ def panic_command(config_path: Path | None, yes: bool, dry_run: bool) -> None:
 
 
 def panic_orders(snapshot: Snapshot, config: Config, launcher: Launcher) -> Sequence[Command]:
-    """What is to be told to Slurm: first that nothing starts any more, then that what runs ends.
+    """What is to be ordered from Slurm: first that nothing starts any more, then that what runs ends.
 
     Args:
         snapshot: what there is.
@@ -88,12 +88,12 @@ def panic_orders(snapshot: Snapshot, config: Config, launcher: Launcher) -> Sequ
         for job, trainer in ours
         if job.state.is_waiting and not job.is_held
     ]
-    told = {fragment.job for fragment in starting}
+    starting_jobs = {fragment.job for fragment in starting}
     stray = [
         task.id
         for submission in find_submissions(snapshot.jobs, queue).values()
         for task in submission.tasks
-        if task.state.is_waiting and not task.is_held and task.id not in told
+        if task.state.is_waiting and not task.is_held and task.id not in starting_jobs
     ]
     holds = [commands.hold(*stray)] if stray else []
     return [*holds, *(order.command for order in launcher.stop([*starting, *running], "panic"))]

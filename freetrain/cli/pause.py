@@ -32,7 +32,7 @@ def pause_command(
     """Lend nothing more, until a time, or until 'freetrain resume'.
 
     What is lent stays lent and gives way to the site's jobs as always; 'freetrain drain' takes nodes back. This is
-    for whoever may write the daemon's state directory: root, and the daemon's account.
+    for accounts that may write the daemon's state directory: root, and the daemon's account.
     """
     directory = Path(load_config(config_path).config.state.directory)
     now_s = time.time()

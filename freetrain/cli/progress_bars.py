@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 
 @contextmanager
 def reading(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Show a spinner; what is yielded is told the stage that begins."""
+    """Show a spinner; what is yielded takes the stage that begins."""
     with _progress(quiet) as progress:
         task = progress.add_task("Reading", total=None)
         yield lambda stage: progress.update(task, description=stage)
@@ -20,7 +20,7 @@ def reading(quiet: bool) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def replaying(from_s: float, until_s: float, quiet: bool) -> Iterator[Callable[[float], None]]:
-    """Show a bar; what is yielded is told the log's time."""
+    """Show a bar; what is yielded takes the log's time."""
     with _progress(quiet) as progress:
         task = progress.add_task("Replaying", total=until_s - from_s)
         yield lambda at_s: None if progress.disable else progress.update(task, completed=at_s - from_s)
@@ -28,7 +28,7 @@ def replaying(from_s: float, until_s: float, quiet: bool) -> Iterator[Callable[[
 
 @contextmanager
 def estimating(quiet: bool) -> Iterator[Callable[[float], None]]:
-    """Show a bar; what is yielded is told which part of the time is over."""
+    """Show a bar; what is yielded takes which part of the time is over."""
     with _progress(quiet) as progress:
         task = progress.add_task("Replaying some hours as the daemon", total=1.0)
         yield lambda part: progress.update(task, completed=min(part, 1.0))
@@ -36,7 +36,7 @@ def estimating(quiet: bool) -> Iterator[Callable[[float], None]]:
 
 @contextmanager
 def counting(all_of_them: int, there: int, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Show how many are over; what is yielded is told each as it is. Where nobody looks, a line for each."""
+    """Show how many are over; what is yielded takes each as it is. Where nobody looks, a line for each."""
     over = there
     with _progress(quiet) as progress:
         task = progress.add_task("Replays", total=all_of_them, completed=there)

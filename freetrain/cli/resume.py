@@ -78,11 +78,11 @@ def _check(submission: Submission, known: TrainerState | None) -> None:
     if not submission.open_tasks:
         raise FreetrainError(
             f"All tasks of training {id_} have ended, and Slurm changes nothing of what has ended.",
-            "If they failed the daemon takes them up at its next look: try again then. Else submit it anew.",
+            "If they failed the daemon takes them up at its next look: try again then. Else submit it again.",
             ExitCode.TRY_AGAIN,
         )
     if known is TrainerState.REFUSED:
-        raise InputError(f"Training {id_} is not paused but refused: {answer}.", "Submit it anew.")
+        raise InputError(f"Training {id_} is not paused but refused: {answer}.", "Submit it again.")
     if known is TrainerState.ACTIVE and not says_paused(submission.comment):
         raise InputError(f"Training {id_} is not paused.", "freetrain jobs shows its state.")
 

@@ -117,14 +117,14 @@ def _check_options(more: tuple[str, ...]) -> None:
 
 def _submit(command: commands.Command, gateway: Gateway) -> str:
     try:
-        said = gateway.perform(command)
+        printed = gateway.perform(command)
     except SlurmRefusedError as error:
         is_size = "array specification" in error.what
         raise SlurmRefusedError(error.what, _TOO_LARGE if is_size else error.hint) from error
     except SlurmUnreachableError as error:
         hint = "It may have been taken nevertheless: look with 'squeue --me' before you submit again."
         raise SlurmUnreachableError(error.what, hint) from error
-    found = re.search(r"[0-9]+", said)
+    found = re.search(r"[0-9]+", printed)
     if found is None:
         raise SlurmRefusedError("sbatch named no job.", "Look with 'squeue --me' whether there is one.")
     return found[0]

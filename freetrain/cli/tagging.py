@@ -98,14 +98,14 @@ def read_wanted(nodes: str | None, given: Mapping[str, str | float | None]) -> W
     if nodes is None and not is_filler:
         raise InputError("How many nodes can it use?", "Say --nodes 2-16; docs/submitting.md explains it.")
     least, dash, most = (nodes or "").partition("-")
-    fewest = {"min": least if dash else "1"} if dash or not is_filler else {}
-    values = fewest | ({"max": most if dash else least} if nodes else {})
+    smallest = {"min": least if dash else "1"} if dash or not is_filler else {}
+    values = smallest | ({"max": most if dash else least} if nodes else {})
     values |= {_KEY_OF.get(name, name): _text(value) for name, value in given.items() if value is not None}
     if values.get("dir"):
         values["dir"] = os.path.abspath(values["dir"])  # noqa: PTH100 (Path.resolve would follow links)
     tag = check_values(values)
     if isinstance(tag, WrongTag):
-        raise InputError(f"{tag.why}.", "docs/submitting.md lists what a trainer can be told.")
+        raise InputError(f"{tag.why}.", "docs/submitting.md lists what a tag can say.")
     return Wanted(tag, format_tag(values))
 
 

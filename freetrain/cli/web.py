@@ -27,8 +27,8 @@ def web_command(config_path: Path | None, host: str, port: int) -> None:
     """Show in a browser how the daemon and the machine stand: nodes, trainings, decisions, delays; read-only.
 
     It runs in a process of its own and reads what the daemon published and its database, so run it as the daemon's
-    account. Whoever may connect sees all of it: there is no password, so it listens on this machine alone unless
-    --host says otherwise. Ctrl-C ends it.
+    account. Anybody who may connect sees all of it: there is no password, so it listens on this machine alone
+    unless --host says otherwise. Ctrl-C ends it.
     """
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     live_page = LivePage(load_config(config_path).config)

@@ -32,7 +32,7 @@ class Node:
     Attributes:
         name: Slurm's name.
         state: what it does.
-        said: its state in Slurm's own words, for people.
+        state_text: its state in Slurm's own words, for people.
         may_be_lent: whether Slurm says nothing that speaks against lending it.
         is_planned: whether Slurm has planned a job on it.
         is_wanted: whether it is to be drained, rebooted, powered down or reserved; a fragment has to leave then.
@@ -52,7 +52,7 @@ class Node:
 
     name: str
     state: NodeState
-    said: str = ""
+    state_text: str = ""
     may_be_lent: bool = True
     is_planned: bool = False
     is_wanted: bool = False

@@ -1,4 +1,4 @@
-"""Calls: how often Slurm was asked or told something lately; that is part of what the daemon costs a site."""
+"""Calls: how often Slurm was asked or ordered something lately; that is part of what the daemon costs a site."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one place from which Slurm is told to do something; each order is kept before it is given."""
+"""The one place that gives orders to Slurm; each order is kept before it is given."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Executor:
     """Carries out orders, as far as the mode allows.
 
     1. An order is written into the audit, its result unknown.
-    2. Slurm is told.
+    2. The order is given.
     3. The result is written down. Where the daemon ended in between it stays unknown, and :meth:`settle` writes at
        the next look what Slurm shows then.
 
@@ -82,7 +82,7 @@ class Executor:
         number = self._record(order, decision, UNKNOWN)
         self._may_be_unknown = True
         try:
-            said = perform_patiently(self._gateway, order.command, order.stdin, self._sleep)
+            printed = perform_patiently(self._gateway, order.command, order.stdin, self._sleep)
         except SlurmError as error:
             self._complete(number, error.what, error.return_code)
             if not isinstance(error, (SlurmRefusedError, SlurmBusyError)):
@@ -91,7 +91,7 @@ class Executor:
             return None
         self._complete(number, "done", 0)
         log.info("%s", _told(order, decision))
-        return said
+        return printed
 
     def _advise(self, order: Order, decision: str | None) -> None:
         """Say once an hour what would have been done."""
@@ -106,7 +106,7 @@ class Executor:
         self._record(order, decision, "advised only")
 
     def settle(self, snapshot: Snapshot, fragments: Sequence[Fragment]) -> None:
-        """Write down what Slurm shows of the jobs of orders of which nobody knows whether it was told.
+        """Write down what Slurm shows of the jobs of orders of which nobody knows whether it got there.
 
         Args:
             snapshot: what Slurm shows.

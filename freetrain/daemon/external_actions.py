@@ -1,4 +1,4 @@
-"""What owners and admins do with trainings by Slurm's means, as the daemon sees it: told to the audit."""
+"""What owners and admins do with trainings by Slurm's means, as the daemon sees it: for the audit."""
 
 from __future__ import annotations
 

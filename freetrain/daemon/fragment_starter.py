@@ -22,7 +22,7 @@ class FragmentStarter:
     Args:
         launcher: makes fragments.
         executor: carries orders out.
-        books: in which fragments are written down before Slurm is told of them.
+        books: in which fragments are written down before Slurm hears of them.
     """
 
     def __init__(self, launcher: Launcher, executor: Executor, books: Fragments) -> None:
@@ -55,8 +55,8 @@ class FragmentStarter:
             orders = [self._order_of(entry, its, amount, nodes) for its, amount in _by_job(wanted, amounts)]
             self._carry_out((*orders, *self._launcher.start(wanted)), decision)
             return
-        # Written down before Slurm is told: whatever happens then, the next look finds out what became of them.
-        # There may be fewer tasks than places.
+        # Written down before Slurm hears of it: whatever happens then, the next look finds out what became of
+        # them. There may be fewer tasks than places.
         fragments = self._books.save(
             [
                 replace(_with_parts(one, entry, nodes[one.node], amount), decision=decision)
@@ -93,11 +93,11 @@ class FragmentStarter:
         decision: str | None,
     ) -> bool:
         """Tie a job to its node, or nodes; where Slurm refuses, it is called off."""
-        said = self._executor.carry_out(self._order_of(entry, its, amount, nodes), decision)
-        if said is None:
+        printed = self._executor.carry_out(self._order_of(entry, its, amount, nodes), decision)
+        if printed is None:
             self._books.call_off(its)
             return False
-        placed = [self._launcher.placed(fragment, said) for fragment in its]
+        placed = [self._launcher.placed(fragment, printed) for fragment in its]
         if amount is not None:
             self._amounts[placed[0].job] = amount
         if placed != its:

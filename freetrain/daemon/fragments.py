@@ -103,7 +103,7 @@ class Fragments:
         return saved
 
     def note_leaving(self, fragments: Iterable[Fragment]) -> None:
-        """Slurm was told to end these."""
+        """Slurm was ordered to end these."""
         running = [fragment for fragment in fragments if fragment.state is FragmentState.RUNNING]
         self.save([replace(fragment, state=FragmentState.LEAVING) for fragment in running])
 

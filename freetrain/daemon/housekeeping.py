@@ -64,7 +64,7 @@ class Housekeeping:
         timer_s: seconds, from any beginning.
 
     Attributes:
-        answered: trainers whose owners have been told that they are paused.
+        answered: trainers whose owners have been informed that they are paused.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Housekeeping:
     def _put_right(self, entry: Entry, snapshot: Snapshot) -> None:
         if entry.trainer.state is TrainerState.COMPLETE:
             self._end(entry)
-        # What is being taken up again can be told nothing until the next look.
+        # What is being taken up again cannot be informed until the next look.
         elif not self._tidy(entry, snapshot):
             self._answer(entry, snapshot.time_s)
 
@@ -140,7 +140,7 @@ class Housekeeping:
         return orders != before.orders
 
     def _answer(self, entry: Entry, now_s: float) -> None:
-        """Tell the owner in the comment, the one place that he sees and freetrain can write, until it is there."""
+        """Answer in the comment, the one place that owners see and freetrain can write, until it is there."""
         trainer, comment, tasks = entry.trainer, entry.comment, entry.submission.open_tasks
         if trainer.state is not TrainerState.PAUSED:
             self.answered.discard(trainer.id)
@@ -169,7 +169,7 @@ class Housekeeping:
             )
 
     def _tell(self, what: str, order: Order, now_s: float, decision: str | None = None) -> bool:
-        """Whether Slurm took it; what has been told is told again after a while only."""
+        """Whether Slurm took it; what was answered is answered again after a while only."""
         self._told = {key: one for key, one in self._told.items() if now_s - one[1] < _TOLD_AGAIN_S}
         if what in self._told and self._told[what][0] == order:
             return False

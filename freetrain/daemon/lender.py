@@ -212,7 +212,7 @@ class Lender:
         return f"{len(running)} of {offered} nodes lent to {trainers} trainers, {asked} asked for"
 
     def _told(self) -> LookInputs:
-        """What the next look is told besides what Slurm answers."""
+        """What the next look knows besides what Slurm answers."""
         stop_file = stop_file_there(self._config.state)
         unsafe = self._check_site()
         queue = self._config.slurm.queue

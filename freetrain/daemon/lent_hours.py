@@ -1,4 +1,4 @@
-"""What each user has had, from the ledger; counted anew only now and then, so that shares do not flicker."""
+"""What each user has had, from the ledger; counted again only now and then, so that shares do not flicker."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from freetrain.store.ledger import Ledger
 
 @dataclass(frozen=True)
 class LookInputs:
-    """What a look is told besides what Slurm answers.
+    """What a look knows besides what Slurm answers.
 
     Attributes:
         roster_rules: how trainers are dealt with.
@@ -114,17 +114,17 @@ class LiveCluster:
         """Ask Slurm, and bring books and trainers up to date.
 
         Raises:
-            SlurmError: Slurm does not answer. What has ended by then is told by the next look.
+            SlurmError: Slurm does not answer. What has ended by then is reported by the next look.
         """
-        told = self._ask()
-        queue = told.roster_rules.queue
+        inputs = self._ask()
+        queue = inputs.roster_rules.queue
         snapshot = self._gateway.snapshot()
         if missing := queue.missing(snapshot.partitions):
             raise SlurmRefusedError(f"Slurm shows no partition {missing} any more.")
         self._ended += self._books.bring_up_to_date(snapshot, queue)
         self._executor.settle(snapshot, self._books.open)
         answered = self._housekeeping.answered
-        self.registered = self._registry.look(snapshot, self._ended, told.reports, answered, told.roster_rules)
+        self.registered = self._registry.look(snapshot, self._ended, inputs.reports, answered, inputs.roster_rules)
         ended, self._ended = tuple(self._ended), []
         self._external_actions.look(self.registered.entries, snapshot)
         self._seen = Facts(
@@ -132,17 +132,17 @@ class LiveCluster:
             fragments=self._as_lent(self._books.open),
             ended=self._as_lent(ended),
             requests=self.registered.requests,
-            used_hours=self._lent_hours.hours(snapshot.time_s, told.half_life_s),
-            drained=told.drained,
-            stopped=told.stopped,
-            paused=told.paused,
+            used_hours=self._lent_hours.hours(snapshot.time_s, inputs.half_life_s),
+            drained=inputs.drained,
+            stopped=inputs.stopped,
+            paused=inputs.paused,
             to_tidy=tuple(entry.trainer.id for entry in self.registered.entries),
-            last_plan_s=told.last_plan_s,
-            exempt_s=told.exempt_s,
-            leaving_bound_s=told.leaving_bound_s,
-            shares_limit=told.shares_limit,
+            last_plan_s=inputs.last_plan_s,
+            exempt_s=inputs.exempt_s,
+            leaving_bound_s=inputs.leaving_bound_s,
+            shares_limit=inputs.shares_limit,
             done_samples={entry.trainer.id: entry.trainer.samples_done for entry in self.registered.entries},
-            data_waits=_data_waits(told.reports),
+            data_waits=_data_waits(inputs.reports),
             amounts=self._starter.amounts_asked(),
             serving=_serving(self.registered.entries),
         )
@@ -212,9 +212,9 @@ def _data_waits(reports: Mapping[str, Report]) -> Mapping[str, WaitProfile]:
 
 
 def _serving(entries: Iterable[Entry]) -> Serving:
-    """Trainer → its nodes that it was told to have servers on, of those that have any."""
-    told = {entry.trainer.id: servers_on(entry.submission.comment) for entry in entries}
-    return {trainer: nodes for trainer, nodes in told.items() if nodes}
+    """Trainer → its nodes that it was ordered to have servers on, of those that have any."""
+    servers = {entry.trainer.id: servers_on(entry.submission.comment) for entry in entries}
+    return {trainer: nodes for trainer, nodes in servers.items() if nodes}
 
 
 def _why(action: Release) -> str:

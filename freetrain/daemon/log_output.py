@@ -44,15 +44,15 @@ class _JsonFormatter(logging.Formatter):
     """One object a line; the time is UTC."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said = {
+        record_fields = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
         if record.exc_info:
-            said["exception"] = self.formatException(record.exc_info)
-        return json.dumps(said, ensure_ascii=False)
+            record_fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(record_fields, ensure_ascii=False)
 
 
 class _JournalFormatter(logging.Formatter):

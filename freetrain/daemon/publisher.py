@@ -29,14 +29,14 @@ log = logging.getLogger(__name__)
 class Publisher:
     """Tells each look in all the places where somebody may want to know of it.
 
-    A report that fails hinders neither the others nor the look: it is said when it begins to fail.
+    A report that fails hinders neither the others nor the look: it is logged when it begins to fail.
 
     Args:
         config: the settings.
         directory: the daemon's.
         gateway: counts the calls to Slurm.
         status: the status file.
-        notices: who is told by the site's commands.
+        notices: who is informed by the site's commands.
     """
 
     def __init__(

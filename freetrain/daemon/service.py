@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 _QUICK_S, _THOROUGH_S = 0.5, 10.0
 """How long the solver may take at first, and where that was too little, the next time."""
 _NEARLY_ALL = 0.9
-"""Who took so much of his time would have taken more."""
+"""Who took so much of their time would have taken more."""
 
 LOOK_S = 300.0
 """WatchdogSec in systemd/freetrain.service; what a start asks first, and its first look, may take as long."""
@@ -91,12 +91,12 @@ class _Refused:
 
 
 class Service:
-    """The daemon. ``run`` returns when it was told to stop; what it lent stays lent.
+    """The daemon. ``run`` returns when it was ordered to stop; what it lent stays lent.
 
     Args:
         loaded: the settings, with the files that they came from.
         gateway: the way to Slurm.
-        reload: reads the settings anew, for SIGHUP.
+        reload: reads the settings again, for SIGHUP.
         clock_s: UTC epoch seconds.
     """
 
@@ -261,14 +261,14 @@ class Service:
             return error
         return read
 
-    def _take(self, parts: _Parts, read: Loaded | FreetrainError, tries: int, said: str = "") -> None:
+    def _take(self, parts: _Parts, read: Loaded | FreetrainError, tries: int, reason: str = "") -> None:
         """Take what was read, or keep it for another try.
 
         Args:
             parts: of the daemon.
             read: the new settings, or why there are none.
             tries: how often they were refused before.
-            said: why, the last time.
+            reason: why, the last time.
         """
         try:
             if isinstance(read, FreetrainError):
@@ -280,7 +280,7 @@ class Service:
             again_s = time.monotonic() + retry_after_s(self._config.pace.poll, tries + 1)
             self._refused = _Refused(_content(read), error.what, tries + 1, again_s)
             parts.publisher.refused(error.what)
-            if error.what != said:
+            if error.what != reason:
                 log.error("the settings stay as they are: %s", " ".join(filter(None, (error.what, error.hint))))
         else:
             log.info("settings read: %s", _told(changed(read.config, self._config), config))
@@ -314,7 +314,7 @@ class Service:
 
 
 def _content(read: Loaded | FreetrainError) -> object:
-    """By it changed files are told from unchanged ones: their texts, or what is wrong with them."""
+    """By it changed files are distinguished from unchanged ones: their texts, or what is wrong with them."""
     return read.what if isinstance(read, FreetrainError) else read.texts
 
 
@@ -346,13 +346,13 @@ def _read_progress(lender: Lender, timetable: Timetable) -> None:
 
 def _told(settings: Sequence[Setting], config: Config) -> str:
     """What a reload has changed, and what only a restart will."""
-    told = [
+    changes = [
         f"{setting.path} needs a restart"
         if setting.needs_restart
         else f"{setting.path} = {setting.show(value_of(config, setting))}"
         for setting in settings
     ]
-    return ", ".join(told) or "nothing has changed"
+    return ", ".join(changes) or "nothing has changed"
 
 
 def wants_more_time(decision: Decision, time_limit_s: float) -> bool:

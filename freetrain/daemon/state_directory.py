@@ -56,7 +56,7 @@ def claim(directory: Path, mounts: str | None = None) -> IO[str]:
 
 
 def _open_lock(path: Path) -> IO[str]:
-    """The lock file; whoever may open it may hold it, so nobody but the owner may, whatever the umask."""
+    """The lock file; anybody who may open it may hold it, so nobody but the owner may, whatever the umask."""
     lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+")
     os.fchmod(lock.fileno(), 0o600)
     return lock

@@ -24,7 +24,7 @@ class Bar:
 
 
 def merged(*bars: Mapping[str, Bar]) -> Mapping[str, Bar]:
-    """What a trainer does not get for any of these reasons; the first is told."""
+    """What a trainer does not get for any of these reasons; the first is shown."""
     found: dict[str, Bar] = {}
     for trainer, bar in (item for some in bars for item in some.items()):
         before = found.get(trainer)

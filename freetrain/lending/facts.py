@@ -29,7 +29,7 @@ class Request:
         speeds: feature or type of GPU → how fast it is on nodes with it.
         mixed: whether its nodes may differ in what it asks for.
         filler: of which it is one task, whose nodes work together; empty: it is not part of anything.
-        cache_mb: memory beyond what a task asks for that would hold all of its data; 0: nothing is said of any.
+        cache_mb: memory beyond what a task asks for that would hold all of its data; 0: nothing is known of any.
         task_s: how long its tasks run that complete, where each is a program of its own; 0: nobody knows.
         most_lost_s: the end of such a task loses all that it has done, and no more than this.
         id: the trainer's.
@@ -68,8 +68,8 @@ class Facts:
         fragments: those that have not ended.
         ended: those that ended since the last look.
         requests: trainers that could run, in order of submission.
-        used_hours: user → node-hours that he had, faded.
-        drained: nodes that the site has told freetrain to empty → what is said of them.
+        used_hours: user → node-hours that they had, faded.
+        drained: nodes that the site has ordered freetrain to empty → why.
         stopped: why nothing is to be lent at all; empty: nodes are lent.
         paused: why nothing more is to be lent, although what is lent may stay; empty: nodes are lent.
         to_tidy: trainers whose submissions are to be looked after, whatever is decided.
@@ -78,7 +78,7 @@ class Facts:
         exempt_s: for how long after its start Slurm may preempt no fragment.
         leaving_bound_s: for how long a fragment may stay on its node after it was asked to leave.
         data_waits: trainer → how long it waits for data, as its progress says.
-        serving: trainer → those of its nodes that it was told to have servers on.
+        serving: trainer → those of its nodes that it was ordered to have servers on.
         amounts: fragment that was asked for → how much of its node, where that is more than its task asks for.
         shares_limit: whether another job counts in the limit for which a job waits.
     """

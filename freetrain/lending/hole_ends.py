@@ -86,7 +86,7 @@ def ends_of_parts(snapshot: Snapshot, shadow: Shadow, rooms: Rooms) -> Mapping[s
 
 
 def _end_by(plan: PlannedStart, name: str) -> HoleEnd:
-    """The end that somebody who starts later makes of the hole of one of his nodes."""
+    """The end that somebody who starts later makes of the hole of one of theirs nodes."""
     return HoleEnd(plan.start_s, f"job {plan.job} is to start here", plan.beside.get(name))
 
 
@@ -95,7 +95,7 @@ def _other_ends(
 ) -> Iterator[tuple[str, HoleEnd]]:
     """Nodes, with when a reservation of them begins, or a job starts there in Slurm's own plan.
 
-    Where the shadow has such a job elsewhere, what it leaves is told by what the site's jobs leave now.
+    Where the shadow has such a job elsewhere, what it leaves shows in what the site's jobs leave now.
     """
     beside = {(plan.job, name): left for plan in shadow.plans for name, left in plan.beside.items()}
     for reservation in snapshot.reservations:

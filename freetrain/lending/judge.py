@@ -122,12 +122,12 @@ class Judgement:
 
     @property
     def serving(self) -> Serving:
-        """Trainer → those of its nodes that it was told to have servers on."""
+        """Trainer → those of its nodes that it was ordered to have servers on."""
         return self.facts.serving
 
     @property
     def questions(self) -> Sequence[Question]:
-        """What is to be decided: which trainers of an owner get which of his nodes.
+        """What is to be decided: which trainers of an owner get which of their nodes.
 
         Users do not compete here. Without any claimant there is one question without trainers, so that each look
         leaves a decision.

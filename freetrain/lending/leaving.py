@@ -1,7 +1,7 @@
 """How long fragments take to leave their nodes, and what a training gets that takes too long. Pure.
 
-Slurm calls a job's end the moment in which it was told to go. Its node is free only when its processes have ended,
-its epilog included: until then squeue shows the job as COMPLETING.
+Slurm calls a job's end the moment in which it was ordered to go. Its node is free only when its processes have
+ended, its epilog included: until then squeue shows the job as COMPLETING.
 """
 
 from __future__ import annotations

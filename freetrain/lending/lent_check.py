@@ -63,7 +63,7 @@ class Check:
 def compare(
     lendings: Iterable[Lending], runs: Sequence[JobRun], from_s: float, until_s: float, now_s: float
 ) -> Check:
-    """Hold one against the other, each clipped to the range; two runs of a job are told apart by their starts.
+    """Hold one against the other, each clipped to the range; two runs of a job are distinguished by their starts.
 
     Args:
         lendings: all that reach into the range.

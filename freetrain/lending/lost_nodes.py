@@ -16,13 +16,13 @@ class LostNode:
 
     Attributes:
         node: its name.
-        said: its state in Slurm's words.
+        state_text: its state in Slurm's words.
         fragment: Slurm's id of the one that ran there last.
         found_s: the look that found it, UTC epoch seconds.
     """
 
     node: str
-    said: str
+    state_text: str
     fragment: str
     found_s: float
 
@@ -55,7 +55,7 @@ class LostNodes:
         kept = [one for one in self.all if one.node in out or now_s - one.found_s < limits.remembered_s]
         known = {lost_node.node for lost_node in kept}
         new = tuple(
-            LostNode(name, node.said, last[name], now_s)
+            LostNode(name, node.state_text, last[name], now_s)
             for name, node in out.items()
             if name in last and name not in known
         )

@@ -35,7 +35,7 @@ class Memory:
         lost: nodes that Slurm took out of service after fragments.
         stays: how long nodes stay idle.
         size_changes: how often trainers change sizes.
-        left: who left nodes that he could have.
+        left: who left nodes that they could have.
         evicted_s: when fragments were evicted, as far back as it counts, UTC epoch seconds.
         leaving: how long fragments take to leave their nodes.
         limits: what is given back for the site's jobs that wait for a limit.
@@ -109,7 +109,7 @@ def _sizes(facts: Facts) -> Mapping[str, int]:
 def _preemptible(facts: Facts, planning_s: float) -> list[Fragment]:
     """Fragments that Slurm may preempt, and has known for a while that it may: only of these plans say something.
 
-    Whoever waits for others is planned for their end, until Slurm plans anew.
+    Anybody who waits for others is planned for their end, until Slurm plans again.
     """
     if not facts.exempt_s:
         return list(facts.fragments)

@@ -65,7 +65,7 @@ class Meter:
             rules: how Slurm plans, and which jobs are fragments.
             limits: how far back delays count.
             claims: what is given back for jobs that wait for a limit.
-            leaving_bound_s: how long Slurm lets a fragment stay that was told to go.
+            leaving_bound_s: how long Slurm lets a fragment stay that was ordered to go.
         """
         now_s = facts.snapshot.time_s
         lately = [fragment for fragment in (*self.ended, *facts.ended) if fragment.started_s is not None]

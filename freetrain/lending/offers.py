@@ -53,7 +53,7 @@ def shadow_of(
     parts: LentParts = MappingProxyType({}),
     before: Searches = NO_SEARCHES,
 ) -> Shadow:
-    """What the site's jobs would do; whoever had its nodes for long and did not start waits for something else.
+    """What the site's jobs would do; a job that had its nodes for long and did not start waits for something else.
 
     Args:
         snapshot: what there is.
@@ -94,7 +94,7 @@ def find_offers(
         shadow: what the site's jobs would do if nothing were lent.
         rules: what the site allows.
         seen: what was seen before.
-        drained: nodes that the site has told freetrain to empty → what is said of them.
+        drained: nodes that the site has ordered freetrain to empty → why.
         rooms: what is left of each node, where nodes are lent in parts.
     """
     fragments = list(fragments)
@@ -189,7 +189,7 @@ def _why_unfit(
     why = {} if rules.in_parts else {name: f"job {job.id} runs here" for job in others for name in job.nodes}
     for node in snapshot.nodes:
         if node.name not in why and not _is_free(node, lent, ends, rules):
-            why[node.name] = f"Slurm says {node.said}"
+            why[node.name] = f"Slurm says {node.state_text}"
     why |= dict.fromkeys(in_parts, "it was lent in parts before")
     why |= drained
     if rules.power is not None:

@@ -62,7 +62,7 @@ def _is_wanted_back(snapshot: Snapshot, name: str) -> bool:
     """Whether a lent node that may not stay lent must be given back, rather than left as it is.
 
     One in a state that Slurm itself does not know (after its restart), or with a flag that is new, is neither lent
-    anew nor taken away: unknown is not gone.
+    again nor taken away: unknown is not gone.
     """
     node = snapshot.node.get(name)
     if node is None or node.state not in (NodeState.IDLE, NodeState.BUSY):

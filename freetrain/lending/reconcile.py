@@ -100,7 +100,7 @@ def _as_started(fragment: Fragment, job: Job) -> Fragment:
 
 
 def _ending(fragment: Fragment, job: Job, now_s: float) -> Fragment:
-    """One that was told to leave does so; why any other ends Slurm says when it has cleared up.
+    """One that was ordered to leave does so; why any other ends Slurm says when it has cleared up.
 
     Of a job that is requeued Slurm calls the present its start meanwhile: when that was accounting tells.
     """
@@ -114,7 +114,7 @@ def _running(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[JobRu
     if _is_another_run(fragment, job) or fragment.node not in job.nodes:
         end = _from_history(fragment, runs, snapshot.time_s)
         return end or _ended(fragment, _unrecorded_end(fragment, snapshot), job.start_s or snapshot.time_s)
-    # One that was told to leave is completing by now; if it still runs, it was not told.
+    # One that was ordered to leave is completing by now; if it still runs, it got no order.
     return replace(fragment, state=FragmentState.RUNNING, started_s=job.start_s, limit_s=job.limit_s)
 
 

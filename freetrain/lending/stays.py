@@ -56,7 +56,7 @@ class Stays:
 
     Nodes that are idle still count with their time so far. On the whole the time until a node is taken is
     estimated as if it did not depend on how long it has been idle: idle time by departures. Of a node whose age
-    is known more can be said (:meth:`remaining_s`).
+    is known more is known (:meth:`remaining_s`).
 
     Attributes:
         idle_node_s: node-seconds that were idle, fading.

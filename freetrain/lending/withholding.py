@@ -46,7 +46,7 @@ class WithholdContext:
 
 
 def withhold(offers: Offers, context: WithholdContext) -> Offers:
-    """Take back what each of ``_RULES_IN_ORDER`` names; where several name a node the first reason is told."""
+    """Take back what each of ``_RULES_IN_ORDER`` names; where several name a node the first reason is shown."""
     for why_not in _RULES_IN_ORDER:
         offers = withdraw(offers, why_not(offers, context))
     return offers

@@ -75,7 +75,7 @@ class Judged(Protocol):
 
     @property
     def serving(self) -> Serving:
-        """Trainer → those of its nodes that it was told to have servers on."""
+        """Trainer → those of its nodes that it was ordered to have servers on."""
 
     def limit_s(self, node: str) -> float:
         """For how long the node may be lent from now on."""
@@ -167,8 +167,8 @@ def run_cycle(
         for serve in plan_serving(problem.serving, decision.serving):
             cluster.act(serve, journal.next_decision())
         if finished.notes:
-            said = (note for trainer in decision.placement for note in finished.notes.get(trainer, ()))
-            decision = replace(decision, notes=(*decision.notes, *said))
+            notes = (note for trainer in decision.placement for note in finished.notes.get(trainer, ()))
+            decision = replace(decision, notes=(*decision.notes, *notes))
         journal.record(problem, decision)
         decisions.append(decision)
     return judged, decisions
@@ -178,11 +178,11 @@ def _decide_all(
     judged: Judged, goal: Goal, stopwatch_s: Callable[[], float]
 ) -> Iterator[tuple[Problem, Decision]]:
     """Each question's problem with its decision, made when it is asked for."""
-    questions, told = judged.questions, judged.serving
+    questions, serving_now = judged.questions, judged.serving
     policy, placer = with_links(goal.policy_for(len(questions)), goal.placer, goal.links, questions)
     for nodes, trainers in questions:
         done = _done_samples(policy, goal.objective, judged, trainers)
-        serving = {trainer.id: on for trainer in trainers if (on := told.get(trainer.id))}
+        serving = {trainer.id: on for trainer in trainers if (on := serving_now.get(trainer.id))}
         problem = Problem(
             judged.now_s, nodes, trainers, judged.horizon_s, goal.objective, done, serving, judged.changes
         )

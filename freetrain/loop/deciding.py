@@ -87,8 +87,8 @@ def _decision(problem: Problem, answer: Allocation, placer: Placer) -> Decision:
     """What a usable answer comes to: its value and its nodes."""
     value = total_value(problem, answer.counts)
     status, gap, found_out = _held_against_bound(answer, value)
-    placement, said = _place(placer, problem, answer.counts)
-    notes = (*answer.notes, *found_out, *said)
+    placement, explanation = _place(placer, problem, answer.counts)
+    notes = (*answer.notes, *found_out, *explanation)
     return Decision(status, value, placement, answer.solver, gap, notes=notes)
 
 
@@ -99,14 +99,14 @@ def _place(placer: Placer, problem: Problem, counts: Counts) -> tuple[Placement,
     name = type(placer).__name__
     try:
         placement = {trainer: tuple(names) for trainer, names in placer.place(problem, counts).items() if names}
-        said = tuple(map(str, placer.explain(placement))) if isinstance(placer, Explaining) else ()
+        explanation = tuple(map(str, placer.explain(placement))) if isinstance(placer, Explaining) else ()
     except (Exception, SystemExit) as error:  # somebody else's placer may raise anything
         why = f"the placer {name} failed, so the first nodes are taken: {_in_one_line(error)}"
         return place(problem, counts), (why,)
     if wrong := verify_placement(problem, counts, placement):
         why = f"the placement of {name} was rejected, so the first nodes are taken: {'; '.join(wrong)}"
         return place(problem, counts), (why,)
-    return placement, said
+    return placement, explanation
 
 
 def _held_against_bound(answer: Allocation, value: float) -> tuple[Status, float | None, tuple[str, ...]]:

@@ -47,7 +47,7 @@ def finish(finisher: Finisher, nodes: Iterable[SharedNode]) -> Finished:
                 more[part.trainer, given[part.place], part.asks].append(node_of(part.place))
     for (trainer, amount, asks), on in more.items():
         notes[trainer].append(f"{trainer} gets {amount} on {', '.join(on)}; it asks for {asks}.")
-    return Finished(amounts, {trainer: tuple(said) for trainer, said in notes.items()})
+    return Finished(amounts, {trainer: tuple(text) for trainer, text in notes.items()})
 
 
 def _ask(finisher: Finisher, node: SharedNode) -> dict[str, Amount] | str:
@@ -57,8 +57,8 @@ def _ask(finisher: Finisher, node: SharedNode) -> dict[str, Amount] | str:
         given = dict(finisher.finish(node))
         wrong = list(_wrong(node, {part.place: part for part in node.parts}, given))
     except (Exception, SystemExit) as error:  # somebody else's finisher may raise anything
-        said = " ".join("".join(traceback.format_exception_only(error)).split())
-        return f"the finisher {name} failed, so new parts of {node.name} get what they ask for: {said}"
+        text = " ".join("".join(traceback.format_exception_only(error)).split())
+        return f"the finisher {name} failed, so new parts of {node.name} get what they ask for: {text}"
     if wrong:
         return f"what the finisher {name} gives on {node.name} was rejected: {'; '.join(wrong)}"
     return given

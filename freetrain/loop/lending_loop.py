@@ -37,7 +37,7 @@ class LendingLoop:
         rules: how the site wants it done.
         journal: keeps the decisions.
         stopwatch_s: running seconds, to measure how long deciding takes.
-        tell: is told each judgement before anything is done about it.
+        tell: gets each judgement before anything is done about it.
         memory: what is known from before, as a restarted daemon knows it from its database.
 
     Attributes:

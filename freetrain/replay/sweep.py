@@ -304,7 +304,7 @@ def finished(cell: Cell, printed: str, errors: str) -> FinishedReplay:
 def do_here(cells: Sequence[Cell], workers: int) -> Generator[FinishedReplay, None, None]:
     """Do the replays on this machine, so many at once; each is yielded when it is over.
 
-    Whoever stops asking ends those that run.
+    Anybody who stops asking ends those that run.
     """
     running = _Running()
     pool = ThreadPoolExecutor(workers)

@@ -29,8 +29,8 @@ def ask_array(job: str) -> Command:
     return ("squeue", "--noheader", "--array", f"--jobs={job}", "--format=%t")
 
 
-def is_over(status: int, printed: str, said: str) -> bool:
+def is_over(status: int, printed: str, error_text: str) -> bool:
     """Whether the answer to :func:`ask_array` means that all its tasks are over; an error of Slurm's does not."""
     if status:
-        return "Invalid job id" in said
+        return "Invalid job id" in error_text
     return not printed.strip()

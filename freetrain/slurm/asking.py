@@ -162,7 +162,7 @@ def _understood(row: Row, default_memory_mb: int) -> Needs:
         sockets=sockets,
         cores_per_socket=cores,
         threads_per_core=threads,
-        is_whole=_has_whole_nodes(row) is True,  # where that is not clear it is told to ask for all of a node
+        is_whole=_has_whole_nodes(row) is True,  # where that is not clear it is ordered to ask for all of a node
         in_parts=_in_parts(row, bool(per_task or per_socket or (per_job and tasks > 1))),
     )
 

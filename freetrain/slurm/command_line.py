@@ -111,7 +111,7 @@ class CommandLine(Questions):
         return self._understood(whole_lines(self._ask(command), beginning, " ".join(command), none_there))
 
     def _understood(self, parsed: tuple[_Facts, list[str]]) -> _Facts:
-        """What was understood of an answer; the rest is told with the next snapshot."""
+        """What was understood of an answer; the rest is reported with the next snapshot."""
         facts, rejected = parsed
         self._rejected = [*self._rejected, *rejected][:_MOST_REJECTED]
         return facts

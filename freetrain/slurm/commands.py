@@ -73,7 +73,7 @@ def release(*jobs: str) -> Command:
 
 
 def hold(*jobs: str) -> Command:
-    """Hold waiting tasks, such that their owner can release them: what an operator holds otherwise he cannot."""
+    """Hold waiting tasks, such that their owner can release them: what an operator holds otherwise they cannot."""
     return ("scontrol", "uhold", fold_jobs(jobs))
 
 
@@ -93,7 +93,7 @@ def cancel(*jobs: str) -> Command:
 
 
 def let_requeue(job: str) -> Command:
-    """Have Slurm requeue a job that it preempts, whatever the site (JobRequeue) or its owner said."""
+    """Have Slurm requeue a job that it preempts, whatever the site (JobRequeue) or its owner gave."""
     return ("scontrol", "update", f"JobId={job}", "Requeue=1")
 
 

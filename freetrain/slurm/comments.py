@@ -1,4 +1,4 @@
-"""Comments of jobs: what freetrain says behind a tag, to its owner and to its agents, and what he answers."""
+"""Comments of jobs: what freetrain says behind a tag, to its owner and to its agents, and what they answer."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def with_answer(comment: str, sentence: str) -> str:
 
 def answer_in(comment: str) -> str:
     """What stands behind the tag for its owner; empty: nothing."""
-    said = comment.partition(ANSWER)[2]
-    return "" if said.startswith(_SERVERS_ON) else said
+    answer = comment.partition(ANSWER)[2]
+    return "" if answer.startswith(_SERVERS_ON) else answer
 
 
 def without_answer(comment: str) -> str:
@@ -37,12 +37,12 @@ def says_paused(comment: str) -> bool:
 
 
 def ask_to_resume(comment: str, time_s: float) -> str:
-    """The comment by which an owner asks that his trainer go on; no two of them are equal."""
+    """The comment by which an owner asks that their trainer go on; no two of them are equal."""
     return with_answer(comment, f"resume {max(int(time_s), asked_to_resume(comment) + 1)}")
 
 
 def asked_to_resume(comment: str) -> int:
-    """When the owner asked that his trainer go on, by his own clock; 0: he does not ask."""
+    """When the owner asked that their trainer go on, by their own clock; 0: they do not ask."""
     found = _RESUME.fullmatch(answer_in(comment))
     return int(found[1]) if found else 0
 
@@ -53,6 +53,8 @@ def with_servers(comment: str, nodes: Sequence[str]) -> str:
 
 
 def servers_on(comment: str) -> tuple[str, ...]:
-    """On which nodes they were told to run them."""
-    said = comment.partition(ANSWER)[2]
-    return tuple(filter(None, said.removeprefix(_SERVERS_ON).split(","))) if said.startswith(_SERVERS_ON) else ()
+    """On which nodes they were ordered to run them."""
+    answer = comment.partition(ANSWER)[2]
+    return (
+        tuple(filter(None, answer.removeprefix(_SERVERS_ON).split(","))) if answer.startswith(_SERVERS_ON) else ()
+    )

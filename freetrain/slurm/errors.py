@@ -40,7 +40,7 @@ class SlurmUnclearError(SlurmUnreachableError):
 
 
 class SlurmRateLimitError(SlurmUnreachableError):
-    """Slurm limits how often it is asked, and did not do this: whoever asks again at once makes it worse."""
+    """Slurm limits how often it is asked, and did not do this: anybody who asks again at once makes it worse."""
 
 
 class SlurmBusyError(SlurmError):
@@ -88,11 +88,11 @@ _NO_REASON = ("*", "squeue: error: Invalid job format specification")
 _MISSING = ("slurm.conf", "unable to process configuration", "dns srv")
 
 
-def explain(command: str, said: str) -> SlurmError:
+def explain(command: str, printed: str) -> SlurmError:
     """The error that a command's standard error stands for."""
     # A site's plug-in gives its reason in a line of its own, before Slurm's "Unspecified error".
-    lines = [_SPEAKER.sub("", line) for line in said.strip().splitlines() if not line.startswith(_NO_REASON)]
-    lower, first = said.lower(), "; ".join(lines[-_MOST_LINES:])[:_MOST_LETTERS] or "no reason given"
+    lines = [_SPEAKER.sub("", line) for line in printed.strip().splitlines() if not line.startswith(_NO_REASON)]
+    lower, first = printed.lower(), "; ".join(lines[-_MOST_LINES:])[:_MOST_LETTERS] or "no reason given"
     if any(words in lower for words in _MISSING):
         return SlurmMissingError(
             f"{command} finds no Slurm configuration: {first}",

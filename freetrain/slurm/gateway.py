@@ -1,4 +1,4 @@
-"""The one door to Slurm: what it can be asked and told, whichever way the words go."""
+"""The one door to Slurm: questions and orders, whichever way the words go."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Gateway(Protocol):
 
     @property
     def calls(self) -> int:
-        """How often Slurm has been asked or told something."""
+        """How often Slurm has been asked or ordered something."""
 
     def snapshot(self) -> Snapshot:
         """Everything there is now; jobs in no particular order.
@@ -36,7 +36,7 @@ class Gateway(Protocol):
         """
 
     def site(self, max_age_s: float, most_questions: int) -> Site:
-        """Slurm's settings, partitions, QOS and associations, read anew where older than ``max_age_s``.
+        """Slurm's settings, partitions, QOS and associations, read again where older than ``max_age_s``.
 
         There are four questions; what is oldest is asked first, and associations only where ``max_age_s`` is 0.
         Where accounting does not answer, what it showed before counts.

@@ -33,7 +33,7 @@ def submit(
     """
     return (
         "sbatch",
-        # A task that is requeued would begin its output file anew.
+        # A task that is requeued would begin its output file again.
         "--open-mode=append",
         *options,
         "--parsable",

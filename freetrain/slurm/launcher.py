@@ -16,7 +16,7 @@ from freetrain.slurm.submissions import Submission
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Something to be told to Slurm.
+    """Something to be ordered from Slurm.
 
     Attributes:
         command: as an argument list.
@@ -124,7 +124,7 @@ class Launcher(Protocol):
     def stop(self, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
         """What gives their nodes back."""
 
-    def placed(self, fragment: Fragment, said: str) -> Fragment:
+    def placed(self, fragment: Fragment, printed: str) -> Fragment:
         """The fragment, as Slurm answered to the order that placed it."""
 
     def recognise(self, fragments: Iterable[Fragment], jobs: Iterable[Job]) -> Sequence[Fragment]:

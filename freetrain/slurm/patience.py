@@ -23,7 +23,7 @@ def perform_patiently(
     sleep: Callable[[float], None] = time.sleep,
     pauses_s: Sequence[float] = PAUSES_S,
 ) -> str:
-    """What Slurm printed; a busy one is told again after each of the pauses.
+    """What Slurm printed; a busy one is asked again after each of the pauses.
 
     Raises:
         SlurmError: see :meth:`freetrain.slurm.gateway.Gateway.perform`.

@@ -50,7 +50,7 @@ def _found(what: re.Pattern[str], facts: str) -> str:
 
 
 def act_as(user: str) -> Command | None:
-    """What makes a command run as this user with his groups; None: this process may not."""
+    """What makes a command run as this user with their groups; None: this process may not."""
     try:
         known = pwd.getpwnam(user)
     except KeyError:

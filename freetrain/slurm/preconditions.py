@@ -20,7 +20,7 @@ class Unmet(Enum):
     """What follows where a precondition is not met."""
 
     REFUSED = auto()
-    """The array is refused, and its owner told why."""
+    """The array is refused, and its owner informed."""
     WAITED_FOR = auto()
     """It gets no node until it is met."""
     PUT_RIGHT = auto()
@@ -127,7 +127,7 @@ PRECONDITIONS: Sequence[Precondition] = (
     Precondition("no other job to wait for", _dependency, Unmet.WAITED_FOR),
     Precondition("time to begin", _begin, Unmet.WAITED_FOR),
 )
-"""In the order in which they are told; licences and burst buffers are among what a task needs of its node."""
+"""In the order in which they are shown; licences and burst buffers are among what a task needs of its node."""
 
 OF_PATTERNS: Sequence[Precondition] = tuple(
     precondition for precondition in PRECONDITIONS if precondition.then is Unmet.WAITED_FOR

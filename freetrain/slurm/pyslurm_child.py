@@ -73,7 +73,7 @@ def _say(answers: TextIO, answer: object) -> None:
 
 def _load(collection: Any, wanted: tuple[str, ...]) -> list[list[object]]:
     """The values of the wanted fields, record by record: names in each would make four times as much to send."""
-    # pyslurm looks up the owner of each job anew, which may mean a directory server each time
+    # pyslurm looks up the owner of each job again, which may mean a directory server each time
     fields = ["user_id" if name == "user_name" else name for name in wanted]
     get = operator.attrgetter(*fields)
     records = [_values(record, fields, get) for record in collection.load().values()]

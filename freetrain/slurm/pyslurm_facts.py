@@ -59,9 +59,9 @@ def snapshot_of(answer: Answer, time_s: float, expand: str) -> Snapshot:
 
     jobs = facts("Jobs", lambda record: _job(record, time_s))
     rejected += [
-        f"job {record['id']!r}: {said}"
+        f"job {record['id']!r}: {problem}"
         for record in answer["Jobs"]
-        for said in unknown_job_state(str(record.get("state")))
+        for problem in unknown_job_state(str(record.get("state")))
     ]
     partitions = facts("Partitions", _partition)
     return Snapshot(

@@ -170,12 +170,12 @@ class PyslurmProcess:
         except subprocess.TimeoutExpired:
             code = 0  # closed its output and hangs; it is killed next
         self._stderr.seek(0)
-        said = self._stderr.read().decode(errors="replace").strip()
-        known = explain("pyslurm", said)
+        printed = self._stderr.read().decode(errors="replace").strip()
+        known = explain("pyslurm", printed)
         if isinstance(known, SlurmMissingError):
             return known
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        last = said.splitlines()[-1] if said else "it said nothing"
+        last = printed.splitlines()[-1] if printed else "it printed nothing"
         return SlurmUnreachableError(f"pyslurm's process ended ({how}): {last}", _LOOK)
 
     def _give_up(self, failure: SlurmError) -> NoReturn:
@@ -186,7 +186,7 @@ class PyslurmProcess:
 def closed_part(program: Path, may_execute: Callable[[Path], bool] = is_executable) -> Path | None:
     """The first folder on the way to a program, or the program, that may not be executed; None: all may be.
 
-    The Python of a virtual environment is a link, often into the home of whoever made it: both ways are tried.
+    The Python of a virtual environment is a link, often into the home of its maker: both ways are tried.
     """
     ways = (program, program.resolve())
     parts = [part for way in ways for part in (*reversed(way.parents), way)]

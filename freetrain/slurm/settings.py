@@ -183,7 +183,7 @@ def parse_told_s(text: str) -> float | None:
 
 
 def clock_ahead_s(told_s: float | None, asked_s: float, answered_s: float) -> float:
-    """How far this machine's clock is ahead of the controller's, at least; 0: no difference can be told.
+    """How far this machine's clock is ahead of the controller's, at least; 0: no difference is known.
 
     Slurm tells whole seconds, and it answered at some moment between the question and its end.
 

@@ -87,7 +87,7 @@ class FactsOfState(TypedDict):
     """What a node's state says of it: see :class:`freetrain.core.node.Node`."""
 
     state: NodeState
-    said: str
+    state_text: str
     may_be_lent: bool
     is_planned: bool
     is_wanted: bool
@@ -101,7 +101,7 @@ def facts_of_state(text: str, reason: str = "") -> FactsOfState:
     state = NodeState.DOWN if "NOT_RESPONDING" in flags else _STATES.get(base, NodeState.UNKNOWN)
     return FactsOfState(
         state=state,
-        said="+".join([base, *sorted(flags - _HARMLESS)]),
+        state_text="+".join([base, *sorted(flags - _HARMLESS)]),
         may_be_lent=not flags - _HARMLESS - {"PLANNED"},
         is_planned="PLANNED" in flags,
         is_wanted=bool(flags & _WANTED),
@@ -145,7 +145,7 @@ def job_state(text: str) -> JobState:
 
 
 def unknown_job_state(text: str) -> Sequence[str]:
-    """What is to be said of a state that freetrain has never heard of; nothing: it has."""
+    """What to report of a state that freetrain has never heard of; nothing: it has."""
     is_known = job_state(text) is not JobState.UNKNOWN or _word_of(text) in _OF_FEDERATIONS
     return () if is_known else (f"state {text[:40]!r} is not known",)
 

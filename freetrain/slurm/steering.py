@@ -114,7 +114,7 @@ class Steering:
             orders.append(Order(commands.requeue_hold_running(*running), why))
         return orders
 
-    def placed(self, fragment: Fragment, said: str) -> Fragment:
+    def placed(self, fragment: Fragment, printed: str) -> Fragment:
         """The same: a task's id was known before."""
         return fragment
 

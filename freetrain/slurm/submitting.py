@@ -156,9 +156,9 @@ class Submitting:
         known = [fragment.job for fragment in fragments if _is_named(fragment)]
         return [Order(commands.cancel(*known), why)] if known else []
 
-    def placed(self, fragment: Fragment, said: str) -> Fragment:
+    def placed(self, fragment: Fragment, printed: str) -> Fragment:
         """The fragment with the number that sbatch printed."""
-        return replace(fragment, job=said.strip().partition(";")[0])
+        return replace(fragment, job=printed.strip().partition(";")[0])
 
     def recognise(self, fragments: Iterable[Fragment], jobs: Iterable[Job]) -> Sequence[Fragment]:
         """Find by their comments those whose submission got no answer."""

@@ -40,11 +40,11 @@ def read_nodes(text: str) -> int:
 def read_range_of_nodes(text: str) -> tuple[int, int]:
     """Fewest and most nodes."""
     least, dash, most = text.partition("-")
-    fewest = read_nodes(least)
-    largest = read_nodes(most) if dash else fewest
-    if fewest > largest:
+    smallest = read_nodes(least)
+    largest = read_nodes(most) if dash else smallest
+    if smallest > largest:
         raise ValueError("names more nodes at least than at most")
-    return fewest, largest
+    return smallest, largest
 
 
 def read_number(text: str, bound: Bound) -> float:

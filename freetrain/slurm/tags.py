@@ -273,7 +273,7 @@ def _wrong_together(tag: Tag, given: Collection[str]) -> str:
 
     Args:
         tag: with all of them.
-        given: fields that were said.
+        given: fields that were given.
     """
     for name, key in KEYS.items():
         if key.field in given and key.only not in (None, tag.kind):

@@ -9,7 +9,7 @@ _BY_OVER_SUBSCRIBE = {"NO": True, "OK": False, "YES": False}
 def has_whole_nodes(over_subscribe: str, exclusive: str) -> bool | None:
     """Whether nobody else's job may be on its nodes; None: that is not clear.
 
-    Up to 25.11 OverSubscribe=NO means whole nodes. Since 26.05 it is also said of jobs that share nodes without
+    Up to 25.11 OverSubscribe=NO means whole nodes. Since 26.05 it is also shown of jobs that share nodes without
     sharing CPUs, which are nearly all, and Exclusive tells. A node for the jobs of one user, label or block of
     switches (USER, MCS, TOPO) is neither shared with anybody nor surely whole.
 

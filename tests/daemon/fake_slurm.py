@@ -174,7 +174,7 @@ class FakeSlurm(Questions):
         self._answer()
         taken = self._taken(lambda one: True)
         nodes = tuple(
-            replace(one, state=NodeState.BUSY, said="ALLOCATED")
+            replace(one, state=NodeState.BUSY, state_text="ALLOCATED")
             if one.name in taken and one.state is NodeState.IDLE
             else one
             for one in self.nodes.values()

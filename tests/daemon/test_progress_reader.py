@@ -233,7 +233,7 @@ def test_of_one_owner_only_so_many_directories_are_left_hanging(
         reader.read()
         time.sleep(0.02)
     assert sorted(hanging.asked) == ["hangs-0", "hangs-1", "hangs-2"]
-    reader.look_at({})  # nor may he begin anew with other trainers
+    reader.look_at({})  # nor may he begin again with other trainers
     reader.read()
     reader.look_at(places(tmp_path, "hangs-again"))
     reader.read()

@@ -110,7 +110,7 @@ class Truth:
         if found := re.fullmatch(r"job (\S+) runs here", said):
             return name in snapshot.job[found[1]].nodes and snapshot.job[found[1]].state.has_nodes
         if found := re.fullmatch(r"Slurm says (\S+)", said):
-            return snapshot.node[name].said == found[1] and snapshot.node[name].state is not NodeState.IDLE
+            return snapshot.node[name].state_text == found[1] and snapshot.node[name].state is not NodeState.IDLE
         if found := re.fullmatch(r"job (\S+) could start here", said):
             return snapshot.job[found[1]].state is JobState.PENDING
         if said in ("is being given back", "its fragment is ending", "its fragment is lost"):
@@ -147,7 +147,7 @@ def something_happens(slurm: FakeSlurm, chance: random.Random, arrays: list[str]
             is_down = slurm.nodes[name].state is NodeState.DOWN
             state, said = (NodeState.IDLE, "IDLE") if is_down else (NodeState.DOWN, "DOWN")
             if name not in {node for job in running for node in job.nodes}:
-                slurm.nodes[name] = replace(slurm.nodes[name], state=state, said=said, may_be_lent=is_down)
+                slurm.nodes[name] = replace(slurm.nodes[name], state=state, state_text=said, may_be_lent=is_down)
         case 5:
             slurm.advance(chance.uniform(30.0, 200.0))
 

@@ -155,7 +155,7 @@ def write(path: Path, number: int) -> None:
 
 
 if __name__ == "__main__":
-    # What the first optimizer and the first wrapper would import otherwise, in each process anew.
+    # What the first optimizer and the first wrapper would import otherwise, in each process again.
     import torch._dynamo
     import torch.distributed.fsdp  # noqa: F401
 

@@ -25,7 +25,7 @@ def left(node: str) -> Fragment:
 def test_a_node_that_slurm_could_not_clear_after_a_fragment_is_lost_once() -> None:
     found = snapshot(NOW_S, n1="Kill task failed", n2="bad fan", n3="Kill task failed")
     lost = LostNodes().after(found, [left("n1"), left("n2")], LIMITS)
-    assert [(one.node, one.fragment, one.said) for one in lost.new] == [("n1", "7_n1", "IDLE+DRAIN")]
+    assert [(one.node, one.fragment, one.state_text) for one in lost.new] == [("n1", "7_n1", "IDLE+DRAIN")]
     assert lost.after(found, [left("n1")], LIMITS).new == ()
 
 

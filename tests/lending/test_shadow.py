@@ -301,9 +301,9 @@ def test_what_is_kept_of_the_look_before_changes_nothing(found: list[Snapshot], 
     queue, rules, before = FragmentQueue("freetrain"), BackfillRules(window_s=1500.0), NO_SEARCHES
     for look in found:
         disbelieved = frozenset({"10", "11"}) if doubts else frozenset[str]()
-        anew = find_shadow(look, queue, frozenset(), {}, rules, disbelieved)
+        again = find_shadow(look, queue, frozenset(), {}, rules, disbelieved)
         kept = find_shadow(look, queue, frozenset(), {}, rules, disbelieved, before=before)
-        assert kept == anew
+        assert kept == again
         before = kept.searches
 
 

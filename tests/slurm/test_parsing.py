@@ -69,9 +69,13 @@ def test_a_record_that_makes_no_sense_is_named_and_the_rest_is_used() -> None:
 def test_nodes_of_scontrol() -> None:
     nodes, rejected = parse_nodes(recorded("nodes") + "NodeName=broken Arch=x\n")
     assert [node.name for node in nodes] == [f"n00{number}" for number in range(1, 7)]
-    assert (nodes[0].state, nodes[0].said, nodes[0].partitions) == (NodeState.IDLE, "IDLE", ("main", "freetrain"))
-    assert nodes[4].said == "IDLE+MAINTENANCE+RESERVED"
-    assert nodes[5].said.endswith("+DRAIN")
+    assert (nodes[0].state, nodes[0].state_text, nodes[0].partitions) == (
+        NodeState.IDLE,
+        "IDLE",
+        ("main", "freetrain"),
+    )
+    assert nodes[4].state_text == "IDLE+MAINTENANCE+RESERVED"
+    assert nodes[5].state_text.endswith("+DRAIN")
     assert len(rejected) == 1
 
 
@@ -186,7 +190,7 @@ def test_jobs_of_a_later_squeue() -> None:
 
 def test_nodes_reservations_and_partitions_of_a_later_scontrol() -> None:
     nodes, rejected = parse_nodes(recorded("nodes", "25.11"))
-    said = {node.name: node.said for node in nodes}
+    said = {node.name: node.state_text for node in nodes}
     assert (len(nodes), rejected) == (8, [])
     assert said["n001"] == "ALLOCATED+DRAIN"
     assert said["n006"] == "IDLE+DRAIN"

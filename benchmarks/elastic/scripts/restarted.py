@@ -1,4 +1,4 @@
-"""The training as written for torchrun: started anew at every change of the world, from its own checkpoint."""
+"""The training as written for torchrun: started again at every change of the world, from its own checkpoint."""
 
 from __future__ import annotations
 

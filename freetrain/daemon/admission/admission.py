@@ -1,4 +1,4 @@
-"""Whether the daemon may take settings: asked when it begins and when it reads them anew, in the same way."""
+"""Whether the daemon may take settings: asked when it begins and when it reads them again, in the same way."""
 
 from __future__ import annotations
 

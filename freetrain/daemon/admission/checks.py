@@ -1,4 +1,4 @@
-"""What must be right before the daemon begins: found out at once, and said in a sentence."""
+"""What must be right before the daemon begins: found out at once, and reported in a sentence."""
 
 from __future__ import annotations
 

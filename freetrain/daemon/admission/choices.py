@@ -43,13 +43,13 @@ def wrong_choices(config: Config) -> Mapping[str, ConfigError]:
 
 def without_effect(config: Config) -> Mapping[str, str]:
     """Setting → a sentence on what of it has no effect; settings that have one, or name nothing, are left out."""
-    said = {
+    sentences = {
         "decide.policy": renamed(config.decide.policy) or _unheeded(config),
         "decide.finish": _nothing_to_divide(config),
         "links.node_gbit": _not_reserved(config, config.links.node_gbit),
         "links.uplink_gbit": _not_reserved(config, config.links.uplink_gbit),
     }
-    return {setting: sentence for setting, sentence in said.items() if sentence}
+    return {setting: sentence for setting, sentence in sentences.items() if sentence}
 
 
 def _unheeded(config: Config) -> str:
@@ -85,7 +85,7 @@ def _check_objective(config: Config) -> None:
     if aim.deadlines and config.lend.fair_share == "off":
         raise InputError(
             f'The objective {name!r} counts deadlines, and with lend.fair_share = "off" all users compete in one '
-            "decision: whoever names a deadline would take the others' nodes.",
+            "decision: a user who names a deadline would take the others' nodes.",
             'Set lend.fair_share = "user" or "account", or leave the deadlines out.',
         )
     if aim.energy and not config.prices.draw.is_known:

@@ -75,7 +75,7 @@ USUAL = {
     "notify.every": Usual(_MINUTE_S, 30 * _DAY_S, "one cause sends many messages", "nobody is told in time"),
     "notify.timeout": Usual(1, 10 * _MINUTE_S, "commands are ended before they are done", "commands pile up"),
 }  # fmt: skip
-"""Durations, and counts that are judged in the same way; values beyond are allowed, and said."""
+"""Durations, and counts that are judged in the same way; values beyond are allowed, with a warning."""
 
 
 def find_contradictions(config: Config, nodes: Nodes) -> Iterator[Finding]:

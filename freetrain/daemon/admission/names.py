@@ -65,7 +65,7 @@ def unknown_people(config: Config, site: Site, gateway: Gateway) -> Iterator[Fin
         left = {mended.get(each, each): weight for each, weight in shares.items() if each != name or near}
         setting = find_setting("lend.shares")
         assert setting is not None
-        what = f"lend.shares names {kind} {name}, whom Slurm does not know."
+        what = f"lend.shares names {kind} {name}, which Slurm does not know."
         yield Finding(what, f"[lend]\nshares = {setting.show(left)}", False)
 
 

@@ -15,8 +15,8 @@ def may(wanted: int, file: os.stat_result, user: int, groups: Collection[int]) -
     Args:
         wanted: ``WRITE`` or ``ENTER``, or both.
         file: what is known of it.
-        user: his number.
-        groups: the numbers of his groups.
+        user: their number.
+        groups: the numbers of their groups.
     """
     if user == 0:
         return True

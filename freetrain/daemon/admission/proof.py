@@ -51,11 +51,11 @@ def prove_rights(config: Config, gateway: Gateway, snapshot: Snapshot, account: 
     """
     queue = config.slurm.queue
     try:
-        said = perform_patiently(gateway, commands.submit_held(queue, _NAME, _NAME), NO_SCRIPT)
+        printed = perform_patiently(gateway, commands.submit_held(queue, _NAME, _NAME), NO_SCRIPT)
     except _REFUSED as error:
         what = f"Slurm lets {account} submit nothing to {queue} ({error.what}): no daemon leaves a mark there."
         return Proof(findings=(Finding(what, f"sacctmgr show assoc user={account}", False),))
-    job = said.strip().partition(";")[0]
+    job = printed.strip().partition(";")[0]
     found = []
     try:
         for what, mend, command in _steps(config, snapshot, account, job, as_operator):

@@ -72,13 +72,13 @@ class SoleLender:
             with suppress(SlurmRefusedError, SlurmBusyError):
                 self._gateway.perform(commands.cancel(mark.job))
         try:
-            said = self._gateway.perform(
+            printed = self._gateway.perform(
                 commands.submit_held(self._queue, MARK_NAME, self._holder.comment(self._clock_s())), NO_SCRIPT
             )
         except (SlurmRefusedError, SlurmBusyError) as error:
             log.warning("no mark can be left in Slurm, so another daemon would not find this one: %s", error.what)
             return
-        self._job, self._renewed_s = said.strip().partition(";")[0], self._clock_s()
+        self._job, self._renewed_s = printed.strip().partition(";")[0], self._clock_s()
         older = [mark for mark in self._marks(self._gateway.snapshot()) if int(mark.job) < int(self._job)]
         try:
             self._refuse_beside(older)

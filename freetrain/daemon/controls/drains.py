@@ -1,8 +1,8 @@
-"""Drains: nodes that an admin has told freetrain to empty, and to leave alone until a time or until he says so.
+"""Drains: nodes that freetrain empties for an admin, and leaves alone until a time or until the drain is ended.
 
-They are kept in a file in the daemon's state directory. Whoever may write there changes it, and the daemon reads
-it at each look; so drains outlive the daemon, and can be set while it is down. When all that follows from them has
-been ordered, the daemon writes the same text beside it.
+They are kept in a file in the daemon's state directory. Anybody who may write there changes it, and the daemon
+reads it at each look; so drains outlive the daemon, and can be set while it is down. When all that follows from
+them has been ordered, the daemon writes the same text beside it.
 """
 
 from __future__ import annotations

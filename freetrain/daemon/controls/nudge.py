@@ -1,4 +1,4 @@
-"""Nudges: whoever may, and connects to the daemon's socket, makes it look at once; for prologs and epilogs."""
+"""Nudges: anybody who may, and connects to the daemon's socket, makes it look at once; for prologs and epilogs."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Senders:
         self._owners = self._uids_of(owners)
 
     def apart_s(self, uid: int) -> float | None:
-        """How far apart nudges of this user are at least; None: he may not."""
+        """How far apart nudges of this user are at least; None: they may not."""
         if uid in self._site:
             return _SITE_APART_S
         return _OWNER_APART_S if uid in self._owners else None
@@ -109,8 +109,8 @@ class Senders:
 class NudgeListener:
     """Calls back for each nudge of somebody who may, from a thread of its own.
 
-    Who connects is told by the kernel. Nothing is ever read from a connection, and it is closed at once, so that
-    nobody can hold up the others, whatever he sends or does not send.
+    The kernel tells who connects. Nothing is ever read from a connection, and it is closed at once, so that
+    nobody can hold up the others, whatever they send.
 
     Args:
         directory: the daemon's state directory.

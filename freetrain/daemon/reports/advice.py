@@ -31,4 +31,4 @@ _ADVICE = {
 
 def advise(why: str, node: str) -> str:
     """What would have to change for a node that is not lent for this reason; empty: nobody can say."""
-    return next((said.format(node=node) for start, said in _ADVICE.items() if re.match(start, why)), "")
+    return next((text.format(node=node) for start, text in _ADVICE.items() if re.match(start, why)), "")

@@ -1,4 +1,4 @@
-"""Lending paused by itself: said once when that begins, and once when it ends, in the log and in the audit."""
+"""Lending paused by itself: logged once when that begins, and once when it ends, in the log and in the audit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 class BackOffs:
-    """What was said last.
+    """What was logged last.
 
     Args:
         ledger: keeps the audit.

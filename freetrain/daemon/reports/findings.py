@@ -1,4 +1,4 @@
-"""What is said, in the log, of what the judge found out."""
+"""Lines of the log on what the judge found out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tell_findings(memory: Memory) -> None:
         log.error(
             "node %s is out of service (%s) since fragment %s could not be ended or cleared up after: when more "
             "than harm.allowed are lost within harm.within, nothing is lent",
-            lost.node, lost.said, lost.fragment,
+            lost.node, lost.state_text, lost.fragment,
         )  # fmt: skip
     for node, owners in memory.suspects.new.items():
         log.warning(

@@ -26,10 +26,10 @@ def run_hook(command: Sequence[str], text: str, variables: Mapping[str, str], ti
         What went wrong, as the end of a sentence; empty: nothing.
     """
     environment = {name: value for name, value in os.environ.items() if name not in _OUR_OWN} | dict(variables)
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as stderr_file:
         try:
             running = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said,
+                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=stderr_file,
                 env=environment, cwd="/", start_new_session=True,
             )  # fmt: skip
         except (OSError, ValueError) as error:
@@ -42,6 +42,6 @@ def run_hook(command: Sequence[str], text: str, variables: Mapping[str, str], ti
             return f"it was ended after {timeout_s:.0f} s"
         if running.returncode == 0:
             return ""
-        said.seek(0)
-        complaint = " ".join(said.read(_MOST_SAID_BYTES).decode(errors="replace").split())
+        stderr_file.seek(0)
+        complaint = " ".join(stderr_file.read(_MOST_SAID_BYTES).decode(errors="replace").split())
         return f"it ended with status {running.returncode}" + (f": {complaint}" if complaint else "")

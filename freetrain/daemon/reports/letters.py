@@ -51,7 +51,7 @@ def written(letter: Letter, directory: str = "") -> str:
     can begin another line of a mail's header.
 
     Args:
-        letter: what is told.
+        letter: what it says.
         directory: with the site's own templates; empty, or without the one that is needed: freetrain's.
 
     Raises:

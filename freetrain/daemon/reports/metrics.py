@@ -124,7 +124,7 @@ class Metrics:
         self._meter = UseMeter()
 
     def called(self, total: int) -> None:
-        """Slurm has been asked or told something so often since the daemon began."""
+        """Slurm has been asked or ordered something so often since the daemon began."""
         self._slurm_calls.inc(max(0, total - self._calls))
         self._calls = total
 

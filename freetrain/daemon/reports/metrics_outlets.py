@@ -44,7 +44,7 @@ class MetricsOutlets:
     def publish(self, text: bytes) -> None:
         """Answer with this text from now on, and write it where node_exporter reads it; it must be able to.
 
-        That it cannot be written is said once.
+        That it cannot be written is logged once.
         """
         self.text = text
         if not self._settings.textfile:

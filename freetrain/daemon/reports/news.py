@@ -32,7 +32,7 @@ class Kind(StrEnum):
 
     @property
     def is_for_owners(self) -> bool:
-        """Whether owners of trainings hear of it, each of his own; else the site's admins do."""
+        """Whether owners of trainings hear of it, each of their own; else the site's admins do."""
         return self in (Kind.REGISTERED, Kind.FINISHED, Kind.PAUSED)
 
 
@@ -109,8 +109,8 @@ def news_of(look: LookStatus, memory: Memory, before: Noticed, limit_s: float) -
             continue
         yield News(
             Kind.FAILURE,
-            f"node {lost.node} is out of service ({lost.said}) since fragment {lost.fragment} could not be ended "
-            "or cleared up after",
+            f"node {lost.node} is out of service ({lost.state_text}) since fragment {lost.fragment} could not be "
+            "ended or cleared up after",
         )
     for node, owners in memory.suspects.new.items():
         whose = ", ".join(sorted(owners))
@@ -122,7 +122,7 @@ def news_of(look: LookStatus, memory: Memory, before: Noticed, limit_s: float) -
 
 
 def news_of_departure(one: Departure) -> Iterator[News]:
-    """What its owner hears of a training that left Slurm unseen; that he cancelled it he knows."""
+    """What its owner hears of a training that left Slurm unseen; that they cancelled it they know."""
     if not one.is_cancelled:
         what = f"training {one.id} has left Slurm while no daemon looked; its last fragment: {one.end}"
         yield News(Kind.FINISHED, what, one.owner)

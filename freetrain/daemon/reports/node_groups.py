@@ -54,7 +54,7 @@ def gathered(verdicts: Mapping[str, NodeGroup]) -> tuple[NodeGroup, ...]:
     """Nodes with equal verdicts together.
 
     Args:
-        verdicts: node → what is to be said of it.
+        verdicts: node → what holds for it.
     """
     groups: dict[NodeGroup, list[str]] = {}
     for name, verdict in sorted(verdicts.items()):

@@ -44,7 +44,7 @@ _MOST_OWNERS_AT_ONCE = 4
 _SILENT_S = 300.0
 """A slurmctld that is started again is silent for a while, which nobody has to hear of."""
 _CLOSING_S = 5.0
-"""A daemon that is told to stop waits so long for its commands."""
+"""A daemon that is ordered to stop waits so long for its commands."""
 _ACCOUNT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 """Names that may stand in a mail's header and in a command's environment."""
 
@@ -61,12 +61,12 @@ class Notices:
     """Runs each command at most once in ``notify.every`` for each kind, and owner; the rest comes with the next.
 
     They run beside the daemon, which never waits for them; that one fails is logged when it begins to. What is
-    news since the last look, of this daemon or of one before it, is noticed exactly once, and told at least once:
-    see :mod:`freetrain.store.notice_book`.
+    news since the last look, of this daemon or of one before it, is noticed exactly once, and reported at least
+    once: see :mod:`freetrain.store.notice_book`.
 
     Args:
         config: the settings, which may be replaced.
-        book: what has been noticed, and what is still to be told.
+        book: what has been noticed, and what is still to be reported.
         ledger: knows the trainings that were there before.
         gateway: the way to accounting.
         clock_s: running seconds.
@@ -176,7 +176,7 @@ def _unfinished(noticed: Noticed) -> list[str]:
 
 
 class _Complaints:
-    """Knows what was wrong at the last time, so that it is said when it begins."""
+    """Knows what was wrong at the last time, so that it is logged when it begins."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()

@@ -1,4 +1,4 @@
-"""What systemd is told: ready, alive, reloading, stopping, and one line on how it goes."""
+"""What systemd hears: ready, alive, reloading, stopping, and one line on how it goes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No look succeeds, since Slurm does not answer or this machine lacks something: said once, then now and again."""
+"""Looks that fail, since Slurm does not answer or this machine lacks something: logged once, then now and then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of Slurm's answers that were not understood: each is said once."""
+"""Lines of Slurm's answers that were not understood: each is logged once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_AT_ONCE, _MOST_REMEMBERED = 10, 1000
 
 
 class Rejects:
-    """Which lines have been told of."""
+    """Which lines were reported."""
 
     def __init__(self) -> None:
         self._told: dict[str, None] = {}

@@ -18,7 +18,7 @@ from freetrain.lending.pace import LONGEST_RETRY_S
 from freetrain.showing.words import printable, show_time
 
 _POLLS, _LONGEST_LOOK_S = 3, 60.0
-"""A daemon that has said nothing for so many polls, and a look, hangs."""
+"""A daemon that was silent for so many polls, and a look, hangs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def find_standing(config: Config) -> Standing:
 
 
 def _why_not(status: Status, now_s: float) -> str:
-    """Why the daemon that said this is not at work, as the end of a sentence; empty: it is."""
+    """Why the daemon that wrote this is not at work, as the end of a sentence; empty: it is."""
     daemon, ago = status.daemon, _ago(now_s - status.written_s)
     if status.phase == "stopped":
         return f"it was stopped {ago}"

@@ -45,7 +45,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes of which the same is to be said.
+    """Nodes of which the same holds.
 
     Attributes:
         nodes: which, as ``c[01-04]``.
@@ -75,11 +75,11 @@ class TrainerStatus:
         waits_for: why it has no node although it could run; empty: nothing is known.
         no_more: why it has no more nodes than it has; empty: nothing is known.
         lent: its nodes, as ``c[01-04]``; empty: none.
-        asked: nodes on which Slurm was told to start it and has not yet.
+        asked: nodes on which Slurm was ordered to start it and has not yet.
         samples_done: as its progress says.
         ends: how often its fragments ended in which way.
         costs: what changes are taken to cost it, in seconds by name; empty: a filler, or its tag is wrong.
-        account: to which it is charged; empty: nobody said.
+        account: to which it is charged; empty: nobody knows.
         speeds: feature or type of GPU that its owner names → how fast it is taken to be there.
         seen_rates: nodes → samples/s seen on so many, as at speed 1; empty: its owner names no kinds of nodes.
     """
@@ -118,7 +118,7 @@ class LookStatus:
         trainers_left_out: how many more there are.
         planned: waiting jobs of the site's for which Slurm and freetrain both have a plan.
         planned_differently: those of them for which the plans differ; the earlier one holds.
-        calls: how often Slurm was asked or told something in the hour before.
+        calls: how often Slurm was asked or ordered something in the hour before.
         woken_s: when the daemon was last woken between two polls, UTC epoch seconds; None: never yet.
         cannot_wake: why slurmctld cannot wake it although it is to, with what mends that; empty: all is well.
         limited: job of the site's that waits for a limit in which fragments count → what is done for it.
@@ -154,7 +154,7 @@ class Status:
     Attributes:
         daemon: which one.
         phase: whether it runs.
-        written_s: when this was said, UTC epoch seconds.
+        written_s: when this was written, UTC epoch seconds.
         look: the last look that Slurm answered; None: there was none yet.
         silent_since_s: since when Slurm has not answered; None: it does.
         silent_why: what it says instead.

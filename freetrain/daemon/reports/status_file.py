@@ -57,7 +57,7 @@ def _recent_in(directory: Path) -> tuple[RecentNodes, ...]:
 
 
 class StatusFile:
-    """Publishes one daemon's status; where it cannot be written, that is said once and the daemon goes on.
+    """Publishes one daemon's status; where it cannot be written, that is logged once and the daemon goes on.
 
     Args:
         directory: the daemon's.

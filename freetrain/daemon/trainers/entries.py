@@ -100,7 +100,7 @@ class Entry:
 
     @property
     def comment(self) -> str:
-        """What its comment should be: with what its owner has to be told, without what is not so any more."""
+        """What its comment should be: with what its owner has to know, without what is not so any more."""
         comment = self.submission.comment
         if self.trainer.state in (TrainerState.REFUSED, TrainerState.PAUSED):
             return with_answer(comment, self.trainer.note)
@@ -138,7 +138,7 @@ class RosterInputs:
         ended: those that ended since the last look.
         past: what is known of those that have ended.
         reports: trainer → what its directory says.
-        answered: trainers whose owner has been told that they are paused.
+        answered: trainers whose owner has been informed that they are paused.
         nodes: all, by name.
         jobs: all, by id.
     """

@@ -60,7 +60,7 @@ class Faults:
         self._said: set[tuple[str, str]] = set()
 
     def say(self, trainer: str, owner: str, kind: str, what: str) -> None:
-        """Log it, unless something of this kind has been said of the trainer."""
+        """Log it, unless something of this kind was logged of the trainer."""
         if what and (trainer, kind) not in self._said:
             self._said.add((trainer, kind))
             log.warning("trainer %s of %s: %s", trainer, owner, what)

@@ -56,15 +56,15 @@ def _running(fragments: Sequence[Fragment]) -> dict[str, list[Fragment]]:
 def _sizes_of_waiting(tag: Tag, most_nodes: int, held_nodes: int) -> list[tuple[int, int]]:
     """Fewest and most nodes of each of the tasks that might start."""
     assert tag.task_nodes is not None
-    fewest, largest = tag.task_nodes
+    smallest, largest = tag.task_nodes
     largest = min(largest, most_nodes)
-    if fewest > largest:
+    if smallest > largest:
         return []
     if tag.max_nodes is None:
-        return [(fewest, largest)] * (most_nodes // fewest)
+        return [(smallest, largest)] * (most_nodes // smallest)
     left = tag.max_nodes - held_nodes
     rest = left % largest if left > 0 else 0
-    return [(fewest, largest)] * max(left // largest, 0) + ([(fewest, rest)] if rest >= fewest else [])
+    return [(smallest, largest)] * max(left // largest, 0) + ([(smallest, rest)] if rest >= smallest else [])
 
 
 def _lost_s(own: Sequence[Fragment], tag: Tag, now_s: float) -> float:
@@ -76,11 +76,11 @@ def _lost_s(own: Sequence[Fragment], tag: Tag, now_s: float) -> float:
 
 
 def _task(entry: Entry, tag: Tag, job: str, size: tuple[int, int], lost_s: float) -> Trainer:
-    fewest, most = size
+    smallest, most = size
     return Trainer(
         id=job,
         throughput=_curve(tag, most),
-        min_nodes=fewest,
+        min_nodes=smallest,
         max_nodes=most,
         scale_up_s=0.0,
         scale_down_s=lost_s,

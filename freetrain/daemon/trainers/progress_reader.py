@@ -23,7 +23,7 @@ _MOST_BYTES, _LEAST_BYTES = 1_000_000, 64_000
 """How much is read at once of all progress of one owner, and how much of each at least."""
 
 _MOST_STUCK = 8
-"""So many directories of one owner may hang until no more of his are looked at."""
+"""So many directories of one owner may hang until no more of theirs are looked at."""
 
 _COMES_BACK_S, _STUCK_S = 1.0, 10.0
 
@@ -71,10 +71,10 @@ class Place:
 
 
 class ProgressReader:
-    """Reads all trainers' progress when called, and hands out what it found to whoever asks.
+    """Reads all trainers' progress when called, and hands out what it found when asked.
 
-    Each owner's trainers are read in a thread of his. One that hangs is left behind with the trainer at which it
-    hangs, and another goes on with the owner's others.
+    Each owner's trainers are read in a thread of their own. One that hangs is left behind with the trainer at
+    which it hangs, and another goes on with the owner's others.
 
     Args:
         stuck_s: seconds after which a directory is taken to hang.
@@ -237,8 +237,8 @@ def _changes(found: ProgressLog) -> tuple[SizeChange, ...]:
 
 
 def _data_wait(found: ProgressLog) -> WaitProfile | None:
-    said = [(DataWait(rate.data_wait_share, rate.cpus, rate.memory_mb), rate.elapsed_s) for rate in found.rates]
-    return summed_up(said)
+    waits = [(DataWait(rate.data_wait_share, rate.cpus, rate.memory_mb), rate.elapsed_s) for rate in found.rates]
+    return summed_up(waits)
 
 
 def _misread(found: ProgressLog) -> Misread:

@@ -74,7 +74,7 @@ class Registry:
             snapshot: what there is.
             ended: fragments that ended since the last look.
             reports: trainer → what its directory says.
-            answered: trainers whose owner has been told that they are paused.
+            answered: trainers whose owner has been informed that they are paused.
             rules: how trainers are dealt with.
 
         Raises:
@@ -140,7 +140,7 @@ class Registry:
         self._known.update({trainer.id: trainer for trainer in changed})
 
     def _with_requests(self, entries: Iterable[Entry], snapshot: Snapshot, rules: RosterRules) -> Registered:
-        """What is wrong with one of them is its own, and said once."""
+        """What is wrong with one of them is its own, and logged once."""
         names = rules.queue.among(snapshot.partitions).nodes
         kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
         noted, requests = [], list[Request]()
@@ -175,5 +175,5 @@ class Registry:
 
 
 def _say_state(trainer: KnownTrainer) -> None:
-    said = f"{trainer.state}: {trainer.note}" if trainer.note else trainer.state
-    log.info("trainer %s of %s is %s", trainer.id, trainer.owner, said)
+    text = f"{trainer.state}: {trainer.note}" if trainer.note else trainer.state
+    log.info("trainer %s of %s is %s", trainer.id, trainer.owner, text)

@@ -54,9 +54,9 @@ def requests_of(
 def _of_tasks(entry: Entry, most_nodes: int, objective: str, now_s: float) -> tuple[Request, ...] | str:
     assert entry.tag is not None
     assert entry.tag.task_nodes is not None
-    fewest = entry.tag.task_nodes[0]
-    if fewest > most_nodes:
-        return f"each of its tasks needs {fewest} nodes at once; there are {most_nodes} for it"
+    smallest = entry.tag.task_nodes[0]
+    if smallest > most_nodes:
+        return f"each of its tasks needs {smallest} nodes at once; there are {most_nodes} for it"
     trainers = moldable_tasks(entry, entry.tag, most_nodes, now_s)
     for trainer in trainers:
         _check_size_of_numbers(trainer, objective)
@@ -140,5 +140,5 @@ def seen_at_speed_1(trainer: KnownTrainer, tag: Tag) -> Mapping[int, float]:
 
 
 def _speed_is_known(entry: Entry, tag: Tag) -> bool:
-    """Whether its curve is in samples/s; until it was seen or said, it is relative to one node."""
+    """Whether its curve is in samples/s; until it was seen or given, it is relative to one node."""
     return bool(tag.curve or entry.trainer.observations)

@@ -56,7 +56,7 @@ def _as_known(submission: Submission, news: RosterInputs) -> Entry:
 def _updated(entry: Entry, news: RosterInputs, rules: RosterRules) -> Entry:
     """The entry after all that has happened.
 
-    1. What its owner wants counts first: a wrong tag refuses it, and he may have asked for it to go on.
+    1. What its owner wants counts first: a wrong tag refuses it, and they may have asked for it to go on.
     2. Then what its directory says, how its fragments ended, and which Slurm does not start.
     3. Whether it is complete is judged last, on all of that.
     """
@@ -98,7 +98,7 @@ def _with_tag(
 
 
 def _is_resumed(trainer: KnownTrainer, comment: str, answered: Collection[str]) -> bool:
-    """Whether its owner wants it to go on: he asks for it, or has taken the answer out of the comment himself."""
+    """Whether its owner wants it to go on: they ask for it, or have removed the answer from the comment."""
     asked = asked_to_resume(comment)
     if asked:
         return asked != asked_to_resume(trainer.tag)

@@ -1,7 +1,7 @@
 """Files of users: opened once, without following links and without waiting, and judged by what has been opened.
 
-Whoever owns a directory can put a link or a pipe in the place of a file at any moment, so nothing that was learned
-of a name holds when it is used again.
+Anybody who owns a directory can put a link or a pipe in the place of a file at any moment, so nothing that was
+learned of a name holds when it is used again.
 """
 
 from __future__ import annotations

@@ -136,7 +136,8 @@ class Machine:
         """As many: those that nobody has, then lent ones, then those being cleared up after a job of the site's.
 
         Of the lent ones those that are on their way back come first, so that no more are given back for a job
-        while they take their time; then those on which Slurm has planned the job, then those of whoever has most.
+        while they take their time; then those on which Slurm has planned the job, then those of the user who has
+        most.
         """
         ours = nodes & self.sets.of(lent)
         chosen = closest(nodes & ~ours & ~self._leaving & ~self._given_back, count)

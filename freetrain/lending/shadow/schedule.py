@@ -58,8 +58,8 @@ class Schedule:
     Attributes:
         now_s: the snapshot's time.
         not_before_s: shape of jobs → the stretch before which none of them starts.
-        holds_until_s: until when the same is found, as long as nothing but time changes; whoever searches sets it
-            to inf before.
+        holds_until_s: until when the same is found, as long as nothing but time changes; the search sets
+            it to inf before.
     """
 
     def __init__(self, machine: Machine, snapshot: Snapshot, rules: BackfillRules) -> None:
@@ -110,7 +110,7 @@ class Schedule:
             if from_s <= self.now_s:
                 self._holds_only_now(limit_s)
             usable = possible & ~self._reserved.between(from_s, from_s + limit_s)
-            # Where too few are free by then the start is later, and to find out when would be in vain.
+            # Where too few are free by then the start is later, and to find out when would be useless.
             is_early = (usable & self._running.free_at(next_s, part)).bit_count() >= count
             start_s = max(from_s, self._running.first_s(usable, count, part)) if is_early else inf
             if start_s < inf and start_s <= next_s:

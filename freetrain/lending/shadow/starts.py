@@ -33,7 +33,8 @@ class Shadow:
     Attributes:
         time_s: now.
         plans: who starts now, and later, in Slurm's order; those tasks of an array together that start together.
-        fitting: jobs for which there are nodes now that no job before them waits for, whoever starts on them now.
+        fitting: jobs for which there are nodes now that no job before them waits for, no matter which job starts
+            on them now.
         searches: how that was found, for the next look.
     """
 

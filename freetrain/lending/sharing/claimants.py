@@ -121,7 +121,7 @@ def shares_of(
 
     Args:
         claimants: all.
-        hours: user → node-hours that he had, faded; an account had what its users who compete now had.
+        hours: user → node-hours that they had, faded; an account had what its users who compete now had.
         nodes: of the whole partition.
         sharing: what the site wants.
     """

@@ -17,12 +17,12 @@ class Want:
 
     Attributes:
         trainer: its id.
-        fewest: fewest nodes that it can use.
+        min_nodes: fewest nodes that it can use.
         most: most nodes that it would take.
     """
 
     trainer: str
-    fewest: int
+    min_nodes: int
     most: int
 
 
@@ -73,7 +73,7 @@ class Shares:
 
     Attributes:
         weight: member of a path → its weight against others of the same place; 1 where it is missing.
-        used: member of a path → what it had before; of equals, who had least comes first.
+        used: member of a path → what it had before; of equals, the one that had least comes first.
         caps: limit → most nodes.
     """
 
@@ -102,17 +102,17 @@ def usable_sizes(wants: Iterable[Want], most: int) -> int:
     mask = (1 << (most + 1)) - 1
     sums = 1
     for want in wants:
-        fewest, largest = max(want.fewest, 1), min(want.most, most)
-        if fewest <= largest:
-            sums |= _shifted_by(sums, fewest, largest) & mask
-        if sums == mask:  # all of them can be used, whoever comes behind
+        min_nodes, largest = max(want.min_nodes, 1), min(want.most, most)
+        if min_nodes <= largest:
+            sums |= _shifted_by(sums, min_nodes, largest) & mask
+        if sums == mask:  # all of them can be used, whatever follows
             break
     return sums
 
 
-def _shifted_by(bits: int, fewest: int, most: int) -> int:
-    """``bits`` shifted by each of ``fewest`` … ``most``, all together."""
-    spread, width, wanted = bits << fewest, 1, most - fewest + 1
+def _shifted_by(bits: int, min_nodes: int, most: int) -> int:
+    """``bits`` shifted by each of ``min_nodes`` … ``most``, all together."""
+    spread, width, wanted = bits << min_nodes, 1, most - min_nodes + 1
     while width < wanted:
         step = min(width, wanted - width)
         spread |= spread << step

@@ -1,4 +1,4 @@
-"""Dealing: how many of the offered nodes each user may have, and which, before a policy decides within his part.
+"""Dealing: how many of the offered nodes each user may have, and which, before a policy decides within their part.
 
 Users do not compete inside one objective, so that nothing one of them hands in (curves, weights, costs, numbers of
 trainers, minimum sizes) can take what is another's. What is dealt keeps these invariants:
@@ -7,8 +7,9 @@ trainers, minimum sizes) can take what is another's. What is dealt keeps these i
 2. A claimant gets only numbers of nodes that its trainers can use together: nothing waits for a minimum size.
 3. *Guaranteed:* where all claimants may use all nodes, each gets at least the largest number that it can use of
    its share, rounded down. Shares are equal, or as the site weighs them; who can use nothing takes part in none.
-4. *Work-conserving:* what somebody leaves goes on to the others, always to whoever is at the lowest level (nodes
-   by weight) after the step to its next usable size; in the end no claimant's next step fits into what is left.
+4. *Work-conserving:* what somebody leaves goes on to the others, always to the one at the lowest level
+   (nodes by weight) after the step to its next usable size; in the end no claimant's next step fits into what is
+   left.
 5. *Stable:* a claimant keeps the nodes that its trainers hold as far as its number of nodes allows, and dealing
    again what was dealt moves nothing.
 6. Limits (``Shares.caps``) are never exceeded.
@@ -102,7 +103,7 @@ def deal(
 def _in_parts(
     nodes: Sequence[Offer], claimants: Sequence[Claimant], shares: Shares, rooms: Mapping[str, Divided]
 ) -> Deal:
-    """Deal parts; who is dealt as much as he holds keeps what he holds, if all get as much that way.
+    """Deal parts; who is dealt as much as they hold keeps what they hold, if all get as much that way.
 
     While it is dealt nobody knows who will have to give up something: the first place that makes room for somebody
     may be one that its holder is dealt again, elsewhere. So it is dealt once to know how much everybody gets, and
@@ -153,7 +154,7 @@ class _Table:
         self._fraction = self._fractions()
 
     def fill(self) -> Sequence[int]:
-        """Let whoever is lowest take its next step, until no step fits any more; how many places each has then."""
+        """Let the lowest claimant take its next step, until no step fits any more; the places of each then."""
         waiting = [(self._level(row), row) for row in range(len(self._claimants)) if self._next[row]]
         heapq.heapify(waiting)
         while waiting:

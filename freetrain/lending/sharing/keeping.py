@@ -27,11 +27,11 @@ def keep(
     of_trainer: defaultdict[str | None, list[Offer]] = defaultdict(list)
     for node in held:
         of_trainer[node.held_by].append(node)
-    order = {want.trainer: (number, want.fewest) for number, want in enumerate(wants)}
+    order = {want.trainer: (number, want.min_nodes) for number, want in enumerate(wants)}
 
     def gives_first(trainer: str | None) -> tuple[int, bool, int]:
-        number, fewest = order[str(trainer)]
-        spare = sizes[trainer] - fewest
+        number, min_nodes = order[str(trainer)]
+        spare = sizes[trainer] - min_nodes
         return max(spare, 0), spare < 0, number
 
     given_up = []

@@ -1,7 +1,7 @@
 """Which kinds of nodes everybody is dealt, as a trainer uses nodes of one kind only. Pure.
 
-Whoever was dealt some nodes of each kind would use those of one kind, and nobody else could have the others. So
-before anything is dealt each claimant is kept to as many kinds as its trainers can use.
+Anybody who was dealt some nodes of each kind would use those of one kind, and nobody else could have the others.
+So before anything is dealt each claimant is kept to as many kinds as its trainers can use.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ class _Choosing:
         by_words: defaultdict[frozenset[str], list[_Group]] = defaultdict(list)
         for group in groups:
             if not group.names.isdisjoint(self._claimant.eligible):
-                told = [told_apart(request, group.features, group.gpu_types) for request in self._requests]
-                by_words[frozenset().union(*told) if all(told) else frozenset()].append(group)
+                words = [told_apart(request, group.features, group.gpu_types) for request in self._requests]
+                by_words[frozenset().union(*words) if all(words) else frozenset()].append(group)
         return [tuple(some) for some in by_words.values()]
 
     @property

@@ -1,4 +1,4 @@
-"""Making room on nodes dealt in parts by packing anew all places that nobody holds yet."""
+"""Making room on nodes dealt in parts by packing again all places that nobody holds yet."""
 
 from __future__ import annotations
 

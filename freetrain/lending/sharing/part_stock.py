@@ -6,7 +6,7 @@ A claimant's next place is found in this order:
 2. A part of the node that it leaves least of: GPUs count first, then CPUs, then how long the node stays.
 3. A part of a node from which places leave that others hold and have not been given again; as few as possible.
 4. A part of a node from which places move to other nodes that somebody has been given and does not hold yet.
-5. A part of a node on which there is room once all such places are packed anew, and others' as in 3 leave.
+5. A part of a node on which there is room once all such places are packed again, and others' as in 3 leave.
 
 So nobody goes without a place for which there would be room: of equal size as 2 deals them, of different sizes as
 far as the work lasts that may be spent on 5 (``part_repacking.py``), which small machines do not exhaust.
@@ -74,7 +74,7 @@ class PartStock:
     def _in_order(self, row: int, held: Sequence[Offer]) -> list[OnNode]:
         """What a claimant holds, such that it keeps the last ones first.
 
-        What stays long goes last, and of equals what has run long: a task that begins anew loses that time.
+        What stays long goes last, and of equals what has run long: a task that begins again loses that time.
         """
         one = self._claimants[row]
         since_s = self._since_s
@@ -199,7 +199,7 @@ class PartStock:
     def named(self) -> Deal:
         """Which places they are.
 
-        Who is given a place on a node where one of his was to leave keeps that: it need not begin anew.
+        Who is given a place on a node where one of theirs was to leave keeps that: it need not begin again.
         """
         keys = [claimant.key for claimant in self._claimants]
         parts: dict[Hashable, tuple[str, ...]] = {}
@@ -237,7 +237,7 @@ def _nodes_of(places: Sequence[Offer], rooms: Mapping[str, Divided]) -> dict[str
             room = rooms.get(name)
             free = room.free if room is not None and room_of(name) in is_offered else Amount()
             nodes[name] = PartNode(name, place.free_until_s, free, room is None or room.used_by_site)
-        # What is lent anew ends before the first who wants any of the node; what is lent may stay beside him.
+        # What is lent again ends before the first who wants any of the node; what is lent may stay beside them.
         until_s = min(place.free_until_s or inf, nodes[name].until_s or inf)
         nodes[name].until_s = until_s if until_s < inf else None
     return nodes

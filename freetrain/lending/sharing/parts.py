@@ -234,7 +234,7 @@ def _still(left: LeftNodes, claimants: Iterable[Claimant], now_s: float) -> Left
 
 
 def _trainers_of(claimant: Claimant) -> tuple[tuple[str, int], ...]:
-    return tuple((want.trainer, want.fewest) for want in claimant.wants)
+    return tuple((want.trainer, want.min_nodes) for want in claimant.wants)
 
 
 def _compete(one: Claimant, other: Claimant) -> bool:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 LEAST_TILT = 0.5
-"""However much somebody has had, his weight is never below this part of that of who had least."""
+"""However much somebody has had, their weight is never below this part of that of who had least."""
 
 _STEPS = 8
 """Tilts are multiples of 1/8, so that small changes of past use move no node."""
@@ -43,7 +43,7 @@ class PastUse:
 
         Args:
             now_s: UTC epoch seconds.
-            nodes: user → how many nodes he has.
+            nodes: user → how many nodes they have.
         """
         each = faded_hours(self._as_of_s, now_s, now_s, self._half_life_s)
         fade = 0.5 ** ((now_s - self._as_of_s) / self._half_life_s)

@@ -35,7 +35,7 @@ def select(
     """Choose so many trainers, one of each user after the other.
 
     1. Trainers that need more nodes at once than there are do not count; the tasks of a filler count as one.
-    2. The user who had least comes first; of one user's trainers those that fit into his share come before the
+    2. The user who had least comes first; of one user's trainers those that fit into their share come before the
        others, and older ones before newer ones.
 
     Args:
@@ -43,7 +43,7 @@ def select(
         reach: trainer → offered nodes that it may use, lent ones included.
         offered_nodes: all that are offered.
         sharing: what the site wants.
-        hours: user → node-hours that he had, faded.
+        hours: user → node-hours that they had, faded.
     """
     requests = tuple(requests)
     waits_for = {

@@ -12,7 +12,7 @@ from freetrain.lending.rules import NodeRules
 from freetrain.lending.sharing.claims import Claimant
 
 _SOON_S = 60.0
-"""So long at most somebody waits for a place of his share, rather than that a task there begins anew."""
+"""So long at most somebody waits for a place of their share, rather than that a task there begins again."""
 
 
 def with_settled(

@@ -45,18 +45,18 @@ def waits_for(served: Served) -> Mapping[str, str]:
 
 
 def _why(want: Want, served: Served) -> str:
-    if want.most < want.fewest:
+    if want.most < want.min_nodes:
         counted = ", electricity counted (decide.objective)" if served.counts_power else ""
         return f"starting it now would cost more than it gains within decide.horizon{counted}"
-    cap = _cap_below(want.fewest, served)
+    cap = _cap_below(want.min_nodes, served)
     if cap is not None:
         return cap
     nodes = _nodes(served.dealt)
     whose = "its user's share is" if served.claimant.path else "there are"
-    if want.fewest > served.dealt:
-        if served.dealt == 0 and want.fewest == 1:
+    if want.min_nodes > served.dealt:
+        if served.dealt == 0 and want.min_nodes == 1:
             return "no idle nodes: all that it may use are lent to others"
-        return f"needs {want.fewest} nodes at once; {whose} {nodes}{served.lent_to}"
+        return f"needs {want.min_nodes} nodes at once; {whose} {nodes}{served.lent_to}"
     return f"{whose} {nodes}{served.lent_to}"
 
 
@@ -92,11 +92,11 @@ def _why_no_more(want: Want, served: Served, limit: int, has_rivals: bool) -> st
     return f"{whose} {_nodes(served.dealt)}{shared}"
 
 
-def _cap_below(fewest: int, served: Served) -> str | None:
+def _cap_below(min_nodes: int, served: Served) -> str | None:
     for name, most in served.caps.items():
-        if fewest > most:
+        if min_nodes > most:
             kind = name.split(" ")[0]
-            return f"needs {_nodes(fewest)} at once; the cap is {_nodes(most)} per {kind}"
+            return f"needs {_nodes(min_nodes)} at once; the cap is {_nodes(most)} per {kind}"
         if served.dealt >= most:
             return f"cap of {_nodes(most)} per {name.split(' ')[0]}{served.lent_to}"
     return None

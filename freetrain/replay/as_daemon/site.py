@@ -113,7 +113,8 @@ class SharedNodes:
             total = self.total[node.name]
             is_out = node.state is NodeState.BUSY and not self._jobs[node.name]
             shown = replace(
-                node, state=NodeState.DOWN if is_out else node.state, said="DOWN" if is_out else node.said,
+                node, state=NodeState.DOWN if is_out else node.state,
+                state_text="DOWN" if is_out else node.state_text,
                 cpus=total.cpus, memory_mb=total.memory_mb, gres=total.gres, used=used,
             )  # fmt: skip
             self._shown[node.name] = before = (node, used, shown)

@@ -313,7 +313,7 @@ def about_weeks(weeks: tuple[Week, ...]) -> str:
     least, most = (share(min(lent)), share(max(lent))) if lent else (share(None), share(None))
     top = high.idle_node_hours
     return (
-        f"Of the {count(len(weeks), 'whole week')}, that of {low.begins} had the fewest idle node-hours "
+        f"Of the {count(len(weeks), 'whole week')}, that of {low.begins} had the least idle node-hours "
         f"({amount(low.idle_node_hours, top)}) and that of {high.begins} the most ({amount(top)}); "
         f"{least} to {most} of them were lent."
     )

@@ -33,7 +33,7 @@ def parse_jobs(text: str, mark: str, expand: str) -> tuple[list[Job], list[str]]
         try:
             job = _job(fields)
             jobs += tuple(tasks_of(job)) if job.comment.startswith(expand) else [job]
-            rejected += [f"job {job.id[:40]!r}: {said}" for said in unknown_job_state(fields[_STATE])]
+            rejected += [f"job {job.id[:40]!r}: {problem}" for problem in unknown_job_state(fields[_STATE])]
         except ValueError as error:
             rejected.append(f"job {fields[0][:40]!r}: {error}")
     return jobs, rejected

@@ -13,7 +13,7 @@ from freetrain.core.node import Nodes
 from freetrain.slurm.parsing.words import NOTHING
 
 MOST_NODES = 1_000_000
-"""No list names more: nobody is to wait, or to lose his memory, until a slip of the pen has been counted out."""
+"""No list names more: nobody is to wait, or to lose their memory, until a slip of the pen has been counted out."""
 _ITEM = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")
 _IN_BRACKETS = re.compile(r"\[([^\]]*)\]")
 _RANGE = re.compile(r"(\d+)-(\d+)")

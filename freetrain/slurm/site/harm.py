@@ -475,7 +475,7 @@ def what_preemption_means(site: Site, premise: Premise) -> str:
     if "REQUEUE" in done:
         return (
             f"Slurm requeues what it preempts (PreemptMode={mode}): an evicted task waits for its next node under "
-            "the same job id, and its script begins anew there; sacct --duplicates shows each run."
+            "the same job id, and its script begins again there; sacct --duplicates shows each run."
         )
     return (
         f"Slurm cancels what it preempts (PreemptMode={mode}): an evicted task has ended, as PREEMPTED, until "

@@ -72,7 +72,7 @@ class SiteReader:
     def _wanted(self, max_age_s: float) -> tuple[str, ...]:
         """What to know; first the settings, which show whether there is more to ask.
 
-        Where nothing but exempt times depends on QOS, accounting is asked when all is asked anew, and never
+        Where nothing but exempt times depends on QOS, accounting is asked when all is asked again, and never
         between: it may take long to say that it is away. So are associations, of which large sites have many.
         """
         if not (self._site.conf and self._site.settings.has_accounting):

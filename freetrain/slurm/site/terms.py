@@ -59,7 +59,7 @@ def judge_terms(site: Site, premise: Premise) -> list[Finding]:
     5. A lent node costs its user nothing or little; fragments count in no account's limit.
     6. Somebody has decided about nodes that Slurm powers down, and about reservations that never end.
     7. Where parts of nodes are lent, a fragment is confined to its own, and ends with all that it started.
-    8. Whoever submits jobs gets the QOS of fragments only if they ask for it, and may have it.
+    8. Anybody who submits jobs gets the QOS of fragments only if they ask for it, and may have it.
     """
     queues = [replace(premise, queue=FragmentQueue(name, premise.queue.qos)) for name in premise.queue.partitions]
     most = len(own_nodes(site, premise.queue))

@@ -18,7 +18,7 @@ TRUTH = torch.linspace(-1, 1, 8)
 
 
 class Regression:
-    """Noisy samples of a line, drawn anew for each step, and one process that plays all ranks."""
+    """Noisy samples of a line, drawn again for each step, and one process that plays all ranks."""
 
     def __init__(self, kind: Callable[..., torch.optim.Optimizer], rate: float, seed: int = 0) -> None:
         torch.manual_seed(seed)

@@ -135,7 +135,7 @@ for _ in range(16):
     faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
 print(min(after - before for before, after in zip(faults, faults[1:])))
 """
-"""Until glibc's blocks lie so that all fit into what was freed, it gets a few anew in some updates."""
+"""Until glibc's blocks lie so that all fit into what was freed, it gets a few again in some updates."""
 
 
 def fewest_new_pages(**chosen: str) -> int:

@@ -174,7 +174,7 @@ def test_weeks_are_whole_ones_and_their_range_is_said(nights: Holes) -> None:
     assert [week.begins for week in weeks] == ["2023-11-20", "2023-11-27", "2023-12-04"]
     assert [week.idle_node_hours for week in weeks] == pytest.approx([120.0, 120.0, 72.0])
     said = about_weeks(weeks).replace("\N{NO-BREAK SPACE}", " ")
-    assert said.startswith("Of the 3 whole weeks, that of 2023-12-04 had the fewest idle node-hours (72)")
+    assert said.startswith("Of the 3 whole weeks, that of 2023-12-04 had the least idle node-hours (72)")
     assert "0 % to 0 % of them were lent" in said
     assert about_weeks(weeks[:1]) == ""
 

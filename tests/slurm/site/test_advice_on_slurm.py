@@ -72,7 +72,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    """A real Slurm, which each case lays out anew."""
+    """A real Slurm, which each case lays out again."""
     with started_lab(LabOptions(nodes=NODES, accounting=True)) as lab:
         yield lab
 
