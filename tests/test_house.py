@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,15 @@ def test_no_file_is_too_long_to_hold_in_the_head() -> None:
 def test_every_package_says_what_it_is() -> None:
     silent = [path for path in PACKAGE.rglob("__init__.py") if not path.read_text().startswith(('"""', 'r"""'))]
     assert silent == []
+
+
+def test_every_package_tells_its_protocol_and_names_only_files_that_it_has() -> None:
+    for path in PACKAGE.rglob("__init__.py"):
+        text = path.read_text()
+        assert text.count("\n") > 1 or path == PACKAGE / "__init__.py", f"{path} is silent"
+        named = set(re.findall(r"``((?:\w+/)*\w+\.py)``", text))
+        missing = [name for name in named if not (path.parent / name).exists() and not (PACKAGE / name).exists()]
+        assert missing == [], f"{path} names files that are not there"
 
 
 def imported_with(module: str, heavy: tuple[str, ...]) -> str:

@@ -4,27 +4,140 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 import click
+import numpy as np
 
 from freetrain.cli.daemons_ledger import daemons_store
 from freetrain.cli.explain_decisions import explain_decision
-from freetrain.cli.explain_nodes import explain_node, group_of
-from freetrain.cli.explain_tasks import explain_tasks, is_task_of
 from freetrain.cli.options import config_option
-from freetrain.cli.output import print_json
+from freetrain.cli.output import print_json, show_value
 from freetrain.config import Config, load_config
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import Fragment
 from freetrain.core.problem import Problem
+from freetrain.core.trainer import Trainer
+from freetrain.core.value import counts_of, total_value
+from freetrain.daemon.reports.advice import advise
 from freetrain.daemon.reports.standing import Standing, find_standing
-from freetrain.daemon.reports.status import LookStatus, TrainerStatus
+from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.showing.words import printable, show_time
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.store.ledger import DAEMON_COMMAND
 from freetrain.store.store import Store
+
+_MOST_NAMED = 8
+
+
+def is_task_of(filler: str, trainer: Trainer) -> bool:
+    """Whether a trainer of a problem is a task of this filler."""
+    return trainer.moldable and trainer.id.startswith(f"{filler}_")
+
+
+def explain_tasks(filler: str, name: str, problem: Problem, decision: Decision) -> Iterator[str]:
+    """Sentences on a decision in which tasks of a filler had a part.
+
+    Args:
+        filler: its id.
+        name: of the decision, as ``12:480``.
+        problem: what was decided.
+        decision: the answer.
+    """
+    tasks = [trainer for trainer in problem.trainers if is_task_of(filler, trainer)]
+    sizes = {task.id: len(decision.placement.get(task.id, ())) for task in tasks}
+    running = [(id_, size) for id_, size in sizes.items() if size]
+    begun = [id_ for id_, size in running if id_ not in problem.held_names]
+    ended = [id_ for id_ in sizes if id_ in problem.held_names and not sizes[id_]]
+    what = f"Decision {name} of {show_time(problem.now_s)} ({decision.solver}, {decision.status})"
+    others = len(problem.trainers) - len(tasks)
+    beside = f" and {others} other trainings or tasks" if others else ""
+    yield f"{what} shared {problem.node_count} nodes among {len(tasks)} of its tasks{beside}."
+    named = ", ".join(f"{id_} on {size}" for id_, size in running[:_MOST_NAMED])
+    more = f" and {len(running) - _MOST_NAMED} more" if len(running) > _MOST_NAMED else ""
+    yield (
+        f"{len(running)} of them run ({named}{more}), {len(begun)} from now on."
+        if running
+        else "None of them runs."
+    )
+    if ended:
+        yield f"{', '.join(ended[:_MOST_NAMED])} had to give up all of its nodes, and will be run again."
+    yield from decision.notes
+    waiting = next(
+        (row for row, one in enumerate(problem.trainers) if sizes.get(one.id) == 0 and one.id not in ended), None
+    )
+    if waiting is not None:
+        yield _one_more_task(problem, decision, waiting)
+    yield "Each keeps its nodes until it ends: its size is chosen when it starts, by how long nodes are to stay."
+
+
+def _one_more_task(problem: Problem, decision: Decision, row: int) -> str:
+    """What it would have been worth to start a task that waits, on the best number of nodes that nobody has."""
+    counts, task = counts_of(problem, decision.placement), problem.trainers[row]
+    free = problem.capacity - counts.sum(axis=0)
+    tried: list[tuple[float, int]] = []
+    for size in range(task.min_nodes, min(task.most_nodes, int(free.sum())) + 1):
+        changed = counts.copy()
+        changed[row] = np.diff(np.minimum(np.cumsum(free), size), prepend=0)
+        tried.append((total_value(problem, changed), size))
+    best, size = max(tried, default=(-inf, 0))
+    if best == -inf:
+        return f"No other starts: it needs {task.min_nodes} nodes at once, and {int(free.sum())} are left."
+    now = total_value(problem, counts)
+    return (
+        f"With one more started, on {size} nodes that nobody has, all would have been worth {show_value(best)} "
+        f"instead of {show_value(now)} ({problem.objective}, over {problem.horizon_s:.0f} s)."
+    )
+
+
+def explain_node(
+    node: str, group: NodeGroup, fragment: Fragment | None, owner: str, look: LookStatus | None
+) -> Iterator[str]:
+    """Sentences on a node.
+
+    Args:
+        node: its name.
+        group: what holds for it and others.
+        fragment: the one on it, as the database knows it; None: there is none, or nobody may read that.
+        owner: of the trainer that has it; empty: unknown.
+        look: the last one; None: no daemon is at work.
+    """
+    whose = f"training {group.trainer}" + (f" of {owner}" if owner else "")
+    until = "" if group.until_s is None else f" Somebody is expected to want it at {show_time(group.until_s)}."
+    match group.state:
+        case "lent":
+            yield f"{node} is lent to {whose}.{until}"
+        case "asked for":
+            yield f"{node} is to be lent to {whose}; Slurm has yet to start the fragment.{until}"
+        case "due back":
+            yield f"{node} is being taken back from {whose}" + (f": {group.why}." if group.why else ".")
+        case "free":
+            yield f"{node} may be lent, and no training has it.{until}"
+            yield _who_waits(look)
+        case _:
+            yield f"{node} is not lent: {group.why}."
+    if fragment is not None and fragment.decision:
+        since = show_time(fragment.started_s or fragment.asked_s)
+        yield f"Fragment {fragment.job} has it since {since}, by decision {fragment.decision}."
+    if advice := advise(group.why, node):
+        yield advice
+
+
+def group_of(node: str, look: LookStatus | None) -> NodeGroup | None:
+    """What the last look found of a node; None: nothing."""
+    groups = look.nodes if look else ()
+    return next((group for group in groups if node in expand_nodes(group.nodes)), None)
+
+
+def _who_waits(look: LookStatus | None) -> str:
+    waiting = [trainer for trainer in look.trainers if trainer.waits_for and not trainer.lent] if look else []
+    if not waiting:
+        return "No training waits for nodes."
+    first = "; ".join(f"{trainer.id}: {trainer.waits_for}" for trainer in waiting[:3])
+    return f"Trainings that wait: {first}" + (f"; and {len(waiting) - 3} more." if len(waiting) > 3 else ".")
+
 
 FORMAT = "freetrain-explain/1"
 

@@ -17,6 +17,6 @@ To read, in this order:
   ``controls/``: stop, pause, drain and nudge. ``reports/``: status, metrics, log, mails.
 - ``rules.py``, ``setup.py``: from settings to the rules and parts of the loop; ``state_directory.py``,
   ``whole_file.py``: files.
-- ``departures.py``, ``external_actions.py``: what happened to trainings while nobody looked, and by whose hand;
-  ``publisher.py``, ``log_output.py``, ``lent_hours.py``, ``calls.py``: what is kept and shown of each look.
+- ``departures.py``, ``external_actions.py``: what happened to trainings while nobody looked, and by whose
+  hand; ``publisher.py``, ``log_output.py``, ``lent_hours.py``: what is kept and shown of each look.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, replace
 from functools import partial
@@ -13,7 +14,6 @@ from freetrain.core.decision import Decision
 from freetrain.core.fragment import End, FragmentState
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.admission.site_guard import SiteGuard
-from freetrain.daemon.calls import Calls
 from freetrain.daemon.controls.drains import DrainsReader
 from freetrain.daemon.controls.pause import PauseReader
 from freetrain.daemon.controls.stop_files import stop_file_there
@@ -44,6 +44,32 @@ from freetrain.slurm.site.limits import shares_limit
 from freetrain.slurm.site.preemption import exempt_s, leaving_bound_s
 from freetrain.store.journal import RunJournal
 from freetrain.store.ledger import Ledger
+
+_HOUR_S = 3600.0
+
+
+class Calls:
+    """The last hour's calls, as a counter that only grows showed them.
+
+    Args:
+        begun_s: when the counter began at 0, in running seconds.
+    """
+
+    def __init__(self, begun_s: float) -> None:
+        self._seen = deque([(begun_s, 0)])
+
+    def lately(self, total: int, now_s: float) -> int:
+        """How many there were in the hour before now.
+
+        Args:
+            total: how many there have been in all.
+            now_s: running seconds.
+        """
+        self._seen.append((now_s, total))
+        while len(self._seen) > 1 and self._seen[1][0] <= now_s - _HOUR_S:
+            self._seen.popleft()
+        return total - self._seen[0][1]
+
 
 _LEAST_TIME_LIMIT_S = 0.05
 """What the solver may take for one decision, however many there are."""

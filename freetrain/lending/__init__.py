@@ -7,14 +7,12 @@ the policy, and the next memory. The daemon, replays and crash tests run the sam
 To read, in this order:
 
 - ``judge.py``: the steps of one look. ``shadow/``: what the site's jobs would do if nothing were lent.
-- ``offers.py``: the verdict on each node, with ``hole_ends.py``, ``places.py`` (whole nodes and parts),
-  ``rooms.py``; ``withholding.py``: rules by which nodes are kept back, with ``next_in_line.py``,
-  ``blocked_jobs.py``, ``limit_claims.py``, ``part_claims.py``, ``crowded_out.py``; ``causes.py``: whose fault
-  failures are.
+- ``offers.py``: the verdict on each node, with ``hole_ends.py`` and ``rooms.py`` (what is left of a node);
+  ``withholding.py``: rules by which nodes are kept back, with ``blocked_jobs.py``, ``limit_claims.py``,
+  ``part_claims.py``, ``crowded_out.py``; ``causes.py``: whose fault failures are.
 - ``sharing/``: who gets which of the offered nodes. ``barred.py``, ``leaving.py``: nodes that single trainers
   do not get.
-- ``meter.py``, ``expected_starts.py``, ``lost_nodes.py``, ``back_off.py``: what lending costs the site, and
-  when it stops for that.
+- ``meter.py``, ``lost_nodes.py``, ``back_off.py``: what lending costs the site, and when it stops for that.
 - ``stays.py``, ``size_changes.py``, ``sightings.py``: what is learned from look to look; ``pace.py``: when to
   look next.
 - ``reconcile.py``: books beside Slurm; ``limits.py``: time limits of fragments; ``lent_time.py``,

@@ -7,18 +7,182 @@ after that. Delays that follow from delays, as in a queue of which the first was
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 from types import MappingProxyType
 
 from freetrain.core.fragment import End, Fragment
 from freetrain.core.harm import Harm
 from freetrain.core.job import Job, JobState
-from freetrain.lending.expected_starts import SAME_S, Expected, ExpectedStarts, ends_by_node, expect
 from freetrain.lending.facts import Facts
 from freetrain.lending.limit_claims import LimitClaims
 from freetrain.lending.rules import HarmRules, NodeRules
-from freetrain.lending.shadow import Shadow
+from freetrain.lending.shadow import PlannedStart, Shadow
+
+SAME_S = 1.0
+"""Slurm counts in whole seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A waiting job that would have started if nothing were lent.
+
+    Attributes:
+        start_s: when, UTC epoch seconds.
+        noticed_s: the look that found it out.
+        fragments: those that were on its nodes then.
+        is_firm: whether it would have started by now; until then something else may still come in its way.
+        clear_s: since when no fragment is in its way any more; None: there are some.
+        by_limit: of the fragments those that only count in a limit that it waits for.
+    """
+
+    start_s: float
+    noticed_s: float
+    fragments: tuple[str, ...] = ()
+    is_firm: bool = True
+    clear_s: float | None = None
+    by_limit: tuple[str, ...] = ()
+
+    def is_disproved(self, last_plan_s: float | None) -> bool:
+        """Whether Slurm has planned since its nodes were free, and did not start it.
+
+        Then it waits for something that the shadow does not know, and did so before.
+        """
+        return self.clear_s is not None and last_plan_s is not None and last_plan_s > self.clear_s + SAME_S
+
+
+ExpectedStarts = Mapping[str, Expected]
+"""Waiting job → when it would have started."""
+
+
+def expect(
+    before: ExpectedStarts,
+    facts: Facts,
+    shadow: Shadow,
+    blocked: Container[str],
+    looked_s: float | None,
+    rules: NodeRules,
+    claims: LimitClaims = MappingProxyType({}),
+) -> ExpectedStarts:
+    """Which jobs wait although they would have started.
+
+    1. A job that has started, or is gone, is not waiting.
+    2. What backfill would have done counts only if the shadow still has it so when that cycle is over.
+    3. A job that did not start while its nodes were free, and the shadow said so, would not have started before.
+    4. A job that would start now, and finds fragments on its nodes, is expected from now on.
+
+    Args:
+        before: what was known at the last look.
+        facts: what this one shows.
+        shadow: what the site's jobs would do if nothing were lent.
+        blocked: jobs that have been waiting for fragments from the first.
+        looked_s: when the last look was; None: there was none.
+        rules: how Slurm plans, and which jobs are fragments.
+        claims: fragments that are given back for jobs that wait for a limit.
+    """
+    now_s = shadow.time_s
+    waiting = {
+        job.id: job for job in facts.snapshot.jobs if job.state is JobState.PENDING and not rules.queue.has(job)
+    }
+    starting = {plan.job: plan for plan in shadow.plans if plan.start_s <= now_s and plan.job in waiting}
+    by_limit = _by_limit(claims, facts)
+    in_the_way = {
+        id_: tuple(sorted({*names, *by_limit.get(id_, ())})) for id_, names in _in_the_way(starting, facts).items()
+    }
+    known: dict[str, Expected] = {}
+    for id_, one in before.items():
+        if id_ not in waiting or not (one.is_firm or id_ in starting):
+            continue
+        # A job that still waits for a limit in which no fragment counts does so because of others.
+        is_clear = not in_the_way[id_] if id_ in starting else waiting[id_].limit is not None
+        clear_s = one.clear_s or now_s if is_clear else None
+        if not is_clear or not one.is_disproved(facts.last_plan_s):
+            limits = tuple(sorted({*one.by_limit, *by_limit.get(id_, ())}))
+            is_firm = one.is_firm or one.start_s <= now_s
+            known[id_] = replace(one, is_firm=is_firm, clear_s=clear_s, by_limit=limits)
+    for id_, plan in starting.items():
+        if in_the_way[id_] and id_ not in known:
+            start_s = _start_s(waiting[id_], plan, facts, id_ in blocked, looked_s, rules)
+            is_firm, limits = not plan.by_backfill, by_limit.get(id_, ())
+            known[id_] = Expected(start_s, now_s, in_the_way[id_], is_firm, by_limit=limits)
+    return known
+
+
+def _in_the_way(starting: Mapping[str, PlannedStart], facts: Facts) -> Mapping[str, tuple[str, ...]]:
+    """Job that would start now → the fragments on its nodes; on parts of nodes those that give way to it."""
+    on_node: defaultdict[str, list[str]] = defaultdict(list)
+    on_place: dict[str, str] = {}
+    for fragment in facts.fragments if starting else ():
+        if fragment.holds_node:
+            on_node[fragment.node].append(fragment.job)
+            on_place[fragment.place] = fragment.job
+    return {
+        id_: tuple(
+            sorted(
+                [job for name in plan.nodes for job in on_node[name]]
+                if plan.part is None
+                else [on_place[place] for place in plan.back if place in on_place]
+            )
+        )
+        for id_, plan in starting.items()
+    }
+
+
+def _by_limit(claims: LimitClaims, facts: Facts) -> Mapping[str, tuple[str, ...]]:
+    """Job that waits for a limit → the fragments that are given back for it and have not left."""
+    there = {fragment.job for fragment in facts.fragments} if claims else ()
+    return {
+        id_: tuple(fragment for fragment in claim.fragments if fragment in there)
+        for id_, claim in claims.items()
+        if facts.snapshot.job[id_].limit is not None
+    }
+
+
+def ends_by_node(facts: Facts, rules: NodeRules) -> Mapping[str, Sequence[Job]]:
+    """Node → the site's jobs that have left it and are still shown."""
+    ended: defaultdict[str, list[Job]] = defaultdict(list)
+    for job in _ended(facts, rules):
+        for name in job.nodes:
+            ended[name].append(job)
+    return ended
+
+
+def _ended(facts: Facts, rules: NodeRules) -> Iterator[Job]:
+    for job in facts.snapshot.jobs:
+        if not rules.queue.has(job) and job.state.is_final and job.end_s is not None:
+            yield job
+
+
+def _start_s(
+    job: Job, plan: PlannedStart, facts: Facts, is_blocked: bool, looked_s: float | None, rules: NodeRules
+) -> float:
+    """When it would have started: after the last of what happened since the last look."""
+    if is_blocked:
+        ended = ends_by_node(facts, rules)
+        return max(
+            [job.submitted_s, *(fragment.end_s or 0.0 for name in plan.nodes for fragment in ended.get(name, ()))]
+        )
+    now_s = facts.snapshot.time_s
+    happened = [job.submitted_s, *(one.end_s or now_s for one in _ended(facts, rules))]
+    lately = [at_s for at_s in happened if looked_s is not None and looked_s - SAME_S < at_s <= now_s]
+    event_s = max(lately, default=now_s)
+    if not plan.by_backfill or facts.last_plan_s is None:
+        return event_s
+    return _next_plan_s(event_s, facts.last_plan_s, rules.backfill.interval_s)
+
+
+def _next_plan_s(event_s: float, last_plan_s: float, interval_s: float) -> float:
+    """The first backfill cycle after an event.
+
+    Where both were in the same second nobody can tell which came first: half an interval is what it takes then in
+    the mean.
+    """
+    if event_s == last_plan_s:
+        return event_s + interval_s / 2
+    return last_plan_s + ceil((event_s - last_plan_s) / interval_s) * interval_s
+
 
 IN_THE_WAY_S = 600.0
 """Fragments that ended longer ago were in nobody's way."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.job import Asked, Job, JobRun, WaitsFor, shares_limit
@@ -23,11 +24,42 @@ from freetrain.slurm.parsing import (
     parse_runs,
 )
 from freetrain.slurm.questions import Questions
-from freetrain.slurm.running import Run, run_here
 from freetrain.slurm.settings import parse_last_plan_s
 from freetrain.slurm.site.facts import Site
 from freetrain.slurm.site.reader import SiteReader
 from freetrain.slurm.tags import TAG_PREFIX
+
+
+class Run(Protocol):
+    """A way to run a command."""
+
+    def __call__(
+        self, command: Command, stdin: str, timeout_s: float, environment: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        """What it printed, and how it ended.
+
+        Args:
+            command: as an argument list.
+            stdin: what it reads.
+            timeout_s: how long it may take.
+            environment: added to what it has anyway.
+
+        Raises:
+            FileNotFoundError: there is no such command.
+            subprocess.TimeoutExpired: it took longer.
+            OSError: this machine cannot start it now, as where memory or processes are used up.
+        """
+
+
+def run_here(
+    command: Command, stdin: str, timeout_s: float, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run it on this machine: see :class:`Run`."""
+    return subprocess.run(
+        command, input=stdin, capture_output=True, text=True, errors="replace", timeout=timeout_s,
+        env={**os.environ, **environment}, check=False,
+    )  # fmt: skip
+
 
 _NO_RESERVATIONS = "No reservations in the system"
 

@@ -27,8 +27,8 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlantedSite:
     site = PlantedSite(tmp_path)
-    monkeypatch.setattr("freetrain.cli.config_init.OpenedWhenAsked", lambda *_: site)
-    monkeypatch.setattr("freetrain.cli.config_init.daemons_account", lambda _: "freetrain")
+    monkeypatch.setattr("freetrain.cli.config.OpenedWhenAsked", lambda *_: site)
+    monkeypatch.setattr("freetrain.cli.config.daemons_account", lambda _: "freetrain")
     return site
 
 

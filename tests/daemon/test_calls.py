@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from freetrain.daemon.calls import Calls
+from freetrain.daemon.lender import Calls
 
 
 def test_the_calls_of_the_last_hour_are_counted() -> None:

@@ -12,7 +12,7 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
 from freetrain.core.node import Partition
-from freetrain.daemon.trainers.submission_reader import SubmissionReader
+from freetrain.daemon.trainers.registry import SubmissionReader
 from freetrain.slurm.asking import TaskSpec
 from freetrain.slurm.gateway import Gateway
 from tests.facts import node

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.daemon.trainers.user_files import WrongFileError, directory_of, has_plain, open_plain
+from freetrain.daemon.trainers.progress_reader import WrongFileError, directory_of, has_plain, open_plain
 
 ME = os.getuid()
 

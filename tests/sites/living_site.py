@@ -13,7 +13,7 @@ from freetrain.core.needs import find_misfit, kinds_of
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.admission.site_guard import owners_in, premise_of
 from freetrain.daemon.rules import rules_of
-from freetrain.daemon.trainers.submission_reader import SubmissionReader
+from freetrain.daemon.trainers.registry import SubmissionReader
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.judge import Judgement, judge
 from freetrain.lending.memory import Memory

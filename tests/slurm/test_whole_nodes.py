@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from freetrain.core.amounts import Amount
-from freetrain.slurm.asking import parse_asks, parse_requests
-from freetrain.slurm.whole_nodes import has_whole_nodes
+from freetrain.slurm.asking import has_whole_nodes, parse_asks, parse_requests
 from tests.slurm.test_asking import line
 
 UP_TO_25_11 = [

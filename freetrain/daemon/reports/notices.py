@@ -6,19 +6,26 @@ The site's admins hear by notify.command, owners of trainings by notify.owners_c
 from __future__ import annotations
 
 import logging
+import os
 import re
 import shlex
+import signal
 import socket
+import subprocess
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import StrictUndefined
+from jinja2.sandbox import SandboxedEnvironment
 
 from freetrain.config import Config
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.departures import Departures
-from freetrain.daemon.reports.hook import run_hook
-from freetrain.daemon.reports.letters import Letter, TemplateProblem, written
 from freetrain.daemon.reports.news import (
     Kind,
     News,
@@ -32,9 +39,122 @@ from freetrain.daemon.reports.news import (
 from freetrain.daemon.reports.status import LookStatus
 from freetrain.errors import FreetrainError
 from freetrain.lending.memory import Memory
+from freetrain.showing.words import printable
 from freetrain.slurm.gateway import Gateway
 from freetrain.store.ledger import Ledger
 from freetrain.store.notice_book import Notice, NoticeBook
+
+FOR_ADMINS, FOR_OWNERS = "for_admins.j2", "for_owners.j2"
+
+_LONGEST_VALUE = 500
+_LONGEST_TEMPLATE = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """What a template can name.
+
+    Attributes:
+        kind: what it is about.
+        lines: sentences without their ends.
+        left_out: how many more there would be.
+        owner: whom it is for; empty: the site's admins.
+        host: of the daemon.
+        partition: in which fragments run.
+    """
+
+    kind: Kind
+    lines: Sequence[str]
+    left_out: int
+    owner: str
+    host: str
+    partition: str
+
+
+class TemplateProblem(Exception):  # noqa: N818 (it is told, and is no failure)
+    """A template of the site's cannot be used; the sentence says why."""
+
+
+def written(letter: Letter, directory: str = "") -> str:
+    """The text of a letter.
+
+    Whatever a template inserts is one line of printable characters: part of it is what users wrote, and none of it
+    can begin another line of a mail's header.
+
+    Args:
+        letter: what it says.
+        directory: with the site's own templates; empty, or without the one that is needed: freetrain's.
+
+    Raises:
+        TemplateProblem: the site's own cannot be used.
+    """
+    name = FOR_OWNERS if letter.kind.is_for_owners else FOR_ADMINS
+    own = Path(directory) / name
+    if not directory:
+        return _filled(_shipped(name), letter)
+    try:
+        if not own.exists():
+            return _filled(_shipped(name), letter)
+        with own.open(encoding="utf-8") as file:
+            return _filled(file.read(_LONGEST_TEMPLATE), letter)
+    except Exception as error:  # a template may raise anything
+        raise TemplateProblem(f"{own} cannot be used: {type(error).__name__}: {error}") from error
+
+
+def _shipped(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _filled(template: str, letter: Letter) -> str:
+    environment = SandboxedEnvironment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+        autoescape=False, finalize=_one_line,
+    )  # fmt: skip
+    return environment.from_string(template).render({**asdict(letter), "kind": str(letter.kind)})
+
+
+def _one_line(value: object) -> str:
+    return printable(str(value))[:_LONGEST_VALUE]
+
+
+_MOST_SAID_BYTES = 300
+_OUR_OWN = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+"""What systemd tells the daemon is not for others."""
+
+
+def run_hook(command: Sequence[str], text: str, variables: Mapping[str, str], timeout_s: float) -> str:
+    """Run it, and all that it starts ends with it when the time is up.
+
+    Args:
+        command: as an argument list.
+        text: that it gets on standard input.
+        variables: more for its environment.
+        timeout_s: how long it may take.
+
+    Returns:
+        What went wrong, as the end of a sentence; empty: nothing.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in _OUR_OWN} | dict(variables)
+    with tempfile.TemporaryFile() as stderr_file:
+        try:
+            running = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=stderr_file,
+                env=environment, cwd="/", start_new_session=True,
+            )  # fmt: skip
+        except (OSError, ValueError) as error:
+            return f"{command[0]} cannot be run: {getattr(error, 'strerror', None) or error}"
+        try:
+            running.communicate(text.encode(), timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
+            return f"it was ended after {timeout_s:.0f} s"
+        if running.returncode == 0:
+            return ""
+        stderr_file.seek(0)
+        complaint = " ".join(stderr_file.read(_MOST_SAID_BYTES).decode(errors="replace").split())
+        return f"it ended with status {running.returncode}" + (f": {complaint}" if complaint else "")
+
 
 log = logging.getLogger(__name__)
 

@@ -4,13 +4,11 @@ A tagged array in Slurm's queue comes in; a :class:`freetrain.lending.facts.Requ
 for its owner. What a user writes is a claim: it is bounded where it is read, and judged for that trainer
 alone.
 
-- ``registry.py``: one look at all trainers. ``submission_reader.py``: what their tasks ask for.
+- ``registry.py``: one look at all trainers, with what their tasks ask for.
 - ``entries.py``: one trainer with all that is known of it; ``roster.py``: what becomes of each after a look,
   pure; ``ends.py``: what follows from how its fragments ended.
-- ``requests.py``: the request of a training; ``fillers.py`` and ``moldable.py``: those of independent tasks,
-  of one node and of several; ``change_costs.py``, ``needs.py``: what changes cost it, and what a policy would
-  have to know.
-- ``progress_reader.py``, ``user_files.py``: progress files, read in a thread of their own, whatever stands
-  there.
+- ``requests.py``: the request of a training, and of tasks of several nodes; ``fillers.py``: that of tasks of
+  one node; ``change_costs.py``, ``needs.py``: what changes cost it, and what a policy would have to know.
+- ``progress_reader.py``: progress files, read in a thread of their own, whatever stands there.
 - ``isolation.py``: what goes wrong with one trainer stays with it.
 """

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.daemon.reports.letters import Letter, TemplateProblem, written
 from freetrain.daemon.reports.news import Kind
+from freetrain.daemon.reports.notices import Letter, TemplateProblem, written
 
 LETTER = Letter(Kind.REGISTERED, ["training 7 is registered"], 0, "news", "head", "spare")
 

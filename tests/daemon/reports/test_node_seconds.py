@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.daemon.reports.node_seconds import NodeSeconds, Use, UseMeter
+from freetrain.daemon.reports.metrics import NodeSeconds, Use, UseMeter
 
 
 def use(time_s: float, lent: dict[str, int] | None = None, samples: dict[str, float] | None = None) -> Use:

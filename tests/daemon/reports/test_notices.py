@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.config import Config
-from freetrain.daemon.reports.hook import run_hook
-from freetrain.daemon.reports.notices import Notices
+from freetrain.daemon.reports.notices import Notices, run_hook
 from freetrain.daemon.reports.status import LookStatus, TrainerStatus
 from freetrain.lending.memory import Memory
 from freetrain.store.store import Store
