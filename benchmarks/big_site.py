@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+from ClusterShell.RangeSet import RangeSet
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.job import Job, JobRun
@@ -75,6 +78,15 @@ _NEEDS = dict.fromkeys(NEED_FIELDS, "N/A") | {
     "sct": "*:*:*", "mintmpdisk": "0", "oversubscribe": "NO", "Exclusive": "",
 }  # fmt: skip
 """What squeue shows of a task that asks for nothing but a whole node."""
+
+
+def named_in(ids: str) -> list[str]:
+    """The jobs of ``7,12_[0-3,8]``."""
+    found = []
+    for piece in re.findall(r"[^,\[]+(?:\[[^]]*\])?", ids):
+        array, _, numbers = piece.partition("_[")
+        found += [f"{array}_{number}" for number in RangeSet(numbers.rstrip("]"))] if numbers else [piece]
+    return found
 
 
 def _needs_line(array: str) -> str:
@@ -184,10 +196,10 @@ class BigSite(Questions):
                 task.node = given.get("ReqNodeList", task.node)
                 task.limit_min = int(given["TimeLimit"])
             case ("scontrol", "release", tasks):
-                for task in map(self._task, tasks.split(",")):
+                for task in map(self._task, named_in(tasks)):
                     task.runs, task.start_s = True, self.now_s
             case ("scontrol", "hold" | "requeuehold", *_, tasks):
-                for task in map(self._task, tasks.split(",")):
+                for task in map(self._task, named_in(tasks)):
                     task.runs, task.node = False, ""
             case _:
                 raise ValueError(f"nobody knows {command}")
@@ -316,12 +328,12 @@ def _record(
     priority: int = 1000, nodes: str = "", required: str = "", comment: str = "(null)",
     features: str = "(null)",
 ) -> str:  # fmt: skip
-    """One record of squeue, in the order of ``freetrain.slurm.commands.JOB_FIELDS``."""
+    """One record of squeue, in the order of ``freetrain.slurm.queries.JOB_FIELDS``."""
     start, end = ("N/A" if time_s is None else f"{time_s:.0f}" for time_s in (start_s, end_s))
     days, minutes = divmod(limit_min, 1440)
     limit = f"{days}-{minutes // 60:02}:{minutes % 60:02}:00"
     fields = (
         id_, array, user, "(null)", partition, state, reason, f"{submitted_s:.0f}", start, end, limit, str(count),
-        str(priority), nodes, "", required, features, "normal", comment,
+        str(priority), nodes, "", required, features, "normal", "(null)", comment,
     )  # fmt: skip
     return SEPARATOR.join(fields)

@@ -125,7 +125,9 @@ def waits_for(reason: str) -> WaitsFor:
         return WaitsFor.RELEASE
     if _OWNERS_LIMIT.search(reason):
         return WaitsFor.OWNERS_LIMIT
-    return _WAITS_FOR.get(reason.partition(",")[0], WaitsFor.OTHER)  # ReqNodeNotAvail, UnavailableNodes:n[1-3]
+    word = reason.partition(",")[0]  # ReqNodeNotAvail, UnavailableNodes:n[1-3]
+    # In sentences Slurm speaks of nodes: "Nodes required for job are DOWN, DRAINED or reserved for jobs in …".
+    return WaitsFor.NODES if " " in word else _WAITS_FOR.get(word, WaitsFor.OTHER)
 
 
 def shared_limit_of(reason: str) -> SharedLimit | None:

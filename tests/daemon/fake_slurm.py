@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import getpass
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ClusterShell.RangeSet import RangeSet
-
+from benchmarks.big_site import named_in
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobRun, JobState
@@ -358,15 +356,6 @@ class FakeSlurm(Questions):
         self._add(replace(job, qos=given.get("qos", ""), comment=given["comment"]), held=False)
         self.start_what_can()
         return f"{id_}\n"
-
-
-def named_in(ids: str) -> list[str]:
-    """The jobs of ``7,12_[0-3,8]``."""
-    found = []
-    for piece in re.findall(r"[^,\[]+(?:\[[^]]*\])?", ids):
-        array, _, numbers = piece.partition("_[")
-        found += [f"{array}_{number}" for number in RangeSet(numbers.rstrip("]"))] if numbers else [piece]
-    return found
 
 
 def waiting(job: Job, reason: str, **changes: object) -> Job:

@@ -103,11 +103,13 @@ def test_an_array_gets_no_more_nodes_than_its_owner_lets_run_at_once(
         assert len(slurm.running(array)) == 2
 
 
+OF_EVERY_NODE = PRECONDITIONS[1:]
+"""All but the one that only counts where nodes are lent in parts: see ``test_moldable.py``."""
 WAYS_IN = {"held": True, "plain sbatch": False}
 
 
 @pytest.mark.parametrize("held", WAYS_IN.values(), ids=WAYS_IN)
-@pytest.mark.parametrize("precondition", PRECONDITIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("precondition", OF_EVERY_NODE, ids=lambda one: one.name)
 def test_each_precondition_is_heeded_whichever_way_an_array_comes_in(
     slurm: FakeSlurm, start_daemon: StartDaemon, precondition: object, held: bool
 ) -> None:
@@ -116,8 +118,6 @@ def test_each_precondition_is_heeded_whichever_way_an_array_comes_in(
         "freetrain:min=2", tasks=1 if name == "tasks for its fewest nodes" else 4, held=held
     )
     match name:
-        case "whole nodes for several":
-            pytest.skip("where nodes are lent in parts: tests/daemon/test_moldable.py")
         case "one node for each task":
             change(slurm, array, node_count=2)
         case "tasks at once for its fewest nodes":

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.big_site import named_in
 from freetrain.core.fragment import End, FragmentState
 from freetrain.core.job import JobState
 from freetrain.core.known_trainer import TrainerState
@@ -14,7 +15,7 @@ from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmUnreachableError
 from tests.daemon.conftest import Daemon, StartDaemon
-from tests.daemon.fake_slurm import NODES, FakeSlurm, named_in, waiting
+from tests.daemon.fake_slurm import NODES, FakeSlurm, waiting
 
 
 def lent_to(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.big_site import named_in
 from freetrain.cli.cancel import cancel_orders
 from freetrain.cli.panic import panic_orders
 from freetrain.config import Config, Slurm
@@ -16,7 +17,7 @@ from freetrain.core.job import JobState
 from freetrain.slurm.steering import Steering
 from freetrain.slurm.submissions import find_submissions
 from tests.daemon.conftest import Daemon, StartDaemon
-from tests.daemon.fake_slurm import NODES, FakeSlurm, named_in
+from tests.daemon.fake_slurm import NODES, FakeSlurm
 
 QUEUE = FragmentQueue("main", "spare")
 CONFIG = Config(slurm=Slurm(partition="main", qos="spare"))

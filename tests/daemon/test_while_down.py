@@ -179,7 +179,9 @@ def daemon(tmp_path: Path, script: Path, stopped_by: str, dies_before: str = "")
     assert process.exitcode == (-signal.SIGKILL if dies_before else 0)
 
 
-@pytest.mark.parametrize(("dies_before", "times"), [("note", 1), ("begin", 1), ("run_hook", 1), ("told", 2)])
+@pytest.mark.parametrize(
+    ("dies_before", "times"), [("note", 1), ("begin", 1), ("run_hook", 1), ("mark_delivered", 2)]
+)
 def test_wherever_the_daemon_is_killed_it_is_told_and_twice_only_if_that_was_not_written_down(
     tmp_path: Path, script: Path, dies_before: str, times: int
 ) -> None:
@@ -195,6 +197,6 @@ def test_a_command_in_which_the_daemon_is_killed_each_time_is_not_run_for_ever(
 ) -> None:
     daemon(tmp_path, script, "")
     for _ in range(3):
-        daemon(tmp_path, script, "a STOP file", "told")
+        daemon(tmp_path, script, "a STOP file", "mark_delivered")
     daemon(tmp_path, script, "a STOP file")
     assert said(script) == {"nothing is lent: a STOP file": 3}

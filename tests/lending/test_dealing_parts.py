@@ -222,7 +222,7 @@ def test_no_node_is_dealt_beyond_what_there_is_of_it(problem: Problem) -> None:
     assert not set(dealt) & found.leaving.keys()
     for one in claimants:
         want, size = one.wants[0], len(found.parts[one.key])
-        assert size == 0 or want.fewest <= size <= want.most
+        assert size == 0 or want.min_nodes <= size <= want.most
 
 
 @given(problems())

@@ -88,7 +88,7 @@ def test_it_is_not_waited_for_longer_than_the_timeout(opened: list[PyslurmProces
 @pytest.mark.parametrize(
     ("role", "kind", "words"),
     [
-        ("crashes", SlurmUnreachableError, "ended .signal 11.: it said nothing"),
+        ("crashes", SlurmUnreachableError, "ended .signal 11.: it printed nothing"),
         ("away", SlurmUnreachableError, "Unable to contact slurm controller"),
         ("talks nonsense", SlurmUnreachableError, "no JSON"),
         ("of another version", PyslurmUnusableError, "do not understand each other"),

@@ -22,7 +22,7 @@ from freetrain.slurm.states import facts_of_state, job_state, shared_limit_of, u
 )
 def test_states_of_nodes(text: str, state: NodeState, said: str) -> None:
     facts = facts_of_state(text)
-    assert (facts["state"], facts["said"]) == (state, said)
+    assert (facts["state"], facts["state_text"]) == (state, said)
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,11 @@ def test_what_they_say_of_lending(text: str, may_be_lent: bool, is_wanted: bool,
         ("PartitionNodeLimit", WaitsFor.OWNERS_LIMIT),
         ("BadConstraints", WaitsFor.POSSIBILITY),
         ("Dependency", WaitsFor.ITSELF),
+        ("ReqNodeNotAvail, UnavailableNodes:n[1-3]", WaitsFor.NODES),
+        (
+            "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
+            WaitsFor.NODES,
+        ),
         ("Licenses", WaitsFor.ITSELF),
         ("SomethingNew", WaitsFor.OTHER),
     ],
