@@ -268,7 +268,7 @@ def _last_decision(store: Store, trainer: str) -> tuple[str, Problem, Decision] 
 
 def _explain_job(job: str, look: LookStatus | None, journal: _Journal) -> Iterator[str]:
     """What lending did, or does, to one of the site's jobs."""
-    if look is not None and (text := look.limited.get(job)):
+    if look is not None and (text := look.limited.get(job) or look.waiting.get(job)):
         yield text
     harms = journal.store.ledger().harms() if journal.store else []
     for harm in (harm for harm in harms if harm.job == job):

@@ -15,7 +15,9 @@ from freetrain.core.job import JobState
 from freetrain.core.node import NodeState
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.value import counts_of, total_value
+from freetrain.daemon.reports.look_status import status_of
 from freetrain.loop.lending_loop import Look
+from freetrain.slurm.parsing import expand_nodes
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm
 
@@ -171,3 +173,22 @@ def test_every_sentence_of_a_random_look_is_true(slurm: FakeSlurm, start_daemon:
     lies, told = lies_of(start_daemon(), slurm, seed, LOOKS // 4)
     assert lies == []
     assert told > LOOKS // 4
+
+
+def test_a_waiting_job_of_the_sites_is_explained_by_the_shadow_schedule(
+    slurm: FakeSlurm, start_daemon: StartDaemon
+) -> None:
+    slurm.submit_array("freetrain:min=1", tasks=8)
+    daemon = start_daemon()
+    daemon.cycle()
+    daemon.cycle()
+    slurm.is_between_cycles = True
+    job = slurm.submit(nodes=2)
+    daemon.cycle()
+    look = status_of(daemon.judgement, (), {}, daemon.cluster.fragments, {}, 0.1)
+    assert look.waiting[job].startswith(
+        f"Job {job} is one of the site's own and waits (Priority). If nothing were"
+    )
+    (given_back,) = re.findall(r"would start now on (\S+): (\S+) are being given back for it", look.waiting[job])
+    leaving = {one.node for one in daemon.cluster.fragments if one.is_leaving}
+    assert set(expand_nodes(given_back[1])) <= leaving | set(daemon.judgement.offers.due)

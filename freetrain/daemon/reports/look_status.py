@@ -16,10 +16,12 @@ from freetrain.daemon.trainers.entries import Entry
 from freetrain.daemon.trainers.requests import believed_speeds, seen_at_speed_1
 from freetrain.lending.judge import Judgement
 from freetrain.lending.limit_claims import tell_claims
+from freetrain.lending.shadow import PlannedStart
+from freetrain.showing.words import show_time
 from freetrain.slurm.parsing import fold_nodes
 
-_MOST_TRAINERS, _MOST_EXAMPLES, _MOST_LIMITED = 2000, 5, 200
-"""How much is published of what users and Slurm say: trainers, lines not understood, jobs that wait for limits."""
+_MAX_TRAINERS, _MAX_EXAMPLES, _MAX_WAITING = 2000, 5, 200
+"""How much is published of what users and Slurm say: trainers, lines not understood, jobs that wait."""
 
 
 def status_of(
@@ -51,7 +53,7 @@ def status_of(
         stopped_by=judgement.stopped,
         paused_by=judgement.facts.paused,
         rejected=len(rejected),
-        rejected_examples=tuple(line[:LONGEST] for line in rejected[:_MOST_EXAMPLES]),
+        rejected_examples=tuple(line[:LONGEST] for line in rejected[:_MAX_EXAMPLES]),
         planned=judgement.plans_compared.jobs,
         planned_differently=judgement.plans_compared.differing,
         nodes=groups_of(judgement.offers, fragments),
@@ -61,14 +63,41 @@ def status_of(
                 _trainer(entry, waits_for.get(entry.trainer.id, ""), fragments, ends.get(entry.trainer.id, {})),
                 no_more=no_more.get(entry.trainer.id, "")[:LONGEST],
             )
-            for entry in entries[:_MOST_TRAINERS]
+            for entry in entries[:_MAX_TRAINERS]
         ),
-        trainers_left_out=max(0, len(entries) - _MOST_TRAINERS),
+        trainers_left_out=max(0, len(entries) - _MAX_TRAINERS),
+        waiting=_waiting_jobs(judgement, fragments),
         limited={
             job: text[:LONGEST]
-            for job, text in islice(tell_claims(judgement.memory.limits, judgement.facts).items(), _MOST_LIMITED)
+            for job, text in islice(tell_claims(judgement.memory.limits, judgement.facts).items(), _MAX_WAITING)
         },
     )
+
+
+def _waiting_jobs(judgement: Judgement, fragments: Sequence[Fragment]) -> Mapping[str, str]:
+    """Job of the site's that waits → in sentences, when it would start if nothing were lent, as the shadow has it."""
+    snapshot, queue = judgement.facts.snapshot, judgement.rules.nodes.queue
+    plans = {plan.job: plan for plan in judgement.shadow.plans}
+    waiting = (job for job in snapshot.jobs if job.state.is_waiting and not queue.has(job) and job.limit is None)
+    return {
+        job.id: f"Job {job.id} is one of the site's own and waits ({job.reason or 'no reason given'}). "
+        + _when_it_starts(plans.get(job.id), judgement.now_s, fragments)
+        for job in islice(waiting, _MAX_WAITING)
+    }
+
+
+def _when_it_starts(plan: PlannedStart | None, now_s: float, fragments: Sequence[Fragment]) -> str:
+    if plan is None:
+        return "The nodes that are lent make no difference to it, as far as freetrain knows."
+    lent = sorted({fragment.node for fragment in fragments if fragment.node in plan.nodes})
+    where = f" on {fold_nodes(plan.nodes)}"
+    if plan.start_s > now_s:
+        return (
+            f"If nothing were lent it would start at {show_time(plan.start_s)}{where}, which will be free by then."
+        )
+    if not lent:
+        return f"It could start now{where}, where nothing is lent: Slurm has yet to start it."
+    return f"If nothing were lent it would start now{where}: {fold_nodes(lent)} are being given back for it."
 
 
 def _count_idle(judgement: Judgement, fragments: Iterable[Fragment]) -> int:

@@ -122,6 +122,7 @@ class LookStatus:
         woken_s: when the daemon was last woken between two polls, UTC epoch seconds; None: never yet.
         cannot_wake: why slurmctld cannot wake it although it is to, with what mends that; empty: all is well.
         limited: job of the site's that waits for a limit in which fragments count → what is done for it.
+        waiting: the first of the site's other jobs that wait → for what, and what lending has to do with it.
     """
 
     time_s: float
@@ -140,6 +141,7 @@ class LookStatus:
     paused_by: str = ""
     cannot_wake: str = ""
     limited: Mapping[str, str] = field(default_factory=dict)
+    waiting: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lent_nodes(self) -> int:

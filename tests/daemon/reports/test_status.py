@@ -142,7 +142,7 @@ def test_a_fragment_whose_line_is_not_understood_is_not_gone(slurm: FakeSlurm, s
 def test_what_users_and_slurm_say_is_published_within_bounds(
     slurm: FakeSlurm, start_daemon: StartDaemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(look_status, "_MOST_TRAINERS", 2)
+    monkeypatch.setattr(look_status, "_MAX_TRAINERS", 2)
     for _ in range(3):
         slurm.submit_array("freetrain:" + "x" * 900)
     slurm.rejected = tuple(f"{number} {'x' * 1000}" for number in range(100))
