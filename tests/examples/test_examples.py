@@ -81,6 +81,7 @@ def assert_rescaled(trainer: Path) -> None:
     assert {"join", "loss"} <= set(causes_of(trainer))
 
 
+@pytest.mark.soak
 def test_the_image_classifier_learns_while_the_world_changes(tmp_path: Path) -> None:
     # Longer than it takes to learn: a newcomer may take long to boot, and must find a training.
     said = train("image_classifier.py", tmp_path / "t", "14")

@@ -75,7 +75,7 @@ def status_of(
 
 
 def _waiting_jobs(judgement: Judgement, fragments: Sequence[Fragment]) -> Mapping[str, str]:
-    """Job of the site's that waits → in sentences, when it would start if nothing were lent, as the shadow has it."""
+    """Job of the site's that waits → in sentences, when it would start if nothing were lent, by the shadow."""
     snapshot, queue = judgement.facts.snapshot, judgement.rules.nodes.queue
     plans = {plan.job: plan for plan in judgement.shadow.plans}
     waiting = (job for job in snapshot.jobs if job.state.is_waiting and not queue.has(job) and job.limit is None)

@@ -93,6 +93,7 @@ def test_an_owner_who_releases_5000_tasks_costs_nobody_a_look(daemon: Site) -> N
     assert len(daemon.freetrain("bob", "status").stdout) < 2000
 
 
+@pytest.mark.soak
 def test_a_bad_node_costs_a_filler_no_task(daemon: Site) -> None:
     bad = "n002"
     program = f'#!/bin/bash\n[ "$SLURMD_NODENAME" = {bad} ] && exit 1\nexec srun --quiet sleep 3\n'

@@ -96,6 +96,7 @@ def sizes_in_the_ledger(site: Site) -> dict[str, int]:
     return sizes
 
 
+@pytest.mark.soak
 def test_tasks_start_on_as_many_nodes_as_fit_and_are_requeued_whole(site: Site) -> None:
     out = site.out / "moldable"
     out.mkdir()

@@ -34,6 +34,7 @@ def submit(site: Site, constraint: str, tag: str) -> str:
     )  # fmt: skip
 
 
+@pytest.mark.soak
 def test_trainers_with_different_constraints_compete_and_get_nodes_of_their_kinds(site: Site) -> None:
     """A training that hardly gets on where nodes are old takes new ones from one that can use no others."""
     with daemon_that_polls_every(POLL_S, site, len(NEW + OLD)):

@@ -170,6 +170,7 @@ def test_a_partition_of_the_sites_own_is_refused(site: Site) -> None:
     assert mends(said) == ["[slurm]", 'partition = "freetrain"']
 
 
+@pytest.mark.soak
 def test_who_begins_to_wait_because_the_layout_was_changed_gets_the_nodes_at_once(site: Site) -> None:
     with running(site):
         site.submit_trainer("alice", NODES, "min=1")
@@ -199,6 +200,7 @@ def test_who_begins_to_wait_because_the_layout_was_changed_gets_the_nodes_at_onc
         assert site.daemon_says.count("would wait for fragments") == 1
 
 
+@pytest.mark.soak
 def test_a_second_daemon_with_another_directory_is_refused_until_the_first_is_gone(site: Site) -> None:
     with running(site):
         second = run_daemon(site, "another")

@@ -66,6 +66,7 @@ def ends_of_lent(site: Site, nodes: set[str]) -> list[float | None]:
     return [group["until"] for group in shown if nodes & set(group["nodes"]) and group["state"] == "lent"]
 
 
+@pytest.mark.soak
 def test_nodes_are_empty_before_a_maintenance_begins(site: Site) -> None:
     margin_s = 60  # which is also what a busy machine may be late by
     with daemon_that_polls_every(POLL_S, site, margin_s=margin_s):
@@ -141,6 +142,7 @@ def running_as(site: Site, user: str) -> list[str]:
     return sorted(site.run("bob", "squeue", "-h", "-a", "-t", "R", "-u", user, "-o", "%N").split())
 
 
+@pytest.mark.soak
 def test_with_a_grace_time_who_leaves_in_good_order_has_not_completed() -> None:
     """Slurm counts a task that leaves when it is asked to as completed; its training goes on all the same."""
     nodes = 4

@@ -76,6 +76,7 @@ def test_a_training_grows_gives_way_to_the_site_and_completes(site: Site) -> Non
     assert json.loads((trainer / "finished.json").read_text())
 
 
+@pytest.mark.soak
 def test_a_server_runs_where_it_was_decided_and_elsewhere_when_the_site_has_taken_its_node(site: Site) -> None:
     """SMD says how many nodes and servers, and DLTAP that the server is on the leaf with most of the workers."""
     trainer = site.out / "served"

@@ -96,6 +96,7 @@ def test_a_node_that_dies_is_a_node_that_failed(daemon: Site) -> None:
     wait_until(lambda: len(set(nodes_of(daemon, trainer)) - {node}) == 4, 90, daemon)
 
 
+@pytest.mark.soak
 def test_a_training_whose_tasks_have_all_failed_is_kept_and_its_owner_can_resume_it(site: Site) -> None:
     flag = site.out / "mended"
     script = FAILS.format(flag=flag)

@@ -22,6 +22,7 @@ def test_without_a_gpu_it_says_so_and_ends_with_2() -> None:
     assert done.stderr == "no GPU here that torch can use: nothing was checked\n"
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_on_the_cpu_the_checks_check_themselves() -> None:
     only = ["health", "abort"]

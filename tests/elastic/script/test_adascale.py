@@ -57,6 +57,7 @@ class Regression:
         return statistics.fmean(errors[-len(errors) // 10 :]), len(errors)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("kind", "rate", "steps"), [(torch.optim.SGD, 0.01, 600), (torch.optim.Adam, 0.01, 1000)])
 def test_a_training_with_larger_batches_comes_as_far_in_fewer_steps(
     kind: Callable[..., torch.optim.Optimizer], rate: float, steps: int

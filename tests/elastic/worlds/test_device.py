@@ -145,6 +145,7 @@ def fewest_new_pages(**chosen: str) -> int:
     return int(subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True, env=others | chosen).stdout)
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator")
 def test_updates_go_on_in_the_memory_that_earlier_ones_freed_unless_the_user_has_chosen_otherwise() -> None:
     """Left to itself glibc does either, by what happens to lie where."""
