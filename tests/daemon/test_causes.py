@@ -191,6 +191,19 @@ def test_a_task_that_fails_everywhere_is_tried_twice_and_no_more(
     assert daemon.ledger.trainers()[array].state is TrainerState.COMPLETE
 
 
+def test_a_task_that_came_unheld_and_failed_before_the_first_look_is_tried_again(
+    slurm: FakeSlurm, start_daemon: StartDaemon
+) -> None:
+    array = slurm.submit_array(TASKS, tasks=2, held=False)
+    slurm.start_what_can()
+    slurm.advance(1.0)
+    fails_on(slurm, set(NODES))
+    daemon = start_daemon()
+    daemon.cycle()
+    daemon.cycle()
+    assert len(slurm.running(array)) == 2
+
+
 def test_a_training_whose_own_program_is_wrong_keeps_no_node_from_others(
     slurm: FakeSlurm, start_daemon: StartDaemon
 ) -> None:

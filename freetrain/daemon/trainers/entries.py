@@ -12,7 +12,7 @@ from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.core.node import Node
 from freetrain.daemon.trainers.ends import Patience, is_finishing
 from freetrain.daemon.trainers.progress_reader import Report
-from freetrain.lending.causes import failed_at_once
+from freetrain.lending.causes import AT_ONCE_S, failed_at_once
 from freetrain.lending.rules import Share
 from freetrain.slurm.comments import asked_to_resume, says_paused, with_answer, without_answer
 from freetrain.slurm.submissions import Submission
@@ -90,7 +90,7 @@ class Entry:
             return False
         if task.state in _FAILED and self.is_filler:
             runs = self.failed_runs.get(task.id, ())
-            return len(runs) == 1 and failed_at_once(runs[0])
+            return len(runs) <= 1 and (failed_at_once(runs[0]) if runs else _has_failed_at_once_unseen(task))
         return task.state in _CUT_OFF | _FAILED or (task.state is JobState.COMPLETED and self.is_elastic)
 
     @property
@@ -109,6 +109,11 @@ class Entry:
     def with_fault(self, fault: str) -> Entry:
         """The same, with something wrong with it."""
         return replace(self, trainer=replace(self.trainer, fault=fault))
+
+
+def _has_failed_at_once_unseen(task: Job) -> bool:
+    """Whether a task that no look saw running ended as soon as it had begun: one that came unheld, for example."""
+    return task.start_s is not None and task.end_s is not None and task.end_s - task.start_s <= AT_ONCE_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,9 @@ import pytest
 
 from benchmarks.live.site import TRAINER, Site
 from benchmarks.live.workload import SiteJob
+from freetrain.core.fragment import End
 from freetrain.lab import LabOptions
+from freetrain.store.store import Store
 from tests.daemon.on_slurm.site import (
     POLL_S,
     daemon_that_polls_every,
@@ -97,10 +99,11 @@ def test_an_owner_who_releases_5000_tasks_costs_nobody_a_look(daemon: Site) -> N
 def test_a_bad_node_costs_a_filler_no_task(daemon: Site) -> None:
     bad = "n002"
     program = f'#!/bin/bash\n[ "$SLURMD_NODENAME" = {bad} ] && exit 1\nexec srun --quiet sleep 3\n'
-    filler = plain_array(daemon, 40, "kind=tasks", script=program)
-    wait_until(lambda: not set(states_of(daemon, filler)) - {"COMPLETED"}, 240, daemon)
-    ran = daemon.run("root", "sacct", "-X", "-n", "-P", "-D", "-j", filler, "-o", "State,NodeList")
-    failed = [line for line in ran.splitlines() if line.startswith("FAILED")]
+    filler = daemon.submit_trainer("alice", 40, "kind=tasks", program)
+    runs = ("sacct", "-X", "-n", "-P", "-j", filler, "-s", "COMPLETED", "-o", "JobID")
+    wait_until(lambda: len(set(daemon.run("root", *runs).split())) == 40, 120, daemon)
+    ledger = Store.open_existing(daemon.directory / "state" / "freetrain.db").ledger()
+    failed = [fragment.node for fragment in ledger.fragments(0.0) if fragment.end is End.FAILED]
     assert failed, "the bad node was tried"
-    assert {line.partition("|")[2] for line in failed} == {bad}
+    assert set(failed) == {bad}
     assert len(failed) <= 6
