@@ -43,6 +43,10 @@ class _Tried:
     times: int = 0
     next_s: float = 0.0
 
+    def counts(self, now_s: float) -> bool:
+        """Whether it was tried lately: a longer pause follows only then."""
+        return now_s - self.next_s < _LONGEST_PAUSE_S
+
     def again(self, orders: Sequence[Order], now_s: float, without_pause: int) -> _Tried:
         """After they were given once more, or others for the first time."""
         times = self.times + 1 if orders == self.orders else 1
@@ -82,6 +86,7 @@ class Housekeeping:
         self._told: dict[str, tuple[Order, float]] = {}
         self._failed: dict[str, _Tried] = {}
         self._spent_s: dict[str, float] = {}
+        self._failed_now: set[str] = set()
         self._look_s = 0.0
         self.answered: set[str] = set()
 
@@ -93,23 +98,30 @@ class Housekeeping:
         """
         owner, now_s = entry.trainer.owner, snapshot.time_s
         if now_s != self._look_s:
-            self._look_s, self._spent_s = now_s, {}
+            self._begin_look(now_s)
         failed = self._failed.get(owner, _Tried())
         if now_s < failed.next_s or self._spent_s.get(owner, 0.0) > _MOST_S:
             return
         began_s = self._timer_s()
         try:
-            self._put_right(entry, snapshot)
+            self._tidy_and_answer(entry, snapshot)
         except SlurmUnreachableError as error:
-            if any(one.next_s > now_s and other != owner for other, one in self._failed.items()):
-                raise
             self._failed[owner] = failed.again((), now_s, 0)
+            self._failed_now.add(owner)
+            if self._failed_now != {owner}:
+                raise
             log.warning("%s The submissions of %s are looked after again later.", error.what, owner)
         else:
             self._failed.pop(owner, None)
         self._spent_s[owner] = self._spent_s.get(owner, 0.0) + self._timer_s() - began_s
 
-    def _put_right(self, entry: Entry, snapshot: Snapshot) -> None:
+    def _begin_look(self, now_s: float) -> None:
+        """Forget what was spent at the last look, and what was tried long ago, for somebody who may be gone."""
+        self._look_s, self._spent_s, self._failed_now = now_s, {}, set()
+        self._tidied = {id_: tried for id_, tried in self._tidied.items() if tried.counts(now_s)}
+        self._failed = {owner: tried for owner, tried in self._failed.items() if tried.counts(now_s)}
+
+    def _tidy_and_answer(self, entry: Entry, snapshot: Snapshot) -> None:
         if entry.trainer.state is TrainerState.COMPLETE:
             self._end(entry)
         # What is being taken up again cannot be informed until the next look.

@@ -119,14 +119,14 @@ class Suspects:
     """Pairs and nodes that failed, as far as it counts. What is here concerns only what runs now.
 
     Attributes:
-        well_on: what was handed in → the nodes on which its program worked last.
+        well_on: what was handed in → the last two nodes on which its program worked.
         pairs: what was handed in, and a node on which its program failed at once since it last worked there.
         accused_by: node → owners whose programs failed there at once although they worked elsewhere.
         nodes: those that are lent to nobody for that.
         new: nodes of these that were not among them at the last look → the owners.
     """
 
-    well_on: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    well_on: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     pairs: Mapping[tuple[str, str], Suspicion] = field(default_factory=dict)
     accused_by: Mapping[str, frozenset[str]] = field(default_factory=dict)
     nodes: Mapping[str, Suspicion] = field(default_factory=dict)
@@ -146,27 +146,28 @@ class Suspects:
         ]
         if not self.well_on and not self.pairs and not self.nodes and not seen:
             return replace(self, new={}) if self.new else self
-        submission_id = {request.id: request.submission_id for request in facts.requests}
-        known = {*submission_id.values(), *(submission_id.get(one.trainer, one.trainer) for one in seen)}
+        known = {*(request.submission_id for request in facts.requests), *map(facts.submission_of, seen)}
         well_on = {trainer: nodes for trainer, nodes in self.well_on.items() if trainer in known}
         pairs = {pair: one for pair, one in self.pairs.items() if pair[0] in known}
         accused_by, nodes = dict(self.accused_by), dict(self.nodes)
         for fragment in seen:
             if goes_well(fragment, now_s):
-                trainer, node = submission_id.get(fragment.trainer, fragment.trainer), fragment.node
-                well_on[trainer] = frozenset({node, *list(well_on.get(trainer, ()))[:1]})
+                trainer, node = facts.submission_of(fragment), fragment.node
+                well_on[trainer] = (node, *(other for other in well_on.get(trainer, ()) if other != node))[:2]
                 pairs.pop((trainer, node), None)
                 accused_by.pop(node, None)
                 nodes.pop(node, None)
-        failed = {
-            (submission_id.get(fragment.trainer, fragment.trainer), fragment.node): fragment
-            for fragment in facts.ended
-            if failed_at_once(fragment)
-        }
+        failed = sorted(
+            {
+                (facts.submission_of(fragment), fragment.node)
+                for fragment in facts.ended
+                if failed_at_once(fragment)
+            }
+        )
         owner_of = {request.submission_id: request.owner for request in facts.requests}
-        for (trainer, node), _ in failed.items():
+        for trainer, node in failed:
             pairs[trainer, node] = pairs.get((trainer, node), _NONE).after(now_s, _REST_S, _LONGEST_REST_S)
-            if trainer in owner_of and well_on.get(trainer, frozenset()) - {node}:
+            if trainer in owner_of and set(well_on.get(trainer, ())) - {node}:
                 accused_by[node] = accused_by.get(node, frozenset()) | {owner_of[trainer]}
         return Suspects(well_on, pairs, accused_by, *self._set_aside(nodes, accused_by, failed, now_s, most_nodes))
 
@@ -181,7 +182,7 @@ class Suspects:
         """Nodes that are lent to nobody, and those among them that were not before."""
         new: dict[str, frozenset[str]] = {}
         for node in sorted({node for _, node in failed}):
-            out = sum(node.until_s > now_s for node in nodes.values())
+            out = sum(suspicion.until_s > now_s for suspicion in nodes.values())
             is_out = node in nodes and nodes[node].until_s > now_s
             if len(accused_by.get(node, ())) >= _OWNERS_TO_BELIEVE and (is_out or out < _MOST_OUT * most_nodes):
                 nodes[node] = nodes.get(node, _NONE).after(now_s, _OUT_S, _LONGEST_OUT_S)
@@ -196,9 +197,8 @@ class Suspects:
             if one.until_s > now_s:
                 barred.setdefault(trainer, []).append(node)
         # A program that works nowhere is at fault itself, wherever it is tried.
-        runs_on = Counter(
-            fragment.trainer for fragment in facts.fragments if fragment.state is FragmentState.RUNNING
-        )
+        running = (fragment for fragment in facts.fragments if fragment.state is FragmentState.RUNNING)
+        runs_on = Counter(map(facts.submission_of, running))
         works = {
             id_
             for id_, nodes in barred.items()

@@ -106,6 +106,13 @@ class Facts:
         """Trainer → its request."""
         return {request.id: request for request in self.requests}
 
+    def submission_of(self, fragment: Fragment) -> str:
+        """What its owner submitted: its trainer, or the filler of which it is a task of several nodes."""
+        request = self.request.get(fragment.trainer)
+        if request is not None:
+            return request.submission_id
+        return fragment.trainer if fragment.trainer != fragment.job else fragment.job.partition("_")[0]
+
     def ran_s(self, fragment: Fragment) -> float:
         """For how long it has run."""
         return 0.0 if fragment.started_s is None else max(self.snapshot.time_s - fragment.started_s, 0.0)

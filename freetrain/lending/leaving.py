@@ -55,11 +55,11 @@ class Leaving:
         present = {*facts.to_tidy, *(request.submission_id for request in facts.requests)}
         took_s = {key: known_s for key, known_s in self.took_s.items() if key in present}
         for fragment in leaving:
-            key, since_s = _key(fragment, facts), seen_s[fragment.job][0]
+            key, since_s = facts.submission_of(fragment), seen_s[fragment.job][0]
             took_s[key] = max(took_s.get(key, 0.0), min(now_s - since_s, bound_s))
         for fragment, free in zip(facts.ended, self.until_free(facts.ended), strict=True):
             if fragment.end in _BY_ORDER and fragment.started_s is not None:
-                key, lasted_s = _key(fragment, facts), min(self._lasted_s(fragment, free), bound_s)
+                key, lasted_s = facts.submission_of(fragment), min(self._lasted_s(fragment, free), bound_s)
                 took_s[key] = max(lasted_s, (took_s.get(key, lasted_s) + lasted_s) / 2)
         return Leaving(seen_s, took_s)
 
@@ -73,12 +73,6 @@ class Leaving:
         ended_s = fragment.ended_s or 0.0
         first_s, _ = self.seen_s.get(fragment.job, (ended_s, ended_s))
         return (free.ended_s or 0.0) - min(ended_s, first_s)
-
-
-def _key(fragment: Fragment, facts: Facts) -> str:
-    """What was handed in: a task of a filler leaves as the others do."""
-    request = facts.request.get(fragment.trainer)
-    return fragment.trainer if request is None else request.submission_id
 
 
 def bars_of_slow(

@@ -7,7 +7,7 @@ array, what its owner asked for is waited for, and what freetrain may change is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -129,40 +129,22 @@ PRECONDITIONS: Sequence[Precondition] = (
 )
 """In the order in which they are shown; licences and burst buffers are among what a task needs of its node."""
 
-OF_PATTERNS: Sequence[Precondition] = tuple(
-    precondition for precondition in PRECONDITIONS if precondition.then is Unmet.WAITED_FOR
-)
+OF_PATTERNS: Sequence[Precondition] = tuple(rule for rule in PRECONDITIONS if rule.then is Unmet.WAITED_FOR)
 """Those of a job that is only a pattern for fragments."""
 
 
 def refusal(candidate: Candidate) -> str:
     """Why it cannot be a trainer at all, a clause for its owner; empty: it can."""
-    return next(
-        filter(
-            None,
-            (
-                precondition.why_not(candidate)
-                for precondition in PRECONDITIONS
-                if precondition.then is Unmet.REFUSED
-            ),
-        ),
-        "",
-    )
+    return _first_unmet(candidate, (rule for rule in PRECONDITIONS if rule.then is Unmet.REFUSED))
 
 
 def why_not_yet(candidate: Candidate, preconditions: Sequence[Precondition] = PRECONDITIONS) -> str:
     """Why it gets no node yet, a clause for its owner; empty: nothing is missing."""
-    return next(
-        filter(
-            None,
-            (
-                precondition.why_not(candidate)
-                for precondition in preconditions
-                if precondition.then is not Unmet.REFUSED
-            ),
-        ),
-        "",
-    )
+    return _first_unmet(candidate, (rule for rule in preconditions if rule.then is not Unmet.REFUSED))
+
+
+def _first_unmet(candidate: Candidate, preconditions: Iterable[Precondition]) -> str:
+    return next(filter(None, (precondition.why_not(candidate) for precondition in preconditions)), "")
 
 
 def repairs(submission: Submission) -> list[tuple[Command, str]]:

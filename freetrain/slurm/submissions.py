@@ -78,12 +78,12 @@ class Submission:
 
     @property
     def open_tasks(self) -> str:
-        """Its tasks that have not ended, as Slurm hears of them: what has ended cannot be changed."""
+        """Its tasks that have not ended, as orders name them: what has ended cannot be changed."""
         return self._named(task for task in self.tasks if not task.state.is_final)
 
     @property
     def waiting_tasks(self) -> str:
-        """Its tasks that wait, as Slurm hears of them."""
+        """Its tasks that wait, as orders name them."""
         return self._named(task for task in self.tasks if task.state.is_waiting)
 
     def _named(self, tasks: Iterable[Job]) -> str:

@@ -194,7 +194,9 @@ class Submitting:
         again = [
             job.id
             for job in jobs
-            if job.state.is_waiting and self.of_trainer(job) == submission.id and not {job.id, job.comment} & known
+            if job.state.is_waiting
+            and job.comment.startswith(f"freetrain-fragment:of={submission.id},")
+            and not {job.id, job.comment} & known
         ]
         orders = []
         if stray:

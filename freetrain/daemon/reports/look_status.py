@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import islice
 from types import MappingProxyType
 
@@ -59,9 +59,12 @@ def status_of(
         nodes=groups_of(judgement.offers, fragments),
         idle_nodes=_count_idle(judgement, fragments),
         trainers=tuple(
-            replace(
-                _trainer(entry, waits_for.get(entry.trainer.id, ""), fragments, ends.get(entry.trainer.id, {})),
-                no_more=no_more.get(entry.trainer.id, "")[:LONGEST],
+            _trainer(
+                entry,
+                waits_for.get(entry.trainer.id, ""),
+                no_more.get(entry.trainer.id, ""),
+                fragments,
+                ends.get(entry.trainer.id, {}),
             )
             for entry in entries[:_MAX_TRAINERS]
         ),
@@ -110,7 +113,7 @@ def _count_idle(judgement: Judgement, fragments: Iterable[Fragment]) -> int:
 
 
 def _trainer(
-    entry: Entry, waits_for: str, fragments: Iterable[Fragment], ends: Mapping[End, int]
+    entry: Entry, waits_for: str, no_more: str, fragments: Iterable[Fragment], ends: Mapping[End, int]
 ) -> TrainerStatus:
     trainer = entry.trainer
     own = [fragment for fragment in fragments if fragment.trainer == trainer.id]
@@ -121,6 +124,7 @@ def _trainer(
         note=trainer.note[:LONGEST],
         fault=trainer.fault[:LONGEST],
         waits_for=waits_for[:LONGEST],
+        no_more=no_more[:LONGEST],
         lent=_nodes_of(own, FragmentState.RUNNING),
         asked=_nodes_of(own, FragmentState.ASKED),
         samples_done=trainer.samples_done,
