@@ -256,3 +256,25 @@ def test_a_released_array_is_held_by_one_order_that_names_all_of_what_waits(
     daemon.cycle()
     held = [command for command in slurm.told if command[1] == "uhold"]
     assert held == [("scontrol", "uhold", f"{array}_[2-999]")]
+
+
+def test_two_owners_whose_orders_fail_at_the_same_look_mean_that_slurm_is_silent_and_then_both_wait(
+    slurm: FakeSlurm, start_daemon: StartDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for user in ("news", "games"):
+        slurm.submit_array("freetrain:nonsense=1", tasks=2, user=user)
+    innocent = slurm.submit_array(TRAINING, tasks=8, user="carol")
+    perform = slurm.perform
+
+    def perform_others(command: Command, stdin: str = "") -> str:
+        if command[:2] == ("scontrol", "update") and command[-1].startswith("Comment="):
+            raise SlurmUnreachableError("scontrol update got no answer within 30 s.")
+        return perform(command, stdin)
+
+    monkeypatch.setattr(slurm, "perform", perform_others)
+    daemon = start_daemon()
+    with pytest.raises(SlurmUnreachableError):
+        daemon.cycle()
+    assert slurm.running(innocent) == []
+    daemon.cycle()
+    assert len(slurm.running(innocent)) == len(NODES), "the look after it goes on without them"
