@@ -23,7 +23,7 @@ SAYS: Mapping[str, str] = {
 }
 """What the page says beside ``freetrain jobs``, waited for."""
 BEGIN = """set -eu
-trap 'kill %1; wait; freetrain lab down' EXIT
+trap 'freetrain explain 1; kill %1; wait; freetrain lab down' EXIT
 has() { until [ "$(freetrain jobs -P -h -o NODES)" = $1 ]; do sleep 0.5; done; }
 trains_on() { until tail -n 1 t1/progress.jsonl | grep -q "\\"nodes\\": *$1\\b"; do sleep 0.5; done; }
 """
