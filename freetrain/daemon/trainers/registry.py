@@ -179,7 +179,7 @@ class Registry:
             snapshot, jobs, rules.queue, rules.default_memory_mb, rules.share, rules.shares_out_memory
         )
         self._know(submissions.keys())
-        news = RosterInputs(
+        inputs = RosterInputs(
             time_s=snapshot.time_s,
             known=self._known,
             unfit=self._find_unfit(snapshot, submissions, rules.queue),
@@ -193,7 +193,7 @@ class Registry:
             nodes=snapshot.node,
             jobs=snapshot.job,
         )
-        entries = update_roster(submissions.values(), news, rules)
+        entries = update_roster(submissions.values(), inputs, rules)
         self._remember(entries)
         return self._with_requests(entries, snapshot, rules)
 

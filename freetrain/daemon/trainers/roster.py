@@ -26,51 +26,53 @@ _LONGEST_REST, _LONGEST_WAIT = 2**10, 2**4
 """In rests after the first failure: where no node will do, and where what is waited for may come any time."""
 
 
-def update_roster(submissions: Iterable[Submission], news: RosterInputs, rules: RosterRules) -> list[Entry]:
+def update_roster(submissions: Iterable[Submission], inputs: RosterInputs, rules: RosterRules) -> list[Entry]:
     """Every submission as a trainer, in the order of submission; one that cannot be dealt with has a fault."""
     entries = []
     for submission in submissions:
-        entry = _as_known(submission, news)
-        new = isolated(partial(_updated, entry, news, rules))
+        entry = _as_known(submission, inputs)
+        new = isolated(partial(_updated, entry, inputs, rules))
         entries.append(entry.with_fault(new.what) if isinstance(new, Fault) else new)
     return entries
 
 
-def _as_known(submission: Submission, news: RosterInputs) -> Entry:
+def _as_known(submission: Submission, inputs: RosterInputs) -> Entry:
     """The entry as it was, with its fragments as they are."""
-    trainer = news.known.get(submission.id) or KnownTrainer(
-        submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, news.time_s
+    trainer = inputs.known.get(submission.id) or KnownTrainer(
+        submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, inputs.time_s
     )
     account = next((task.account for task in submission.tasks if task.account), trainer.account)
     return Entry(
         replace(trainer, account=account),
         submission,
         None,
-        tuple(fragment for fragment in news.fragments if fragment.trainer == submission.id),
-        news.past.last.get(submission.id),
-        some_completed=submission.id in news.past.some_completed,
-        failed_runs=news.past.failed_runs.get(submission.id, {}),
+        tuple(fragment for fragment in inputs.fragments if fragment.trainer == submission.id),
+        inputs.past.last.get(submission.id),
+        some_completed=submission.id in inputs.past.some_completed,
+        failed_runs=inputs.past.failed_runs.get(submission.id, {}),
     )
 
 
-def _updated(entry: Entry, news: RosterInputs, rules: RosterRules) -> Entry:
+def _updated(entry: Entry, inputs: RosterInputs, rules: RosterRules) -> Entry:
     """The entry after all that has happened.
 
     1. What its owner wants counts first: a wrong tag refuses it, and they may have asked for it to go on.
     2. Then what its directory says, how its fragments ended, and which Slurm does not start.
     3. Whether it is complete is judged last, on all of that.
     """
-    id_, known_tag, report = entry.trainer.id, entry.submission.good_tag, news.reports.get(entry.trainer.id)
-    trainer = _with_tag(entry.trainer, entry.submission, news.unfit.get(id_, ""), news.answered)
+    id_, known_tag, report = entry.trainer.id, entry.submission.good_tag, inputs.reports.get(entry.trainer.id)
+    trainer = _with_tag(entry.trainer, entry.submission, inputs.unfit.get(id_, ""), inputs.answered)
     if report is not None:
-        report = _on_known_nodes(report, known_tag, entry.fragments, news.nodes)
+        report = _on_known_nodes(report, known_tag, entry.fragments, inputs.nodes)
     trainer = _with_report(trainer, report, entry.fragments)
-    trainer = _with_runs(trainer, known_tag, (fragment for fragment in news.ended if fragment.trainer == id_))
-    ended = [fragment for fragment in news.ended if fragment.trainer == id_ and not _is_done(fragment, known_tag)]
+    trainer = _with_runs(trainer, known_tag, (fragment for fragment in inputs.ended if fragment.trainer == id_))
+    ended = [
+        fragment for fragment in inputs.ended if fragment.trainer == id_ and not _is_done(fragment, known_tag)
+    ]
     failed_on = {run.node for runs in entry.failed_runs.values() for run in runs}
-    trainer = after_ends(trainer, ended, rules.patience, news.time_s, entry.fragments, failed_on)
-    trainer = awake(_after_waits(trainer, entry, news, rules), news.time_s)
-    trainer = _after_refusals(trainer, entry.submission, news, rules.patience)
+    trainer = after_ends(trainer, ended, rules.patience, inputs.time_s, entry.fragments, failed_on)
+    trainer = awake(_after_waits(trainer, entry, inputs, rules), inputs.time_s)
+    trainer = _after_refusals(trainer, entry.submission, inputs, rules.patience)
     # A copy of a pattern has no work of its own.
     is_elastic = not rules.runs_tasks or (report is not None and report.finished is not None)
     entry = replace(entry, trainer=trainer, tag=known_tag, is_elastic=is_elastic)
@@ -155,13 +157,13 @@ def _with_runs(trainer: KnownTrainer, tag: Tag | None, ended: Iterable[Fragment]
     return replace(trainer, costs=trainer.costs.after_runs(runs_s)) if runs_s else trainer
 
 
-def _after_waits(trainer: KnownTrainer, entry: Entry, news: RosterInputs, rules: RosterRules) -> KnownTrainer:
+def _after_waits(trainer: KnownTrainer, entry: Entry, inputs: RosterInputs, rules: RosterRules) -> KnownTrainer:
     """Let a trainer rest whose fragments wait for something of its own: no node can give it that."""
-    late_s = news.time_s - rules.start_within_s
+    late_s = inputs.time_s - rules.start_within_s
     jobs = [
-        (fragment, news.jobs.get(fragment.job))
+        (fragment, inputs.jobs.get(fragment.job))
         for fragment in entry.fragments
-        if fragment.waits_since_before(news.time_s)
+        if fragment.waits_since_before(inputs.time_s)
     ]
     reasons = [
         job.reason
@@ -177,16 +179,16 @@ def _after_waits(trainer: KnownTrainer, entry: Entry, news: RosterInputs, rules:
         trainer,
         state=TrainerState.RESTING,
         failures_in_a_row=failures,
-        rests_until_s=news.time_s + rest_s,
+        rests_until_s=inputs.time_s + rest_s,
         note=f"Slurm does not start its fragments ({reasons[0]}); rests for {rest_s:.0f} s",
     )
 
 
 def _after_refusals(
-    trainer: KnownTrainer, submission: Submission, news: RosterInputs, patience: Patience
+    trainer: KnownTrainer, submission: Submission, inputs: RosterInputs, patience: Patience
 ) -> KnownTrainer:
     """Let a trainer rest that Slurm cannot run where it was lent a node; the node is as good as before."""
-    refused = {fragment.job: fragment.node for fragment in news.ended if fragment.end is End.NEVER_STARTED}
+    refused = {fragment.job: fragment.node for fragment in inputs.ended if fragment.end is End.NEVER_STARTED}
     impossible = [task for task in submission.tasks if task.waits_for is WaitsFor.POSSIBILITY]
     reasons = {refused[task.id]: task.reason for task in impossible if task.id in refused}
     if not reasons or trainer.state is not TrainerState.ACTIVE:
@@ -197,7 +199,7 @@ def _after_refusals(
         trainer,
         state=TrainerState.RESTING,
         failures_in_a_row=failures,
-        rests_until_s=news.time_s + rest_s,
+        rests_until_s=inputs.time_s + rest_s,
         note=f"Slurm finds no way to run it on {node} ({reason}); rests for {rest_s:.0f} s",
     )
 
