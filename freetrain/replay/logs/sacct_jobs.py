@@ -38,6 +38,7 @@ _CLOCK = r"^(?:(\d+)(?:-| days? ))?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?$"
 _TOLERANCE_S = 60.0
 """Start, End and Elapsed are taken at slightly different instants."""
 _HOUR_S = 3600.0
+_MIN_BATCH_ROWS = 50_000
 _TEXT_COLUMNS = (
     "job", "submit", "start", "end", "elapsed", "suspended", "limit", "state", "partition", "account", "cluster",
     "nodes", "asked_nodes", "cores", "tres", "node_list",
@@ -260,16 +261,27 @@ def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptio
 def _rows(
     pieces: Iterable[bytes], name: str, file: int, options: ReadOptions, tally: RowTally
 ) -> Iterator[pl.DataFrame]:
-    """The rows as text, some at a time."""
+    """The rows as text, at least _MIN_BATCH_ROWS at a time but for the last.
+
+    A file may change its columns often (files that were put together), and judging a few rows takes as long as
+    judging thousands.
+    """
     texts, banner = read_sacct_text(pieces, name, options.columns, options.delimiter)
     tally.read += banner
     tally.ignore("before the header", banner)
+    batch: list[pl.DataFrame] = []
     for text in texts:
         tally.read += len(text.rows) + len(text.lost) + text.headers
         tally.ignore("repeated header", text.headers)
         tally.reject((file, line, reason) for line, reason in text.lost)
         absent = [pl.lit("").alias(column) for column in _TEXT_COLUMNS if column not in text.rows.columns]
-        yield text.rows.with_columns(pl.repeat(file, pl.len(), dtype=pl.Int32).alias("file"), *absent)
+        rows = text.rows.with_columns(pl.repeat(file, pl.len(), dtype=pl.Int32).alias("file"), *absent)
+        batch.append(rows.select("line", "file", *_TEXT_COLUMNS))
+        if sum(map(len, batch)) >= _MIN_BATCH_ROWS:
+            yield pl.concat(batch)
+            batch = []
+    if batch:
+        yield pl.concat(batch)
 
 
 def _whole_jobs(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 
+import polars as pl
 import pytest
 
 from freetrain.errors import InputError
-from freetrain.replay.logs import ReadOptions, read_site_log, source
+from freetrain.replay.logs import ReadOptions, read_site_log, sacct_jobs, source
 from tests.replay.logs.build import HEADER, Write, holes_of, hour, read, row, sacct
 
 CLUSTERS = sacct(
@@ -40,10 +41,27 @@ def test_it_does_not_matter_how_many_rows_are_understood_at_a_time(
     at_once = read(path, **options)
     monkeypatch.setattr(source, "_CHUNK_BYTES", len(HEADER))
     monkeypatch.setattr(source, "_PIECE_BYTES", 1)
+    monkeypatch.setattr(sacct_jobs, "_MIN_BATCH_ROWS", 1)
     one_by_one = read(path, **options)
     assert (one_by_one.rows, one_by_one.notes) == (at_once.rows, at_once.notes)
     for name in at_once.holes.node_names:
         assert holes_of(one_by_one, name) == holes_of(at_once, name)
+
+
+def test_rows_of_files_put_together_are_understood_together(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches: list[int] = []
+    typed = sacct_jobs._typed
+
+    def counted(rows: pl.DataFrame, options: ReadOptions) -> pl.DataFrame:
+        batches.append(len(rows))
+        return typed(rows, options)
+
+    monkeypatch.setattr(sacct_jobs, "_typed", counted)
+    log = read(
+        write(ACCOUNTS + sacct(row("4"), row("5")) + sacct(row("6"), header=HEADER.replace("JobName", "QOS")))
+    )
+    assert batches == [6]
+    assert log.rows.used == 6
 
 
 def test_a_cluster_that_is_not_there_is_told_from_those_of_all_rows(
@@ -51,6 +69,7 @@ def test_a_cluster_that_is_not_there_is_told_from_those_of_all_rows(
 ) -> None:
     monkeypatch.setattr(source, "_CHUNK_BYTES", len(HEADER))
     monkeypatch.setattr(source, "_PIECE_BYTES", 1)
+    monkeypatch.setattr(sacct_jobs, "_MIN_BATCH_ROWS", 1)
     with pytest.raises(InputError) as caught:
         read(write(CLUSTERS), cluster="none")
     assert caught.value.hint == "Give --cluster one of big, small."
