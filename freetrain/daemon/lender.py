@@ -222,11 +222,11 @@ class Lender:
             took_s: how long it took.
         """
         assert self._loop.last is not None
-        registered = self._cluster.registered
-        waits_for = {**registered.waits_for, **self._loop.last.waits_for}
-        judgement, ends = self._loop.last.judgement, self._cluster.ends
-        no_more = self._loop.last.no_more
-        look = status_of(judgement, registered.entries, waits_for, self._cluster.fragments, ends, took_s, no_more)
+        registered, ends = self._cluster.registered, self._cluster.ends
+        trainers = {entry.trainer.id: entry.trainer for entry in registered.entries}
+        verdicts = self._loop.last.verdicts(trainers, registered.waits_for)
+        judgement, fragments = self._loop.last.judgement, self._cluster.fragments
+        look = status_of(judgement, registered.entries, verdicts, fragments, ends, took_s)
         return replace(look, calls=self._calls.lately(self._gateway.calls, self._clock_s()))
 
     def summary(self) -> str:

@@ -123,8 +123,8 @@ class Truth:
 
     def lies(self) -> Iterator[str]:
         """What was told and is not so."""
-        told = {**self.look.no_more, **self.look.waits_for}
-        yield from (f"training {id_}: {said}" for id_, said in told.items() if not self.of_training(id_, said))
+        verdicts = self.look.verdicts().items()
+        yield from (f"training {id_}: {why}" for id_, (_, why) in verdicts if not self.of_training(id_, why))
         withheld = self.judgement.offers.withheld.items()
         yield from (f"node {name}: {said}" for name, said in withheld if not self.of_node(name, said))
 
@@ -162,7 +162,7 @@ def lies_of(daemon: Daemon, slurm: FakeSlurm, seed: int, looks: int) -> tuple[li
         daemon.cycle(after_s=chance.choice((1.0, 5.0, 5.0, 20.0)))
         assert daemon.loop.last is not None
         truth = Truth(daemon.loop.last)
-        told += len(truth.look.no_more) + len(truth.look.waits_for) + len(truth.judgement.offers.withheld)
+        told += len(truth.look.verdicts()) + len(truth.judgement.offers.withheld)
         if lies := list(truth.lies()):
             return lies, told
     return [], told

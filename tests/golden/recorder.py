@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from freetrain.lending.training_verdicts import TrainingContext
 from freetrain.loop.cycle import Goal
 from freetrain.loop.lending_loop import LendingLoop, Look
 
@@ -35,7 +36,7 @@ class LookRecorder:
             "withheld": judgement.offers.withheld,
             "planned": {plan.job: [plan.start_s, sorted(plan.nodes)] for plan in judgement.shadow.plans},
             "expected": judgement.memory.meter.expected,
-            "waits": look.waits_for,
+            "waits": waits_of(look),
         }
         for kind, now in verdicts.items():
             before = self._before.get(kind, {})
@@ -52,6 +53,16 @@ class LookRecorder:
 
     def _row(self, now_s: float, kind: str, name: str, value: Any) -> None:
         self._keep(json.dumps([now_s, kind, name, value], default=str))
+
+
+def waits_of(look: Look) -> Mapping[str, str]:
+    """What was submitted and has no nodes → why; with that of everybody where nothing is lent at all."""
+    verdicts, sizes = look.verdicts(), TrainingContext(look.judgement, look.decisions).served_submissions
+    return {
+        id_: reason.why
+        for id_, reason in verdicts.items()
+        if id_ not in sizes or reason.verdict == "nothing is lent"
+    }
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
-from types import MappingProxyType
 
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.node import NodeState
@@ -17,32 +16,33 @@ from freetrain.daemon.trainers.requests import believed_speeds, seen_at_speed_1
 from freetrain.lending.judge import Judgement
 from freetrain.lending.limit_claims import tell_claims
 from freetrain.lending.shadow import PlannedStart
+from freetrain.lending.training_verdicts import Reason
 from freetrain.showing.words import show_time
 from freetrain.slurm.parsing import fold_nodes
 
 _MAX_TRAINERS, _MAX_EXAMPLES, _MAX_WAITING = 2000, 5, 200
 """How much is published of what users and Slurm say: trainers, lines not understood, jobs that wait."""
 
+_NOTHING = Reason("", "")
+
 
 def status_of(
     judgement: Judgement,
     entries: Sequence[Entry],
-    waits_for: Mapping[str, str],
+    verdicts: Mapping[str, Reason],
     fragments: Iterable[Fragment],
     ends: Mapping[str, Mapping[End, int]],
     took_s: float,
-    no_more: Mapping[str, str] = MappingProxyType({}),
 ) -> LookStatus:
     """What a look came to.
 
     Args:
         judgement: on what it showed.
         entries: all trainers.
-        waits_for: trainer → why it has no node although it could run.
+        verdicts: trainer → why it has no nodes, or no more.
         fragments: those that have not ended, now that all has been done.
         ends: trainer → how often its fragments ended in which way.
         took_s: how long it took.
-        no_more: trainer → why it has no more nodes than it has.
     """
     fragments = tuple(fragments)
     snapshot = judgement.facts.snapshot
@@ -59,13 +59,7 @@ def status_of(
         nodes=groups_of(judgement.offers, fragments),
         idle_nodes=_count_idle(judgement, fragments),
         trainers=tuple(
-            _trainer(
-                entry,
-                waits_for.get(entry.trainer.id, ""),
-                no_more.get(entry.trainer.id, ""),
-                fragments,
-                ends.get(entry.trainer.id, {}),
-            )
+            _trainer(entry, verdicts.get(entry.trainer.id, _NOTHING), fragments, ends.get(entry.trainer.id, {}))
             for entry in entries[:_MAX_TRAINERS]
         ),
         trainers_left_out=max(0, len(entries) - _MAX_TRAINERS),
@@ -113,7 +107,7 @@ def _count_idle(judgement: Judgement, fragments: Iterable[Fragment]) -> int:
 
 
 def _trainer(
-    entry: Entry, waits_for: str, no_more: str, fragments: Iterable[Fragment], ends: Mapping[End, int]
+    entry: Entry, reason: Reason, fragments: Iterable[Fragment], ends: Mapping[End, int]
 ) -> TrainerStatus:
     trainer = entry.trainer
     own = [fragment for fragment in fragments if fragment.trainer == trainer.id]
@@ -123,8 +117,8 @@ def _trainer(
         state=str(trainer.state),
         note=trainer.note[:LONGEST],
         fault=trainer.fault[:LONGEST],
-        waits_for=waits_for[:LONGEST],
-        no_more=no_more[:LONGEST],
+        verdict=reason.verdict,
+        why=reason.why[:LONGEST],
         lent=_nodes_of(own, FragmentState.RUNNING),
         asked=_nodes_of(own, FragmentState.ASKED),
         samples_done=trainer.samples_done,
