@@ -13,8 +13,8 @@ from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.live_cluster import LiveCluster, LookInputs
 from freetrain.daemon.reports.findings import tell_findings
 from freetrain.daemon.rules import roster_rules_of, rules_of
-from freetrain.daemon.trainers.entries import RosterRules
 from freetrain.daemon.trainers.progress_reader import Report
+from freetrain.daemon.trainers.training import RosterRules
 from freetrain.lending.judge import Judgement
 from freetrain.lending.training_verdicts import Reason, TrainingContext
 from freetrain.loop.cycle import Goal, NullJournal
@@ -81,7 +81,7 @@ class Daemon:
     def verdicts(self) -> Mapping[str, Reason]:
         """What was submitted → why it has no nodes, or no more."""
         assert self.loop.last is not None
-        trainers = {entry.trainer.id: entry.trainer for entry in self.cluster.registered.entries}
+        trainers = {training.id: training.trainer for training in self.cluster.registered.trainings}
         return self.loop.last.verdicts(trainers, self.cluster.registered.waits_for)
 
     @property
@@ -90,7 +90,9 @@ class Daemon:
         assert self.loop.last is not None
         look = self.loop.last
         served = TrainingContext(look.judgement, look.decisions).served_submissions
-        active = {e.trainer.id for e in self.cluster.registered.entries if e.trainer.state is TrainerState.ACTIVE}
+        active = {
+            e.trainer.id for e in self.cluster.registered.trainings if e.trainer.state is TrainerState.ACTIVE
+        }
         return {id_: found.why for id_, found in self.verdicts.items() if id_ in active - served}
 
 
