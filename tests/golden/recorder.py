@@ -68,15 +68,22 @@ def waits_of(look: Look) -> Mapping[str, str]:
 @contextmanager
 def recorded(keep: Callable[[Row], None]) -> Iterator[None]:
     """Record every look of every lending loop meanwhile."""
-    look = LendingLoop.look
     recorder = LookRecorder(keep)
+    with each_look(recorder.record):
+        yield
 
-    def look_and_record(self: LendingLoop, goal: Goal) -> Look:
+
+@contextmanager
+def each_look(tell: Callable[[Look], None]) -> Iterator[None]:
+    """Show every look of every lending loop meanwhile."""
+    look = LendingLoop.look
+
+    def look_and_tell(self: LendingLoop, goal: Goal) -> Look:
         done = look(self, goal)
-        recorder.record(done)
+        tell(done)
         return done
 
-    LendingLoop.look = look_and_record  # type: ignore[method-assign]
+    LendingLoop.look = look_and_tell  # type: ignore[method-assign]
     try:
         yield
     finally:
