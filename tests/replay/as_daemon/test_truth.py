@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from freetrain.cli import replay_as_daemon
 from freetrain.cli.replay import replay_command
 from freetrain.loop.lending_loop import Look
-from tests.golden.cases import SAMPLES
+from tests.golden.cases import DEAR, SAMPLES
 from tests.golden.recorder import each_look
 from tests.truth import Truth
 
@@ -27,17 +27,7 @@ UNTIL = os.environ.get("TRUTH_UNTIL", "2024-06-03T02:00")
     "case",
     [
         ("small-cluster.sacct.gz",),
-        (
-            "small-cluster.sacct.gz",
-            "--scale-up",
-            "60",
-            "--scale-down",
-            "60",
-            "--forced-loss",
-            "360",
-            "--start",
-            "60",
-        ),
+        ("small-cluster.sacct.gz", *DEAR),
         ("large-machine.swf.gz", "--max-running", "10"),
     ],
     ids=["small", "dear", "large"],
