@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
@@ -51,7 +51,9 @@ class Layer:
     gradient_bytes: float
 
 
-def layered_step_s(layers: Sequence[Layer], samples: float, send: Callable[[Layer], float], update_s: float) -> float:
+def layered_step_s(
+    layers: Sequence[Layer], samples: float, send: Callable[[Layer], float], update_s: float
+) -> float:
     """A step whose layers are sent while others compute, event by event; ``update_s`` is for each byte."""
     now_s, began_s, pulled_s = 0.0, 0.0, [0.0] * len(layers)
     for _ in range(8):
@@ -157,7 +159,7 @@ class _Tuning:
         return not missing
 
     def make_room(self, job: SharingJob) -> None:
-        """On the tightest server with so many free GPUs, else the roomiest: others are brought within their shares."""
+        """On the tightest server with enough free GPUs, else the roomiest, with others cut to their shares."""
         free = {server.name: self.free(server)[0] for server in self.servers}
         chosen = sorted(self.servers, key=lambda server: (-free[server.name], server.name))
         if enough := [server for server in self.servers if free[server.name] >= job.gpus]:
@@ -197,7 +199,7 @@ def utility(alpha: float, done: float, target: float, weight: float) -> float:
         heights = [(1 + 9 * number * width) ** -alpha for number in range(steps + 1)]
         return width / 3 * (heights[0] + heights[-1] + 4 * sum(heights[1:-1:2]) + 2 * sum(heights[2:-1:2]))
 
-    return weight * integral(min(max(done / target, 0.0), 1.0)) / integral(1.0)
+    return float(weight * integral(min(max(done / target, 0.0), 1.0)) / integral(1.0))
 
 
 def gadget_value(problem: Problem, trainer: Trainer, alpha: float, size: int) -> float:
@@ -228,8 +230,7 @@ def smd_value(problem: Problem, trainer: Trainer, size: int) -> float:
 
 def _samples_per_s(trainer: Trainer, nodes: int) -> float:
     """The rate on the line between the measured sizes beside this one; 0 below the least size."""
-    points = [(0, 0.0), *trainer.throughput]
-    for (left, low), (right, high) in zip(points, points[1:], strict=False):
+    for (left, low), (right, high) in pairwise(((0, 0.0), *trainer.throughput)):
         if left < nodes <= right and nodes >= trainer.min_nodes:
             return low + (high - low) * (nodes - left) / (right - left)
     return 0.0
@@ -280,15 +281,13 @@ def _score(
         for other in TaskKind
     }
     peers = sum(is_peer[other.kind] for other in tasks) - weights.all_are_peers
-    of_peers = [where for other, where in zip(tasks, placed, strict=False) if is_peer[other.kind] and where is not None]
-    on_leaf = sum(hosts[where].leaf == hosts[number].leaf for where in of_peers)
+    of_peers = [where for other, where in zip(tasks, placed, strict=False) if is_peer[other.kind]]
+    on_leaf = sum(where is not None and hosts[where].leaf == hosts[number].leaf for where in of_peers)
     own = [placed.count(host) for host in range(len(hosts))]
-    life = Fraction(hosts[number].life_s) / Fraction(max(host.life_s for host in hosts))
     return (
         weights.aggregation * (10 * of_peers.count(number) // max(peers, 1) + 1)
         + weights.leaf * (10 * on_leaf // max(peers, 1))
         + weights.least_requested * (sum(math.floor(10 * (1 - share)) for share in used) // 2)
         + weights.balanced * (0 if max(used) >= 1 else math.floor(10 - 10 * abs(used[0] - used[1])))
         + weights.spreading * (10 * (max(own) - own[number]) // max(own) if max(own) else 10)
-        + weights.life * (math.floor(10 * life) if task.kind is TaskKind.SERVER else 0)
     )

@@ -1,4 +1,4 @@
-"""The other systems against plain loops: values by definition, optima by trying everything, rules written again."""
+"""The other systems against plain loops: values by definition, optima by trying all, rules written again."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def random_profile(draw: random.Random) -> Profile:
     """Faster with CPUs and with memory, in steps of any height, many of them none."""
     cpus = tuple(sorted(draw.sample((0.5, 1.0, 2.0, 3.0, 4.0, 8.0), 4)))
     memory_gb = tuple(sorted(draw.sample((5.0, 10.0, 20.0, 40.0, 80.0), 3)))
-    before, rates = (0.1,) * 4, []
+    before, rates = tuple([0.1] * 4), []
     for _ in memory_gb:
         steps = accumulate(draw.choice((0.0, 0.0, draw.random())) for _ in cpus)
         before = tuple(rate + step for rate, step in zip(before, steps, strict=True))
@@ -97,23 +97,22 @@ def test_synergys_tune_gives_what_its_rules_say(seeds: range) -> None:
     for seed in seeds:
         draw = random.Random(seed)
         servers = [
-            SharedServer(f"s{number}", gpus := draw.randint(1, 8), gpus * draw.uniform(1, 6), gpus * draw.uniform(6, 90))
-            for number in range(draw.randint(1, 5))
+            SharedServer(name, gpus := draw.randint(1, 8), gpus * draw.uniform(1, 6), gpus * draw.uniform(6, 90))
+            for name in "abcde"[: draw.randint(1, 5)]
         ]
         jobs, left = list[SharingJob](), sum(server.gpus for server in servers)
         while left and draw.random() < 0.97:
             gpus = min(left, draw.choice((1, 1, 1, 2, 4, 8)))
             jobs.append(SharingJob(f"j{len(jobs):03}", gpus, random_profile(draw)))
             left -= gpus
-        found = {
-            job: {name: (part.gpus, part.cpus / part.gpus, part.memory_gb / part.gpus) for name, part in mine.items()}
-            for job, mine in tune(servers, jobs).items()
+        found, expected = tune(servers, jobs), oracle.tuned(servers, jobs)
+        assert {job: mine.keys() for job, mine in found.items()} == {
+            job: mine.keys() for job, mine in expected.items()
         }
-        expected = oracle.tuned(servers, jobs)
-        assert found.keys() == expected.keys(), seed
         for job, mine in found.items():
-            assert mine.keys() == expected[job].keys(), (seed, job)
-            assert all(part == pytest.approx(expected[job][name]) for name, part in mine.items()), (seed, job)
+            for name, part in mine.items():
+                each = part.gpus, part.cpus / part.gpus, part.memory_gb / part.gpus
+                assert each == pytest.approx(expected[job][name]), (seed, job)
 
 
 def random_decision(draw: random.Random) -> Problem:
@@ -190,18 +189,20 @@ def assert_best(problem: Problem, policy: str, values: list[dict[int, float]], s
     assert worth == pytest.approx(oracle.best_sizes(values, len(problem.nodes)), rel=1e-6, abs=1e-9), (seed, found)
 
 
+def random_host(draw: random.Random) -> Host:
+    size = draw.choice((16, 24, 50))
+    return Host("", size, size, draw.randint(0, size), draw.randint(0, size), f"leaf{draw.randrange(3)}")
+
+
 @every_seed
 def test_dltap_places_tasks_where_the_scores_say(seeds: range) -> None:
     for seed in seeds:
         draw = random.Random(seed)
-        hosts = [
-            Host(f"n{number}", size := draw.choice((16, 24, 50)), size, draw.randint(0, size), draw.randint(0, size),
-                 f"leaf{draw.randrange(3)}", draw.choice((600.0, 3600.0, 7200.0)))
-            for number in range(draw.randint(1, 12))
-        ]  # fmt: skip
+        hosts = [random_host(draw) for _ in range(draw.randint(1, 12))]
         kinds = [TaskKind.WORKER] * draw.randint(1, 8) + [TaskKind.SERVER] * draw.randint(0, 3)
         tasks = [PlacedTask(kind, draw.randint(1, 7), draw.randint(1, 7)) for kind in kinds]
         if draw.random() < 0.3:
             tasks.reverse()
-        weights = Weights(*(draw.choice((0, 1, 1, 5)) for _ in range(6)), all_are_peers=draw.random() < 0.5)
+        aggregation, *others, leaf = (draw.choice((0, 1, 1, 5)) for _ in range(5))
+        weights = Weights(aggregation, *others[:3], leaf, draw.random() < 0.5)
         assert list(place_tasks(tasks, hosts, weights)) == oracle.placed_by_score(tasks, hosts, weights), seed

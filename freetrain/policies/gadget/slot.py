@@ -229,9 +229,8 @@ class _Slot:
             return 0.0
         job, utility = self._jobs[row], self._utility
         after = job.samples + samples_in_slot(job, ring, self._slot_s)
-        gain = utility.of(after, job.target_samples, job.weight)
-        gain -= utility.of(job.samples, job.target_samples, job.weight)
-        return gain - utility.energy_per_worker_s * ring.width * self._slot_s
+        before = utility.of(job.samples, job.target_samples, job.weight)
+        return utility.of(after, job.target_samples, job.weight) - before
 
     def _cost(self, ring: PlacedRing | None) -> float:
         return 0.0 if ring is None else self._costs.of(ring)

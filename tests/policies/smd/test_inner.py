@@ -42,18 +42,6 @@ def random_training(seed: int) -> tuple[ServerModel, SizeLimits]:
     return model, limits
 
 
-def test_the_grid_stays_within_its_promise() -> None:
-    worst = 1.0
-    for seed in range(300):
-        model, limits = random_training(seed)
-        best, found = fastest(model, limits), fastest_on_grid(model, limits, 0.05)
-        assert (best is None) == (found is None)
-        if best is not None and found is not None:
-            assert limits.allow(*found)
-            worst = max(worst, float(model.step_s(*found) / model.step_s(*best)))
-    assert worst <= 1.05
-
-
 def test_the_grid_finds_the_only_size_that_is_allowed() -> None:
     model = ServerModel((0.01, 0.02, 0.1, 0.001, 0.001), 64)
     limits = SizeLimits((6.0, 6.0, 2.0), (1.0, 6.0, 3.0), (27.0, 12.0, 8.0), 32, 32)
@@ -119,7 +107,5 @@ def test_the_model_comes_close_to_steps_whose_layers_are_sent_while_others_compu
             assert max(computes_s, sends_s) - 1e-9 <= step_s <= computes_s + 2 * sends_s + updates_s + 1e-9
             points.append(Point(w, p, step_s))
         model = fit_servers(points, 128)
-        errors += [
-            abs(float(model.step_s(point.workers, point.servers)) / point.step_s - 1) for point in points
-        ]
+        errors += [abs(float(model.step_s(point.workers, point.servers)) / point.step_s - 1) for point in points]
     assert sum(errors) / len(errors) < 0.08
