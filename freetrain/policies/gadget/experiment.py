@@ -12,7 +12,7 @@ import numpy as np
 
 from freetrain.policies.aiming import AimedSizes
 from freetrain.policies.equal_share import equal_sizes
-from freetrain.policies.experiment import SEEDS, MethodComparison, ResultTable, compared
+from freetrain.policies.experiment import Experiment, MethodComparison
 from freetrain.policies.gadget.links import LinkBooks, PlacedRing, RingServer
 from freetrain.policies.gadget.policy import LINEAR, LOG, Utility
 from freetrain.policies.gadget.slot import RingJob, RingModel, contended, fill_slot, samples_in_slot
@@ -70,36 +70,37 @@ _RULES: Mapping[str, Key] = {
 """Rule → its key: trainings with the least are served first."""
 
 
-def run(seeds: int = SEEDS) -> ResultTable:
+def _compare(seed: int) -> Iterator[MethodComparison]:
     """40, 80 and 120 trainings in 60 slots of five minutes; all have until the end to be done."""
-    return compared(
-        "GADGET: utility of all trainings, and how many are completed",
-        seeds,
-        (comparison for count in (40, 80, 120) for comparison in _comparisons(count, seeds)),
-        (
-            f"{len(_SERVERS)} servers of 4 GPUs on 4 leaves, links of 3 GB/s, uplinks of 12 GB/s; a change of "
-            f"ring costs {_RESCALE_S:g} s.",
-            "equal share: elastic rings of equal width, in powers of two, embedded with bandwidth reserved as "
-            "GADGET's are, and kept where they are while their width stays.",
-            "fixed rings: the best of FIFO, LAS, DRF and Tetris by mean utility; each training has half of its "
-            "largest ring, first-fit, bandwidth shared; who finds no room is passed over.",
-            "GADGET's paper reports more utility than the state of the art; we know of no public figure.",
-        ),
-    )
+    for count in (40, 80, 120):
+        arrivals = _arrivals(random.Random(seed), count)
+        elastic = _by_slots(arrivals, _equal_rings)
+        others = {"equal share": elastic, **{rule: _by_rule(arrivals, key) for rule, key in _RULES.items()}}
+        for name, utility in _UTILITIES.items():
+            gadget, setting, worth = (
+                _gadget(arrivals, utility),
+                f"{name}, {count} trainings",
+                partial(_worth, utility),
+            )
+            for other, jobs in others.items():
+                yield MethodComparison(setting, "utility", "GADGET", other, worth(gadget), worth(jobs))
+            completed = _completed(gadget), _completed(elastic)
+            yield MethodComparison(setting, "completed", "GADGET", "equal share", *completed)
 
 
-def _comparisons(count: int, seeds: int) -> Iterator[MethodComparison]:
-    arrivals = [_arrivals(random.Random(seed), count) for seed in range(seeds)]
-    elastic = [_by_slots(of_seed, _equal_rings) for of_seed in arrivals]
-    fixed = {rule: [_by_rule(of_seed, key) for of_seed in arrivals] for rule, key in _RULES.items()}
-    for name, utility in _UTILITIES.items():
-        gadget = [_gadget(of_seed, utility) for of_seed in arrivals]
-        worth = partial(_worth, utility)
-        best = max(fixed, key=lambda rule: sum(map(worth, fixed[rule])))
-        for against, jobs in (("equal share", elastic), (f"fixed rings ({best})", fixed[best])):
-            for figure, of in (("utility", worth), ("completed", _completed)):
-                figures = list(map(of, gadget)), list(map(of, jobs))
-                yield MethodComparison(f"{name}, {count} trainings", figure, "GADGET", against, *figures)
+EXPERIMENT = Experiment(
+    "GADGET: utility of all trainings, and how many are completed",
+    _compare,
+    (
+        f"{len(_SERVERS)} servers of 4 GPUs on 4 leaves, links of 3 GB/s, uplinks of 12 GB/s; a change of "
+        f"ring costs {_RESCALE_S:g} s.",
+        "equal share: elastic rings of equal width, in powers of two, embedded with bandwidth reserved as "
+        "GADGET's are, and kept where they are while their width stays.",
+        "FIFO, LAS, DRF and Tetris: fixed rings, of half of each training's largest, first-fit, bandwidth shared; "
+        "who finds no room is passed over.",
+        "GADGET's paper reports more utility than the state of the art; we know of no public figure.",
+    ),
+)
 
 
 def _worth(utility: Utility, jobs: Sequence[RingJob]) -> float:

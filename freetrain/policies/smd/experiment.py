@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from freetrain.policies.experiment import SEEDS, MethodComparison, ResultTable, compared
+from freetrain.policies.experiment import Experiment, MethodComparison
 from freetrain.policies.smd.inner import Amounts, ServerModel, SizeLimits, fastest, fastest_on_grid, on_the_way
 from freetrain.policies.smd.outer import RunOption, choose, sigmoid
 
@@ -88,34 +88,27 @@ _COMPARED = (
 )
 
 
-def run(seeds: int = SEEDS) -> ResultTable:
+def _compare(seed: int) -> Iterator[MethodComparison]:
     """50 trainings with servers and workers, on 64 GPUs, 400 CPUs and 2,400 GB, and on twice that."""
-    found = {times: [utilities(seed, times) for seed in range(seeds)] for times in (1, 2)}
-    return compared(
-        f"SMD: utility of the completions of {_JOBS} trainings",
-        seeds,
-        (
-            MethodComparison(
-                f"x{times}",
-                "utility",
-                method,
-                other,
-                [worth[method] for worth in of_seeds],
-                [worth[other] for worth in of_seeds],
-            )
-            for times, of_seeds in found.items()
-            for method, other in _COMPARED
-        ),
-        (
-            "SMD: the fastest size of each training, then a knapsack. grid: that size on a grid, epsilon 0.05.",
-            "menu (smd, sizes = menu) is freetrain's: the knapsack may take smaller sizes.",
-            "ESW: as many servers as workers. elastic: whatever adds most utility per share of the machine, size "
-            "after size, with no solver.",
-            "by limits: the knapsack counts all that a training may have instead of what it takes.",
-            "Optimus: one more worker or server wherever it saves most time; it does not look at this utility.",
-            "SMD's paper reports more utility than Optimus and ESW; we know of no public figure.",
-        ),
-    )
+    for times in (1, 2):
+        worth = utilities(seed, times)
+        for method, other in _COMPARED:
+            yield MethodComparison(f"x{times}", "utility", method, other, worth[method], worth[other])
+
+
+EXPERIMENT = Experiment(
+    f"SMD: utility of the completions of {_JOBS} trainings",
+    _compare,
+    (
+        "SMD: the fastest size of each training, then a knapsack. grid: that size on a grid, epsilon 0.05.",
+        "menu (smd, sizes = menu) is freetrain's: the knapsack may take smaller sizes.",
+        "ESW: as many servers as workers. elastic: whatever adds most utility per share of the machine, size "
+        "after size, with no solver.",
+        "by limits: the knapsack counts all that a training may have instead of what it takes.",
+        "Optimus: one more worker or server wherever it saves most time; it does not look at this utility.",
+        "SMD's paper reports more utility than Optimus and ESW; we know of no public figure.",
+    ),
+)
 
 
 def _jobs(draw: random.Random) -> list[_Job]:
