@@ -81,20 +81,18 @@ class Experiment:
     def table(self, by_seed: Sequence[Sequence[MethodComparison]]) -> ResultTable:
         """A table with a row for each comparison, of the seeds that are there."""
         rows = tuple(map(row_of, zip(*by_seed, strict=True)))
-        how = f"ratio ± half of its 95 % interval, {len(by_seed)} seeds; where it contains 1 no difference was seen."
+        how = f"ratio ± half of its 95 % interval, {len(by_seed)} seeds; 1 within it: no difference was seen."
         return ResultTable(self.title, COLUMNS, rows, (how, *self.notes))
 
 
 def row_of(by_seed: Sequence[MethodComparison]) -> tuple[Cell, ...]:
     """Means of both, the mean ratio with its 95 % interval, and what that says; of one comparison by all seeds."""
-    of_methods, of_others = ([getattr(one, name) for one in by_seed] for name in ("of_method", "of_other"))
-    ratios = [method / other for method, other in zip(of_methods, of_others, strict=True) if other]
-    ratio, half = (round(number, 3) for number in interval(ratios))
-    first = by_seed[0]
+    first, figures = by_seed[0], [(found.of_method, found.of_other) for found in by_seed]
+    ratio, half = (round(number, 3) for number in interval([method / other for method, other in figures if other]))
     verdict = "no difference seen"
     if abs(ratio - 1) > half:
         verdict = "better" if (ratio < 1) == first.less_is_better else "worse"
-    means = (float(f"{mean(values):.4g}") for values in (of_methods, of_others))
+    means = (float(f"{mean(values):.4g}") for values in zip(*figures, strict=True))
     names = first.setting, first.figure, first.method, first.against
     return (*names, *means, ratio, half if math.isfinite(half) else "unknown", verdict)
 

@@ -47,9 +47,8 @@ def test_an_interval_contains_the_truth_as_often_as_it_says() -> None:
 def test_there_is_no_verdict_within_the_interval(
     of_method: tuple[float, ...], less_is_better: bool, verdict: str
 ) -> None:
-    row = row_of(
-        [MethodComparison("here", "work", "ours", "theirs", one, 1.0, less_is_better) for one in of_method]
-    )
+    names = "here", "work", "ours", "theirs"
+    row = row_of([MethodComparison(*names, figure, 1.0, less_is_better) for figure in of_method])
     assert row[6] == pytest.approx(mean(of_method), abs=1e-3)
     assert row[-1] == verdict
 

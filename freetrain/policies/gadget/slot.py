@@ -104,8 +104,8 @@ def rate_of(job: RingJob, ring: PlacedRing) -> float:
 
 
 def samples_in_slot(job: RingJob, ring: PlacedRing, slot_s: float) -> float:
-    """Samples of a slot; a new ring costs a rescale."""
-    lost_s = 0.0 if ring == job.ring or job.ring is None else min(job.rescale_s, slot_s)
+    """Samples of a slot; other workers than before cost a rescale."""
+    lost_s = 0.0 if job.ring is None or ring.workers == job.ring.workers else min(job.rescale_s, slot_s)
     return rate_of(job, ring) * (slot_s - lost_s)
 
 
