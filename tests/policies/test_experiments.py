@@ -19,8 +19,8 @@ from freetrain.policies.synergy import experiment as synergy
 
 
 def test_an_interval_is_students() -> None:
-    """Of 20 values t is 2.093, of 10 it is 2.262."""
-    for count, t in ((20, 2.093), (10, 2.262)):
+    """Of 20 values t is 2.093, of 10 it is 2.262, and of two 12.706."""
+    for count, t in ((20, 2.093), (10, 2.262), (2, 12.706)):
         values = [float(number % 2) for number in range(count)]
         half = t * (0.25 * count / (count - 1)) ** 0.5 / count**0.5
         assert interval(values) == (0.5, pytest.approx(half, rel=2e-3))
