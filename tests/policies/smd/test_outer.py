@@ -102,7 +102,7 @@ def test_the_fastest_size_can_cost_more_completions_than_it_speeds_up() -> None:
     """Why SMD can be worse than as many servers as workers: 3 % faster, and one of two trainings does not run.
 
     A task takes a CPU, of 20; (5, 7) is the fastest size, (5, 5) the fastest with as many servers as workers. With
-    both to choose from, as ``smd-menu`` has, nothing is lost.
+    both to choose from, as ``sizes = "menu"`` has, nothing is lost.
     """
     model = ServerModel((0.01, 0.0, 0.2, 0.02, 0.02), 100)
     limits = SizeLimits((1.0,), (1.0,), (20.0,), 16, 16)
