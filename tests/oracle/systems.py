@@ -196,10 +196,10 @@ def utility(alpha: float, done: float, target: float, weight: float) -> float:
 
     def integral(until: float, steps: int = 400) -> float:
         width = until / steps
-        heights = [(1 + 9 * number * width) ** -alpha for number in range(steps + 1)]
+        heights = [math.pow(1 + 9 * number * width, -alpha) for number in range(steps + 1)]
         return width / 3 * (heights[0] + heights[-1] + 4 * sum(heights[1:-1:2]) + 2 * sum(heights[2:-1:2]))
 
-    return float(weight * integral(min(max(done / target, 0.0), 1.0)) / integral(1.0))
+    return weight * integral(min(max(done / target, 0.0), 1.0)) / integral(1.0)
 
 
 def gadget_value(problem: Problem, trainer: Trainer, alpha: float, size: int) -> float:

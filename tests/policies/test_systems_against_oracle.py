@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate
 
 import pytest
@@ -203,6 +204,6 @@ def test_dltap_places_tasks_where_the_scores_say(seeds: range) -> None:
         tasks = [PlacedTask(kind, draw.randint(1, 7), draw.randint(1, 7)) for kind in kinds]
         if draw.random() < 0.3:
             tasks.reverse()
-        aggregation, *others, leaf = (draw.choice((0, 1, 1, 5)) for _ in range(5))
-        weights = Weights(aggregation, *others[:3], leaf, draw.random() < 0.5)
+        weight = partial(draw.choice, (0, 1, 1, 5))
+        weights = Weights(weight(), weight(), weight(), weight(), weight(), draw.random() < 0.5)
         assert list(place_tasks(tasks, hosts, weights)) == oracle.placed_by_score(tasks, hosts, weights), seed
