@@ -13,9 +13,10 @@ from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.policies import find_policy
 from freetrain.policies.dltap.placer import Host, PlacedTask, TaskKind, Weights, place_tasks
-from freetrain.policies.gadget.policy import UTILITIES
+from freetrain.policies.gadget.policy import UTILITIES, Gadget
 from freetrain.policies.smd.inner import ServerModel, SizeLimits, fastest, fastest_on_grid
 from freetrain.policies.smd.outer import RunOption, choose
+from freetrain.policies.smd.policy import Smd
 from freetrain.policies.synergy.mechanisms import split_optimally, tune
 from freetrain.policies.synergy.shares import Profile, SharedServer, SharingJob, rate_of
 from tests.oracle import systems as oracle
@@ -183,11 +184,18 @@ def sizes_of(trainer: Trainer) -> list[int]:
 
 
 def assert_best(problem: Problem, policy: str, values: list[dict[int, float]], seed: int) -> None:
-    """No other sizes are worth more."""
-    found = find_policy(policy).decide(problem).counts.sum(axis=1).tolist()
-    assert sum(found) <= len(problem.nodes), seed
+    """Sizes are valued as defined, and no others are worth more."""
+    decides, nodes = find_policy(policy), len(problem.nodes)
+    assert isinstance(decides, Gadget | Smd)
+    weighed = decides.weigh(problem)
+    for row, of_trainer in enumerate(values):
+        known = {size: value for size, value in of_trainer.items() if size <= nodes}
+        weighed_here = {size: weighed[row, size] for size in known}
+        assert weighed_here == pytest.approx(known, abs=2e-7), (seed, row)
+    found = decides.decide(problem).counts.sum(axis=1).tolist()
+    assert sum(found) <= nodes, seed
     worth = sum(of_trainer[size] for of_trainer, size in zip(values, found, strict=True))
-    assert worth == pytest.approx(oracle.best_sizes(values, len(problem.nodes)), rel=1e-6, abs=1e-9), (seed, found)
+    assert worth == pytest.approx(oracle.best_sizes(values, nodes), rel=1e-6, abs=1e-9), (seed, found)
 
 
 def random_host(draw: random.Random) -> Host:
