@@ -199,7 +199,7 @@ def assert_best(problem: Problem, policy: str, values: list[dict[int, float]], s
 
 
 def random_host(draw: random.Random) -> Host:
-    size = draw.choice((16, 24, 50))
+    size = draw.choice((10, 20, 50))
     return Host("", size, size, draw.randint(0, size), draw.randint(0, size), f"leaf{draw.randrange(3)}")
 
 
