@@ -100,9 +100,9 @@ class PiecewiseChoice:
 def counts_by_choice(problem: Problem, choices: Sequence[PiecewiseChoice], counts: Counts) -> Counts:
     """An allocation as nodes of each choice and class: those of its trainer where it makes this choice, else 0."""
     of_trainer = np.array([choice.trainer for choice in choices])
-    if len(of_trainer) == len(counts):
-        return counts[of_trainer]
-    is_made = problem.choices.made_by(counts)[of_trainer] == np.arange(len(of_trainer))
+    is_made = np.ones(len(of_trainer), dtype=bool)
+    if len(of_trainer) > len(counts):
+        is_made = problem.choices.made_by(counts)[of_trainer] == np.arange(len(of_trainer))
     return np.where(is_made[:, None], counts[of_trainer], 0)
 
 
