@@ -1,4 +1,4 @@
-"""Texts that are made from the tag's keys: the grammar in job_submit.lua, the table in docs/submitting.md. Pure."""
+"""Texts made from the tag's keys: the grammar in job_submit.lua, the table in docs/submitting.md. Pure."""
 
 from __future__ import annotations
 
