@@ -72,7 +72,7 @@ class Gadget:
         name: what its allocations say found them.
     """
 
-    needs_progress = True
+    needs_past = ("done_samples",)
     heeds = HEEDED
     weighs = "the utility gained until the horizon"
 
