@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from freetrain.cli.daemons_ledger import daemons_ledger
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option, since_option
+from freetrain.client.daemons_ledger import daemons_ledger
 from freetrain.config import load_config
 from freetrain.daemon.reports.standing import find_standing
 from freetrain.showing.words import NOTHING, show_time

@@ -7,8 +7,9 @@ from dataclasses import asdict
 
 import click
 
-from freetrain.cli.output import print_heading, print_json, print_table, show_value
+from freetrain.cli.output import print_heading, print_json, print_table
 from freetrain.policies.experiment import ResultTable
+from freetrain.showing.words import show_value
 
 FORMAT = "freetrain-bench/1"
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from freetrain.cli.daemons_ledger import daemons_ledger
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.node_lists import read_nodes
 from freetrain.cli.options import config_option, since_option
+from freetrain.client.daemons_ledger import daemons_ledger
 from freetrain.config import load_config
 from freetrain.core.fragment import Fragment
 from freetrain.daemon.reports.standing import find_standing

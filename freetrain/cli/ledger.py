@@ -11,11 +11,11 @@ from typing import Any
 
 import click
 
-from freetrain.cli.daemons_ledger import daemons_ledger
 from freetrain.cli.ledger_check import check_listing
 from freetrain.cli.ledger_rows import Books, Key, entries_of, read_books
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option, read_time
+from freetrain.client.daemons_ledger import daemons_ledger
 from freetrain.config import Config, Prices, load_config
 from freetrain.core.lent_time import LentTime
 from freetrain.daemon.reports.standing import Standing, find_standing

@@ -11,9 +11,9 @@ import click
 
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import store_option
-from freetrain.cli.output import flatten, print_heading, print_json, print_table, show_value
+from freetrain.cli.output import flatten, print_heading, print_json, print_table
 from freetrain.errors import InputError
-from freetrain.showing.words import NOTHING, show_day, show_time
+from freetrain.showing.words import NOTHING, show_day, show_time, show_value
 from freetrain.store import DecisionSummary, RunDetails, RunSummary, Store, default_store_path
 
 LIST_FORMAT = "freetrain-runs/1"

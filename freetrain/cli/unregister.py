@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import pwd
 import shlex
+from pathlib import Path
 
 import click
 
+from freetrain.cli.options import config_option
 from freetrain.cli.register import read_job
-from freetrain.cli.tagging import read_slurm_settings
+from freetrain.cli.tagging import dry_run_option, warn
+from freetrain.client.submitting import read_slurm
 from freetrain.errors import InputError
 from freetrain.slurm import commands, handing_in
 from freetrain.slurm.opening import OpenedWhenAsked
@@ -21,15 +24,16 @@ from freetrain.slurm.registration import find_obstacle_to_leaving
 @click.option(
     "--to", "partition", metavar="PARTITION", help="Where it is to wait [default: where it waits, if by QOS]."
 )
-@click.option("--dry-run", is_flag=True, help="Print the commands, ready for a shell, and do nothing.")
+@dry_run_option
+@config_option
 @click.argument("job", metavar="JOBID")
-def unregister_command(partition: str | None, dry_run: bool, job: str) -> None:
+def unregister_command(config_path: Path | None, partition: str | None, dry_run: bool, job: str) -> None:
     """Take your own job back from freetrain before it was lent a node: what 'freetrain register' did is undone.
 
     Its tag is removed, it moves to PARTITION, gets your default QOS again if fragments have one of their own,
     and is released. One that was lent a node already is ended with 'freetrain cancel', and submitted again.
     """
-    settings = read_slurm_settings(None)
+    settings = read_slurm(config_path, None, warn)
     read_job(job)
     slurm = OpenedWhenAsked(settings.backend, settings.timeout)
     user = pwd.getpwuid(os.geteuid()).pw_name
