@@ -8,7 +8,6 @@ call the same functions, so that there is one way of doing each thing; errors ar
 - ``trainings.py``: the rows of ``freetrain jobs``.
 - ``explaining.py``, ``explain_decisions.py``, ``explain_aims.py``: the sentences of ``freetrain explain``.
 - ``daemons_ledger.py``: the daemon's database, for accounts that may read it.
-- ``submitit_plugin.py``: ``AutoExecutor(folder, cluster="freetrain")`` of submitit.
 """
 
 from freetrain.client.client import Client
