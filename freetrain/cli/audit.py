@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option, since_option
 from freetrain.client.daemons_ledger import daemons_ledger
@@ -16,7 +17,7 @@ from freetrain.daemon.reports.standing import find_standing
 from freetrain.showing.words import NOTHING, show_time
 
 
-@click.command("audit", context_settings=LISTING)
+@command("audit", context_settings=LISTING, first=("--since", "--decision", "--json", "--format", "--config"))
 @config_option
 @since_option
 @click.option("--decision", metavar="RUN:NUMBER", help="Only what this decision led to.")

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.output import print_heading, print_json, print_table
 from freetrain.policies.experiment import ResultTable
 from freetrain.showing.words import show_value
@@ -16,7 +17,7 @@ FORMAT = "freetrain-bench/1"
 _SYSTEMS = ("dltap", "gadget", "smd", "synergy")
 
 
-@click.command("bench")
+@command("bench")
 @click.argument("system", type=click.Choice(_SYSTEMS))
 @click.option(
     "--seeds", type=click.IntRange(min=1), help="How often, with other random numbers [default: its own]."

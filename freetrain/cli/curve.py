@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.options import config_option
 from freetrain.cli.output import print_json, print_table
 from freetrain.config import load_config
@@ -55,7 +56,7 @@ _NODES = _Axis("node", lambda rate: rate.nodes)
 _WORKERS = _Axis("worker", lambda rate: rate.world)
 
 
-@click.command("curve")
+@command("curve")
 @click.argument("trainer", type=click.Path(path_type=Path))
 @click.option(
     "--nodes",

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.options import config_option
 from freetrain.cli.output import print_json
 from freetrain.client import Client
 from freetrain.showing.words import printable
 
 
-@click.command("explain")
+@command("explain")
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.argument("what", metavar="JOB|NODE")

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from freetrain.cli.helping import RenamedOption, command
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.node_lists import read_nodes
 from freetrain.cli.options import config_option, since_option
@@ -22,14 +23,29 @@ from freetrain.showing.words import NOTHING, show_time
 _COLUMNS = ("JOB", "TRAINER", "USER", "NODE", "STARTED", "LASTED", "END", "DECISION")
 
 
-@click.command("history", context_settings=LISTING)
+@command("history", context_settings=LISTING, first=("--since", "--user", "--trainer", "--nodelist", "--limit"))
 @config_option
 @since_option
 @click.option("--trainer", metavar="ID", help="Only this training's.")
-@click.option("--user", help="Only this user's.")
-@click.option("--node", "nodes", metavar="NODES", help="Only what ran on these nodes, as n07, n[07-09] or @group.")
+@click.option("-u", "--user", help="Only this user's.")
 @click.option(
-    "--most", type=click.IntRange(1), default=10_000, show_default=True, help="Only the last so many of them."
+    "-w",
+    "--nodelist",
+    "--node",
+    "nodes",
+    cls=RenamedOption,
+    metavar="NODES",
+    help="Only what ran on these nodes, as n07, n[07-09] or @group.",
+)
+@click.option(
+    "--limit",
+    "--most",
+    "most",
+    cls=RenamedOption,
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    help="Only the last so many of them.",
 )
 @listing_options
 def history_command(

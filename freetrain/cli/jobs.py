@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-import click
-
 from freetrain.cli.choosing import Chosen, choosing_options
+from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option
 from freetrain.client import Client, Training
@@ -25,7 +24,7 @@ _COSTS = ("scale_up_s", "scale_down_s", "start_s", "boot_s")
 _NOT_IN_JSON = ("account", "word")
 
 
-@click.command("jobs", context_settings=LISTING)
+@command("jobs", context_settings=LISTING, first=("--user", "--states", "--nodelist", "--json", "--format"))
 @choosing_options
 @listing_options
 @config_option

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.options import config_option
 from freetrain.cli.output import print_json, print_table
 from freetrain.config import Config, load_config
@@ -23,7 +24,7 @@ FORMAT = "freetrain-policies/1"
 _MEASURED = ("policy", "trace", "work, node-h", "completed", "mean h to complete", "longest wait, h")
 
 
-@click.command("policies")
+@command("policies")
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def policies_command(config_path: Path | None, as_json: bool) -> None:

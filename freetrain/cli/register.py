@@ -11,6 +11,7 @@ from typing import Unpack
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.options import config_option
 from freetrain.cli.tagging import dry_run_option, nodes_option, tag_options, warn
 from freetrain.client.submitting import TagValues, check_tag, read_slurm
@@ -28,7 +29,7 @@ _HINT = "docs/submitting.md says what a trainer is; 'freetrain submit' makes one
 _HELD = "JobHeldUser"
 
 
-@click.command("register")
+@command("register", first=("--nodes", "--name", "--dir", "--kind", "--dry-run"))
 @nodes_option
 @dry_run_option
 @tag_options
@@ -59,8 +60,8 @@ def register_command(
         click.echo("\n".join(map(shlex.join, plan)))
         return
     *hold, change = plan
-    for command in hold:
-        perform_patiently(slurm, command, pauses_s=USERS_PAUSES_S)
+    for order in hold:
+        perform_patiently(slurm, order, pauses_s=USERS_PAUSES_S)
     try:
         perform_patiently(slurm, change, pauses_s=USERS_PAUSES_S)
     except (SlurmRefusedError, SlurmBusyError):

@@ -8,12 +8,17 @@ from typing import Unpack
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.options import config_option
 from freetrain.cli.tagging import dry_run_option, nodes_option, tag_options, warn
 from freetrain.client.submitting import CheckedTag, TagValues, hand_in, prepare, read_slurm
 
 
-@click.command("submit", context_settings={"allow_interspersed_args": False})
+@command(
+    "submit",
+    context_settings={"allow_interspersed_args": False},
+    first=("--nodes", "--array", "--name", "--dir", "--sbatch"),
+)
 @nodes_option
 @click.option(
     "--array",

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from freetrain.cli.choosing import Chosen, choosing_options
+from freetrain.cli.helping import command
 from freetrain.cli.options import config_option
 from freetrain.cli.times import Duration
 from freetrain.client.trainings import state_word
@@ -38,7 +39,7 @@ _ROWS_BESIDE = 8
 """Lines of the screen that are not of the table."""
 
 
-@click.command("top")
+@command("top")
 @config_option
 @choosing_options
 @click.option(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.options import config_option
 from freetrain.cli.register import read_job
 from freetrain.cli.tagging import dry_run_option, warn
@@ -20,7 +21,7 @@ from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
 from freetrain.slurm.registration import find_obstacle_to_leaving
 
 
-@click.command("unregister")
+@command("unregister")
 @click.option(
     "--to", "partition", metavar="PARTITION", help="Where it is to wait [default: where it waits, if by QOS]."
 )
@@ -49,6 +50,6 @@ def unregister_command(config_path: Path | None, partition: str | None, dry_run:
     if dry_run:
         click.echo("\n".join(map(shlex.join, plan)))
         return
-    for command in plan:
-        perform_patiently(slurm, command, pauses_s=USERS_PAUSES_S)
+    for order in plan:
+        perform_patiently(slurm, order, pauses_s=USERS_PAUSES_S)
     click.echo(f"Job {job} is an ordinary job again, and waits in partition {where}.", err=True)
