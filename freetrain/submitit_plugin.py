@@ -44,15 +44,14 @@ class FreetrainWatcher(SlurmInfoWatcher):
     def read_info(self, string: bytes | str) -> dict[str, dict[str, str]]:
         """The newest run of each task, and how many of its runs have failed."""
         text = string if isinstance(string, str) else string.decode()
-        rows = [line.split("|") for line in text.splitlines()]
-        failures = Counter(row[0] for row in rows if row[1].split()[0] in _FAILED)
-        runs = super().read_info(text)
-        return {job: {**run, "Failures": str(failures[job])} for job, run in runs.items()}
+        rows = (line.split("|") for line in text.splitlines())
+        failures = Counter(job for job, state, *_ in rows if state in _FAILED)
+        return {job: {**run, "Failures": str(failures[job])} for job, run in super().read_info(text).items()}
 
     def is_done(self, job_id: str, mode: str = "standard") -> bool:
         """Whether the task will not run again."""
         run = self.get_info(job_id, mode=mode)
-        state = (run.get("State") or "UNKNOWN").split()[0]
+        state = run.get("State", "").partition(" ")[0]
         if state in _FAILED:
             return int(run["Failures"]) > 1 or int(run["ElapsedRaw"] or 0) > _AT_ONCE_S
         return state in _HAD_THEIR_TURN

@@ -17,7 +17,7 @@ from freetrain.daemon.reports.standing import Standing, find_standing
 
 
 class Client:
-    """freetrain for Python programs; every method does what the command of its name does.
+    """freetrain for Python programs: ``submit``, ``jobs`` and ``explain`` are the commands of these names.
 
     What goes wrong is a :class:`freetrain.errors.FreetrainError` with ``what`` and ``hint``.
 

@@ -39,6 +39,11 @@ class Count(submitit.helpers.Checkpointable):
             time.sleep(0.1)
         return self.reached
 
+    def checkpoint(self, *arguments):
+        # Longer than a signal takes to end all that does not heed it.
+        time.sleep(3)
+        return super().checkpoint(*arguments)
+
 executor = submitit.AutoExecutor(folder="jobs", cluster="freetrain")
 executor.update_parameters(timeout_min=1, name="count", mem_gb=0.1)
 jobs = executor.map_array(Count(sys.argv[1]), [int(sys.argv[2])] * 2)
