@@ -159,7 +159,7 @@ class FreetrainExecutor(SlurmExecutor):
     @staticmethod
     def _get_job_id_from_submission_command(string: bytes | str) -> str:
         text = string if isinstance(string, str) else string.decode()
-        if (found := re.match(r"\d+", text)) is None:
+        if (found := re.search(r"\d+", text)) is None:
             raise FailedSubmissionError(f"sbatch named no job, but {text!r}: look with 'squeue --me'.")
         return found[0]
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slurm
 pytest.importorskip("submitit", reason="submitit is not installed")
 
 NODES = 2
-PREEMPTIONS = int(os.environ.get("FREETRAIN_PREEMPTIONS", "2"))
+PREEMPTIONS = int(os.environ.get("FREETRAIN_PREEMPTIONS", "1"))
 GOAL = 60 * PREEMPTIONS
 SCRIPT = """
 import json, os, sys, time
