@@ -29,6 +29,8 @@ _TAG = ("save", "shortest", "boot", "start", "notice", "weight")
 """What an owner may say of tasks, as ``freetrain_save=300``: keys of the tag (docs/fillers.md)."""
 _HAD_THEIR_TURN = ("COMPLETED", "CANCELLED", "DEADLINE")
 _FAILED = ("FAILED", "OUT_OF_MEMORY")
+_LEFT = "255:0"
+"""How a task ends that leaves on SIGTERM: with a grace time Slurm takes that for a failure of its own."""
 _AT_ONCE_S = 30
 """What fails sooner, for the first time, is tried once more on another node."""
 
@@ -38,20 +40,22 @@ class FreetrainWatcher(SlurmInfoWatcher):
 
     def _make_command(self) -> list[str] | None:
         arrays = sorted({job.partition("_")[0] for job in self._registered - self._finished})
-        fields = "JobID,State,NodeList,ElapsedRaw"
+        fields = "JobID,State,NodeList,ElapsedRaw,ExitCode"
         return ["sacct", "--duplicates", "--parsable2", "-o", fields, "-j", ",".join(arrays)] if arrays else None
 
     def read_info(self, string: bytes | str) -> dict[str, dict[str, str]]:
         """The newest run of each task, and how many of its runs have failed."""
         text = string if isinstance(string, str) else string.decode()
         rows = (line.split("|") for line in text.splitlines())
-        failures = Counter(job for job, state, *_ in rows if state in _FAILED)
+        failures = Counter(job for job, state, *_, code in rows if state in _FAILED and code != _LEFT)
         return {job: {**run, "Failures": str(failures[job])} for job, run in super().read_info(text).items()}
 
     def is_done(self, job_id: str, mode: str = "standard") -> bool:
         """Whether the task will not run again."""
         run = self.get_info(job_id, mode=mode)
         state = run.get("State", "").partition(" ")[0]
+        if state in _FAILED and run["ExitCode"] == _LEFT:
+            return False
         if state in _FAILED:
             return int(run["Failures"]) > 1 or int(run["ElapsedRaw"] or 0) > _AT_ONCE_S
         return state in _HAD_THEIR_TURN

@@ -176,14 +176,18 @@ def test_what_was_done_when_it_lost_its_node_is_not_done_twice(
         (["FAILED|3", "RUNNING|2"], False),
         (["FAILED|3", "FAILED|4"], True),
         (["OUT_OF_MEMORY|3", "PREEMPTED|4"], False),
+        (["FAILED|70|255:0"], False),
+        (["FAILED|70|255:0", "FAILED|3"], False),
     ],
 )
 def test_only_what_has_had_its_turn_is_done(
     executor: AutoExecutor, slurm: FakeSlurm, runs: list[str], is_done: bool
 ) -> None:
     job = executor.submit(twice, 4)
-    rows = [f"4711_0|{state}|n1|{elapsed_s}" for state, elapsed_s in (run.split("|") for run in runs)]
-    slurm.answers("sacct", "\n".join(["JobID|State|NodeList|ElapsedRaw", *rows, "4711_0.batch|FAILED|n1|3"]))
+    cells = [[*run.split("|"), "1:0"] for run in runs]
+    rows = [f"4711_0|{state}|n1|{elapsed_s}|{code}" for state, elapsed_s, code, *_ in cells]
+    header = "JobID|State|NodeList|ElapsedRaw|ExitCode"
+    slurm.answers("sacct", "\n".join([header, *rows, "4711_0.batch|FAILED|n1|3|1:0"]))
     assert job.done(force_check=True) is is_done
     assert slurm.calls[-1][-2:] == ["-j", "4711"]
 
