@@ -9,16 +9,18 @@ from dataclasses import asdict
 
 import click
 
-from freetrain.cli.output import print_heading, print_json, print_table, show_value
+from freetrain.cli.helping import command
+from freetrain.cli.output import print_heading, print_json, print_table
 from freetrain.cli.progress_bars import experimenting
 from freetrain.policies.experiment import SEEDS, Experiment, MethodComparison
+from freetrain.showing.words import show_value
 
 FORMAT = "freetrain-bench/1"
 
 _SYSTEMS = ("dltap", "gadget", "smd", "synergy")
 
 
-@click.command("bench")
+@command("bench")
 @click.argument("system", type=click.Choice(_SYSTEMS))
 @click.option(
     "--seeds",
