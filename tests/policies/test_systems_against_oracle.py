@@ -9,6 +9,7 @@ from itertools import accumulate
 
 import pytest
 
+from freetrain.core.past import past_of_samples
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.policies import find_policy
@@ -140,7 +141,7 @@ def random_decision(draw: random.Random) -> Problem:
         room[holder or ""] = room.get(holder or "", 1) - 1
         nodes.append(Offer(f"n{number}", None, holder))
     done = {trainer.id: draw.uniform(0, 1.1) * (trainer.target_samples or 0.0) for trainer in trainers}
-    return Problem(0.0, tuple(nodes), trainers, draw.uniform(60, 7200), done_samples=done)
+    return Problem(0.0, tuple(nodes), trainers, draw.uniform(60, 7200), past=past_of_samples(done))
 
 
 @every_seed
