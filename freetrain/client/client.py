@@ -53,7 +53,7 @@ class Client:
         Args:
             script: a batch script; an ordinary one for a filler.
             arguments: the script's own.
-            nodes: fewest and most that it can use, as ``2-16``; a single number is the most.
+            nodes: minimum and maximum, as ``2-16``; a single number is the maximum.
             array: tasks of a filler, as ``0-199``; None: it is a training.
             part: whether each task takes the part of a node that it asks for.
             sbatch: more options of sbatch, each in one word.
@@ -100,5 +100,5 @@ class Client:
             if all(training.needs_its_owner for training in left):
                 return left
             if deadline_s is not None and time.monotonic() + poll_s > deadline_s:
-                raise TimeoutError(f"not over within {timeout_s} s: {', '.join(each.id for each in left)}")
+                raise TimeoutError(f"not over within {timeout_s} s: {', '.join(training.id for training in left)}")
             time.sleep(poll_s)

@@ -39,9 +39,9 @@ class Training:
         word: running, starting or waiting, or one of freetrain's states: resting, paused, refused, complete.
         nodes: on which it runs.
         asked_nodes: on which Slurm was ordered to start it.
-        min_nodes: fewest that it can use; None: its tag is wrong.
-        max_nodes: most that it can use; None: likewise.
-        task_nodes: fewest and most nodes of each task of a filler; None: one each.
+        min_nodes: its minimum; None: its tag is wrong.
+        max_nodes: its maximum; None: likewise.
+        task_nodes: minimum and maximum of each task of a filler; None: one node each.
         samples: that it has done; None: no daemon has published them.
         ends: how often its fragments ended in which way; None: likewise.
         costs: seconds that changes are taken to cost it, by name; None: likewise.
