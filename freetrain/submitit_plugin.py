@@ -51,7 +51,7 @@ class FreetrainWatcher(SlurmInfoWatcher):
         return {job: {**run, "Failures": str(failures[job])} for job, run in super().read_info(text).items()}
 
     def is_done(self, job_id: str, mode: str = "standard") -> bool:
-        """Whether the task will not run again: what fails at once, for the first time, is tried on another node."""
+        """Whether the task will not run again; what fails at once, for the first time, is tried elsewhere."""
         # Here, since numpy comes with it, which a task may do without.
         from freetrain.lending.causes import AT_ONCE_S
 
