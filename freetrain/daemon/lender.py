@@ -25,9 +25,10 @@ from freetrain.daemon.reports.look_status import status_of
 from freetrain.daemon.reports.rejects import Rejects
 from freetrain.daemon.reports.status import LookStatus
 from freetrain.daemon.rules import roster_rules_of, rules_of
+from freetrain.daemon.second_opinions import SecondOpinions
 from freetrain.daemon.setup import launcher_of, switches_of
-from freetrain.daemon.trainers.entries import Entry
 from freetrain.daemon.trainers.progress_reader import Place, ProgressReader
+from freetrain.daemon.trainers.training import Training
 from freetrain.lending.judge import Judgement
 from freetrain.lending.lost_nodes import LostNode, LostNodes
 from freetrain.lending.memory import Memory
@@ -88,6 +89,9 @@ class Lender:
         journal: keeps the decisions.
         guard: knows whether Slurm's layout is safe to lend in.
         clock_s: UTC epoch seconds.
+
+    Attributes:
+        second_opinions: on some of the decisions.
     """
 
     def __init__(
@@ -112,7 +116,8 @@ class Lender:
         self._back_offs = BackOffs(ledger)
         self._drains = DrainsReader(Path(config.state.directory))
         self._pause = PauseReader(Path(config.state.directory))
-        self._journal = journal
+        self.second_opinions = SecondOpinions(journal, Path(config.state.directory) / "second-opinions")
+        self.second_opinions.one_in = config.decide.second_opinion
         self._executor = Executor(gateway, ledger, Mode(config.lend.mode))
         self._launcher = launcher_of(config, gateway)
         self._stays_kept_s = -float("inf")
@@ -127,7 +132,7 @@ class Lender:
         before = _remembered(self._ledger, self._config.slurm.partition, self._clock_s(), rules.harm)
         self._lost = before.lost.all
         self._cluster = LiveCluster(self._gateway, self._launcher, self._executor, self._ledger, self._told)
-        self._loop = LendingLoop(self._cluster, rules, self._journal, time.perf_counter, self._note, before)
+        self._loop = LendingLoop(self._cluster, rules, self.second_opinions, time.perf_counter, self._note, before)
         self._placer: Placer | None = None
         self._is_in_doubt = False
 
@@ -156,9 +161,8 @@ class Lender:
         decide, links = self._config.decide, self._config.links
 
         def policy_for(decisions: int) -> Policy:
-            return find_policy(
-                decide.policy_with_options, time_limit_s=max(time_limit_s / decisions, _LEAST_TIME_LIMIT_S)
-            )
+            each_s = max(time_limit_s / decisions, _LEAST_TIME_LIMIT_S)
+            return find_policy(decide.policy_with_options, decide.solver, each_s)
 
         if self._placer is None:
             topology, rules = switches_of(self._config, self._gateway), self._loop.rules
@@ -182,12 +186,12 @@ class Lender:
     @property
     def owners(self) -> frozenset[str]:
         """Whose trainers the last look showed."""
-        return frozenset(entry.trainer.owner for entry in self.entries)
+        return frozenset(training.trainer.owner for training in self.trainings)
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def trainings(self) -> tuple[Training, ...]:
         """The trainers that the last look showed."""
-        return self._cluster.registered.entries
+        return self._cluster.registered.trainings
 
     @property
     def end_counts(self) -> Mapping[End, int]:
@@ -212,6 +216,7 @@ class Lender:
         self._loop.rules = rules_of(config, self._settings)
         self._loop.forget_blocked()
         self._executor.mode = Mode(config.lend.mode)
+        self.second_opinions.one_in = config.decide.second_opinion
         self._config = config
         self._placer = None
 
@@ -222,11 +227,11 @@ class Lender:
             took_s: how long it took.
         """
         assert self._loop.last is not None
-        registered = self._cluster.registered
-        waits_for = {**registered.waits_for, **self._loop.last.waits_for}
-        judgement, ends = self._loop.last.judgement, self._cluster.ends
-        no_more = self._loop.last.no_more
-        look = status_of(judgement, registered.entries, waits_for, self._cluster.fragments, ends, took_s, no_more)
+        registered, ends = self._cluster.registered, self._cluster.ends
+        trainers = {training.id: training.trainer for training in registered.trainings}
+        verdicts = self._loop.last.verdicts(trainers, registered.waits_for)
+        judgement, fragments = self._loop.last.judgement, self._cluster.fragments
+        look = status_of(judgement, registered.trainings, verdicts, fragments, ends, took_s)
         return replace(look, calls=self._calls.lately(self._gateway.calls, self._clock_s()))
 
     def summary(self) -> str:
@@ -257,7 +262,9 @@ class Lender:
 
     def _check_site(self) -> str:
         """Why nothing may be lent in Slurm's layout."""
-        owners = frozenset((entry.trainer.owner, entry.submission.tasks[0].account) for entry in self.entries)
+        owners = frozenset(
+            (training.trainer.owner, training.submission.tasks[0].account) for training in self.trainings
+        )
         unsafe = self._guard.why_not(self._config, owners)
         if self._guard.has_changed():
             self._loop.forget_blocked()
@@ -290,13 +297,13 @@ class Lender:
     def _follow_progress(self, most_nodes: int) -> None:
         self._progress.look_at(
             {
-                entry.trainer.id: Place(
-                    entry.tag.directory, entry.trainer.owner, entry.trainer.progress_bytes, most_nodes
+                training.id: Place(
+                    training.tag.directory, training.trainer.owner, training.trainer.progress_bytes, most_nodes
                 )
-                for entry in self.entries
-                if entry.tag is not None
-                and entry.tag.directory
-                and entry.trainer.state is not TrainerState.COMPLETE
+                for training in self.trainings
+                if training.tag is not None
+                and training.tag.directory
+                and training.trainer.state is not TrainerState.COMPLETE
             }
         )
 
