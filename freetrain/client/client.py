@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Unpack
 
 from freetrain.client.submitting import TagValues, hand_in, prepare, read_slurm
-from freetrain.client.trainings import Training, find_trainings
+from freetrain.client.trainings import ListedTraining, find_trainings
 from freetrain.config import Config, load_config
 from freetrain.daemon.reports.standing import Standing, find_standing
 
@@ -63,7 +63,7 @@ class Client:
         slurm = read_slurm(self._path, partition, warnings.warn)
         return hand_in(prepare(slurm, script, arguments, tag, nodes=nodes, array=array, part=part, sbatch=sbatch))
 
-    def jobs(self, standing: Standing | None = None) -> list[Training]:
+    def jobs(self, standing: Standing | None = None) -> list[ListedTraining]:
         """The trainings and fillers of everybody, oldest first; those of the past are left out.
 
         Args:
@@ -83,7 +83,7 @@ class Client:
 
         return list(explain(what, self.config, standing or self.standing()))
 
-    def wait(self, *ids: str, timeout_s: float | None = None, poll_s: float = 30.0) -> list[Training]:
+    def wait(self, *ids: str, timeout_s: float | None = None, poll_s: float = 30.0) -> list[ListedTraining]:
         """Wait until trainings or fillers are over, or need their owners; those that need them.
 
         Args:
