@@ -1,4 +1,4 @@
-"""The launcher and the way to Slurm that docs/extending.md shows, as they stand there."""
+"""The launcher and the way to Slurm that docs/developers/extending.md shows, as they stand there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs/extending.md").read_text()
+PAGE = (ROOT / "docs/developers/extending.md").read_text()
 FILES = {name: text for text, name in re.findall(r"```python\n(# (\S+)\n.*?)```", PAGE, re.DOTALL)}
 
 

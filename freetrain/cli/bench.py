@@ -24,7 +24,7 @@ _SYSTEMS = ("dltap", "gadget", "smd", "synergy")
 def bench_command(system: str, seeds: int | None, as_json: bool) -> None:
     """Run a system's experiment on made-up trainings, and print its table.
 
-    Random numbers are seeded: the figures are the same each time. docs/systems.md tells how to read them.
+    Random numbers are seeded: the figures are the same each time. docs/evidence/systems.md tells how to read them.
     """
     experiment = importlib.import_module(f"freetrain.policies.{system}.experiment")
     table: ResultTable = experiment.run() if seeds is None else experiment.run(seeds)

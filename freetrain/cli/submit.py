@@ -58,14 +58,14 @@ def submit_command(
     """Submit SCRIPT as a training that freetrain grows and shrinks with the nodes that are idle.
 
     Everything after SCRIPT goes to it. The script runs once on each node lent, and calls 'freetrain run' there;
-    docs/submitting.md shows one. With --array the script is an ordinary one, which needs no change
-    (docs/fillers.md). Prints the job's id.
+    docs/users/submit.md shows one. With --array the script is an ordinary one, which needs no change
+    (docs/users/fillers.md). Prints the job's id.
     """
     if array is not None:
         _check_array(array)
     wanted = read_wanted(nodes, given | {"kind": given["kind"] or (Kind.TASKS if array else None)})
     if wanted.tag.is_filler != bool(array):
-        raise InputError("A filler has --array and --kind tasks.", "docs/fillers.md shows one.")
+        raise InputError("A filler has --array and --kind tasks.", "docs/users/fillers.md shows one.")
     if part and wanted.tag.is_moldable:
         raise InputError("Tasks of several nodes have whole ones.", "Leave out --part or --task-nodes.")
     _check_options(more)

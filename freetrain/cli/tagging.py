@@ -96,7 +96,7 @@ def read_wanted(nodes: str | None, given: Mapping[str, str | float | None]) -> W
     """
     is_filler = given.get("kind") == Kind.TASKS
     if nodes is None and not is_filler:
-        raise InputError("How many nodes can it use?", "Say --nodes 2-16; docs/submitting.md explains it.")
+        raise InputError("How many nodes can it use?", "Say --nodes 2-16; docs/users/tag.md explains it.")
     least, dash, most = (nodes or "").partition("-")
     smallest = {"min": least if dash else "1"} if dash or not is_filler else {}
     values = smallest | ({"max": most if dash else least} if nodes else {})
@@ -105,7 +105,7 @@ def read_wanted(nodes: str | None, given: Mapping[str, str | float | None]) -> W
         values["dir"] = os.path.abspath(values["dir"])  # noqa: PTH100 (Path.resolve would follow links)
     tag = check_values(values)
     if isinstance(tag, WrongTag):
-        raise InputError(f"{tag.why}.", "docs/submitting.md lists what a tag can say.")
+        raise InputError(f"{tag.why}.", "docs/users/tag.md lists what a tag can say.")
     return Wanted(tag, format_tag(values))
 
 

@@ -99,7 +99,7 @@ def man_page() -> str:
 
 DOCUMENTS: Mapping[str, Callable[[], str]] = {
     "etc/freetrain.toml": example_file,
-    "docs/configuration.md": reference_page,
+    "docs/reference/settings.md": reference_page,
     "etc/man/freetrain.toml.5": man_page,
 }
 """Each with where it lies in the project."""
