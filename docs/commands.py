@@ -43,7 +43,7 @@ def _help(text: str) -> Iterator[str]:
 def _options(context: click.Context) -> Iterator[str]:
     yield f"    {' '.join([context.command_path, *context.command.collect_usage_pieces(context)])}\n"
     records = [each.get_help_record(context) for each in context.command.get_params(context)]
-    rows = [record for record in records if record and "--help" not in record[0]]
+    rows = [record for record in records if record and record[0].startswith("-") and "--help" not in record[0]]
     if rows:
         yield from ("| option | |", "|---|---|")
         yield from (f"| `{names.replace('|', '¦')}` | {_plain(means)} |" for names, means in rows)
