@@ -46,7 +46,7 @@ def _options(context: click.Context) -> Iterator[str]:
     rows = [record for record in records if record and record[0].startswith("-") and "--help" not in record[0]]
     if rows:
         yield from ("| option | |", "|---|---|")
-        yield from (f"| `{names.replace('|', '¦')}` | {_plain(means)} |" for names, means in rows)
+        yield from (f"| `{names}` | {_plain(means)} |" for names, means in rows)
 
 
 def _plain(text: str) -> str:
