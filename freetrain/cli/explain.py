@@ -17,13 +17,15 @@ from freetrain.cli.output import print_json, show_value
 from freetrain.config import Config, load_config
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import Fragment
+from freetrain.core.known_trainer import TrainerState
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import counts_of, total_value
-from freetrain.daemon.reports.advice import advise
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.errors import ExitCode, FreetrainError, InputError
+from freetrain.lending.node_verdicts import what_changes
+from freetrain.lending.training_verdicts import what_helps
 from freetrain.showing.words import printable, show_time
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.store.ledger import DAEMON_COMMAND
@@ -121,7 +123,7 @@ def explain_node(
     if fragment is not None and fragment.decision:
         since = show_time(fragment.started_s or fragment.asked_s)
         yield f"Fragment {fragment.job} has it since {since}, by decision {fragment.decision}."
-    if advice := advise(group.why, node):
+    if advice := what_changes(group.verdict, node):
         yield advice
 
 
@@ -132,11 +134,15 @@ def group_of(node: str, look: LookStatus | None) -> NodeGroup | None:
 
 
 def _who_waits(look: LookStatus | None) -> str:
-    waiting = [trainer for trainer in look.trainers if trainer.waits_for and not trainer.lent] if look else []
+    waiting = [trainer for trainer in look.trainers if _is_waiting(trainer)] if look else []
     if not waiting:
         return "No training waits for nodes."
-    first = "; ".join(f"{trainer.id}: {trainer.waits_for}" for trainer in waiting[:3])
+    first = "; ".join(f"{trainer.id}: {trainer.why}" for trainer in waiting[:3])
     return f"Trainings that wait: {first}" + (f"; and {len(waiting) - 3} more." if len(waiting) > 3 else ".")
+
+
+def _is_waiting(trainer: TrainerStatus) -> bool:
+    return bool(trainer.why) and not trainer.lent and trainer.state == TrainerState.ACTIVE
 
 
 FORMAT = "freetrain-explain/1"
@@ -227,10 +233,10 @@ def _explain_trainer(known: TrainerStatus, standing: Standing, journal: _Journal
             yield f"{_begun(sentence)}."
     if standing.nothing_is_lent:
         yield f"It gets nothing: {standing.nothing_is_lent}."
-    elif known.waits_for:
-        yield f"It waits: {known.waits_for}."
-    elif known.no_more:
-        yield f"It has no more: {known.no_more}."
+    elif known.why and known.why != known.note:
+        yield f"It {'has no more' if known.lent or known.asked else 'waits'}: {known.why}."
+    if not standing.nothing_is_lent and (helps := what_helps(known.verdict, known.id)):
+        yield helps
     if ends := ", ".join(f"{count} {end}" for end, count in known.ends.items()):
         yield f"So its fragments ended so far: {ends}."
     yield from _explain_figures(known.id, journal)

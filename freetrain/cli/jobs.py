@@ -139,27 +139,19 @@ def _state(
         return "was asked to go on, which the daemon sees at its next look"
     if answer_in(submission.comment) or submission.is_over:
         return answer_in(submission.comment) or "over"
-    text = _said_by_daemon(known, standing)
-    if text:
-        return text
+    trouble = standing.trouble_of(known) if known is not None and standing.is_at_work else ""
+    if trouble and trouble != UNKNOWN_END:
+        return trouble
     now = f"{_now(known, standing, lent, asked)}{_speeds(known)}"
     if tag.is_filler:
         return f"{now}{_done(known)}"
     return f"{now}; {UNKNOWN_END}" if _cannot_tell_end(submission, tag, known) else now
 
 
-def _said_by_daemon(known: TrainerStatus | None, standing: Standing) -> str:
-    """What a daemon that is at work says of it; empty: nothing is the matter."""
-    if known is None or not standing.is_at_work:
-        return ""
-    note = "" if known.note == UNKNOWN_END else known.note
-    return note or known.fault or (known.state if known.state == TrainerState.COMPLETE else "")
-
-
 def _now(known: TrainerStatus | None, standing: Standing, lent: int, asked: int) -> str:
     if lent:
         return "running" if standing.is_at_work else "running; no daemon is at work"
-    return f"waits for Slurm to start it on {asked} nodes" if asked else _why_waiting(known, standing)
+    return f"waits for Slurm to start it on {asked} nodes" if asked else standing.waiting_text(known)
 
 
 def _speeds(known: TrainerStatus | None) -> str:
@@ -182,14 +174,6 @@ def _cannot_tell_end(submission: Submission, tag: Tag | WrongTag | None, known: 
         return known.note == UNKNOWN_END
     some_completed = any(task.state is JobState.COMPLETED for task in submission.tasks)
     return some_completed and isinstance(tag, Tag) and tag.directory is None
-
-
-def _why_waiting(known: TrainerStatus | None, standing: Standing) -> str:
-    if standing.nothing_is_lent:
-        return standing.nothing_is_lent
-    if known is None:
-        return "waits for the daemon's next look"
-    return known.waits_for or "waits for idle nodes"
 
 
 def _costs(costs: Mapping[str, float] | None) -> str:

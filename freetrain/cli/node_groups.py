@@ -19,7 +19,10 @@ from freetrain.daemon.reports.standing import Standing
 from freetrain.daemon.reports.status import NodeGroup
 from freetrain.daemon.rules import rules_of
 from freetrain.daemon.setup import launcher_of
-from freetrain.lending.offers import find_offers, shadow_of
+from freetrain.lending.facts import Facts
+from freetrain.lending.memory import Memory
+from freetrain.lending.node_verdicts import NodeContext, judge_nodes
+from freetrain.lending.offers import shadow_of
 from freetrain.lending.reconcile import find_strangers
 from freetrain.lending.rooms import find_rooms
 from freetrain.lending.rules import NodeRules
@@ -120,10 +123,10 @@ def _judged_here(
     snapshot: Snapshot, running: Sequence[Fragment], rules: NodeRules, drained: Mapping[str, str]
 ) -> Sequence[NodeGroup]:
     """States by Slurm alone: no node that is free will be lent before a daemon is at work."""
-    seen = Sightings()
-    shadow = shadow_of(snapshot, running, rules, seen)
+    facts = Facts(snapshot, tuple(running), drained=drained)
+    shadow = shadow_of(snapshot, running, rules, Sightings())
     rooms = find_rooms(snapshot, running, {}, rules)
-    groups = groups_of(find_offers(snapshot, running, shadow, rules, seen, drained, rooms), running)
+    groups = groups_of(judge_nodes(NodeContext(facts, Memory(), shadow, rules, rooms)), running)
     return [
         replace(group, state="not lent", why=WITHOUT_DAEMON) if group.state == "free" else group
         for group in groups

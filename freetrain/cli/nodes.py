@@ -97,6 +97,7 @@ def _document(group: NodeGroup) -> dict[str, object]:
         "state": group.state,
         "trainer": group.trainer or None,
         "why": group.why,
+        "verdict": group.verdict or None,
         "until": group.until_s,
     }
 

@@ -109,8 +109,8 @@ def _trainers(standing: Standing, chosen: Chosen, max_rows: int | None) -> Table
         table.add_column(column, justify="right" if right else "left", no_wrap=True)
     for trainer in shown[:max_rows]:
         nodes, asked = len(expand_nodes(trainer.lent)), len(expand_nodes(trainer.asked))
-        waits = trainer.waits_for or standing.nothing_is_lent or trainer.state
-        state = printable(trainer.note or trainer.fault or ("running" if nodes else waits))
+        now = "running" if nodes else standing.waiting_text(trainer)
+        state = printable(standing.trouble_of(trainer) or now)
         samples = f"{trainer.samples_done:,.0f}"
         evictions = str(trainer.ends.get("preempted", 0))
         cells = (trainer.id, trainer.owner, str(nodes), str(asked), samples, evictions, state)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from freetrain.core.cluster import Snapshot
 from freetrain.core.job import JobState
 from freetrain.core.known_trainer import TrainerState
-from freetrain.daemon.trainers.entries import Entry
+from freetrain.daemon.trainers.training import Training
 from freetrain.slurm import queries
 from freetrain.slurm.comments import asked_to_resume
 from freetrain.slurm.errors import SlurmError, SlurmRefusedError
@@ -55,26 +55,26 @@ class ExternalActions:
     def __init__(self, gateway: Gateway, ledger: Ledger) -> None:
         self._gateway = gateway
         self._ledger = ledger
-        self._before: Mapping[str, Entry] = {}
+        self._before: Mapping[str, Training] = {}
         self._cancelled: list[_Cancelled] = []
 
-    def look(self, entries: Iterable[Entry], snapshot: Snapshot) -> None:
+    def look(self, trainings: Iterable[Training], snapshot: Snapshot) -> None:
         """Write down what has been done since the last look.
 
         Args:
-            entries: all trainings.
+            trainings: all trainings.
             snapshot: what there is.
         """
-        now = {entry.trainer.id: entry for entry in entries}
-        for id_, entry in now.items():
+        now = {training.id: training for training in trainings}
+        for id_, training in now.items():
             before = self._before.get(id_)
-            if before is not None and _newly_asked(before.submission.comment, entry.submission.comment):
-                self._record(snapshot.time_s, f"freetrain resume {id_}", _somebody(entry.trainer.owner))
+            if before is not None and _newly_asked(before.submission.comment, training.submission.comment):
+                self._record(snapshot.time_s, f"freetrain resume {id_}", _somebody(training.trainer.owner))
         cancelled = {job.array for job in snapshot.jobs if job.state is JobState.CANCELLED}
         self._cancelled += [
-            _Cancelled(id_, entry.trainer.owner)
-            for id_, entry in self._before.items()
-            if id_ in cancelled and id_ not in now and entry.trainer.state is not TrainerState.COMPLETE
+            _Cancelled(id_, training.trainer.owner)
+            for id_, training in self._before.items()
+            if id_ in cancelled and id_ not in now and training.trainer.state is not TrainerState.COMPLETE
         ]
         self._before = now
         if self._cancelled:

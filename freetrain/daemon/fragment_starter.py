@@ -12,7 +12,8 @@ from freetrain.core.node import Node
 from freetrain.core.plan import Lend
 from freetrain.daemon.executor import Executor
 from freetrain.daemon.fragments import Fragments
-from freetrain.daemon.trainers.entries import Entry
+from freetrain.daemon.trainers.kinds import strategy_of
+from freetrain.daemon.trainers.training import Training
 from freetrain.slurm.launcher import Launcher, Order, Place
 
 
@@ -37,29 +38,29 @@ class FragmentStarter:
         self._amounts = {job: amount for job, amount in self._amounts.items() if job in asked}
         return dict(self._amounts)
 
-    def lend(self, entry: Entry, action: Lend, snapshot: Snapshot, decision: str | None) -> None:
+    def lend(self, training: Training, action: Lend, snapshot: Snapshot, decision: str | None) -> None:
         """Lend these places to a trainer.
 
         Args:
-            entry: the trainer, or the filler of which it is a task.
+            training: the trainer, or the filler of which it is a task.
             action: which places, for how long, and how much of each.
             snapshot: the nodes.
             decision: that led to it.
         """
         nodes = snapshot.node
         places = [Place(node_of(name), s) for name, s in zip(action.nodes, action.limits_s, strict=True)]
-        task = action.trainer if entry.is_moldable else ""
-        wanted = self._launcher.lend(entry.submission, entry.fragments, places, snapshot.time_s, task)
-        amounts = [self._given(entry, nodes[node_of(name)], action.amounts.get(name)) for name in action.nodes]
+        task = action.trainer if strategy_of(training.tag).tasks_compete else ""
+        wanted = self._launcher.lend(training.submission, training.fragments, places, snapshot.time_s, task)
+        amounts = [self._given(training, nodes[node_of(name)], action.amounts.get(name)) for name in action.nodes]
         if not self._executor.acts:
-            orders = [self._order_of(entry, its, amount, nodes) for its, amount in _by_job(wanted, amounts)]
+            orders = [self._order_of(training, its, amount, nodes) for its, amount in _by_job(wanted, amounts)]
             self._carry_out((*orders, *self._launcher.start(wanted)), decision)
             return
         # Written down before Slurm hears of it: whatever happens then, the next look finds out what became of
         # them. There may be fewer tasks than places.
         fragments = self._books.save(
             [
-                replace(_with_parts(one, entry, nodes[one.node], amount), decision=decision)
+                replace(_with_parts(one, training, nodes[one.node], amount), decision=decision)
                 for one, amount in zip(wanted, amounts, strict=False)
             ]
         )
@@ -67,7 +68,7 @@ class FragmentStarter:
         placed = [
             fragment
             for its, amount in jobs
-            if self._place(entry, its, amount, nodes, decision)
+            if self._place(training, its, amount, nodes, decision)
             for fragment in its
         ]
         self._carry_out(self._launcher.start(placed), decision)
@@ -76,24 +77,24 @@ class FragmentStarter:
         for order in orders:
             self._executor.carry_out(order, decision)
 
-    def _given(self, entry: Entry, node: Node, amount: Amount | None) -> Amount | None:
+    def _given(self, training: Training, node: Node, amount: Amount | None) -> Amount | None:
         """What the launcher can give of it; None: what the task asks for."""
         if amount is None:
             return None
-        asked = entry.submission.needs.amount_on(node)
-        given = self._launcher.gives(entry.submission, amount, asked)
+        asked = training.submission.needs.amount_on(node)
+        given = self._launcher.gives(training.submission, amount, asked)
         return None if given == asked else given
 
     def _place(
         self,
-        entry: Entry,
+        training: Training,
         its: Sequence[Fragment],
         amount: Amount | None,
         nodes: Mapping[str, Node],
         decision: str | None,
     ) -> bool:
         """Tie a job to its node, or nodes; where Slurm refuses, it is called off."""
-        printed = self._executor.carry_out(self._order_of(entry, its, amount, nodes), decision)
+        printed = self._executor.carry_out(self._order_of(training, its, amount, nodes), decision)
         if printed is None:
             self._books.call_off(its)
             return False
@@ -105,15 +106,15 @@ class FragmentStarter:
         return True
 
     def _order_of(
-        self, entry: Entry, its: Sequence[Fragment], amount: Amount | None, nodes: Mapping[str, Node]
+        self, training: Training, its: Sequence[Fragment], amount: Amount | None, nodes: Mapping[str, Node]
     ) -> Order:
         node, *beside = (nodes[fragment.node] for fragment in its)
-        return self._launcher.place(entry.submission, its[0], node, amount, beside)
+        return self._launcher.place(training.submission, its[0], node, amount, beside)
 
 
-def _with_parts(fragment: Fragment, entry: Entry, node: Node, amount: Amount | None) -> Fragment:
+def _with_parts(fragment: Fragment, training: Training, node: Node, amount: Amount | None) -> Fragment:
     """The fragment with how much of its node it has: all that it is given, or what its task asks for."""
-    given = amount or entry.submission.needs.amount_on(node)
+    given = amount or training.submission.needs.amount_on(node)
     share = given.part_of(node.total)
     return replace(fragment, share=share, parts=given.parts_of(node.total) if share < 1.0 else ())
 

@@ -12,6 +12,7 @@ from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobRun, JobState
+from freetrain.daemon.trainers.kinds import strategy_of
 from freetrain.lending.reconcile import find_strangers, needs_history, reconcile
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher
@@ -35,7 +36,7 @@ def _may_have_left(fragment: Fragment, job: Job | None) -> bool:
     if end is End.RELEASED and job is not None and job.state in _BY_THEMSELVES:
         end = End.COMPLETED if job.state is JobState.COMPLETED else End.FAILED
     tag = tag_in(job.comment) if job is not None else None
-    knows_sigterm = tag is None or not tag.is_filler or tag.notice
+    knows_sigterm = tag is None or strategy_of(tag).is_one_program or tag.notice
     return end is End.FAILED or (end is End.COMPLETED and knows_sigterm)
 
 
@@ -228,6 +229,6 @@ class Fragments:
             for job in snapshot.jobs
             if queue.has(job)
             and (trainer := self._launcher.of_trainer(job)) is not None
-            and (len(job.nodes) == 1 or ((tag := tag_in(job.comment)) is not None and tag.is_moldable))
+            and (len(job.nodes) == 1 or strategy_of(tag_in(job.comment)).tasks_compete)
         ]
         return find_strangers(self.open, of_ours)

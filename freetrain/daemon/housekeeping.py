@@ -6,12 +6,14 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.executor import Executor
 from freetrain.daemon.fragments import Fragments
-from freetrain.daemon.trainers.entries import Entry
+from freetrain.daemon.trainers.kinds import strategy_of
+from freetrain.daemon.trainers.training import Training
 from freetrain.slurm import commands
 from freetrain.slurm.comments import answer_in, with_servers
 from freetrain.slurm.errors import SlurmUnreachableError
@@ -90,13 +92,13 @@ class Housekeeping:
         self._look_s = 0.0
         self.answered: set[str] = set()
 
-    def look_after(self, entry: Entry, snapshot: Snapshot) -> None:
+    def look_after(self, training: Training, snapshot: Snapshot) -> None:
         """End what is complete, hold what is astray, answer whose tag is wrong.
 
         Raises:
             SlurmUnreachableError: no answer, and none to the orders for another owner at this look.
         """
-        owner, now_s = entry.trainer.owner, snapshot.time_s
+        owner, now_s = training.trainer.owner, snapshot.time_s
         if now_s != self._look_s:
             self._begin_look(now_s)
         failed = self._failed.get(owner, _Tried())
@@ -104,7 +106,7 @@ class Housekeeping:
             return
         began_s = self._timer_s()
         try:
-            self._tidy_and_answer(entry, snapshot)
+            self._tidy_and_answer(training, snapshot)
         except SlurmUnreachableError as error:
             self._failed[owner] = failed.again((), now_s, 0)
             self._failed_now.add(owner)
@@ -121,42 +123,43 @@ class Housekeeping:
         self._tidied = {id_: tried for id_, tried in self._tidied.items() if tried.counts(now_s)}
         self._failed = {owner: tried for owner, tried in self._failed.items() if tried.counts(now_s)}
 
-    def _tidy_and_answer(self, entry: Entry, snapshot: Snapshot) -> None:
-        if entry.trainer.state is TrainerState.COMPLETE:
-            self._end(entry)
+    def _tidy_and_answer(self, training: Training, snapshot: Snapshot) -> None:
+        if training.trainer.state is TrainerState.COMPLETE:
+            self._end(training)
         # What is being taken up again cannot be informed until the next look.
-        elif not self._tidy(entry, snapshot):
-            self._answer(entry, snapshot.time_s)
+        elif not self._tidy(training, snapshot):
+            self._answer(training, snapshot.time_s)
 
-    def _end(self, entry: Entry) -> None:
+    def _end(self, training: Training) -> None:
         """Cancel what is left of a complete training."""
-        if entry.submission.is_over:
+        if training.submission.is_over:
             return
-        for order in self._launcher.end(entry.submission, entry.fragments, f"{entry.trainer.id} is complete"):
+        for order in self._launcher.end(training.submission, training.fragments, f"{training.id} is complete"):
             self._executor.carry_out(order)
         if self._executor.acts:
-            self._fragments.note_leaving(entry.fragments)
+            self._fragments.note_leaving(training.fragments)
 
-    def _tidy(self, entry: Entry, snapshot: Snapshot) -> bool:
+    def _tidy(self, training: Training, snapshot: Snapshot) -> bool:
         """Whether there was something to do that was not tried at the last look, too."""
-        orders = self._launcher.tidy(entry.submission, entry.fragments, entry.needs_again, snapshot.jobs)
-        before = self._tidied.get(entry.trainer.id, _Tried())
+        needs_again = partial(strategy_of(training.tag).needs_again, training)
+        orders = self._launcher.tidy(training.submission, training.fragments, needs_again, snapshot.jobs)
+        before = self._tidied.get(training.id, _Tried())
         if not orders:
-            self._tidied.pop(entry.trainer.id, None)
+            self._tidied.pop(training.id, None)
             return False
         if orders == before.orders and snapshot.time_s < before.next_s:
             return False
-        self._tidied[entry.trainer.id] = before.again(orders, snapshot.time_s, _SAME_AGAIN)
+        self._tidied[training.id] = before.again(orders, snapshot.time_s, _SAME_AGAIN)
         for order in orders:
             self._executor.carry_out(order)
         return orders != before.orders
 
-    def _answer(self, entry: Entry, now_s: float) -> None:
+    def _answer(self, training: Training, now_s: float) -> None:
         """Answer in the comment, the one place that owners see and freetrain can write, until it is there."""
-        trainer, comment, tasks = entry.trainer, entry.comment, entry.submission.open_tasks
+        trainer, comment, tasks = training.trainer, training.comment, training.submission.open_tasks
         if trainer.state is not TrainerState.PAUSED:
             self.answered.discard(trainer.id)
-        if comment == entry.submission.comment or not tasks:
+        if comment == training.submission.comment or not tasks:
             self._told.pop(trainer.id, None)
             return
         why = f"answer {trainer.owner}: {answer_in(comment)}" if answer_in(comment) else f"{trainer.id} goes on"
@@ -164,20 +167,23 @@ class Housekeeping:
         if was_told and trainer.state is TrainerState.PAUSED:
             self.answered.add(trainer.id)
 
-    def tell_servers(self, entry: Entry, nodes: Sequence[str], now_s: float, decision: str | None) -> None:
+    def tell_servers(self, training: Training, nodes: Sequence[str], now_s: float, decision: str | None) -> None:
         """Tell the trainer's agents on which nodes its servers are to run; they read the comment, too.
 
         Args:
-            entry: the trainer.
+            training: the trainer.
             nodes: by name.
             now_s: UTC epoch seconds.
             decision: that says so.
         """
-        tasks, comment = entry.submission.open_tasks, with_servers(entry.submission.comment, nodes)
+        tasks, comment = training.submission.open_tasks, with_servers(training.submission.comment, nodes)
         if tasks:
-            why = f"{entry.trainer.id} has servers on {', '.join(nodes) or 'no node'}"
+            why = f"{training.id} has servers on {', '.join(nodes) or 'no node'}"
             self._tell(
-                f"servers of {entry.trainer.id}", Order(commands.set_comment(tasks, comment), why), now_s, decision
+                f"servers of {training.id}",
+                Order(commands.set_comment(tasks, comment), why),
+                now_s,
+                decision,
             )
 
     def _tell(self, what: str, order: Order, now_s: float, decision: str | None = None) -> bool:

@@ -26,8 +26,8 @@ from freetrain.daemon.reports.rejects import Rejects
 from freetrain.daemon.reports.status import LookStatus
 from freetrain.daemon.rules import roster_rules_of, rules_of
 from freetrain.daemon.setup import launcher_of, switches_of
-from freetrain.daemon.trainers.entries import Entry
 from freetrain.daemon.trainers.progress_reader import Place, ProgressReader
+from freetrain.daemon.trainers.training import Training
 from freetrain.lending.judge import Judgement
 from freetrain.lending.lost_nodes import LostNode, LostNodes
 from freetrain.lending.memory import Memory
@@ -182,12 +182,12 @@ class Lender:
     @property
     def owners(self) -> frozenset[str]:
         """Whose trainers the last look showed."""
-        return frozenset(entry.trainer.owner for entry in self.entries)
+        return frozenset(training.trainer.owner for training in self.trainings)
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def trainings(self) -> tuple[Training, ...]:
         """The trainers that the last look showed."""
-        return self._cluster.registered.entries
+        return self._cluster.registered.trainings
 
     @property
     def end_counts(self) -> Mapping[End, int]:
@@ -222,11 +222,11 @@ class Lender:
             took_s: how long it took.
         """
         assert self._loop.last is not None
-        registered = self._cluster.registered
-        waits_for = {**registered.waits_for, **self._loop.last.waits_for}
-        judgement, ends = self._loop.last.judgement, self._cluster.ends
-        no_more = self._loop.last.no_more
-        look = status_of(judgement, registered.entries, waits_for, self._cluster.fragments, ends, took_s, no_more)
+        registered, ends = self._cluster.registered, self._cluster.ends
+        trainers = {training.id: training.trainer for training in registered.trainings}
+        verdicts = self._loop.last.verdicts(trainers, registered.waits_for)
+        judgement, fragments = self._loop.last.judgement, self._cluster.fragments
+        look = status_of(judgement, registered.trainings, verdicts, fragments, ends, took_s)
         return replace(look, calls=self._calls.lately(self._gateway.calls, self._clock_s()))
 
     def summary(self) -> str:
@@ -257,7 +257,9 @@ class Lender:
 
     def _check_site(self) -> str:
         """Why nothing may be lent in Slurm's layout."""
-        owners = frozenset((entry.trainer.owner, entry.submission.tasks[0].account) for entry in self.entries)
+        owners = frozenset(
+            (training.trainer.owner, training.submission.tasks[0].account) for training in self.trainings
+        )
         unsafe = self._guard.why_not(self._config, owners)
         if self._guard.has_changed():
             self._loop.forget_blocked()
@@ -290,13 +292,13 @@ class Lender:
     def _follow_progress(self, most_nodes: int) -> None:
         self._progress.look_at(
             {
-                entry.trainer.id: Place(
-                    entry.tag.directory, entry.trainer.owner, entry.trainer.progress_bytes, most_nodes
+                training.id: Place(
+                    training.tag.directory, training.trainer.owner, training.trainer.progress_bytes, most_nodes
                 )
-                for entry in self.entries
-                if entry.tag is not None
-                and entry.tag.directory
-                and entry.trainer.state is not TrainerState.COMPLETE
+                for training in self.trainings
+                if training.tag is not None
+                and training.tag.directory
+                and training.trainer.state is not TrainerState.COMPLETE
             }
         )
 

@@ -18,9 +18,10 @@ from freetrain.daemon.fragment_starter import FragmentStarter
 from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.housekeeping import Housekeeping
 from freetrain.daemon.lent_hours import LentHours
-from freetrain.daemon.trainers.entries import Entry, RosterRules
+from freetrain.daemon.trainers.kinds import strategy_of
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.daemon.trainers.registry import Registered, Registry
+from freetrain.daemon.trainers.training import RosterRules, Training
 from freetrain.lending.facts import Facts
 from freetrain.slurm import commands
 from freetrain.slurm.comments import servers_on
@@ -126,7 +127,7 @@ class LiveCluster:
         answered = self._housekeeping.answered
         self.registered = self._registry.look(snapshot, self._ended, inputs.reports, answered, inputs.roster_rules)
         ended, self._ended = tuple(self._ended), []
-        self._external_actions.look(self.registered.entries, snapshot)
+        self._external_actions.look(self.registered.trainings, snapshot)
         self._seen = Facts(
             snapshot=snapshot,
             fragments=self._as_lent(self._books.open),
@@ -136,15 +137,15 @@ class LiveCluster:
             drained=inputs.drained,
             stopped=inputs.stopped,
             paused=inputs.paused,
-            to_tidy=tuple(entry.trainer.id for entry in self.registered.entries),
+            to_tidy=tuple(training.id for training in self.registered.trainings),
             last_plan_s=inputs.last_plan_s,
             exempt_s=inputs.exempt_s,
             leaving_bound_s=inputs.leaving_bound_s,
             shares_limit=inputs.shares_limit,
-            done_samples={entry.trainer.id: entry.trainer.samples_done for entry in self.registered.entries},
+            done_samples={training.id: training.trainer.samples_done for training in self.registered.trainings},
             data_waits=_data_waits(inputs.reports),
             amounts=self._starter.amounts_asked(),
-            serving=_serving(self.registered.entries),
+            serving=_serving(self.registered.trainings),
         )
         return self._seen
 
@@ -170,18 +171,18 @@ class LiveCluster:
             case _:
                 assert_never(action)
 
-    def _entry(self, trainer: str) -> Entry:
+    def _entry(self, trainer: str) -> Training:
         """The trainer, or the filler of which it is a task."""
         submission_id = {request.id: request.submission_id for request in self.registered.requests}.get(
             trainer, trainer
         )
-        return next(entry for entry in self.registered.entries if entry.trainer.id == submission_id)
+        return next(training for training in self.registered.trainings if training.id == submission_id)
 
     def _as_lent(self, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
-        """The fragments, where each task of a moldable filler is a trainer of its own."""
-        moldable = {entry.trainer.id for entry in self.registered.entries if entry.is_moldable}
+        """The fragments, where each task that competes for itself is a trainer of its own."""
+        split = {e.trainer.id for e in self.registered.trainings if strategy_of(e.tag).tasks_compete}
         return tuple(
-            replace(fragment, trainer=fragment.job) if fragment.trainer in moldable else fragment
+            replace(fragment, trainer=fragment.job) if fragment.trainer in split else fragment
             for fragment in fragments
         )
 
@@ -211,9 +212,9 @@ def _data_waits(reports: Mapping[str, Report]) -> Mapping[str, WaitProfile]:
     return {trainer: report.data_wait for trainer, report in reports.items() if report.data_wait is not None}
 
 
-def _serving(entries: Iterable[Entry]) -> Serving:
+def _serving(trainings: Iterable[Training]) -> Serving:
     """Trainer → its nodes that it was ordered to have servers on, of those that have any."""
-    servers = {entry.trainer.id: servers_on(entry.submission.comment) for entry in entries}
+    servers = {training.id: servers_on(training.submission.comment) for training in trainings}
     return {trainer: nodes for trainer, nodes in servers.items() if nodes}
 
 

@@ -7,7 +7,7 @@ from math import inf
 
 from freetrain.config import Config
 from freetrain.daemon.trainers.ends import Patience
-from freetrain.daemon.trainers.entries import RosterRules
+from freetrain.daemon.trainers.training import RosterRules
 from freetrain.lending.rules import (
     FairShare,
     FragmentRules,

@@ -229,7 +229,7 @@ class Service:
             if lender.judgement is None:
                 return  # which trainers Slurm shows is not known yet
             summed_s = (ledger.days.summed_until_s() or 0.0) - LONGEST_LOSS_S
-            while ledger.forget_fragments(min(before_s, summed_s), [entry.trainer.id for entry in lender.entries]):
+            while ledger.forget_fragments(min(before_s, summed_s), [training.id for training in lender.trainings]):
                 time.sleep(_BREATH_S)  # looks write in between
             while ledger.give_space_back():
                 time.sleep(_BREATH_S)

@@ -7,11 +7,11 @@ the policy, and the next memory. The daemon, replays and crash tests run the sam
 To read, in this order:
 
 - ``judge.py``: the steps of one look. ``shadow/``: what the site's jobs would do if nothing were lent.
-- ``offers.py``: the verdict on each node, with ``hole_ends.py`` and ``rooms.py`` (what is left of a node);
-  ``withholding.py``: rules by which nodes are kept back, with ``blocked_jobs.py``, ``limit_claims.py``,
-  ``part_claims.py``, ``crowded_out.py``; ``causes.py``: whose fault failures are.
+- ``offers.py``: places that may be lent, with ``hole_ends.py`` and ``rooms.py`` (what is left of a node);
+  ``node_verdicts.py``: the table of reasons why a node is not lent, with ``next_in_line.py``, ``blocked_jobs.py``,
+  ``limit_claims.py``, ``part_claims.py``, ``crowded_out.py``; ``causes.py``: whose fault failures are.
 - ``sharing/``: who gets which of the offered nodes. ``barred.py``, ``leaving.py``: nodes that single trainers
-  do not get.
+  do not get. ``training_verdicts.py``: the table of reasons why a training has no nodes, or no more.
 - ``meter.py``, ``lost_nodes.py``, ``back_off.py``: what lending costs the site, and when it stops for that.
 - ``stays.py``, ``size_changes.py``, ``sightings.py``: what is learned from look to look; ``pace.py``: when to
   look next.

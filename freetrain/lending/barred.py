@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from freetrain.core.fragment import node_of
@@ -45,16 +45,3 @@ def _barred(request: Request, bars: Mapping[str, Bar]) -> Request:
         return request
     excluded = request.needs.excluded | frozenset(map(node_of, bar.places))
     return replace(request, needs=replace(request.needs, excluded=excluded))
-
-
-def with_reasons(
-    waits_for: Mapping[str, str], bars: Mapping[str, Bar], without: Iterable[str]
-) -> Mapping[str, str]:
-    """Trainer → why it has no node: what keeps it alone from nodes counts before any other reason.
-
-    Args:
-        waits_for: what was found for each otherwise.
-        bars: what single trainers do not get.
-        without: trainers that have no node.
-    """
-    return {**waits_for, **{trainer: bars[trainer].why for trainer in without if trainer in bars}}

@@ -15,17 +15,18 @@ from freetrain.core.problem import Offer, Question
 from freetrain.core.servers import Serving
 from freetrain.core.shared_nodes import SharedNode
 from freetrain.lending.back_off import BackOff, find_back_off
-from freetrain.lending.barred import Bar, merged, with_bars, with_reasons
+from freetrain.lending.barred import Bar, merged, with_bars
 from freetrain.lending.causes import CauseOf, cause_of_wait, has_own_obstacle
 from freetrain.lending.crowded_out import crowded_out
 from freetrain.lending.electricity import with_watts
-from freetrain.lending.facts import Facts, Request
+from freetrain.lending.facts import Facts
 from freetrain.lending.hole_ends import in_few_classes
-from freetrain.lending.leaving import bars_of_slow, due_of_slow
+from freetrain.lending.leaving import bars_of_slow
 from freetrain.lending.limit_claims import bars_of_limits, without_limits
 from freetrain.lending.limits import limits
 from freetrain.lending.memory import Memory
-from freetrain.lending.offers import Offers, find_offers, freeze, shadow_of, withdraw
+from freetrain.lending.node_verdicts import NOT_COMPETING, NodeContext, judge_nodes
+from freetrain.lending.offers import Offers, shadow_of
 from freetrain.lending.part_claims import claims_of_starting
 from freetrain.lending.rooms import LentParts, Rooms, find_lent_parts, find_rooms
 from freetrain.lending.rules import NodeRules, Rules
@@ -34,11 +35,10 @@ from freetrain.lending.sharing.claimants import Eligible, meeting_nodes
 from freetrain.lending.sharing.finishing import shared_nodes
 from freetrain.lending.sharing.kinds import ask_by_kind
 from freetrain.lending.sharing.parts import Parts, deal_parts
-from freetrain.lending.sharing.selection import Selection, select
+from freetrain.lending.sharing.selection import LeftOut, Selection, select
 from freetrain.lending.sharing.tasks import Tasks, find_tasks
 from freetrain.lending.stays import idle_for_the_site, idle_units_for_the_site
-from freetrain.lending.whole_tasks import cut_tasks, doubtful_nodes, waits_of_submissions
-from freetrain.lending.withholding import WithholdContext, withhold
+from freetrain.lending.whole_tasks import cut_tasks
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,6 @@ class Judgement:
         selection: trainers that compete for the offered ones.
         parts: who was dealt which of them.
         rooms: what was left of each node before; None: nodes are lent whole.
-        stopped: why nothing is lent at all; empty: nodes are lent.
         back_off: that of freetrain's own; None: there is none.
         slow: trainer that takes longer than ``harm.limit`` to leave its nodes → how long, in seconds.
         bars: trainer → what it does not get of the offered nodes.
@@ -68,7 +67,6 @@ class Judgement:
     selection: Selection
     parts: Parts
     rooms: Rooms | None
-    stopped: str
     back_off: BackOff | None
     slow: Mapping[str, float] = field(default_factory=dict)
     bars: Mapping[str, Bar] = field(default_factory=dict)
@@ -77,6 +75,11 @@ class Judgement:
     def now_s(self) -> float:
         """The instant of the look, UTC epoch seconds."""
         return self.facts.snapshot.time_s
+
+    @property
+    def stopped(self) -> str:
+        """Why nothing is lent at all; empty: nodes are lent."""
+        return self.facts.stopped or (self.back_off.sentence if self.back_off else "")
 
     @cached_property
     def free_until_s(self) -> Mapping[str, float]:
@@ -163,40 +166,17 @@ class Judgement:
         """The nodes on which trainers are lent these new parts."""
         return shared_nodes(lent, self.facts, self.rooms, self.parts)
 
-    def why_no_more(self, decisions: Iterable[Decision]) -> Mapping[str, str]:
-        """Trainer that has nodes → why it has no more; nothing of tasks, whose size stays."""
-        if self.stopped or self.facts.paused:
-            return {}
+    def remember(self, decisions: Iterable[Decision]) -> Memory:
+        """What is remembered after all decisions."""
         sizes = {trainer: len(names) for decision in decisions for trainer, names in decision.placement.items()}
-        limits = {
-            request.id: request.trainer.most_nodes for request in self.selection.competing if not request.filler
-        }
-        barred = {one: f"it does not get all of them: {bar.why}" for one, bar in self.bars.items()}
-        return {
-            trainer: f"{why}; {barred[trainer]}" if trainer in barred else why
-            for trainer, why in self.parts.why_no_more(sizes, limits).items()
-        }
-
-    def conclude(self, decisions: Iterable[Decision]) -> tuple[Memory, Mapping[str, str]]:
-        """After all decisions: what is remembered, and trainer → why it has no node although it could run."""
-        sizes = {trainer: len(names) for decision in decisions for trainer, names in decision.placement.items()}
-        left, waits_for = self.parts.conclude(sizes, self.now_s)
-        memory = replace(self.memory, left=left)
-        if self.stopped or self.facts.paused:
-            why = f"nothing is lent at the moment: {self.stopped or self.facts.paused}"
-            return memory, dict.fromkeys((request.submission_id for request in self.facts.requests), why)
-        waits_for = {**self.selection.waits_for, **waits_for}
-        if self.bars:
-            without = [request.id for request in self.facts.requests if not sizes.get(request.id)]
-            waits_for = with_reasons(waits_for, self.bars, without)
-        return memory, waits_of_submissions(self.facts, waits_for, sizes)
+        return replace(self.memory, left=self.parts.with_left(sizes, self.now_s))
 
 
 def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     """Judge what a look showed.
 
     1. What the site's jobs would do if nothing were lent, and how much later they start as it is.
-    2. What may be lent: each node by itself, but for those that ``withholding.py`` takes back.
+    2. What may be lent: each node by itself, by the table of ``node_verdicts.py``.
     3. Which trainers compete, and how the nodes are dealt among their owners; who does not compete keeps none.
        In a pause of the site's nothing is dealt.
     """
@@ -208,19 +188,15 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     shadow = shadow_of(facts.snapshot, facts.fragments, nodes, memory.sightings, lent, memory.searches)
     memory = memory.with_limits(facts, shadow, nodes).with_harm(facts, shadow, rules)
     back_off = find_back_off(memory.meter.harms, memory.evicted_s, memory.lost, now_s, rules.harm)
-    stopped = facts.stopped or (back_off.sentence if back_off else "")
+    backing_off = back_off.sentence if back_off else ""
 
     claims = claims_of_starting(shadow)
     rooms = claims.within(rooms)
     crowded = crowded_out(facts.snapshot, facts.fragments, lent, nodes.queue)
-    late = [one for one in _not_started(facts, rules) if one not in crowded]
-    offers = find_offers(facts.snapshot, facts.fragments, shadow, nodes, memory.sightings, facts.drained, rooms)
-    offers = withhold(
-        offers, WithholdContext(facts, memory, shadow, nodes, rooms, claims.back, stopped, crowded, late)
-    )
+    late = [fragment for fragment in _not_started(facts, rules) if fragment not in crowded]
     slow = memory.leaving.slow(facts, rules.harm.delay_s)
-    offers = withdraw(offers, due_of_slow(offers, slow, now_s))
-    offers = freeze(offers, doubtful_nodes(facts, offers, nodes))
+    context = NodeContext(facts, memory, shadow, nodes, rooms, claims.back, backing_off, crowded, late, slow)
+    offers = judge_nodes(context)
 
     bars = merged(
         bars_of_limits(memory.limits, facts, nodes),
@@ -231,7 +207,8 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     eligible = _find_eligible(facts, offers, rooms)
     tasks = find_tasks(facts.requests, offers.offered, rooms, facts.snapshot)
     selection = _select(facts, offers, eligible, tasks, rules)
-    offers = withdraw(offers, _of_others(offers, selection.competing))
+    competing = {request.id for request in selection.competing}
+    offers = NOT_COMPETING.applied(offers, replace(context, competing=competing))
     # In a pause nothing changes hands: who has nodes keeps them.
     offered = () if facts.paused else offers.offered
     parts = deal_parts(facts, offered, selection.competing, eligible, memory.left, rules, tasks)
@@ -241,7 +218,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     ]
     seen = seen.with_start_timeouts(at_fault, now_s, rules.rests_s)
     memory = replace(memory, sightings=seen, left=parts.left, searches=shadow.searches)
-    return Judgement(facts, rules, memory, shadow, offers, selection, parts, rooms, stopped, back_off, slow, bars)
+    return Judgement(facts, rules, memory, shadow, offers, selection, parts, rooms, back_off, slow, bars)
 
 
 def _still_held(facts: Facts, shadow: Shadow, memory: Memory) -> set[str]:
@@ -319,19 +296,9 @@ def _select(facts: Facts, offers: Offers, eligible: Eligible, tasks: Tasks, rule
     found = select(requests, reach, len(offers.offered), rules.sharing, facts.used_hours)
     left_out = {request.id for request in facts.requests} - {request.id for request in requests}
     others = {
-        id_: "its nodes are being given back" if id_ in cut else f"partition {partition} is down"
+        id_: (LeftOut.NODES_LEAVE, "its nodes are being given back")
+        if id_ in cut
+        else (LeftOut.PARTITION_DOWN, f"partition {partition} is down")
         for id_ in left_out
     }
-    return replace(found, waits_for={**found.waits_for, **others})
-
-
-def _of_others(offers: Offers, competing: Iterable[Request]) -> Mapping[str, str]:
-    """Nodes of trainers that do not compete → the reason to take them back."""
-    others = offers.held.keys() - {request.id for request in competing}
-    if not others:
-        return {}
-    return {
-        node.name: f"trainer {node.held_by} does not compete for nodes"
-        for node in offers.offered
-        if node.held_by in others
-    }
+    return replace(found, left_out={**found.left_out, **others})

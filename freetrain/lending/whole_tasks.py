@@ -29,26 +29,6 @@ def cut_tasks(facts: Facts, offers: Offers, rules: NodeRules) -> set[str]:
     return {task for task, places in tasks.items() if not offered.issuperset(places)}
 
 
-def waits_of_submissions(
-    facts: Facts, waits_for: Mapping[str, str], sizes: Mapping[str, int]
-) -> Mapping[str, str]:
-    """What was handed in → what it waits for; a filler, if none of its tasks has nodes, for what the first does.
-
-    Args:
-        facts: of the look.
-        waits_for: trainer or task → why it has no node.
-        sizes: trainer or task → nodes that it was given.
-    """
-    submission_id = {request.id: request.submission_id for request in facts.requests}
-    served = {submission_id.get(trainer) for trainer, size in sizes.items() if size}
-    found: dict[str, str] = {}
-    for trainer, why in waits_for.items():
-        whole = submission_id.get(trainer, trainer)
-        if whole == trainer or whole not in served:
-            found.setdefault(whole, why)
-    return found
-
-
 def _places_of_tasks(facts: Facts, rules: NodeRules) -> Mapping[str, list[str]]:
     """Task that runs, or is to start → its nodes."""
     tasks = {request.id for request in facts.requests if request.filler}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from freetrain.core.decision import Decision
+from freetrain.core.known_trainer import KnownTrainer
 from freetrain.lending.facts import Facts
 from freetrain.lending.judge import Judgement, judge
 from freetrain.lending.memory import Memory
 from freetrain.lending.rules import Rules
+from freetrain.lending.training_verdicts import Reason, TrainingContext, WhyNot, judge_trainings
 from freetrain.loop.cycle import Cluster, Goal, Journal, run_cycle
 
 
@@ -20,13 +23,21 @@ class Look:
     Attributes:
         judgement: on what it saw.
         decisions: in order.
-        waits_for: trainer that could run → why it has no node.
     """
 
     judgement: Judgement
     decisions: tuple[Decision, ...] = ()
-    waits_for: Mapping[str, str] = field(default_factory=dict)
-    no_more: Mapping[str, str] = field(default_factory=dict)
+
+    def verdicts(
+        self, trainers: Mapping[str, KnownTrainer] = MappingProxyType({}), unready: WhyNot = MappingProxyType({})
+    ) -> Mapping[str, Reason]:
+        """What was submitted → why it has no nodes, or no more.
+
+        Args:
+            trainers: those that are known, by id.
+            unready: trainer that would compete but for its own submission → what it waits for.
+        """
+        return judge_trainings(TrainingContext(self.judgement, self.decisions, trainers, unready))
 
 
 class LendingLoop:
@@ -66,8 +77,8 @@ class LendingLoop:
     def look(self, goal: Goal) -> Look:
         """Observe, judge, decide and act, once."""
         judgement, decisions = run_cycle(self._cluster, self._judge, goal, self._journal, self._stopwatch_s)
-        self.memory, waits_for = judgement.conclude(decisions)
-        self.last = Look(judgement, tuple(decisions), waits_for, judgement.why_no_more(decisions))
+        self.memory = judgement.remember(decisions)
+        self.last = Look(judgement, tuple(decisions))
         return self.last
 
     def forget_blocked(self) -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import ceil
 
-from freetrain.daemon.reports.advice import advise
 from freetrain.daemon.reports.status import NodeGroup, NodeStanding
+from freetrain.lending.node_verdicts import what_changes
 from freetrain.showing.words import natural_order
 from freetrain.slurm.parsing import expand_nodes, fold_nodes
 
@@ -149,7 +149,7 @@ def _reason(state: NodeStanding, why: str, members: list[NodeGroup]) -> NodeReas
     return NodeReason(
         state=state,
         why=why,
-        advice=advise(members[0].why, "NODE"),
+        advice=what_changes(members[0].verdict, "NODE"),
         count=len(names),
         nodes=folded[:_LONGEST].rpartition(",")[0] + ", …" if is_cut and "," in folded else folded,
         until_s=min(ends, default=None),

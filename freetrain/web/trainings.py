@@ -116,13 +116,11 @@ def _wants(tag: Tag) -> str:
 
 def _state_text(trainer: TrainerStatus, nodes: int, standing: Standing) -> str:
     """The state of a training in a word or a sentence; of a look that is past, in the past."""
-    if trainer.note or trainer.fault:
-        return trainer.note or trainer.fault
+    if trouble := standing.trouble_of(trainer):
+        return trouble
     if nodes:
         return "runs" if standing.answers else "ran then"
-    if trainer.state != "active":
-        return trainer.state
-    return standing.nothing_is_lent or trainer.waits_for or "waits for idle nodes"
+    return standing.waiting_text(trainer)
 
 
 def _curve(known: KnownTrainer | None, given: Curve) -> CurvePicture | None:

@@ -17,10 +17,10 @@ from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.harm import Harm
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.reports.advice import advise
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.daemon.reports.status_file import StatusFile
 from freetrain.errors import ExitCode
+from freetrain.lending.node_verdicts import what_changes
 from freetrain.store import Store
 from freetrain.store.ledger import DAEMON_COMMAND
 from freetrain.store.schema import schema_of
@@ -28,17 +28,18 @@ from tests.store.samples import decide, new_run
 
 NAMES = tuple(f"n{number}" for number in range(1, 7))
 CURVE = ((1, 100.0), (2, 190.0), (4, 340.0), (6, 420.0))
+TOO_FEW = "needs 4 nodes at once; its user's share is 2 nodes"
 LOOK = LookStatus(
     time_s=0.0,
     took_s=0.1,
     nodes=(
         NodeGroup("n[1-4]", "lent", "7", until_s=2e9),
         NodeGroup("n5", "free"),
-        NodeGroup("n6", "not lent", why="kept in reserve for the site"),
+        NodeGroup("n6", "not lent", why="kept in reserve for the site", verdict="reserve"),
     ),
     trainers=(
         TrainerStatus("7", "news", "active", lent="n[1-4]", ends={"preempted": 2, "released": 1}),
-        TrainerStatus("8", "games", "active", waits_for="needs 4 nodes at once; its user's share is 2 nodes"),
+        TrainerStatus("8", "games", "active", verdict="too few nodes", why=TOO_FEW),
         TrainerStatus("9", "games", "paused", note="paused after 5 failures in a row"),
     ),
 )
@@ -198,8 +199,8 @@ def test_a_node_that_is_not_lent_says_what_would_have_to_change() -> None:
         "n6 is not lent: kept in reserve for the site.",
         "lend.reserve_nodes and lend.most_nodes say how many are lent at most.",
     ]
-    assert advise("drained by the site until further notice", "n6") == "'freetrain undrain n6' ends that."
-    assert advise("something new", "n6") == ""
+    assert what_changes("drained", "n6") == "'freetrain undrain n6' ends that."
+    assert what_changes("of a later release", "n6") == ""
 
 
 @pytest.mark.usefixtures("store")

@@ -260,7 +260,7 @@ def test_why_a_trainer_has_nothing_is_the_daemons_word(site: Site) -> None:
         "4": "waits for the daemon's next look",
         "5": "refused: there is no key mni; did you mean min?",
     }
-    waiting = replace(LOOK.trainers[1], waits_for="waits for 3 more nodes")
+    waiting = replace(LOOK.trainers[1], why="waits for 3 more nodes")
     site.published(replace(LOOK, trainers=(LOOK.trainers[0], waiting)))
     assert job_states()["2"] == "waits for 3 more nodes"
 

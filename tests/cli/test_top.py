@@ -23,7 +23,7 @@ from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.daemon.reports.status_file import StatusFile
 
 TRAINERS = tuple(
-    TrainerStatus(str(number), "news" if number % 2 else "games", "active", waits_for="no idle nodes")
+    TrainerStatus(str(number), "news" if number % 2 else "games", "active", why="no idle nodes")
     for number in range(1, 31)
 )
 ALL = Chosen()

@@ -8,13 +8,15 @@ import pytest
 
 from freetrain.config import Config, Slurm
 from freetrain.core.decision import Decision
+from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.live_cluster import LiveCluster, LookInputs
 from freetrain.daemon.reports.findings import tell_findings
 from freetrain.daemon.rules import roster_rules_of, rules_of
-from freetrain.daemon.trainers.entries import RosterRules
 from freetrain.daemon.trainers.progress_reader import Report
+from freetrain.daemon.trainers.training import RosterRules
 from freetrain.lending.judge import Judgement
+from freetrain.lending.training_verdicts import Reason, TrainingContext
 from freetrain.loop.cycle import Goal, NullJournal
 from freetrain.loop.lending_loop import LendingLoop
 from freetrain.policies import find_policy
@@ -76,10 +78,22 @@ class Daemon:
         return self.loop.last.judgement
 
     @property
-    def waits_for(self) -> Mapping[str, str]:
-        """Trainer → why it has no node although it could run."""
+    def verdicts(self) -> Mapping[str, Reason]:
+        """What was submitted → why it has no nodes, or no more."""
         assert self.loop.last is not None
-        return {**self.cluster.registered.waits_for, **self.loop.last.waits_for}
+        trainers = {training.id: training.trainer for training in self.cluster.registered.trainings}
+        return self.loop.last.verdicts(trainers, self.cluster.registered.waits_for)
+
+    @property
+    def waits_for(self) -> Mapping[str, str]:
+        """Trainer that has no node although it could run → why."""
+        assert self.loop.last is not None
+        look = self.loop.last
+        served = TrainingContext(look.judgement, look.decisions).served_submissions
+        active = {
+            e.trainer.id for e in self.cluster.registered.trainings if e.trainer.state is TrainerState.ACTIVE
+        }
+        return {id_: found.why for id_, found in self.verdicts.items() if id_ in active - served}
 
 
 class Numbered(NullJournal):

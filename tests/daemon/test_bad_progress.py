@@ -11,7 +11,7 @@ import pytest
 from freetrain.core import known_trainer, objectives
 from freetrain.core.throughput import Observation
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.trainers import progress_reader, requests
+from freetrain.daemon.trainers import kinds, progress_reader
 from freetrain.slurm import submissions
 from freetrain.store.store import Store
 from tests.daemon.training import Site, everybody_is_me, rate
@@ -54,11 +54,11 @@ def test_bad_lines_harm_neither_the_daemon_nor_its_next_start_nor_anybody_elses_
                 samples_done += 1_000
                 site.train("alice", rate(samples_done=samples_done))
                 site.look(2)
-                assert site.entry(good).trainer.samples_done == samples_done
-                assert site.entry(good).trainer.fault == ""
+                assert site.training(good).trainer.samples_done == samples_done
+                assert site.training(good).trainer.fault == ""
                 assert site.competes(good)
                 assert len(site.slurm.running(good)) == len(site.slurm.running(bad)) == 4
-    assert site.entry(bad).trainer.observations == ()
+    assert site.training(bad).trainer.observations == ()
     assert without_traceback(caplog)
 
 
@@ -72,13 +72,13 @@ def test_its_owner_is_told_how_many_lines_and_why_the_log_only_once(
         for lines in SIX:
             site.train("mallory", *lines)
             site.look()
-        assert site.entry(bad).trainer.fault == (
+        assert site.training(bad).trainer.fault == (
             "7 lines of its progress were not understood: "
             "the first, at byte 0, because samples_per_s is not finite"
         )
         site.train("mallory", rate(samples_done=7))
         site.look()
-        assert site.entry(bad).trainer.samples_done == 7
+        assert site.training(bad).trainer.samples_done == 7
     warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert warnings == [said.format(bad, "samples_per_s is not finite")]
 
@@ -88,12 +88,12 @@ def test_what_an_earlier_version_has_stored_ends_no_daemon(site: Site, caplog: p
     with site.daemon():
         site.look()
         stored = (Observation(1, 1e-320, 5.0), Observation(2, 1e308, 5.0), Observation(2, float("inf"), 5.0))
-        trainer = site.entry(bad).trainer
+        trainer = site.training(bad).trainer
     poisoned = known_trainer.replace(trainer, observations=stored)
     site.store.ledger().save_trainers([poisoned])
     with site.daemon():
         site.look(2)
-        assert site.entry(bad).trainer.observations == ()
+        assert site.training(bad).trainer.observations == ()
         assert site.competes(good)
         assert site.competes(bad)
     assert without_traceback(caplog)
@@ -108,11 +108,11 @@ def test_a_pipe_where_the_progress_was_is_said_and_the_others_go_on(site: Site) 
         os.mkfifo(site.directory("mallory") / "progress.jsonl")
         site.train("alice", rate(samples_done=5))
         site.look()
-        assert site.entry(bad).trainer.fault == "progress.jsonl is not a plain file"
-        assert site.entry(good).trainer.samples_done == 5
+        assert site.training(bad).trainer.fault == "progress.jsonl is not a plain file"
+        assert site.training(good).trainer.samples_done == 5
         (site.directory("mallory") / "progress.jsonl").unlink()
         site.look()
-        assert site.entry(bad).trainer.fault == ""
+        assert site.training(bad).trainer.fault == ""
 
 
 def picky(trainer: Trainer) -> Sequence[float]:
@@ -145,7 +145,7 @@ def test_an_objective_that_fails_for_one_trainer_leaves_out_that_one(
     bad, good = submit(site, "mallory", f"weight={weight}"), submit(site, "alice")
     with site.daemon():
         site.look(3)
-        assert said in site.entry(bad).trainer.fault
+        assert said in site.training(bad).trainer.fault
         assert not site.competes(bad)
         assert len(site.slurm.running(good)) == 4
     assert site.slurm.running(bad) == []
@@ -157,7 +157,7 @@ def test_an_objective_that_fails_for_one_trainer_leaves_out_that_one(
 def test_a_defect_that_shows_with_one_trainer_leaves_out_that_one(
     site: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, defect: str
 ) -> None:
-    where = {"parse_tag": submissions, "curve_of": requests}[defect]
+    where = {"parse_tag": submissions, "curve_of": kinds}[defect]
     right = getattr(where, defect)
 
     def fail(given: object, *others: object) -> object:
@@ -171,13 +171,13 @@ def test_a_defect_that_shows_with_one_trainer_leaves_out_that_one(
         assert len(site.slurm.running(bad)) == 4
         monkeypatch.setattr(where, defect, fail)
         site.look(3)
-        trainer = site.entry(bad).trainer
+        trainer = site.training(bad).trainer
         assert "a defect (ZeroDivisionError('nobody thought of this'))" in f"{trainer.fault} {trainer.note}"
         assert site.slurm.running(bad) == []
         assert len(site.slurm.running(good)) == 4
         monkeypatch.setattr(where, defect, right)
         site.look(2)
-        assert site.entry(bad).trainer.fault == ""
+        assert site.training(bad).trainer.fault == ""
         assert len(site.slurm.running(bad)) == 4
     told = [record for record in caplog.records if "nobody thought" in record.getMessage()]
     assert len(told) == (defect == "curve_of"), "a tag that cannot be read refuses the training"
@@ -200,6 +200,6 @@ def test_a_defect_in_reading_one_trainers_progress_is_its_fault(
         site.look()
         site.train("alice", rate(samples_done=5))
         site.look()
-        assert "nobody thought of this" in site.entry(bad).trainer.fault
-        assert site.entry(good).trainer.samples_done == 5
+        assert "nobody thought of this" in site.training(bad).trainer.fault
+        assert site.training(good).trainer.samples_done == 5
     assert without_traceback(caplog)

@@ -157,7 +157,7 @@ def submit(site: Site, name: str, attack: Attack) -> None:
 
 def check_honest(site: Site, array: str) -> None:
     """The honest user's training is what it was without the other's, as long as freetrain has nodes to lend."""
-    entry = site.entry(array)
+    entry = site.training(array)
     assert entry.trainer.state is TrainerState.ACTIVE
     assert entry.trainer.fault == ""
     assert site.competes(array) or not offered(site)
@@ -191,15 +191,15 @@ def play(site: Site, attacks: Sequence[Attack]) -> None:
                 site.train(name, *attack.lines[look])
             site.look()
             check_honest(site, honest)
-        seen = [(one.nodes, one.samples_per_s) for one in site.entry(honest).trainer.observations]
+        seen = [(one.nodes, one.samples_per_s) for one in site.training(honest).trainer.observations]
         assert seen == [(2, 64.0), (1, 33.0)]
-        assert site.entry(honest).trainer.samples_done == 200
+        assert site.training(honest).trainer.samples_done == 200
     with site.daemon():
         site.train("alice", rate(samples_done=300))
         site.look(4)  # what was handed in without being held has started by itself, and is taken back first
         check_honest(site, honest)
         check_share(site, honest)
-        assert site.entry(honest).trainer.samples_done == 300
+        assert site.training(honest).trainer.samples_done == 300
 
 
 @pytest.mark.slow

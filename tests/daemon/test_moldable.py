@@ -277,3 +277,23 @@ def test_tasks_that_fail_have_had_their_turn_and_free_all_of_their_nodes(
         End.FAILED: len(begun),
         **({End.COMPLETED: 3 - len(begun)} if len(begun) < 3 else {}),
     }
+
+
+def test_a_bad_node_costs_an_array_of_tasks_of_several_nodes_none_of_them(
+    slurm: FakeSlurm, start_daemon: StartDaemon
+) -> None:
+    array = slurm.submit_array("freetrain:kind=tasks,nodes=2", tasks=20)
+    daemon = start_daemon()
+    for _ in range(100):
+        daemon.cycle()
+        for job in [job for job in slurm.jobs.values() if job.array == array and job.state is JobState.RUNNING]:
+            if "n1" in job.nodes:
+                slurm.finish(job.id, JobState.FAILED)
+            elif slurm.now_s - (job.start_s or 0.0) > AT_ONCE_S:
+                slurm.finish(job.id)
+        if state_of(daemon, array) is TrainerState.COMPLETE:
+            break
+    assert completed_runs(slurm, array) == each_once(array, 20)
+    failed = [fragment for fragment in daemon.ledger.fragments(0.0) if fragment.end is End.FAILED]
+    assert 0 < len(failed) <= 12, "two nodes of each task; the pair rests longer each time"
+    assert {pair[0] for pair in daemon.judgement.memory.suspects.pairs} <= {array}, "what was submitted is meant"

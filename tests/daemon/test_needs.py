@@ -78,7 +78,7 @@ def test_who_can_run_nowhere_is_told_so_and_never_pinned(
     assert len(slurm.running(other)) == 8
     slurm.asked[array] = {}
     daemon.cycle(after_s=200)
-    assert [entry.trainer.state for entry in daemon.cluster.registered.entries] == ["active", "active"]
+    assert [entry.trainer.state for entry in daemon.cluster.registered.trainings] == ["active", "active"]
 
 
 def test_a_task_that_would_get_a_part_of_its_node_asks_for_all_of_it(
@@ -135,7 +135,7 @@ def test_who_slurm_can_start_nowhere_rests_and_its_nodes_go_to_others(
         daemon.cycle()
     assert len(slurm.running(other)) == 8
     assert len(pins(slurm)) == before + 8
-    trainer = next(one.trainer for one in daemon.cluster.registered.entries if one.trainer.id == hopeless)
+    trainer = next(one.trainer for one in daemon.cluster.registered.trainings if one.trainer.id == hopeless)
     assert trainer.state == "resting"
     assert "BadConstraints" in trainer.note
 

@@ -72,7 +72,7 @@ def test_a_tag_counts_with_the_qos_of_fragments_only(slurm: FakeSlurm, start_dae
     daemon = start_daemon()
     daemon.cycle()
     assert slurm.running(array) == []
-    assert daemon.cluster.registered.entries == ()
+    assert daemon.cluster.registered.trainings == ()
 
 
 def test_panic_and_cancel_leave_the_sites_jobs_alone(slurm: FakeSlurm, lent: tuple[str, Daemon]) -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from freetrain.core.throughput import Observation
+from freetrain.daemon.trainers.change_costs import believed_speeds, seen_at_speed_1
 from freetrain.daemon.trainers.progress_reader import Report
-from freetrain.daemon.trainers.requests import believed_speeds, seen_at_speed_1
 from freetrain.lending.facts import Request
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm
@@ -59,7 +59,7 @@ def test_speeds_are_learned_from_what_was_seen_on_each_kind(slurm: FakeSlurm, st
     again = start_daemon()
     again.cycle()
     assert dict(request(again, array).speeds) == {"a100": 1.0, "v100": 0.11}, "kept over a restart"
-    (entry,) = again.cluster.registered.entries
+    (entry,) = again.cluster.registered.trainings
     assert entry.tag is not None
     assert seen_at_speed_1(entry.trainer, entry.tag) == {2: pytest.approx(190, rel=0.1)}
 
@@ -72,7 +72,7 @@ def test_what_was_seen_before_its_nodes_were_lent_is_not_counted(
     for _ in range(3):
         daemon.cycle()
     daemon.cycle({array: report(slurm, 1.0, 10, ago_s=1e6)})
-    (entry,) = daemon.cluster.registered.entries
+    (entry,) = daemon.cluster.registered.trainings
     assert entry.trainer.observations == ()
     assert entry.tag is not None
     assert believed_speeds(entry.trainer, entry.tag) == {"a100": 1.0, "v100": 0.4}
@@ -82,5 +82,5 @@ def test_a_training_that_names_no_speeds_is_read_as_before(slurm: FakeSlurm, sta
     array = slurm.submit_array("freetrain:max=2", tasks=2)
     daemon = start_daemon()
     daemon.cycle({array: report(slurm, 50.0, 10, ago_s=1e6)})
-    (entry,) = daemon.cluster.registered.entries
+    (entry,) = daemon.cluster.registered.trainings
     assert entry.trainer.observations == (Observation(2, 50.0, 5.0),) * 10

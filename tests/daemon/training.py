@@ -17,7 +17,7 @@ from freetrain.config import Config
 from freetrain.core.decision import Decision
 from freetrain.daemon.admission.site_guard import SiteGuard
 from freetrain.daemon.lender import Lender
-from freetrain.daemon.trainers.entries import Entry
+from freetrain.daemon.trainers.training import Training
 from freetrain.slurm.settings import SlurmSettings
 from freetrain.store.journal import NewRun
 from freetrain.store.store import Store
@@ -86,9 +86,9 @@ class Site:
             decisions = self.lender.look(1.0)
         return decisions
 
-    def entry(self, array: str) -> Entry:
+    def training(self, array: str) -> Training:
         """What the daemon thinks of a trainer."""
-        (found,) = [entry for entry in self.lender.entries if entry.trainer.id == array]
+        (found,) = [entry for entry in self.lender.trainings if entry.trainer.id == array]
         return found
 
     def competes(self, array: str) -> bool:

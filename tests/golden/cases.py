@@ -34,11 +34,11 @@ class Case:
 
 _KTH = "traces/kth-1996-10/jobs.psv.gz"
 _THETA = "traces/theta-2023-01/jobs.psv.gz"
-_DEAR = ("--scale-up", "60", "--scale-down", "60", "--forced-loss", "360", "--start", "60")
+DEAR = ("--scale-up", "60", "--scale-down", "60", "--forced-loss", "360", "--start", "60")
 
 CASES = (
     Case("small-cluster", "small-cluster.sacct.gz", ("--until", "2024-06-05T00:00"), True),
-    Case("small-cluster-dear", "small-cluster.sacct.gz", ("--until", "2024-06-04T00:00", *_DEAR), True),
+    Case("small-cluster-dear", "small-cluster.sacct.gz", ("--until", "2024-06-04T00:00", *DEAR), True),
     Case(
         "small-cluster-woken", "small-cluster.sacct.gz", ("--until", "2024-06-03T18:00", "--wake"), is_sample=True
     ),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from freetrain.lending.training_verdicts import TrainingContext
 from freetrain.loop.cycle import Goal
 from freetrain.loop.lending_loop import LendingLoop, Look
 
@@ -35,7 +36,7 @@ class LookRecorder:
             "withheld": judgement.offers.withheld,
             "planned": {plan.job: [plan.start_s, sorted(plan.nodes)] for plan in judgement.shadow.plans},
             "expected": judgement.memory.meter.expected,
-            "waits": look.waits_for,
+            "waits": waits_of(look),
         }
         for kind, now in verdicts.items():
             before = self._before.get(kind, {})
@@ -54,18 +55,35 @@ class LookRecorder:
         self._keep(json.dumps([now_s, kind, name, value], default=str))
 
 
+def waits_of(look: Look) -> Mapping[str, str]:
+    """What was submitted and has no nodes → why; with that of everybody where nothing is lent at all."""
+    verdicts, sizes = look.verdicts(), TrainingContext(look.judgement, look.decisions).served_submissions
+    return {
+        id_: reason.why
+        for id_, reason in verdicts.items()
+        if id_ not in sizes or reason.verdict == "nothing is lent"
+    }
+
+
 @contextmanager
 def recorded(keep: Callable[[Row], None]) -> Iterator[None]:
     """Record every look of every lending loop meanwhile."""
-    look = LendingLoop.look
     recorder = LookRecorder(keep)
+    with each_look(recorder.record):
+        yield
 
-    def look_and_record(self: LendingLoop, goal: Goal) -> Look:
+
+@contextmanager
+def each_look(tell: Callable[[Look], None]) -> Iterator[None]:
+    """Show every look of every lending loop meanwhile."""
+    look = LendingLoop.look
+
+    def look_and_tell(self: LendingLoop, goal: Goal) -> Look:
         done = look(self, goal)
-        recorder.record(done)
+        tell(done)
         return done
 
-    LendingLoop.look = look_and_record  # type: ignore[method-assign]
+    LendingLoop.look = look_and_tell  # type: ignore[method-assign]
     try:
         yield
     finally:

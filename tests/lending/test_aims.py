@@ -17,6 +17,7 @@ from freetrain.lending.facts import Facts, Request
 from freetrain.lending.judge import Judgement, judge
 from freetrain.lending.memory import Memory
 from freetrain.lending.rules import Rules, SharingRules
+from freetrain.lending.training_verdicts import TrainingContext, judge_trainings
 from freetrain.loop.deciding import decide
 from freetrain.policies import find_policy
 from tests.lending.test_judge import NAMES, NOW_S, RULES, facts, of_features
@@ -89,10 +90,12 @@ def test_who_wants_no_node_for_its_electricity_is_told_so() -> None:
     dear = replace(ENERGY, objective="weighted,energy=36000")
     found = judge(facts(request("7", "news")), Memory(), dear)
     assert decided(found, dear) == {}
-    _, waits_for = found.conclude([])
-    assert waits_for == {
-        "7": "starting it now would cost more than it gains within decide.horizon, "
-        "electricity counted (decide.objective)"
+    assert judge_trainings(TrainingContext(found)) == {
+        "7": (
+            "too dear",
+            "starting it now would cost more than it gains within decide.horizon, "
+            "electricity counted (decide.objective)",
+        )
     }
 
 

@@ -19,6 +19,7 @@ from freetrain.lending.memory import Memory
 from freetrain.lending.rules import FragmentRules, HarmRules, NodeRules, Rules, SharingRules
 from freetrain.lending.size_changes import SizeChanges
 from freetrain.lending.stays import Seen, Stays
+from freetrain.lending.training_verdicts import TrainingContext, judge_trainings
 from tests.facts import node
 
 NOW_S = 1_000_000.0
@@ -116,9 +117,9 @@ def test_nodes_that_may_change_hands_within_a_decision_are_not_released_before_i
 def test_who_leaves_nodes_to_another_trainer_of_its_owner_has_left_nothing() -> None:
     seen = of_features(facts(request("7"), picky(request("8"))), *NAMES)
     found = judge(seen, Memory(), RULES)
-    memory, waits_for = found.conclude([Decision(Status.OPTIMAL, 0.0, {"7": NAMES}, "test")])
-    assert memory.left == {}
-    assert waits_for == {"8": "its user's share is 4 nodes, lent to 7"}
+    decided = [Decision(Status.OPTIMAL, 0.0, {"7": NAMES}, "test")]
+    assert found.remember(decided).left == {}
+    assert judge_trainings(TrainingContext(found, decided))["8"].why == "its user's share is 4 nodes, lent to 7"
 
 
 def test_the_horizon_heeds_how_long_nodes_have_been_idle_where_that_is_wanted() -> None:
@@ -173,8 +174,8 @@ def test_when_nothing_is_to_be_lent_all_is_given_back_and_everybody_told() -> No
     found = judge(seen, Memory(), RULES)
     assert found.offers.due == {"n1": "stopped by FILE"}
     assert set(found.offers.withheld) == {"n2", "n3", "n4"}
-    _, waits_for = found.conclude([])
-    assert waits_for == {"7": "nothing is lent at the moment: stopped by FILE"}
+    why = "nothing is lent at the moment: stopped by FILE"
+    assert judge_trainings(TrainingContext(found)) == {"7": ("nothing is lent", why)}
 
 
 def test_who_does_not_compete_keeps_no_node() -> None:
@@ -198,9 +199,7 @@ def test_who_left_nodes_is_asked_about_them_again_only_where_nobody_else_wants_t
         Decision(Status.OPTIMAL, 0.0, {"7": ("n1",)}, "test"),
         Decision(Status.OPTIMAL, 0.0, {"8": ("n3", "n4")}, ""),
     )
-    memory, waits_for = found.conclude(small)
-    assert waits_for == {}
-    again = judge(seen, memory, RULES)
+    again = judge(seen, found.remember(small), RULES)
     assert [len(nodes) for nodes, _ in again.questions] == [1, 3]
 
 

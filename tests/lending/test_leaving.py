@@ -16,6 +16,7 @@ from freetrain.lending.judge import Judgement, judge
 from freetrain.lending.leaving import Leaving
 from freetrain.lending.memory import Memory
 from freetrain.lending.rules import Rules
+from freetrain.lending.training_verdicts import TrainingContext, judge_trainings
 from tests.facts import node
 from tests.lending.test_judge import NAMES, NOW_S, PARTITIONS, RULES, lent, request
 
@@ -154,8 +155,9 @@ def test_a_training_that_takes_longer_than_the_limit_gives_back_nodes_that_someb
 def test_its_owner_is_told_why_it_has_no_node() -> None:
     (found,) = looks(seen(NOW_S), memory=TAKES_LONG)
     assert [names for names, trainers in found.questions if trainers and names] == []
-    _, waits_for = found.conclude(())
-    assert waits_for["7"].startswith("it takes 119 s to leave a node when it is told to, longer than harm.limit")
+    (verdict, why) = judge_trainings(TrainingContext(found))["7"]
+    assert verdict == "barred"
+    assert why.startswith("it takes 119 s to leave a node when it is told to, longer than harm.limit")
 
 
 def test_it_gets_nodes_of_which_the_end_is_known_that_far_ahead_and_leaves_them_in_time() -> None:

@@ -16,6 +16,7 @@ from freetrain.lending.facts import Facts
 from freetrain.lending.judge import Judgement, judge
 from freetrain.lending.limit_claims import tell_claims
 from freetrain.lending.memory import Memory
+from freetrain.lending.training_verdicts import TrainingContext, judge_trainings
 from tests.facts import node
 from tests.lending.test_judge import NOW_S, PARTITIONS, RULES, lent, request
 
@@ -132,8 +133,8 @@ def test_who_counts_in_the_limit_gets_no_more_nodes_until_the_job_has_started() 
     (found,) = looks(replace(facts, requests=(*facts.requests, other)))
     asked = {trainer.id: len(nodes) for nodes, trainers in found.questions for trainer in trainers}
     assert asked == {"8": 2}, "another account's training does"
-    _, waits_for = found.conclude(())
-    assert waits_for["7"].endswith("it gets no more nodes until that job has started")
+    why = judge_trainings(TrainingContext(found))["7"].why
+    assert why.endswith("it gets no more nodes until that job has started")
 
 
 def test_that_holds_too_while_it_waits_for_the_nodes_of_what_was_given_back() -> None:

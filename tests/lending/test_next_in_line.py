@@ -7,10 +7,10 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState, WaitsFor
 from freetrain.core.node import Partition
 from freetrain.core.problem import Offer
+from freetrain.lending.next_in_line import nodes_of_next
 from freetrain.lending.offers import shadow_of
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.sightings import Sightings
-from freetrain.lending.withholding import nodes_of_next
 from tests.facts import node
 
 NOW_S = 1_000_000.0

@@ -10,8 +10,11 @@ from freetrain.core.job import Job, JobState
 from freetrain.core.node import Node, Partition, Reservation
 from freetrain.core.problem import Offer
 from freetrain.core.trainer import Trainer
+from freetrain.lending.facts import Facts
 from freetrain.lending.hole_ends import in_few_classes
-from freetrain.lending.offers import Offers, find_offers, shadow_of
+from freetrain.lending.memory import Memory
+from freetrain.lending.node_verdicts import NodeContext, judge_nodes
+from freetrain.lending.offers import Offers, shadow_of
 from freetrain.lending.rules import NodeRules, PowerRules
 from freetrain.lending.sightings import Sightings
 from freetrain.slurm.states import waits_for
@@ -47,7 +50,8 @@ def lent(node: str, trainer: str = "7") -> Fragment:
 def offers_of(
     found: Snapshot, fragments: list[Fragment], rules: NodeRules = RULES, seen: Sightings = NOTHING_SEEN
 ) -> Offers:
-    return find_offers(found, fragments, shadow_of(found, fragments, rules, seen), rules, seen, {})
+    shadow = shadow_of(found, fragments, rules, seen)
+    return judge_nodes(NodeContext(Facts(found, tuple(fragments)), Memory(seen), shadow, rules))
 
 
 def offered(answer: Offers) -> list[str]:

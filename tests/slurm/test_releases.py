@@ -20,10 +20,11 @@ from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import JobState, WaitsFor
 from freetrain.core.node import Node, NodeState, Partition, Reservation
-from freetrain.lending.offers import find_offers
+from freetrain.lending.facts import Facts
+from freetrain.lending.memory import Memory
+from freetrain.lending.node_verdicts import NodeContext, judge_nodes
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import Shadow
-from freetrain.lending.sightings import Sightings
 from freetrain.slurm.parsing import parse_jobs, parse_nodes, parse_partitions, parse_reservations
 from freetrain.slurm.settings import parse_settings, parse_told_s
 from freetrain.slurm.site.facts import Site
@@ -159,10 +160,9 @@ def test_a_node_with_a_new_flag_is_left_alone_and_the_flag_is_the_reason(word: s
     (node,), _ = parse_nodes(written("nodes", "25.05").splitlines()[0].replace("State=IDLE", f"State=IDLE+{word}"))
     assert node.state is NodeState.IDLE
     partitions = {"freetrain": Partition("freetrain", frozenset({"g01"}))}
-    found = find_offers(
-        Snapshot(0.0, (node,), (), partitions=partitions), (), Shadow(0.0, (), frozenset()),
-        NodeRules(FragmentQueue("freetrain")), Sightings(), {},
-    )  # fmt: skip
+    facts = Facts(Snapshot(0.0, (node,), (), partitions=partitions))
+    rules = NodeRules(FragmentQueue("freetrain"))
+    found = judge_nodes(NodeContext(facts, Memory(), Shadow(0.0, (), frozenset()), rules))
     assert found.offered == ()
     assert found.withheld == {"g01": f"Slurm says IDLE+{word}"}
 

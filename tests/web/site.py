@@ -31,12 +31,12 @@ LOOK = LookStatus(
         NodeGroup("n[1-3]", "lent", "101", until_s=0.0),
         NodeGroup("n4", "asked for", "101"),
         NodeGroup("n[5-6]", "free"),
-        NodeGroup("n7", "not lent", why="job 9 runs here"),
-        NodeGroup("n8", "not lent", why="job 10 runs here"),
+        NodeGroup("n7", "not lent", why="job 9 runs here", verdict="used by the site"),
+        NodeGroup("n8", "not lent", why="job 10 runs here", verdict="used by the site"),
         NodeGroup("n[9-10]", "not lent", why="kept in reserve for the site"),
     ),
     trainers=(
-        TrainerStatus("102", "games", "active", waits_for="no idle nodes fit it"),
+        TrainerStatus("102", "games", "active", why="no idle nodes fit it"),
         TrainerStatus("101", "news", "active", lent="n[1-3]", asked="n4", samples_done=4e5, ends={"preempted": 2}),
     ),
 )

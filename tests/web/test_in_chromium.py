@@ -104,7 +104,7 @@ def fill_with_much(site: Site, nodes: int = 5000, trainers: int = 500, stays: in
     ]
     states = [
         TrainerStatus(id_, f"user{number % 60}", "active", samples_done=1e4 * number, ends={"preempted": number},
-                      lent=",".join(name for name in lent if of[name] == id_), waits_for="no idle nodes")
+                      lent=",".join(name for name in lent if of[name] == id_), why="no idle nodes")
         for number, id_ in enumerate(ids)
     ]  # fmt: skip
     site.remembers()

@@ -39,7 +39,8 @@ def test_without_nodes_there_is_no_map() -> None:
 
 
 def test_like_reasons_are_one_row_and_say_what_would_change_it() -> None:
-    busy = [NodeGroup(f"n{number}", "not lent", why=f"job {700 + number} runs here") for number in range(5)]
+    used = "used by the site"
+    busy = [NodeGroup(f"n{n}", "not lent", why=f"job {700 + n} runs here", verdict=used) for n in range(5)]
     short = NodeGroup("m1", "not lent", why="its hole ends in 23 s")
     lent = [NodeGroup("a[1-2]", "lent", "7", until_s=50.0), NodeGroup("a3", "lent", "8", until_s=40.0)]
     first, second, third = gather_reasons([*busy, short, *lent])

@@ -54,7 +54,7 @@ def test_a_long_curve_is_drawn_by_a_few_of_its_points(site: Site) -> None:
 
 
 def test_why_it_waits_is_the_first_that_applies(site: Site) -> None:
-    waiting = TrainerStatus("1", "news", "active", waits_for="nodes with GPUs")
+    waiting = TrainerStatus("1", "news", "active", why="nodes with GPUs")
     for change, said in {
         "note": "paused after 5 failures", "fault": "its curve makes no sense", "": "nodes with GPUs",
     }.items():  # fmt: skip

@@ -13,7 +13,7 @@ from datetime import date, datetime, time, timedelta
 from freetrain.core.fragment import End, Fragment
 from freetrain.core.known_trainer import KnownTrainer
 from freetrain.core.lent_time import LentTime
-from freetrain.daemon.trainers.fillers import most_lost_s
+from freetrain.daemon.trainers.kinds import strategy_of
 from freetrain.lending.lent_time import (
     LONGEST_LOSS_S,
     ChangeCosts,
@@ -78,10 +78,8 @@ def lendings_of(fragments: Iterable[Fragment], now_s: float) -> list[Lending]:
 
 def costs_of(trainer: KnownTrainer) -> ChangeCosts:
     """What a trainer's changes cost it, as its tag says."""
-    known = tag_in(trainer.tag) or Tag()
-    if known.is_filler:
-        return ChangeCosts(known.boot_s + known.start_s, 0.0, most_lost_s(known), independent=True)
-    return ChangeCosts(known.start_s, known.grow_s, known.shrink_s)
+    tag = tag_in(trainer.tag) or Tag()
+    return strategy_of(tag).charged_costs(tag)
 
 
 def day_of(time_s: float) -> date:

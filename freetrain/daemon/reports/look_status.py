@@ -3,46 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from itertools import islice
-from types import MappingProxyType
 
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.node import NodeState
 from freetrain.daemon.reports.node_groups import groups_of
 from freetrain.daemon.reports.status import LONGEST, LookStatus, TrainerStatus
-from freetrain.daemon.trainers.change_costs import believed_costs
-from freetrain.daemon.trainers.entries import Entry
-from freetrain.daemon.trainers.requests import believed_speeds, seen_at_speed_1
+from freetrain.daemon.trainers.change_costs import believed_speeds, seen_at_speed_1
+from freetrain.daemon.trainers.kinds import strategy_of
+from freetrain.daemon.trainers.training import Training
 from freetrain.lending.judge import Judgement
 from freetrain.lending.limit_claims import tell_claims
 from freetrain.lending.shadow import PlannedStart
+from freetrain.lending.training_verdicts import Reason
 from freetrain.showing.words import show_time
 from freetrain.slurm.parsing import fold_nodes
 
 _MAX_TRAINERS, _MAX_EXAMPLES, _MAX_WAITING = 2000, 5, 200
 """How much is published of what users and Slurm say: trainers, lines not understood, jobs that wait."""
 
+_NOTHING = Reason("", "")
+
 
 def status_of(
     judgement: Judgement,
-    entries: Sequence[Entry],
-    waits_for: Mapping[str, str],
+    trainings: Sequence[Training],
+    verdicts: Mapping[str, Reason],
     fragments: Iterable[Fragment],
     ends: Mapping[str, Mapping[End, int]],
     took_s: float,
-    no_more: Mapping[str, str] = MappingProxyType({}),
 ) -> LookStatus:
     """What a look came to.
 
     Args:
         judgement: on what it showed.
-        entries: all trainers.
-        waits_for: trainer → why it has no node although it could run.
+        trainings: all trainers.
+        verdicts: trainer → why it has no nodes, or no more.
         fragments: those that have not ended, now that all has been done.
         ends: trainer → how often its fragments ended in which way.
         took_s: how long it took.
-        no_more: trainer → why it has no more nodes than it has.
     """
     fragments = tuple(fragments)
     snapshot = judgement.facts.snapshot
@@ -59,16 +58,10 @@ def status_of(
         nodes=groups_of(judgement.offers, fragments),
         idle_nodes=_count_idle(judgement, fragments),
         trainers=tuple(
-            _trainer(
-                entry,
-                waits_for.get(entry.trainer.id, ""),
-                no_more.get(entry.trainer.id, ""),
-                fragments,
-                ends.get(entry.trainer.id, {}),
-            )
-            for entry in entries[:_MAX_TRAINERS]
+            _trainer(training, verdicts.get(training.id, _NOTHING), fragments, ends.get(training.id, {}))
+            for training in trainings[:_MAX_TRAINERS]
         ),
-        trainers_left_out=max(0, len(entries) - _MAX_TRAINERS),
+        trainers_left_out=max(0, len(trainings) - _MAX_TRAINERS),
         waiting=_waiting_jobs(judgement, fragments),
         limited={
             job: text[:LONGEST]
@@ -113,9 +106,9 @@ def _count_idle(judgement: Judgement, fragments: Iterable[Fragment]) -> int:
 
 
 def _trainer(
-    entry: Entry, waits_for: str, no_more: str, fragments: Iterable[Fragment], ends: Mapping[End, int]
+    training: Training, reason: Reason, fragments: Iterable[Fragment], ends: Mapping[End, int]
 ) -> TrainerStatus:
-    trainer = entry.trainer
+    trainer = training.trainer
     own = [fragment for fragment in fragments if fragment.trainer == trainer.id]
     return TrainerStatus(
         id=trainer.id,
@@ -123,24 +116,21 @@ def _trainer(
         state=str(trainer.state),
         note=trainer.note[:LONGEST],
         fault=trainer.fault[:LONGEST],
-        waits_for=waits_for[:LONGEST],
-        no_more=no_more[:LONGEST],
+        verdict=reason.verdict,
+        why=reason.why[:LONGEST],
         lent=_nodes_of(own, FragmentState.RUNNING),
         asked=_nodes_of(own, FragmentState.ASKED),
         samples_done=trainer.samples_done,
         ends={str(end): count for end, count in ends.items()},
-        costs=_costs(entry),
+        costs=_costs(training),
         account=trainer.account,
-        speeds=believed_speeds(trainer, entry.tag) if entry.tag is not None else {},
-        seen_rates=seen_at_speed_1(trainer, entry.tag) if entry.tag is not None else {},
+        speeds=believed_speeds(trainer, training.tag) if training.tag is not None else {},
+        seen_rates=seen_at_speed_1(trainer, training.tag) if training.tag is not None else {},
     )
 
 
-def _costs(entry: Entry) -> Mapping[str, float]:
-    if entry.tag is None or entry.is_filler:
-        return {}
-    named = asdict(believed_costs(entry.trainer.costs, entry.tag))
-    return {name: round(seconds, 3) for name, seconds in named.items() if seconds is not None}
+def _costs(training: Training) -> Mapping[str, float]:
+    return {} if training.tag is None else strategy_of(training.tag).shown_costs(training, training.tag)
 
 
 def _nodes_of(fragments: Iterable[Fragment], state: FragmentState) -> str:

@@ -24,13 +24,19 @@ def groups_of(offers: Offers, fragments: Iterable[Fragment]) -> tuple[NodeGroup,
     """What is done with each node, as the fragments on it say, and why."""
     on = {name: _together(own) for name, own in _by_node(fragments).items()}
     # Of a node that is lent in parts, what is to be given back says most, then what may be lent.
-    verdicts = {name: _of_lent("not lent", on.get(name), why, None) for name, why in offers.withheld.items()}
+    named = offers.verdicts
+    found = {
+        name: _of_lent(NodeGroup("", "not lent", "", why[:LONGEST], verdict=named.get(name, "")), on.get(name))
+        for name, why in offers.withheld.items()
+    }
     for place in offers.offered:
         name = node_of(place.name)
-        verdicts[name] = _of_lent("free", on.get(name), "", place.free_until_s)
+        until_s = None if place.free_until_s is None else round(place.free_until_s)
+        found[name] = _of_lent(NodeGroup("", "free", until_s=until_s), on.get(name))
     for name, why in offers.due.items():
-        verdicts[node_of(name)] = _of_lent("due back", on.get(node_of(name)), why, None)
-    return gathered(verdicts)
+        group = NodeGroup("", "due back", "", why[:LONGEST], verdict=named.get(name, ""))
+        found[node_of(name)] = _of_lent(group, on.get(node_of(name)))
+    return gathered(found)
 
 
 def _by_node(fragments: Iterable[Fragment]) -> Mapping[str, Sequence[Fragment]]:
@@ -62,13 +68,13 @@ def gathered(verdicts: Mapping[str, NodeGroup]) -> tuple[NodeGroup, ...]:
     return tuple(replace(verdict, nodes=fold_nodes(names)) for verdict, names in groups.items())
 
 
-def _of_lent(state: NodeStanding, fragment: Fragment | None, why: str, until_s: float | None) -> NodeGroup:
-    """The verdict on a node, all but its name: a fragment that goes on says more than what was found before."""
-    why, until_s = why[:LONGEST], None if until_s is None else round(until_s)
+def _of_lent(group: NodeGroup, fragment: Fragment | None) -> NodeGroup:
+    """The same for a node with a fragment: one that goes on says more than what was found before."""
     if fragment is None or fragment.state is FragmentState.LOST:
-        return NodeGroup("", state, "", why, until_s)
+        return group
     if fragment.state in (FragmentState.LEAVING, FragmentState.ENDING):
-        return NodeGroup("", "due back", fragment.trainer, why)
-    if state != "due back":
-        state = "lent" if fragment.state is FragmentState.RUNNING else "asked for"
-    return NodeGroup("", state, fragment.trainer, why, until_s)
+        return replace(group, state="due back", trainer=fragment.trainer, until_s=None)
+    if group.state == "due back":
+        return replace(group, trainer=fragment.trainer)
+    state: NodeStanding = "lent" if fragment.state is FragmentState.RUNNING else "asked for"
+    return replace(group, state=state, trainer=fragment.trainer)

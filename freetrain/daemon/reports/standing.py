@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from freetrain.config import Config
+from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.controls.stop_files import stop_file_there
 from freetrain.daemon.reports.status import LookStatus, Status, TrainerStatus
 from freetrain.daemon.reports.status_file import StatusUnknownError, read_status
@@ -74,6 +75,20 @@ class Standing:
             return f"nothing more is lent: {printable(self.look.paused_by)}"
         mode = self.status.daemon.mode
         return "" if mode == "act" else f"the daemon lends nothing in mode {mode}"
+
+    def trouble_of(self, known: TrainerStatus) -> str:
+        """What is the matter with a training, or that it is over; empty: nothing, it runs or waits."""
+        if known.note or known.fault:
+            return known.note or known.fault
+        return known.state if known.state != TrainerState.ACTIVE else ""
+
+    def waiting_text(self, known: TrainerStatus | None) -> str:
+        """Why a training has no nodes; None: the daemon has not met it."""
+        if self.nothing_is_lent:
+            return self.nothing_is_lent
+        if known is None:
+            return "waits for the daemon's next look"
+        return known.why or "waits for idle nodes"
 
     def lines(self) -> Iterator[str]:
         """The same for people."""

@@ -53,6 +53,8 @@ class NodeGroup:
         trainer: to whom they are lent, or for whom they are asked for; empty: nobody.
         why: they are due or not lent; empty: they are lent or free.
         until_s: when they will be wanted, UTC epoch seconds; None: nobody knows.
+        verdict: the name of the reason in :data:`freetrain.lending.node_verdicts.NODE_VERDICTS`; empty: none, or
+            Slurm has shown something else since.
     """
 
     nodes: str
@@ -60,6 +62,7 @@ class NodeGroup:
     trainer: str = ""
     why: str = ""
     until_s: float | None = None
+    verdict: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +75,9 @@ class TrainerStatus:
         state: as :class:`freetrain.core.known_trainer.TrainerState`.
         note: a sentence for its owner.
         fault: what is wrong with its own files, curve or submission; empty: nothing.
-        waits_for: why it has no node although it could run; empty: nothing is known.
-        no_more: why it has no more nodes than it has; empty: nothing is known.
+        verdict: why it has no nodes, or no more than it has, by its name in
+            :data:`freetrain.lending.training_verdicts.TRAINING_VERDICTS`; empty: nothing is known.
+        why: the same as a sentence without its end.
         lent: its nodes, as ``c[01-04]``; empty: none.
         asked: nodes on which Slurm was ordered to start it and has not yet.
         samples_done: as its progress says.
@@ -89,7 +93,8 @@ class TrainerStatus:
     state: str
     note: str = ""
     fault: str = ""
-    waits_for: str = ""
+    verdict: str = ""
+    why: str = ""
     lent: str = ""
     asked: str = ""
     samples_done: float = 0.0
@@ -98,7 +103,6 @@ class TrainerStatus:
     account: str = ""
     speeds: Mapping[str, float] = field(default_factory=dict)
     seen_rates: Mapping[int, float] = field(default_factory=dict)
-    no_more: str = ""
 
 
 @dataclass(frozen=True, slots=True)

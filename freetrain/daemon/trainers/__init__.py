@@ -5,10 +5,11 @@ for its owner. What a user writes is a claim: it is bounded where it is read, an
 alone.
 
 - ``registry.py``: one look at all trainers, with what their tasks ask for.
-- ``entries.py``: one trainer with all that is known of it; ``roster.py``: what becomes of each after a look,
+- ``training.py``: one training with all that is known of it; ``roster.py``: what becomes of each after a look,
   pure; ``ends.py``: what follows from how its fragments ended.
-- ``requests.py``: the request of a training, and of tasks of several nodes; ``fillers.py``: that of tasks of
-  one node; ``change_costs.py``, ``needs.py``: what changes cost it, and what a policy would have to know.
+- ``kinds.py``: what differs between elastic trainings, arrays of tasks, and arrays of tasks of several nodes;
+  ``requests.py``: what each asks for; ``change_costs.py``, ``needs.py``: what changes cost it, and what a policy
+  would have to know.
 - ``progress_reader.py``: progress files, read in a thread of their own, whatever stands there.
 - ``isolation.py``: what goes wrong with one trainer stays with it.
 """

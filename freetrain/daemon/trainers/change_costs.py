@@ -1,10 +1,14 @@
-"""What changes of a training's size are taken to cost it: as its owner says, and as was seen. Pure."""
+"""What changes cost a training, and how fast it is on which nodes: as its owner says, and as was seen. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
-from freetrain.core.observed import SeenCosts
+from freetrain.core.known_trainer import KnownTrainer
+from freetrain.core.observed import SeenCosts, at_speed_1, seen_speeds
+from freetrain.core.throughput import mean_rates, usable
 from freetrain.slurm.tags import Tag
 
 
@@ -39,3 +43,29 @@ def _forced_loss_s(seen: SeenCosts, tag: Tag) -> float | None:
     if not seen.forced_loss.times and not since_saved_s:
         return None
     return seen.forced_loss.believed_s(tag.shrink_s) + since_saved_s
+
+
+def most_lost_s(tag: Tag) -> float:
+    """What the end of a task loses of all that it has done: half of the time from one checkpoint to the next."""
+    if tag.notice:
+        return 0.0
+    return tag.save_s / 2 if tag.save_s else inf
+
+
+def known_end_s(tag: Tag) -> float:
+    """What it costs that a task ends at a known time: no less than a run that is just of use."""
+    saves_s = 0.0 if tag.notice else tag.save_s
+    shortest_s = saves_s if tag.shortest_s is None else tag.shortest_s
+    return max(shortest_s, saves_s / 2)
+
+
+def believed_speeds(trainer: KnownTrainer, tag: Tag) -> Mapping[str, float]:
+    """Kind of nodes that its owner names → how fast it is believed to be there."""
+    return seen_speeds(trainer.observations, dict(tag.speeds)) if tag.speeds else {}
+
+
+def seen_at_speed_1(trainer: KnownTrainer, tag: Tag) -> Mapping[int, float]:
+    """Samples/s seen on so many nodes, as they would have been at speed 1; empty: its owner names no kinds."""
+    if not tag.speeds:
+        return {}
+    return mean_rates(usable(at_speed_1(trainer.observations, believed_speeds(trainer, tag))))

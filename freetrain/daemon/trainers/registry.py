@@ -13,11 +13,11 @@ from freetrain.core.job import Job
 from freetrain.core.known_trainer import KnownTrainer
 from freetrain.core.needs import Needs, find_misfit, kinds_of, most_places
 from freetrain.daemon.fragments import Fragments
-from freetrain.daemon.trainers.entries import Entry, FragmentHistory, RosterInputs, RosterRules
 from freetrain.daemon.trainers.isolation import Fault, Faults, isolated
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.daemon.trainers.requests import requests_of
 from freetrain.daemon.trainers.roster import update_roster
+from freetrain.daemon.trainers.training import FragmentHistory, RosterInputs, RosterRules, Training
 from freetrain.lending.facts import Request
 from freetrain.lending.rules import Share
 from freetrain.slurm.asking import TaskSpec
@@ -126,12 +126,12 @@ class Registered:
     """What a look found out about trainers.
 
     Attributes:
-        entries: all, in the order of submission.
+        trainings: all, in the order of submission.
         requests: what those ask for that could run.
         waits_for: trainer that would compete but for its own submission → what it waits for.
     """
 
-    entries: tuple[Entry, ...] = ()
+    trainings: tuple[Training, ...] = ()
     requests: tuple[Request, ...] = ()
     waits_for: Mapping[str, str] = field(default_factory=dict)
 
@@ -193,9 +193,9 @@ class Registry:
             nodes=snapshot.node,
             jobs=snapshot.job,
         )
-        entries = update_roster(submissions.values(), inputs, rules)
-        self._remember(entries)
-        return self._with_requests(entries, snapshot, rules)
+        trainings = update_roster(submissions.values(), inputs, rules)
+        self._remember(trainings)
+        return self._with_requests(trainings, snapshot, rules)
 
     def _know(self, ids: Set[str]) -> None:
         """Remember these trainers, and no others."""
@@ -224,8 +224,8 @@ class Registry:
         why = isolated(lambda: self._launcher.why_not(submission, some_completed))
         return why.what if isinstance(why, Fault) else why
 
-    def _remember(self, entries: Iterable[Entry]) -> None:
-        changed = [entry.trainer for entry in entries if self._known.get(entry.trainer.id) != entry.trainer]
+    def _remember(self, trainings: Iterable[Training]) -> None:
+        changed = [training.trainer for training in trainings if self._known.get(training.id) != training.trainer]
         self._ledger.save_trainers(changed)
         for trainer in changed:
             before = self._known.get(trainer.id)
@@ -233,39 +233,45 @@ class Registry:
                 _say_state(trainer)
         self._known.update({trainer.id: trainer for trainer in changed})
 
-    def _with_requests(self, entries: Iterable[Entry], snapshot: Snapshot, rules: RosterRules) -> Registered:
+    def _with_requests(self, trainings: Iterable[Training], snapshot: Snapshot, rules: RosterRules) -> Registered:
         """What is wrong with one of them is its own, and logged once."""
         names = rules.queue.among(snapshot.partitions).nodes
         kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
         noted, requests = [], list[Request]()
         waits_for: dict[str, str] = {}
-        for entry in entries:
-            trainer = entry.trainer
+        for training in trainings:
+            trainer = training.trainer
             self._faults.say(trainer.id, trainer.owner, "itself", trainer.fault)
-            most = most_places(entry.submission.needs, kinds) if entry.submission.needs.in_part else len(names)
-            found = self._requests(entry, most, rules.objective, snapshot.time_s)
+            most = (
+                most_places(training.submission.needs, kinds) if training.submission.needs.in_part else len(names)
+            )
+            found = self._requests(training, most, rules.objective, snapshot.time_s)
             if isinstance(found, Fault):
                 self._faults.say(trainer.id, trainer.owner, "competing", found.what)
-                entry = entry.with_fault(found.what)
+                training = training.with_fault(found.what)
             elif isinstance(found, str):
                 waits_for |= {trainer.id: found} if found else {}
             else:
                 requests += found
-            noted.append(entry)
+            noted.append(training)
         return Registered(tuple(noted), tuple(requests), waits_for)
 
     def _requests(
-        self, entry: Entry, most: int, objective: str, now_s: float
+        self, training: Training, most: int, objective: str, now_s: float
     ) -> tuple[Request, ...] | Fault | str:
-        if not entry.competes or entry.tag is None:
+        if not training.competes or training.tag is None:
             return ""
-        has_run = bool(entry.fragments) or entry.last is not None
-        why_not_yet = self._launcher.why_not_yet(entry.submission, now_s, has_run)
-        if why_not_yet and not entry.fragments:
+        has_run = bool(training.fragments) or training.last is not None
+        why_not_yet = self._launcher.why_not_yet(training.submission, now_s, has_run)
+        if why_not_yet and not training.fragments:
             return why_not_yet
         # Where it has nodes already it keeps them, and gets no more.
-        room = len(entry.fragments) if why_not_yet else self._launcher.room(entry.submission, entry.fragments)
-        return requests_of(entry, room, most, objective, now_s)
+        room = (
+            len(training.fragments)
+            if why_not_yet
+            else self._launcher.room(training.submission, training.fragments)
+        )
+        return requests_of(training, room, most, objective, now_s)
 
 
 def _say_state(trainer: KnownTrainer) -> None:

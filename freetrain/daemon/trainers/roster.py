@@ -8,14 +8,15 @@ from dataclasses import replace
 from functools import partial
 
 from freetrain.core.fragment import End, Fragment
-from freetrain.core.job import JobState, WaitsFor
+from freetrain.core.job import WaitsFor
 from freetrain.core.known_trainer import UNKNOWN_END, KnownTrainer, TrainerState
 from freetrain.core.node import Node
 from freetrain.core.observed import kind_of_nodes
-from freetrain.daemon.trainers.ends import Patience, after_ends, awake, is_complete, resumed
-from freetrain.daemon.trainers.entries import Entry, RosterInputs, RosterRules
+from freetrain.daemon.trainers.ends import Patience, after_ends, awake, resumed
 from freetrain.daemon.trainers.isolation import Fault, isolated
+from freetrain.daemon.trainers.kinds import strategy_of
 from freetrain.daemon.trainers.progress_reader import Report
+from freetrain.daemon.trainers.training import RosterInputs, RosterRules, Training
 from freetrain.lending.causes import CauseOf, cause_of_wait, has_own_obstacle
 from freetrain.slurm.comments import asked_to_resume, says_paused
 from freetrain.slurm.submissions import Submission
@@ -26,23 +27,23 @@ _LONGEST_REST, _LONGEST_WAIT = 2**10, 2**4
 """In rests after the first failure: where no node will do, and where what is waited for may come any time."""
 
 
-def update_roster(submissions: Iterable[Submission], inputs: RosterInputs, rules: RosterRules) -> list[Entry]:
+def update_roster(submissions: Iterable[Submission], inputs: RosterInputs, rules: RosterRules) -> list[Training]:
     """Every submission as a trainer, in the order of submission; one that cannot be dealt with has a fault."""
-    entries = []
+    trainings = []
     for submission in submissions:
-        entry = _as_known(submission, inputs)
-        new = isolated(partial(_updated, entry, inputs, rules))
-        entries.append(entry.with_fault(new.what) if isinstance(new, Fault) else new)
-    return entries
+        training = _as_known(submission, inputs)
+        new = isolated(partial(_updated, training, inputs, rules))
+        trainings.append(training.with_fault(new.what) if isinstance(new, Fault) else new)
+    return trainings
 
 
-def _as_known(submission: Submission, inputs: RosterInputs) -> Entry:
-    """The entry as it was, with its fragments as they are."""
+def _as_known(submission: Submission, inputs: RosterInputs) -> Training:
+    """The training as it was, with its fragments as they are."""
     trainer = inputs.known.get(submission.id) or KnownTrainer(
         submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, inputs.time_s
     )
     account = next((task.account for task in submission.tasks if task.account), trainer.account)
-    return Entry(
+    return Training(
         replace(trainer, account=account),
         submission,
         None,
@@ -53,35 +54,35 @@ def _as_known(submission: Submission, inputs: RosterInputs) -> Entry:
     )
 
 
-def _updated(entry: Entry, inputs: RosterInputs, rules: RosterRules) -> Entry:
-    """The entry after all that has happened.
+def _updated(training: Training, inputs: RosterInputs, rules: RosterRules) -> Training:
+    """The training after all that has happened.
 
     1. What its owner wants counts first: a wrong tag refuses it, and they may have asked for it to go on.
     2. Then what its directory says, how its fragments ended, and which Slurm does not start.
     3. Whether it is complete is judged last, on all of that.
     """
-    id_, known_tag, report = entry.trainer.id, entry.submission.good_tag, inputs.reports.get(entry.trainer.id)
-    trainer = _with_tag(entry.trainer, entry.submission, inputs.unfit.get(id_, ""), inputs.answered)
+    id_, known_tag, report = (
+        training.id,
+        training.submission.good_tag,
+        inputs.reports.get(training.id),
+    )
+    trainer = _with_tag(training.trainer, training.submission, inputs.unfit.get(id_, ""), inputs.answered)
     if report is not None:
-        report = _on_known_nodes(report, known_tag, entry.fragments, inputs.nodes)
-    trainer = _with_report(trainer, report, entry.fragments)
-    trainer = _with_runs(trainer, known_tag, (fragment for fragment in inputs.ended if fragment.trainer == id_))
-    ended = [
-        fragment for fragment in inputs.ended if fragment.trainer == id_ and not _is_done(fragment, known_tag)
-    ]
-    failed_on = {run.node for runs in entry.failed_runs.values() for run in runs}
-    trainer = after_ends(trainer, ended, rules.patience, inputs.time_s, entry.fragments, failed_on)
-    trainer = awake(_after_waits(trainer, entry, inputs, rules), inputs.time_s)
-    trainer = _after_refusals(trainer, entry.submission, inputs, rules.patience)
+        report = _on_known_nodes(report, known_tag, training.fragments, inputs.nodes)
+    trainer = _with_report(trainer, report, training.fragments)
+    strategy, ended = strategy_of(known_tag), [one for one in inputs.ended if one.trainer == id_]
+    trainer = strategy.after_runs(trainer, ended)
+    if not strategy.is_one_program:  # the others go on whatever one of its tasks fails of
+        ended = [fragment for fragment in ended if fragment.end is not End.FAILED]
+    failed_on = {run.node for runs in training.failed_runs.values() for run in runs}
+    trainer = after_ends(trainer, ended, rules.patience, inputs.time_s, training.fragments, failed_on)
+    trainer = awake(_after_waits(trainer, training, inputs, rules), inputs.time_s)
+    trainer = _after_refusals(trainer, training.submission, inputs, rules.patience)
     # A copy of a pattern has no work of its own.
     is_elastic = not rules.runs_tasks or (report is not None and report.finished is not None)
-    entry = replace(entry, trainer=trainer, tag=known_tag, is_elastic=is_elastic)
-    return _with_end(_completed(entry, report, rules.runs_tasks))
-
-
-def _is_done(fragment: Fragment, tag: Tag | None) -> bool:
-    """Whether it failed, and nothing follows: the others of a filler's tasks are programs of their own."""
-    return fragment.end is End.FAILED and tag is not None and tag.is_filler
+    training = replace(training, trainer=trainer, tag=known_tag, is_elastic=is_elastic)
+    finished = report.finished if report else None
+    return _with_end(strategy.after_all(training, finished, rules.runs_tasks))
 
 
 def _with_tag(
@@ -144,25 +145,14 @@ def _with_report(trainer: KnownTrainer, report: Report | None, fragments: Iterab
     return replace(trainer, fault=(report.fault if report else "") or str(trainer.misread))
 
 
-def _with_runs(trainer: KnownTrainer, tag: Tag | None, ended: Iterable[Fragment]) -> KnownTrainer:
-    """The trainer after how long its tasks ran that have completed, where it is a filler."""
-    if tag is None or not tag.is_filler:
-        return trainer
-    completed = [fragment for fragment in ended if fragment.end is End.COMPLETED]
-    runs_s = [
-        fragment.ended_s - fragment.started_s
-        for fragment in completed
-        if fragment.started_s is not None and fragment.ended_s is not None
-    ]
-    return replace(trainer, costs=trainer.costs.after_runs(runs_s)) if runs_s else trainer
-
-
-def _after_waits(trainer: KnownTrainer, entry: Entry, inputs: RosterInputs, rules: RosterRules) -> KnownTrainer:
+def _after_waits(
+    trainer: KnownTrainer, training: Training, inputs: RosterInputs, rules: RosterRules
+) -> KnownTrainer:
     """Let a trainer rest whose fragments wait for something of its own: no node can give it that."""
     late_s = inputs.time_s - rules.start_within_s
     jobs = [
         (fragment, inputs.jobs.get(fragment.job))
-        for fragment in entry.fragments
+        for fragment in training.fragments
         if fragment.waits_since_before(inputs.time_s)
     ]
     reasons = [
@@ -204,33 +194,10 @@ def _after_refusals(
     )
 
 
-def _completed(entry: Entry, report: Report | None, runs_tasks: bool) -> Entry:
-    if entry.is_filler:
-        return _all_done(entry)
-    target = entry.tag.target_samples if entry.tag and entry.tag.target_samples else math.inf
-    finished = report.finished if report else None
-    nothing_unrun = not runs_tasks or all(task.state is JobState.COMPLETED for task in entry.submission.tasks)
-    if not is_complete(entry.trainer, entry.fragments, entry.last, finished, target, nothing_unrun):
-        return entry
-    return replace(entry, trainer=replace(entry.trainer, state=TrainerState.COMPLETE, note=""))
-
-
-def _all_done(entry: Entry) -> Entry:
-    """A filler is complete while each of its tasks has ended such that it is not needed again.
-
-    Not for ever: its owner may requeue one that failed.
-    """
-    tasks = entry.submission.tasks
-    if not entry.fragments and all(task.state.is_final and not entry.needs_again(task) for task in tasks):
-        return replace(entry, trainer=replace(entry.trainer, state=TrainerState.COMPLETE, note=""))
-    if entry.trainer.state is TrainerState.COMPLETE:
-        return replace(entry, trainer=replace(entry.trainer, state=TrainerState.ACTIVE))
-    return entry
-
-
-def _with_end(entry: Entry) -> Entry:
+def _with_end(training: Training) -> Training:
     """Say of a training that goes on whether it will be known when it ends."""
-    note = entry.trainer.note
-    if not entry.is_active or (note and note != UNKNOWN_END):
-        return entry
-    return replace(entry, trainer=replace(entry.trainer, note=UNKNOWN_END if entry.is_drained else ""))
+    note = training.trainer.note
+    if not training.is_active or (note and note != UNKNOWN_END):
+        return training
+    note = UNKNOWN_END if strategy_of(training.tag).is_drained(training) else ""
+    return replace(training, trainer=replace(training.trainer, note=note))

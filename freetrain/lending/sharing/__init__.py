@@ -12,5 +12,5 @@ user was dealt.
   ``part_nodes.py``, ``part_rooms.py``.
 - ``keeping.py``, ``one_kind.py``, ``soon_over.py``: who keeps which, nodes of one kind, tasks nearly done.
 - ``parts.py``: the deal as the loop sees it; ``kinds.py``, ``finishing.py``: kinds of nodes and spare room of
-  shared ones; ``why_waiting.py``: why a trainer has no node, or no more.
+  shared ones.
 """

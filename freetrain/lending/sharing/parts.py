@@ -24,7 +24,6 @@ from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, deal
 from freetrain.lending.sharing.one_kind import keep_to_kinds
 from freetrain.lending.sharing.soon_over import with_settled
 from freetrain.lending.sharing.tasks import Tasks
-from freetrain.lending.sharing.why_waiting import Served, waits_for, why_no_more
 
 _CONTENT_S = 600.0
 """So long a claimant is not asked again whether it wants nodes that it has just left."""
@@ -50,6 +49,36 @@ Together = tuple[Claimant, ...]
 
 LeftNodes = Mapping[Hashable, Left]
 """Claimant → what it took when it left some of its nodes."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """What became of a claimant at a look.
+
+    Attributes:
+        claimant: who.
+        sizes: its trainers, and its owner's others among which the nodes were divided → how many each was given.
+        dealt: how many nodes the policy could give them.
+        caps: limit that counts its nodes → most nodes.
+        has_rivals: whether others were dealt nodes that it may use.
+        counts_power: whether a node is lent only for what is worth its electricity.
+    """
+
+    claimant: Claimant
+    sizes: Mapping[str, int]
+    dealt: int
+    caps: Mapping[str, int]
+    has_rivals: bool = False
+    counts_power: bool = False
+
+    @cached_property
+    def lent_to(self) -> str:
+        """Who has the nodes, in words."""
+        others = [trainer for trainer, size in self.sizes.items() if size]
+        if not others:
+            return ""
+        shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
+        return f", lent to {shown}"
 
 
 @dataclass(frozen=True)
@@ -112,51 +141,41 @@ class Parts:
             names[str(self.offered[name].held_by), why].append(name)
         return [Release(tuple(nodes), why, trainer) for (trainer, why), nodes in names.items()]
 
-    def conclude(self, sizes: Mapping[str, int], now_s: float) -> tuple[LeftNodes, Mapping[str, str]]:
-        """After all decisions: who left nodes, and trainer that competed and got nothing → what it waits for.
+    def with_left(self, sizes: Mapping[str, int], now_s: float) -> LeftNodes:
+        """After all decisions: which claimants left nodes, and what they took.
 
         Args:
             sizes: trainer → how many nodes it has been given in all.
             now_s: UTC epoch seconds.
         """
         left = dict(self.left)
-        waiting: dict[str, str] = {}
-        for some, served in self._served(sizes):
+        for some in self.together:
             dealt = {claimant.key: len(self.dealt.parts[claimant.key]) for claimant in some}
             took = {claimant.key: sum(sizes.get(want.trainer, 0) for want in claimant.wants) for claimant in some}
-            for outcome in served:
-                key = outcome.claimant.key
-                if sum(outcome.sizes.values()) < outcome.dealt and took[key] < dealt[key]:
-                    left[key] = Left(_trainers_of(outcome.claimant), took[key], now_s + _CONTENT_S)
-                waiting.update(waits_for(outcome))
-        return left, waiting
+            if sum(took.values()) < sum(dealt.values()):
+                left |= {
+                    claimant.key: Left(_trainers_of(claimant), took[claimant.key], now_s + _CONTENT_S)
+                    for claimant in some
+                    if took[claimant.key] < dealt[claimant.key]
+                }
+        return left
 
-    def why_no_more(self, sizes: Mapping[str, int], limits: Mapping[str, int]) -> Mapping[str, str]:
-        """Trainer that has nodes → why it has no more.
+    def served(self, sizes: Mapping[str, int]) -> Iterator[Served]:
+        """What became of each claimant.
 
         Args:
             sizes: trainer → how many nodes it has been given in all.
-            limits: trainer → most nodes that it can use.
         """
-        found: dict[str, str] = {}
-        for some, served in self._served(sizes):
-            keys = {claimant.key for claimant in some}
-            theirs = {name for key, names in self.dealt.parts.items() if key not in keys for name in names}
-            for outcome in served:
-                has_rivals = any(node_of(name) in outcome.claimant.eligible for name in theirs)
-                found.update(why_no_more(outcome, limits, has_rivals))
-        return found
-
-    def _served(self, sizes: Mapping[str, int]) -> Iterator[tuple[Together, list[Served]]]:
-        """What became of the claimants, those together whose nodes were divided among them."""
         for some in self.together:
-            dealt = sum(len(self.dealt.parts[claimant.key]) for claimant in some)
+            keys = {claimant.key for claimant in some}
+            dealt = sum(len(self.dealt.parts[key]) for key in keys)
             own = {want.trainer: sizes.get(want.trainer, 0) for claimant in some for want in claimant.wants}
-            caps = ({name: self.shares.caps[name] for name in claimant.capped_by} for claimant in some)
-            yield (
-                some,
-                [Served(one, own, dealt, cap, self.counts_power) for one, cap in zip(some, caps, strict=True)],
-            )
+            others = (names for key, names in self.dealt.parts.items() if key not in keys)
+            theirs = set(map(node_of, chain.from_iterable(others)))
+            for claimant in some:
+                caps = {name: self.shares.caps[name] for name in claimant.capped_by}
+                has_rivals = not claimant.eligible.isdisjoint(theirs)
+                yield Served(claimant, own, dealt, caps, has_rivals, self.counts_power)
 
 
 def deal_parts(

@@ -5,11 +5,26 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import chain, zip_longest
 
 from freetrain.lending.facts import Request
 from freetrain.lending.rules import SharingRules
 from freetrain.lending.sharing.claimants import person_of
+
+
+class LeftOut(StrEnum):
+    """Why a trainer does not compete."""
+
+    OUT_OF_REACH = "out of reach"
+    """It needs more nodes at once than there are for it."""
+    USERS_TRAININGS = "user's trainings"
+    """Its user has as many others as may compete."""
+    ALL_TRAININGS = "all trainings"
+    """As many others compete as may."""
+    PARTITION_DOWN = "partition down"
+    NODES_LEAVE = "nodes leave"
+    """Some of its nodes are being given back, and it keeps all of them or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +33,11 @@ class Selection:
 
     Attributes:
         competing: trainers that may have nodes, in order of submission.
-        waits_for: trainer that would like to compete → why it does not.
+        left_out: trainer that would like to compete → why it does not, for the code and as a sentence.
     """
 
     competing: tuple[Request, ...] = ()
-    waits_for: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, tuple[LeftOut, str]] = field(default_factory=dict)
 
 
 def select(
@@ -46,15 +61,15 @@ def select(
         hours: user → node-hours that they had, faded.
     """
     requests = tuple(requests)
-    waits_for = {
-        request.id: _out_of_reach(request.trainer.min_nodes, reach[request.id])
+    left_out = {
+        request.id: (LeftOut.OUT_OF_REACH, _out_of_reach(request.trainer.min_nodes, reach[request.id]))
         for request in requests
         if request.trainer.min_nodes > reach[request.id]
     }
-    fitting = tuple(request for request in requests if request.id not in waits_for)
+    fitting = tuple(request for request in requests if request.id not in left_out)
     easiest = _easiest(fitting)
     if len(easiest) <= sharing.max_running and not sharing.most_trainers_per_user:
-        return Selection(fitting, waits_for)
+        return Selection(fitting, left_out)
     people: defaultdict[str, list[Request]] = defaultdict(list)
     for request in easiest.values():
         people[person_of(request, sharing.by)].append(request)
@@ -65,14 +80,13 @@ def select(
         allowed = sharing.most_trainers_per_user or len(queue)
         queues.append(queue[:allowed])
         cap = f"its user has {allowed} trainings before it (lend.most_trainers_per_user)"
-        waits_for.update({request.id: cap for request in queue[allowed:]})
+        left_out.update({request.id: (LeftOut.USERS_TRAININGS, cap) for request in queue[allowed:]})
     most = sharing.max_running
     in_turn = [one for one in chain.from_iterable(zip_longest(*queues)) if one is not None]
-    waits_for.update(
-        {request.id: f"{most} trainings run before it (lend.max_running)" for request in in_turn[most:]}
-    )
+    full = f"{most} trainings run before it (lend.max_running)"
+    left_out.update({request.id: (LeftOut.ALL_TRAININGS, full) for request in in_turn[most:]})
     chosen = {request.submission_id for request in in_turn[:most]}
-    return Selection(tuple(request for request in fitting if request.submission_id in chosen), waits_for)
+    return Selection(tuple(request for request in fitting if request.submission_id in chosen), left_out)
 
 
 def _easiest(fitting: Iterable[Request]) -> Mapping[str, Request]:

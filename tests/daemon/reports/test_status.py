@@ -27,9 +27,8 @@ from tests.facts import node
 
 def last_look(daemon: Daemon) -> LookStatus:
     cluster = daemon.cluster
-    return status_of(
-        daemon.judgement, cluster.registered.entries, daemon.waits_for, cluster.fragments, cluster.ends, 0.25
-    )
+    entries, verdicts = cluster.registered.trainings, daemon.verdicts
+    return status_of(daemon.judgement, entries, verdicts, cluster.fragments, cluster.ends, 0.25)
 
 
 def states(look: LookStatus) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Entries of the roster: trainers with what their owners want, and what a look finds out about all of them."""
+"""Trainings: the daemon's one record of each, and what a look finds out about all of them."""
 
 from __future__ import annotations
 
@@ -7,26 +7,20 @@ from dataclasses import dataclass, field, replace
 
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
-from freetrain.core.job import Job, JobState
+from freetrain.core.job import Job
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.core.node import Node
 from freetrain.daemon.trainers.ends import Patience, is_finishing
 from freetrain.daemon.trainers.progress_reader import Report
-from freetrain.lending.causes import AT_ONCE_S, failed_at_once
 from freetrain.lending.rules import Share
 from freetrain.slurm.comments import asked_to_resume, says_paused, with_answer, without_answer
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import Tag
 
-_GOING_ON = (TrainerState.ACTIVE, TrainerState.RESTING, TrainerState.PAUSED)
-
-_CUT_OFF = frozenset({JobState.TIMEOUT, JobState.NODE_FAIL, JobState.BOOT_FAIL, JobState.PREEMPTED})
-_FAILED = frozenset({JobState.FAILED, JobState.OUT_OF_MEMORY})
-
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A trainer with what its owner wants.
+class Training:
+    """A training: what its owner wants, what was learned of it, and what it has.
 
     Attributes:
         trainer: what is remembered of it.
@@ -49,6 +43,11 @@ class Entry:
     failed_runs: Mapping[str, Sequence[Fragment]] = field(default_factory=dict)
 
     @property
+    def id(self) -> str:
+        """Of its array, or of the job that is its pattern."""
+        return self.submission.id
+
+    @property
     def is_active(self) -> bool:
         """Whether it may grow."""
         return self.trainer.state is TrainerState.ACTIVE
@@ -69,36 +68,6 @@ class Entry:
         return self.is_elastic and is_finishing(self.fragments, self.last)
 
     @property
-    def is_filler(self) -> bool:
-        """Whether its tasks are programs of their own, as its owner says."""
-        return self.tag is not None and self.tag.is_filler
-
-    @property
-    def is_moldable(self) -> bool:
-        """Whether each of its tasks has nodes of its own, and competes for itself."""
-        return self.tag is not None and self.tag.is_moldable
-
-    def needs_again(self, task: Job) -> bool:
-        """Whether a task of it that has ended is needed again, now or later.
-
-        1. What was cut off always is, as long as the training goes on.
-        2. What failed is where the tasks belong together. A filler's has had its turn, unless it failed at once
-           and for the first time: that may have been the node's fault, so it is tried once elsewhere.
-        3. What completed is where that means only that it has left in good order.
-        """
-        if self.trainer.state not in _GOING_ON or self.last_completed:
-            return False
-        if task.state in _FAILED and self.is_filler:
-            runs = self.failed_runs.get(task.id, ())
-            return len(runs) <= 1 and (failed_at_once(runs[0]) if runs else _has_failed_at_once_unseen(task))
-        return task.state in _CUT_OFF | _FAILED or (task.state is JobState.COMPLETED and self.is_elastic)
-
-    @property
-    def is_drained(self) -> bool:
-        """Whether its tasks complete one by one: in the end fewer may be left than it asks for at least."""
-        return self.some_completed and not self.is_elastic and not self.is_filler
-
-    @property
     def comment(self) -> str:
         """What its comment should be: with what its owner has to know, without what is not so any more."""
         comment = self.submission.comment
@@ -106,14 +75,13 @@ class Entry:
             return with_answer(comment, self.trainer.note)
         return without_answer(comment) if says_paused(comment) or asked_to_resume(comment) else comment
 
-    def with_fault(self, fault: str) -> Entry:
+    def in_state(self, state: TrainerState) -> Training:
+        """The same in a state that needs no explanation."""
+        return replace(self, trainer=replace(self.trainer, state=state, note=""))
+
+    def with_fault(self, fault: str) -> Training:
         """The same, with something wrong with it."""
         return replace(self, trainer=replace(self.trainer, fault=fault))
-
-
-def _has_failed_at_once_unseen(task: Job) -> bool:
-    """Whether a task that no look saw running ended as soon as it had begun: one that came unheld, for example."""
-    return task.start_s is not None and task.end_s is not None and task.end_s - task.start_s <= AT_ONCE_S
 
 
 @dataclass(frozen=True, slots=True)

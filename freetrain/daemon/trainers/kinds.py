@@ -1,0 +1,346 @@
+"""Kinds of trainings: elastic ones, arrays of tasks, and arrays of tasks of several nodes each. Pure.
+
+All that differs between them is here, a strategy for each kind: how it becomes trainers of a policy, what its
+changes cost, which of its tasks are needed again, and when it is over. Nobody else asks which of them it is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from math import inf
+from typing import Protocol
+
+from freetrain.core.curves import believed, curve_of, linear_curve
+from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.job import Job, JobState
+from freetrain.core.known_trainer import KnownTrainer, TrainerState
+from freetrain.core.observed import at_speed_1
+from freetrain.core.servers import Servers
+from freetrain.core.throughput import Curve
+from freetrain.core.trainer import Trainer
+from freetrain.daemon.trainers.change_costs import believed_costs, believed_speeds, known_end_s, most_lost_s
+from freetrain.daemon.trainers.ends import is_complete
+from freetrain.daemon.trainers.training import Training
+from freetrain.lending.causes import AT_ONCE_S, failed_at_once
+from freetrain.lending.lent_time import ChangeCosts
+from freetrain.slurm.tags import Tag
+
+_GOING_ON = (TrainerState.ACTIVE, TrainerState.RESTING, TrainerState.PAUSED)
+_CUT_OFF = frozenset({JobState.TIMEOUT, JobState.NODE_FAIL, JobState.BOOT_FAIL, JobState.PREEMPTED})
+_FAILED = frozenset({JobState.FAILED, JobState.OUT_OF_MEMORY})
+
+
+class Strategy(Protocol):
+    """What is done otherwise with trainings of one kind.
+
+    Attributes:
+        is_one_program: whether its tasks belong together: what one of them fails of concerns all.
+        tasks_compete: whether each of its tasks is a trainer for itself, with all of its nodes or none.
+    """
+
+    is_one_program: bool
+    tasks_compete: bool
+
+    def trainers(
+        self, training: Training, tag: Tag, room: int, most_nodes: int, now_s: float
+    ) -> Sequence[Trainer] | str:
+        """The training as a policy sees it; or what it waits for, as a sentence without its end.
+
+        Args:
+            training: one that competes.
+            tag: what its owner wants.
+            room: how many fragments it could have by what was submitted.
+            most_nodes: for how many there are nodes.
+            now_s: UTC epoch seconds.
+        """
+        ...
+
+    def needs_again(self, training: Training, task: Job) -> bool:
+        """Whether a task of it that has ended is needed again, now or later."""
+        ...
+
+    def after_runs(self, trainer: KnownTrainer, ended: Iterable[Fragment]) -> KnownTrainer:
+        """The trainer after what the runs of these fragments teach."""
+        ...
+
+    def after_all(self, training: Training, finished: bool | None, runs_tasks: bool) -> Training:
+        """The training, complete if it is over.
+
+        Args:
+            training: after all that has happened.
+            finished: what its directory says; None: it cannot be read.
+            runs_tasks: whether fragments are the submission's own tasks.
+        """
+        ...
+
+    def is_drained(self, training: Training) -> bool:
+        """Whether its tasks complete one by one: in the end fewer may be left than it asks for at least."""
+        ...
+
+    def shown_costs(self, training: Training, tag: Tag) -> Mapping[str, float]:
+        """What changes of its size are taken to cost it, in seconds by name."""
+        ...
+
+    def charged_costs(self, tag: Tag) -> ChangeCosts:
+        """What its changes cost it in the ledger, as its tag says."""
+        ...
+
+
+class _Elastic:
+    """A training that grows and shrinks while it runs: one program, a node for each task."""
+
+    is_one_program, tasks_compete = True, False
+
+    def trainers(
+        self, training: Training, tag: Tag, room: int, most_nodes: int, now_s: float
+    ) -> Sequence[Trainer] | str:
+        sizes = _sizes(training, tag, min(room, most_nodes))
+        return sizes if isinstance(sizes, str) else [self._trainer(training, tag, *sizes)]
+
+    def _trainer(self, training: Training, tag: Tag, min_nodes: int, most_nodes: int) -> Trainer:
+        known = training.trainer
+        costs, seen = believed_costs(known.costs, tag), known.observations
+        if tag.speeds:
+            seen = at_speed_1(seen, believed_speeds(known, tag))
+        # Until its speed was seen or given the curve is relative to one node, which says nothing of a deadline.
+        speed_is_known = bool(tag.curve or known.observations)
+        return Trainer(
+            id=known.id,
+            throughput=curve_of(replace(known, observations=seen), tag.curve, most_nodes),
+            min_nodes=min_nodes,
+            max_nodes=most_nodes,
+            **asdict(costs),
+            weight=tag.weight,
+            submitted_s=known.first_seen_s,
+            target_samples=tag.target_samples or None,
+            bytes_per_sample=tag.bytes_per_sample,
+            servers=Servers(tag.servers, tag.step_s_by_size) if tag.servers else None,
+            deadline_s=tag.deadline_s(known.first_seen_s) if speed_is_known else None,
+        )
+
+    def needs_again(self, training: Training, task: Job) -> bool:
+        """What was cut off or failed is; what completed where that means only that it has left in good order."""
+        if training.trainer.state not in _GOING_ON or training.last_completed:
+            return False
+        return task.state in _CUT_OFF | _FAILED or (task.state is JobState.COMPLETED and training.is_elastic)
+
+    def after_runs(self, trainer: KnownTrainer, ended: Iterable[Fragment]) -> KnownTrainer:
+        return trainer
+
+    def after_all(self, training: Training, finished: bool | None, runs_tasks: bool) -> Training:
+        target = training.tag.target_samples if training.tag and training.tag.target_samples else inf
+        tasks = training.submission.tasks
+        nothing_unrun = not runs_tasks or all(task.state is JobState.COMPLETED for task in tasks)
+        if not is_complete(training.trainer, training.fragments, training.last, finished, target, nothing_unrun):
+            return training
+        return training.in_state(TrainerState.COMPLETE)
+
+    def is_drained(self, training: Training) -> bool:
+        return training.some_completed and not training.is_elastic
+
+    def shown_costs(self, training: Training, tag: Tag) -> Mapping[str, float]:
+        named = asdict(believed_costs(training.trainer.costs, tag))
+        return {name: round(seconds, 3) for name, seconds in named.items() if seconds is not None}
+
+    def charged_costs(self, tag: Tag) -> ChangeCosts:
+        return ChangeCosts(tag.start_s, tag.grow_s, tag.shrink_s)
+
+
+class _Tasks:
+    """An array of ordinary programs, a node for each: the others go on whatever becomes of one."""
+
+    is_one_program, tasks_compete = False, False
+
+    def trainers(
+        self, training: Training, tag: Tag, room: int, most_nodes: int, now_s: float
+    ) -> Sequence[Trainer] | str:
+        """An independent trainer: each node does as much as the first, and loses its own task only.
+
+        What a known end costs says also which holes are of no use: a task that starts in one which ends before
+        ``boot + start + shortest`` is worth nothing.
+        """
+        sizes = _sizes(training, tag, min(room, most_nodes))
+        if isinstance(sizes, str):
+            return sizes
+        lost_s = _mean_lost_s(training, tag, now_s)
+        return [_independent(training, tag, training.id, linear_curve(sizes[1]), sizes[1], lost_s)]
+
+    def needs_again(self, training: Training, task: Job) -> bool:
+        """What was cut off is. What failed has had its turn, unless it failed at once and for the first time.
+
+        That may have been the node's fault, so it is tried once elsewhere.
+        """
+        if training.trainer.state not in _GOING_ON:
+            return False
+        if task.state not in _FAILED:
+            return task.state in _CUT_OFF
+        runs = training.failed_runs.get(task.id, ())
+        return len(runs) <= 1 and (failed_at_once(runs[0]) if runs else _has_failed_at_once_unseen(task))
+
+    def after_runs(self, trainer: KnownTrainer, ended: Iterable[Fragment]) -> KnownTrainer:
+        """How long its tasks run that complete."""
+        runs_s = [
+            fragment.ended_s - fragment.started_s
+            for fragment in ended
+            if fragment.end is End.COMPLETED and fragment.started_s is not None and fragment.ended_s is not None
+        ]
+        return replace(trainer, costs=trainer.costs.after_runs(runs_s)) if runs_s else trainer
+
+    def after_all(self, training: Training, finished: bool | None, runs_tasks: bool) -> Training:
+        """It is complete while each of its tasks has ended such that it is not needed again.
+
+        Not for ever: its owner may requeue one that failed.
+        """
+        tasks = training.submission.tasks
+        over = all(task.state.is_final and not self.needs_again(training, task) for task in tasks)
+        if over and not training.fragments:
+            return training.in_state(TrainerState.COMPLETE)
+        if training.trainer.state is TrainerState.COMPLETE:
+            return training.in_state(TrainerState.ACTIVE)
+        return training
+
+    def is_drained(self, training: Training) -> bool:
+        return False
+
+    def shown_costs(self, training: Training, tag: Tag) -> Mapping[str, float]:
+        return {}
+
+    def charged_costs(self, tag: Tag) -> ChangeCosts:
+        return ChangeCosts(tag.boot_s + tag.start_s, 0.0, most_lost_s(tag), independent=True)
+
+
+class _Moldable(_Tasks):
+    """An array of programs of several nodes each: a task gets its size when it starts, and keeps it."""
+
+    tasks_compete = True
+
+    def trainers(
+        self, training: Training, tag: Tag, room: int, most_nodes: int, now_s: float
+    ) -> Sequence[Trainer] | str:
+        """The tasks that run, the oldest first, and as many that wait as could start now.
+
+        With ``max`` the sizes of those that wait add up to no more than it leaves, whichever of them start.
+        """
+        assert tag.task_nodes is not None
+        if tag.task_nodes[0] > most_nodes:
+            return f"each of its tasks needs {tag.task_nodes[0]} nodes at once; there are {most_nodes} for it"
+        running = _whole_tasks(training.fragments)
+        found = [
+            _moldable(training, tag, job, (len(own), len(own)), _lost_s(own, tag, now_s))
+            for job, own in running.items()
+        ]
+        if not training.is_active:
+            return found
+        busy = {fragment.job for fragment in training.fragments}
+        free = [task.id for task in training.submission.startable(busy)]
+        if at_once := training.submission.max_running:
+            free = free[: max(at_once - len(found), 0)]
+        sizes = _sizes_of_waiting(tag, most_nodes, len(training.fragments))
+        return found + [_moldable(training, tag, job, size, 0.0) for job, size in zip(free, sizes, strict=False)]
+
+
+ELASTIC: Strategy = _Elastic()
+TASKS: Strategy = _Tasks()
+MOLDABLE: Strategy = _Moldable()
+
+
+def strategy_of(tag: Tag | None) -> Strategy:
+    """How a training with this tag is dealt with; None: nobody understands its tag."""
+    if tag is None or not tag.is_filler:
+        return ELASTIC
+    return MOLDABLE if tag.is_moldable else TASKS
+
+
+def _sizes(training: Training, tag: Tag, room: int) -> tuple[int, int] | str:
+    """Fewest and most nodes that it may have now; or why it may have none."""
+    most_nodes = min(tag.max_nodes or room, room)
+    is_drained = strategy_of(tag).is_drained(training)
+    min_nodes = min(tag.min_nodes, max(most_nodes, 1)) if is_drained else tag.min_nodes
+    if training.last_completed:
+        most_nodes = min(max(len(training.fragments), min_nodes), room)
+    elif not training.is_active:
+        most_nodes = min(max(training.running_count, min_nodes), room)
+    if training.trainer.failures_in_a_row and not training.fragments:
+        # Whether it can run is tried without taking more than that from anybody.
+        most_nodes = min(most_nodes, max(min_nodes, 1))
+    if min_nodes > most_nodes:
+        return f"needs {min_nodes} nodes at once; it has tasks for {most_nodes}"
+    return min_nodes, most_nodes
+
+
+def _independent(training: Training, tag: Tag, id_: str, curve: Curve, most_nodes: int, lost_s: float) -> Trainer:
+    """A trainer of programs of their own, which are not paused when others come or leave."""
+    return Trainer(
+        id=id_,
+        throughput=curve,
+        max_nodes=most_nodes,
+        scale_up_s=0.0,
+        scale_down_s=lost_s,
+        forced_loss_s=known_end_s(tag),
+        start_s=tag.start_s,
+        boot_s=tag.boot_s,
+        weight=tag.weight,
+        submitted_s=training.trainer.first_seen_s,
+        independent=True,
+    )
+
+
+def _moldable(training: Training, tag: Tag, job: str, size: tuple[int, int], lost_s: float) -> Trainer:
+    least, most = size
+    alone = _independent(training, tag, job, _task_curve(tag, most), most, lost_s)
+    return replace(alone, min_nodes=least, independent=False, moldable=True)
+
+
+def _task_curve(tag: Tag, most: int) -> Curve:
+    """How fast a task is on 1 … ``most`` nodes: as its owner says, but never faster than linear; else linear."""
+    if not tag.curve:
+        return linear_curve(most)
+    curve = believed(tag.curve)
+    nodes, rate = curve[-1]
+    return curve if nodes >= most else (*curve, (most, rate))
+
+
+def _mean_lost_s(training: Training, tag: Tag, now_s: float) -> float:
+    """What one of its tasks has done and would lose if it had to end now, in the mean of those that run."""
+    running = [fragment for fragment in training.fragments if fragment.state is FragmentState.RUNNING]
+    ran_s = [max(now_s - fragment.started_s, 0.0) for fragment in running if fragment.started_s is not None]
+    most_s = most_lost_s(tag)
+    return sum(min(task_s, most_s) for task_s in ran_s) / len(ran_s) if ran_s else 0.0
+
+
+def _lost_s(own: Sequence[Fragment], tag: Tag, now_s: float) -> float:
+    """What the task has done and would lose if it had to end now."""
+    started_s = own[0].started_s
+    lost_s = 0.0 if started_s is None else min(max(now_s - started_s, 0.0), most_lost_s(tag))
+    # Two digits will do, and change seldom: the journal keeps each trainer as often as it changes.
+    return float(f"{lost_s:.1e}")
+
+
+def _whole_tasks(fragments: Sequence[Fragment]) -> dict[str, list[Fragment]]:
+    """Task → its fragments, of those all of whose nodes stay; the oldest first."""
+    of_job: defaultdict[str, list[Fragment]] = defaultdict(list)
+    for fragment in fragments:
+        of_job[fragment.job].append(fragment)
+    whole = {job: own for job, own in of_job.items() if all(fragment.goes_on for fragment in own)}
+    return dict(sorted(whole.items(), key=lambda item: item[1][0].started_s or inf))
+
+
+def _sizes_of_waiting(tag: Tag, most_nodes: int, held_nodes: int) -> list[tuple[int, int]]:
+    """Fewest and most nodes of each of the tasks that might start."""
+    assert tag.task_nodes is not None
+    least, most = tag.task_nodes
+    most = min(most, most_nodes)
+    if least > most:
+        return []
+    if tag.max_nodes is None:
+        return [(least, most)] * (most_nodes // least)
+    left = tag.max_nodes - held_nodes
+    rest = left % most if left > 0 else 0
+    return [(least, most)] * max(left // most, 0) + ([(least, rest)] if rest >= least else [])
+
+
+def _has_failed_at_once_unseen(task: Job) -> bool:
+    """Whether a task that no look saw running ended as soon as it had begun: one that came unheld, for example."""
+    return task.start_s is not None and task.end_s is not None and task.end_s - task.start_s <= AT_ONCE_S

@@ -1,0 +1,430 @@
+"""Verdicts on nodes: why one is not lent, what is done with it if it is lent, and what would change that. Pure.
+
+``NODE_VERDICTS`` is the one table of them. It is walked from the top, and each place ends with the first verdict
+that names it; what none names may be lent.
+
+1. What speaks against lending a node whatever the time: Slurm, the site, other jobs on it.
+2. Who will want it, and which nodes the site's jobs would start on now.
+3. What nobody has and should not be lent just now, and what would be too much.
+4. For whom nodes are kept free or given back, and where Slurm or programs failed.
+5. What follows from what else is lent, or is not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from math import inf
+
+from freetrain.core.cluster import Snapshot
+from freetrain.core.fragment import Fragment, FragmentState, is_part, node_of
+from freetrain.core.node import Node, NodeState
+from freetrain.core.problem import Offer
+from freetrain.lending.facts import Facts
+from freetrain.lending.hole_ends import HoleEnd, ends_of_parts, hole_ends
+from freetrain.lending.leaving import due_of_slow
+from freetrain.lending.limit_claims import due_for_limits
+from freetrain.lending.memory import Memory
+from freetrain.lending.next_in_line import nodes_of_next
+from freetrain.lending.offers import Offers, all_places
+from freetrain.lending.rooms import Rooms
+from freetrain.lending.rules import NodeRules
+from freetrain.lending.shadow import Shadow
+from freetrain.lending.whole_tasks import doubtful_nodes
+
+WhyNot = Mapping[str, str]
+"""Node or place → why it is not lent, as a sentence without its end."""
+
+
+class AppliesTo(StrEnum):
+    """Which places a verdict concerns."""
+
+    IDLE = "idle"
+    """Those that nobody has."""
+    LENT = "lent"
+    BOTH = "both"
+
+
+class OfLent(StrEnum):
+    """What is done with a place that is lent."""
+
+    GIVE_BACK = "give back"
+    """Its fragment leaves, unless Slurm shows the node in a state that it does not know itself."""
+    FREEZE = "freeze"
+    """Nothing: it is neither lent again nor taken away, since unknown is not gone."""
+
+
+@dataclass(frozen=True)
+class NodeContext:
+    """What the verdicts look at.
+
+    Attributes:
+        facts: what the look found out.
+        memory: what was seen before, and whom fragments block.
+        shadow: what the site's jobs would do if nothing were lent.
+        nodes: what the site allows.
+        rooms: what is left of each node, where nodes are lent in parts.
+        claimed: parts of nodes on which jobs of the site would start → why they are given back.
+        backing_off: why nothing is lent after freetrain has done harm; empty: nodes are lent.
+        crowded_out: fragments whose parts of nodes jobs of the site's have taken before they began.
+        late: others that Slurm did not start in time.
+        slow: trainer that takes longer than ``harm.limit`` to leave its nodes → how long, in seconds.
+        competing: trainers that compete for nodes; None: that is not known yet.
+    """
+
+    facts: Facts
+    memory: Memory
+    shadow: Shadow
+    nodes: NodeRules
+    rooms: Rooms | None = None
+    claimed: WhyNot = field(default_factory=dict)
+    backing_off: str = ""
+    crowded_out: Sequence[Fragment] = ()
+    late: Sequence[Fragment] = ()
+    slow: Mapping[str, float] = field(default_factory=dict)
+    competing: Collection[str] | None = None
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The machine and its jobs."""
+        return self.facts.snapshot
+
+    @property
+    def now_s(self) -> float:
+        """The instant of the look, UTC epoch seconds."""
+        return self.facts.snapshot.time_s
+
+    @cached_property
+    def holder(self) -> Mapping[str, str]:
+        """Node → the trainer that has it; of two on a node that changes hands, the one that goes on."""
+        return {fragment.node: fragment.trainer for fragment in self.facts.fragments if fragment.goes_on}
+
+    @cached_property
+    def leaving(self) -> WhyNot:
+        """Node that only fragments have which do not go on → which state they are in."""
+        others = (fragment for fragment in self.facts.fragments if not fragment.goes_on)
+        return {other.node: _IN_BETWEEN[other.state] for other in others if other.node not in self.holder}
+
+    @cached_property
+    def ends_of_nodes(self) -> Mapping[str, HoleEnd]:
+        """Node → the end of its hole, where one is known."""
+        return hole_ends(self.snapshot, self.shadow)
+
+    @cached_property
+    def ends_of_parts(self) -> Mapping[str, HoleEnd]:
+        """Lent part of a node → the end of its hole, where that is not the node's."""
+        return ends_of_parts(self.snapshot, self.shadow, self.rooms or {})
+
+    def hole_end(self, place: str) -> HoleEnd | None:
+        """The end of a place's hole; None: nobody knows any."""
+        return self.ends_of_parts.get(place) or self.ends_of_nodes.get(node_of(place))
+
+
+_IN_BETWEEN = {
+    FragmentState.LEAVING: "is being given back",
+    FragmentState.ENDING: "its fragment is ending",
+    FragmentState.LOST: "its fragment is lost",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVerdict:
+    """One reason for which places are not lent.
+
+    Attributes:
+        name: by which others mention it.
+        find: what it names of the places that are still offered, and why.
+        ends_when: what would change it, a sentence in which ``{node}`` stands for the node.
+        applies_to: which of these it concerns.
+        of_lent: what is done with those that are lent.
+    """
+
+    name: str
+    find: Callable[[Offers, NodeContext], WhyNot]
+    ends_when: str
+    applies_to: AppliesTo = AppliesTo.BOTH
+    of_lent: OfLent = OfLent.GIVE_BACK
+
+    def applied(self, offers: Offers, context: NodeContext) -> Offers:
+        """The offers without what this verdict names."""
+        why_not = self.find(offers, context)
+        if not why_not:
+            return offers
+        in_parts, kept = context.nodes.in_parts, list[Offer]()
+        due, withheld, verdicts = dict(offers.due), dict(offers.withheld), dict(offers.verdicts)
+        for offer in offers.offered:
+            node = node_of(offer.name) if in_parts else offer.name
+            why = why_not.get(offer.name) or why_not.get(node)
+            if why is None or self.applies_to is (AppliesTo.LENT if offer.held_by is None else AppliesTo.IDLE):
+                kept.append(offer)
+            elif offer.held_by is not None and self._is_given_back(context.snapshot.node.get(node)):
+                due[offer.name], verdicts[offer.name] = why, self.name
+            else:
+                withheld[node], verdicts[node] = why, self.name
+        return Offers(tuple(kept), due, withheld, verdicts)
+
+    def _is_given_back(self, node: Node | None) -> bool:
+        """Whether a lent node is given back for it, rather than left as it is.
+
+        A node in a state that Slurm itself does not know (after its restart), or with a flag that is new, is
+        neither lent again nor taken away.
+        """
+        if self.of_lent is OfLent.FREEZE or node is None or node.state not in (NodeState.IDLE, NodeState.BUSY):
+            return False
+        return node.may_be_lent or node.is_wanted
+
+
+def judge_nodes(context: NodeContext) -> Offers:
+    """What may be lent, and the verdict on every other node, before it is known who competes."""
+    names = context.nodes.queue.among(context.snapshot.partitions).nodes
+    ends_s = context.hole_end if context.ends_of_nodes or context.ends_of_parts else None
+    offers = all_places(sorted(names), context.facts.fragments, context.rooms, ends_s, context.nodes)
+    for verdict in NODE_VERDICTS:
+        offers = verdict.applied(offers, context)
+    return offers
+
+
+def _not_shown(_offers: Offers, context: NodeContext) -> WhyNot:
+    names = context.nodes.queue.among(context.snapshot.partitions).nodes
+    return dict.fromkeys(names - context.snapshot.node.keys(), "Slurm does not show it")
+
+
+def _excluded(_offers: Offers, context: NodeContext) -> WhyNot:
+    return dict.fromkeys(context.nodes.exclude, "excluded by the site")
+
+
+def _powered_down(_offers: Offers, context: NodeContext) -> WhyNot:
+    if context.nodes.power is None:
+        return {}
+    suspendable = context.nodes.power.suspendable(context.snapshot, context.nodes.queue)
+    return dict.fromkeys(suspendable, "Slurm powers it down when idle")
+
+
+def _drained(_offers: Offers, context: NodeContext) -> WhyNot:
+    return context.facts.drained
+
+
+def _lent_in_parts(_offers: Offers, context: NodeContext) -> WhyNot:
+    """Nodes that several fragments have, where nodes are lent whole by now."""
+    if context.nodes.in_parts:
+        return {}
+    on = Counter(fragment.node for fragment in context.facts.fragments if fragment.goes_on)
+    return {name: "it was lent in parts before" for name, count in on.items() if count > 1}
+
+
+def _used_by_the_site(_offers: Offers, context: NodeContext) -> WhyNot:
+    if context.nodes.in_parts or not context.snapshot.jobs:
+        return {}
+    ours = {fragment.job for fragment in context.facts.fragments}
+    others = (job for job in context.snapshot.jobs if job.state.has_nodes and job.id not in ours)
+    return {name: f"job {job.id} runs here" for job in others for name in job.nodes}
+
+
+def _not_free(offers: Offers, context: NodeContext) -> WhyNot:
+    nodes = context.snapshot.node
+    unfit = (offer.name for offer in offers.offered if not _is_free(nodes[node_of(offer.name)], context))
+    return {name: f"Slurm says {nodes[node_of(name)].state_text}" for name in unfit}
+
+
+def _is_free(node: Node, context: NodeContext) -> bool:
+    """Whether Slurm says nothing against lending it, or keeping it lent."""
+    if node.state is not NodeState.IDLE:
+        is_lent = node.name in context.holder or node.name in context.leaving
+        if node.state is not NodeState.BUSY or not (context.nodes.in_parts or is_lent):
+            return False
+    return node.may_be_lent and not (node.is_planned and node.name not in context.ends_of_nodes)
+
+
+def _between_two_states(_offers: Offers, context: NodeContext) -> WhyNot:
+    return {} if context.nodes.in_parts else context.leaving
+
+
+def _without_room(offers: Offers, context: NodeContext) -> WhyNot:
+    if not context.nodes.in_parts:
+        return {}
+    return {offer.name: "jobs have all of it" for offer in offers.offered if not is_part(offer.name)}
+
+
+def _wanted_soon(offers: Offers, context: NodeContext) -> WhyNot:
+    """Places that somebody is expected on so soon that they have to be given back by now."""
+    if not context.ends_of_nodes and not context.ends_of_parts:
+        return {}
+    latest_s = context.now_s + context.nodes.margin_s
+    ends = ((offer.name, context.hole_end(offer.name)) for offer in offers.offered)
+    return {name: end.why for name, end in ends if end is not None and end.time_s <= latest_s}
+
+
+def _wanted_now(_offers: Offers, context: NodeContext) -> WhyNot:
+    return {name: f"job {job} could start here" for name, job in context.shadow.kept.items()}
+
+
+def _partition_down(offers: Offers, context: NodeContext) -> WhyNot:
+    if context.nodes.queue.among(context.snapshot.partitions).is_up:
+        return {}
+    return dict.fromkeys(_idle(offers), f"partition {context.nodes.partition} is down")
+
+
+def _short(offers: Offers, context: NodeContext) -> WhyNot:
+    shortest_s = context.nodes.shortest_hole_s
+    known = (offer for offer in offers.offered if offer.free_until_s is not None)
+    left_s = {offer.name: (offer.free_until_s or 0.0) - context.now_s for offer in known}
+    return {name: f"its hole ends in {each_s:.0f} s" for name, each_s in left_s.items() if each_s < shortest_s}
+
+
+def _just_idle(offers: Offers, context: NodeContext) -> WhyNot:
+    now_s, idle_for_s, since_s = context.now_s, context.nodes.idle_for_s, context.memory.sightings.idle_since_s
+    if not idle_for_s:
+        return {}
+    new = (name for name in _idle(offers) if now_s - since_s.get(node_of(name), now_s) < idle_for_s)
+    return dict.fromkeys(new, f"idle for less than {idle_for_s:.0f} s")
+
+
+def _at_rest(_offers: Offers, context: NodeContext) -> WhyNot:
+    until_s = context.memory.sightings.resting_until_s
+    return {name: "was taken back a moment ago" for name, end_s in until_s.items() if context.now_s < end_s}
+
+
+def _in_reserve(offers: Offers, context: NodeContext) -> WhyNot:
+    """Nodes too many, those that nobody has first, then those that are wanted back soonest."""
+    rules = context.nodes
+    if not rules.reserve_nodes and not rules.most_nodes:
+        return {}
+    free_until_s = {node_of(offer.name): offer.free_until_s for offer in offers.offered}
+    allowed = max(0, len(free_until_s) - rules.reserve_nodes)
+    if rules.most_nodes:
+        allowed = min(allowed, rules.most_nodes)
+    if allowed >= len(free_until_s):
+        return {}
+    held = {node_of(offer.name) for offer in offers.offered if offer.held_by is not None}
+    order = sorted(free_until_s, key=lambda name: (name not in held, -(free_until_s[name] or inf)))
+    return dict.fromkeys(order[allowed:], "kept in reserve for the site")
+
+
+def _idle(offers: Offers) -> Iterator[str]:
+    """The places that nobody has."""
+    return (offer.name for offer in offers.offered if offer.held_by is None)
+
+
+def _claimed(_offers: Offers, context: NodeContext) -> WhyNot:
+    return context.claimed
+
+
+def _next_in_line(offers: Offers, context: NodeContext) -> WhyNot:
+    return nodes_of_next(offers.offered, context.shadow, context.snapshot, context.nodes, context.rooms)
+
+
+def _blocking(_offers: Offers, context: NodeContext) -> WhyNot:
+    return context.memory.blocked.why_not(context.snapshot)
+
+
+def _counting_in_a_limit(_offers: Offers, context: NodeContext) -> WhyNot:
+    return due_for_limits(context.memory.limits, context.facts, context.nodes)
+
+
+def _stopped(offers: Offers, context: NodeContext) -> WhyNot:
+    why = context.facts.stopped
+    return dict.fromkeys((offer.name for offer in offers.offered), why) if why else {}
+
+
+def _backing_off(offers: Offers, context: NodeContext) -> WhyNot:
+    why = context.backing_off
+    return dict.fromkeys((offer.name for offer in offers.offered), why) if why else {}
+
+
+def _at_fault(_offers: Offers, context: NodeContext) -> WhyNot:
+    return context.memory.suspects.withheld(context.now_s)
+
+
+def _crowded_out(_offers: Offers, context: NodeContext) -> WhyNot:
+    places = (fragment.place for fragment in context.crowded_out)
+    return dict.fromkeys(places, "a job of the site's has begun there before it")
+
+
+def _not_started_in_time(_offers: Offers, context: NodeContext) -> WhyNot:
+    return dict.fromkeys(map(context.nodes.place_of, context.late), "Slurm does not start what it is lent for")
+
+
+def _paused(offers: Offers, context: NodeContext) -> WhyNot:
+    paused = context.facts.paused
+    return dict.fromkeys(_idle(offers), f"nothing more is lent: {paused}") if paused else {}
+
+
+def _slow_to_leave(offers: Offers, context: NodeContext) -> WhyNot:
+    return due_of_slow(offers, context.slow, context.now_s)
+
+
+def _of_a_doubtful_task(offers: Offers, context: NodeContext) -> WhyNot:
+    return doubtful_nodes(context.facts, offers, context.nodes)
+
+
+def _of_others(offers: Offers, context: NodeContext) -> WhyNot:
+    """Nodes of trainers that do not compete."""
+    competing = context.competing
+    if competing is None or offers.held.keys() <= set(competing):
+        return {}
+    held = ((offer.name, offer.held_by) for offer in offers.offered if offer.held_by is not None)
+    return {name: f"trainer {by} does not compete for nodes" for name, by in held if by not in competing}
+
+
+NOT_COMPETING = NodeVerdict(
+    "not competing",
+    _of_others,
+    "It is lent to a training that competes at the next look.",
+    AppliesTo.LENT,
+)
+"""The last verdict: it needs to know who competes for what the others have left."""
+
+_IDLE = AppliesTo.IDLE
+
+NODE_VERDICTS: Sequence[NodeVerdict] = (
+    NodeVerdict("not shown", _not_shown, "Slurm has no such node; its partition names it nevertheless."),
+    NodeVerdict("excluded", _excluded, "Take it out of lend.exclude_nodes to have it lent."),
+    NodeVerdict("powered down", _powered_down, "lend.spare_suspendable = false lets it be lent, powered up."),
+    NodeVerdict("drained", _drained, "'freetrain undrain {node}' ends that."),
+    NodeVerdict("lent in parts", _lent_in_parts, "It is lent again, all of it, once its fragments have left."),
+    NodeVerdict("used by the site", _used_by_the_site, "It can be lent once that job has ended."),
+    NodeVerdict("not free", _not_free, "It can be lent once Slurm shows it as IDLE, without any other flag."),
+    NodeVerdict("leaving", _between_two_states, "It can be lent again once its fragment has left."),
+    NodeVerdict("full", _without_room, "It can be lent once a job on it has ended."),
+    NodeVerdict("wanted soon", _wanted_soon, "It is for that. If it does not come, the node is lent again."),
+    NodeVerdict("wanted now", _wanted_now, "It is for that job. If it does not start, the node is lent again."),
+    NodeVerdict("partition down", _partition_down, "'scontrol update PartitionName=… State=UP' opens it.", _IDLE),
+    NodeVerdict("short hole", _short, "Holes shorter than lend.shortest_hole are left alone.", _IDLE),
+    NodeVerdict("just idle", _just_idle, "lend.idle_for says how long a node must have been idle.", _IDLE),
+    NodeVerdict("at rest", _at_rest, "pace.cool_down says for how long it is then left alone.", _IDLE),
+    NodeVerdict("reserve", _in_reserve, "lend.reserve_nodes and lend.most_nodes say how many are lent at most."),
+    NodeVerdict("claimed", _claimed, "It is for that job. If it does not start, the node is lent again."),
+    NodeVerdict("next in line", _next_in_line, "lend.next_in_line says how long before that it is kept free."),
+    NodeVerdict("blocking", _blocking, "'freetrain config check' says what is wrong with Slurm's layout."),
+    NodeVerdict("limit", _counting_in_a_limit, "It can be lent once that job has started."),
+    NodeVerdict("stopped", _stopped, "Remove that file, or mend what 'freetrain config check' says."),
+    NodeVerdict("backing off", _backing_off, "Lending goes on by itself; 'freetrain history' says what happened."),
+    NodeVerdict("at fault", _at_fault, "It is tried again then; see what the failed programs wrote.", _IDLE),
+    NodeVerdict("crowded out", _crowded_out, "It can be lent once that job has ended."),
+    NodeVerdict("not started", _not_started_in_time, "It is tried again later; Slurm's log says why it waits."),
+    NodeVerdict("paused", _paused, "'freetrain resume' ends the pause.", _IDLE),
+    NodeVerdict(
+        "slow to leave",
+        _slow_to_leave,
+        "The training's own doing: a program that ends on SIGTERM keeps such nodes.",
+        AppliesTo.LENT,
+    ),
+    NodeVerdict(
+        "doubtful task",
+        _of_a_doubtful_task,
+        "It is judged again when Slurm shows all nodes of its task.",
+        AppliesTo.LENT,
+        OfLent.FREEZE,
+    ),
+)
+"""Why a node is not lent; the first that names it is shown."""
+
+_BY_NAME = {verdict.name: verdict for verdict in (*NODE_VERDICTS, NOT_COMPETING)}
+
+
+def what_changes(verdict: str, node: str) -> str:
+    """What would change a verdict on a node, a sentence; empty: there is no verdict of this name."""
+    return _BY_NAME[verdict].ends_when.format(node=node) if verdict in _BY_NAME else ""
