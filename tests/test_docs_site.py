@@ -12,6 +12,8 @@ import click
 import pytest
 
 from freetrain.cli.main import cli
+from freetrain.lending.node_verdicts import NODE_VERDICTS
+from freetrain.lending.training_verdicts import TRAINING_VERDICTS
 from tests.docs_shell import PAGES, ROOT, place
 from tests.needed import IN_CI
 
@@ -65,6 +67,19 @@ def test_the_page_of_commands_has_all_of_them(site: Path) -> None:
     shown = set(re.findall(r'<h2 id="freetrain-([a-z-]+)', page))
     assert set(cli.list_commands(click.Context(cli))) - shown == set()
     assert "--max-running" in page
+
+
+def test_the_page_of_reasons_has_all_of_nodes(site: Path) -> None:
+    shown = re.findall(r"<td>(.*?)</td>", (site / "reference/verdicts.html").read_text())
+    assert {verdict.name for verdict in NODE_VERDICTS} <= set(shown)
+
+
+def test_users_find_every_reason_for_having_few_nodes() -> None:
+    page = (ROOT / "docs/users/why-so-few.md").read_text()
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    assert {name for row in rows for name in re.findall("`([^`]+)`", row)} == {
+        verdict.name for verdict in TRAINING_VERDICTS
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=place)

@@ -1,23 +1,30 @@
-"""A hook of MkDocs: the page of commands, made from the commands' own help when the site is built."""
+"""A hook of MkDocs: the pages of commands and of reasons, made from the code when the site is built."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from inspect import cleandoc
 from typing import Any
 
 import click
 
 from freetrain.cli.main import cli
-
-PAGE = "reference/commands.md"
+from freetrain.lending.node_verdicts import NODE_VERDICTS
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Add every command with its help and its options to the page of commands."""
-    if page.file.src_uri != PAGE:
-        return markdown
-    return "\n".join([markdown, *_commands(click.Context(cli, info_name="freetrain"))])
+    """Add what is made from the code to the pages that have such a part."""
+    made = MADE.get(page.file.src_uri)
+    return "\n".join([markdown, *made()]) if made else markdown
+
+
+def _all_commands() -> Iterator[str]:
+    return _commands(click.Context(cli, info_name="freetrain"))
+
+
+def _node_verdicts() -> Iterator[str]:
+    yield from ("| reason | what would change it |", "|---|---|")
+    yield from (f"| {verdict.name} | {_plain(verdict.ends_when)} |" for verdict in NODE_VERDICTS)
 
 
 def _commands(group: click.Context) -> Iterator[str]:
@@ -53,3 +60,10 @@ def _plain(text: str) -> str:
     """Text in one line, in which nothing is markup."""
     line = " ".join(text.split())
     return "".join(f"\\{character}" if character in "|*_<[`\\" else character for character in line)
+
+
+MADE: Mapping[str, Callable[[], Iterator[str]]] = {
+    "reference/commands.md": _all_commands,
+    "reference/verdicts.md": _node_verdicts,
+}
+"""Page → the lines that are added to it."""
