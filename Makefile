@@ -37,7 +37,7 @@ test-slurm: $(STAMP) programs
 
 # The documentation as a site, into build/site; index.html opens without a server.
 docs: $(STAMP)
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 programs:
 	@tests/install_programs.sh
