@@ -21,6 +21,7 @@ from freetrain.store import Store
 from tests.docs_shell import place
 
 ROOT = Path(__file__).parents[1]
+MENTIONING = {"", ".py", ".lua", ".toml", ".cfg", ".yml", ".service", ".sh", ".spec", ".1", ".5", ".8"}
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "sample_logs/README.md", *(ROOT / "docs").rglob("*.md")]
 
 
@@ -35,6 +36,19 @@ def test_every_link_within_the_project_leads_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
     missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
     assert missing == []
+
+
+def test_every_page_that_code_and_settings_mention_is_there() -> None:
+    folders = ("benchmarks", "etc", "freetrain", "systemd", "tests")
+    paths = [
+        ROOT / "Makefile",
+        *ROOT.glob("*.*"),
+        *(path for each in folders for path in (ROOT / each).rglob("*.*")),
+    ]
+    texts = [path.read_text() for path in paths if path.suffix in MENTIONING and path.is_file()]
+    mentioned = {page for text in texts for page in re.findall(r"\bdocs/[\w/-]+\.md", text)}
+    assert len(mentioned) > 20
+    assert [page for page in sorted(mentioned) if not (ROOT / page).exists()] == []
 
 
 def test_the_architecture_has_every_room_and_only_modules_that_are_there() -> None:
