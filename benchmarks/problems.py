@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import replace
 
+from freetrain.core.past import past_of_samples
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.throughput import Curve
 from freetrain.core.trainer import KindChoice, Trainer
@@ -157,7 +158,12 @@ def with_deadlines(problem: Problem, seed: int) -> Problem:
         if draw.random() < 0.5:
             done[one.id] = target * draw.uniform(0, 1.1)
     objective = f"{problem.objective},deadlines={draw.choice((0.5, 3.0, 50.0))}"
-    return replace(problem, trainers=tuple(trainers), done_samples=done, objective=objective)
+    return replace(
+        problem,
+        trainers=tuple(trainers),
+        past=past_of_samples(done),
+        objective=objective,
+    )
 
 
 def with_kinds(problem: Problem, seed: int, kinds: int = 3, *, orderly: bool = False) -> Problem:

@@ -1,4 +1,4 @@
-"""The launcher and the way to Slurm that docs/developers/extending.md shows, as they stand there."""
+"""What docs/developers/extending.md shows, as it stands there: recipes, a launcher, a way to Slurm."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ PAGE = (ROOT / "docs/developers/extending.md").read_text()
 FILES = {name: text for text, name in re.findall(r"```python\n(# (\S+)\n.*?)```", PAGE, re.DOTALL)}
 
 
-def test_both_pass_their_own_tests(tmp_path: Path) -> None:
+TYPED = ("on_battery.py", "least_served.py", "warning_first.py", "over_ssh.py")
+
+
+def test_all_of_it_passes_its_own_tests(tmp_path: Path) -> None:
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout
-    assert "4 passed" in done.stdout
-    assert set(FILES) == {"warning_first.py", "test_warning_first.py", "over_ssh.py", "test_over_ssh.py"}
+    assert "7 passed" in done.stdout
+    assert set(FILES) == {*TYPED, *(f"test_{name}" for name in TYPED), "test_key.py"}
 
 
-def test_they_are_typed_as_freetrain_is(tmp_path: Path) -> None:
-    for name in ("warning_first.py", "over_ssh.py"):
+def test_it_is_typed_as_freetrain_is(tmp_path: Path) -> None:
+    for name in TYPED:
         (tmp_path / name).write_text(FILES[name])
     command = [
         sys.executable,
@@ -45,7 +48,7 @@ def test_they_are_typed_as_freetrain_is(tmp_path: Path) -> None:
 
 
 def test_every_file_that_is_named_is_there() -> None:
-    named = set(re.findall(r"`((?:freetrain|tests)/[a-z_/]+(?:\.py)?)`", PAGE))
+    named = set(re.findall(r"`((?:freetrain|tests|etc)/[a-z_/]+(?:\.(?:py|lua))?)`", PAGE))
     assert len(named) > 10
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
 
@@ -53,7 +56,11 @@ def test_every_file_that_is_named_is_there() -> None:
 def test_every_place_that_is_named_is_there() -> None:
     for name, path in (
         ("launcher_of", "freetrain/daemon/setup.py"),
+        ("rules_of", "freetrain/daemon/rules.py"),
+        ("reasons", "freetrain/daemon/controls/drains.py"),
+        ("past_of", "freetrain/store/ledger.py"),
+        ("past_at", "freetrain/replay/trainer_run.py"),
         ("open_gateway", "freetrain/slurm/opening.py"),
     ):
         assert f"def {name}(" in (ROOT / path).read_text()
-        assert f"`{name}` (`{path}`)" in PAGE
+        assert re.search(rf"`{name}` (\(|in )`{path}`", PAGE)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import inf
 
 from benchmarks.queue.slurm import SimulatedSlurm
 from freetrain.core.harm import Harm
+from freetrain.core.past import TrainerPast
 from freetrain.core.plan import Action, Lend, Release
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Facts, Request
@@ -72,6 +74,10 @@ class SimulatedDaemon:
             self._requests,
             last_plan_s=self._slurm.last_plan_s,
         )
+
+    def past_of(self, trainers: Collection[str]) -> Mapping[str, TrainerPast]:
+        """Nothing: no policy is tried here that decides by it."""
+        return {}
 
     def act(self, action: Action, decision: str | None) -> None:
         """See :class:`freetrain.loop.cycle.Cluster`; an order takes a moment to reach Slurm."""

@@ -20,7 +20,8 @@ Chained:  call it from the script that the site has already:
         return freetrain.modify(job, record)
     end
 
-The grammar is that of freetrain/slurm/tags.py and tag_values.py; a test holds the two together. ]]
+The keys are made of freetrain/slurm/tags.py; what their values may be is read here as in tag_values.py, to which tests
+compare it. ]]
 
 local freetrain = {
     partition = "freetrain", -- as slurm.partition in freetrain.toml
@@ -29,9 +30,45 @@ local freetrain = {
 }
 
 local PREFIX, ANSWER = "freetrain:", " | "
--- As freetrain/core/bounds.py has them; a test compares what both take.
-local MOST_NODES, MOST_SERVERS, MOST_BYTES = 100000, 16, 1e15
-local MOST = { seconds = "1e9", samples = "1e18", step = "1e6" }
+
+---- Made by python -m freetrain.config, of freetrain/slurm/tags.py and freetrain/core/bounds.py ----------------------
+
+local BOUND = {
+    nodes = { least = 1, most = 100000, words = "from 1 to 100000", above = "more than 1 and at most 100000" },
+    seconds = { least = 0, most = 1000000000, words = "from 0 to 1e9", above = "more than 0 and at most 1e9" },
+    samples = { least = 0, most = 1e+18, words = "from 0 to 1e18", above = "more than 0 and at most 1e18" },
+    weight = { least = 0.01, most = 100, words = "from 0.01 to 100", above = "more than 0.01 and at most 100" },
+    servers = { least = 1, most = 16, words = "from 1 to 16", above = "more than 1 and at most 16" },
+    step = { least = 0, most = 1000000, words = "from 0 to 1e6", above = "more than 0 and at most 1e6" },
+    bytes = { least = 0, most = 1e+15, words = "from 0 to 1e15", above = "more than 0 and at most 1e15" },
+}
+local KEYS = {
+    { name = "min", reader = "nodes", only = "training" },
+    { name = "max", reader = "nodes" },
+    { name = "name", reader = "name" },
+    { name = "dir", reader = "path", only = "training" },
+    { name = "weight", reader = "weight" },
+    { name = "target", reader = "samples", only = "training" },
+    { name = "grow", reader = "seconds", only = "training" },
+    { name = "shrink", reader = "seconds", only = "training" },
+    { name = "start", reader = "seconds" },
+    { name = "curve", reader = "curve" },
+    { name = "kind", reader = "kind" },
+    { name = "nodes", reader = "range_of_nodes", only = "tasks" },
+    { name = "shortest", reader = "seconds", only = "tasks" },
+    { name = "save", reader = "period" },
+    { name = "boot", reader = "seconds" },
+    { name = "notice", reader = "yes" },
+    { name = "speed", reader = "speeds", only = "training" },
+    { name = "servers", reader = "servers", only = "training" },
+    { name = "step", reader = "step", only = "training" },
+    { name = "cache", reader = "megabytes", only = "training" },
+    { name = "gradients", reader = "gradients", only = "training" },
+    { name = "mixed", reader = "yes", only = "training" },
+    { name = "deadline", reader = "deadline", only = "training" },
+}
+
+---- Written by hand again -----------------------------------------------------------------------------------------
 
 ---- Words for a terminal ------------------------------------------------------------------------------------------
 
@@ -60,64 +97,65 @@ local function common(a, b)
     return most + common(a:sub(1, in_a - 1), b:sub(1, in_b - 1)) + common(a:sub(in_a + most), b:sub(in_b + most))
 end
 
----- The grammar: each reader gives a value, or nil and the end of a sentence ---------------------------------------
+---- Readers of values, named as in KEYS: each gives a value, or nil and the end of a sentence ----------------------
 
-local function nodes(text)
+local read = {}
+
+function read.nodes(text)
     local count = #text <= 6 and text:match("^[0-9]+$") and tonumber(text)
-    if count and count >= 1 and count <= MOST_NODES then return count end
-    return nil, "is not a number of nodes from 1 to " .. MOST_NODES
+    if count and count >= 1 and count <= BOUND.nodes.most then return count end
+    return nil, "is not a number of nodes " .. BOUND.nodes.words
 end
 
-local function range_of_nodes(text)
+function read.range_of_nodes(text)
     local least, dash, most = text:match("^([^-]*)(-?)(.*)$")
-    local fewest, why = nodes(least)
+    local fewest, why = read.nodes(least)
     if not fewest then return nil, why end
     local largest = fewest
-    if dash ~= "" then largest, why = nodes(most) end
+    if dash ~= "" then largest, why = read.nodes(most) end
     if not largest then return nil, why end
     if fewest > largest then return nil, "names more nodes at least than at most" end
     return { fewest, largest }
 end
 
--- A number from least to most, both as text; above the least if it is open.
-local function number(text, least, most, open)
+-- A number within a bound; above the least if that itself is not allowed.
+local function number(text, bound, is_open)
     local whole, rest = text:match("^([0-9]+)(.*)$")
     local fraction, power = (rest or ""):match("^%.([0-9]+)(.*)$")
     rest = power or rest
     local fits = whole and #whole <= 15 and #(fraction or "") <= 6 and (rest == "" or rest:match("^e[0-9][0-9]?$"))
     if not fits then return nil, "is not a number" end
     local value = tonumber(text)
-    local within = value >= tonumber(least) and value <= tonumber(most) and not (open and value == tonumber(least))
-    if within then return value end
-    return nil, "must be " .. (open and "more than " or "from ") .. least .. (open and " and at most " or " to ") .. most
+    if value >= bound.least and value <= bound.most and not (is_open and value == bound.least) then return value end
+    return nil, "must be " .. (is_open and bound.above or bound.words)
 end
 
-local function seconds(text) return number(text, "0", MOST.seconds) end
+function read.seconds(text) return number(text, BOUND.seconds) end
 
-local function period(text) return number(text, "0", MOST.seconds, true) end
+function read.period(text) return number(text, BOUND.seconds, true) end
 
-local function samples(text) return number(text, "0", MOST.samples, true) end
+function read.samples(text) return number(text, BOUND.samples, true) end
 
-local function weight(text) return number(text, "0.01", "100") end
+function read.weight(text) return number(text, BOUND.weight) end
 
-local function name(text)
+function read.name(text)
     if #text <= 64 and text:match("^[A-Za-z0-9._%-]+$") then return text end
     return nil, "may have letters, digits and . _ - only, 64 at most"
 end
 
-local function path(text)
+function read.path(text)
     local climbs = (text .. "/"):find("/../", 1, true)
     if #text <= 401 and text:match("^/[A-Za-z0-9._/+@:%-]*$") and not climbs then return text end
     return nil, "must be an absolute path of letters, digits and . _ / + @ : -"
 end
 
-local function curve(text)
+function read.curve(text)
     local points, sizes, ascending = {}, {}, true
     for point in (text .. "/"):gmatch("([^/]*)/") do
         local on, rate = point:match("^([^:]*):?(.*)$")
-        local count, no_count = nodes(on)
+        local count, no_count = read.nodes(on)
         if not count then return nil, no_count end
-        local speed, no_speed = samples(rate)
+        local speed, no_speed = read.samples(rate)
         if not speed then return nil, no_speed end
         ascending = ascending and (#sizes == 0 or count > sizes[#sizes])
         points[#points + 1], sizes[#sizes + 1] = { count, speed }, count
@@ -126,13 +164,13 @@ local function curve(text)
     return nil, "throughput points must be in ascending order of nodes, got [" .. table.concat(sizes, ", ") .. "]"
 end
 
-local function speeds(text)
+function read.speeds(text)
     local found, seen, twice = {}, {}, false
     for pair in (text .. "/"):gmatch("([^/]*)/") do
         local word, speed = pair:match("^([^:]*):?(.*)$")
-        local known, no_name = name(word)
+        local known, no_name = read.name(word)
         if not known then return nil, no_name end
-        local value, no_speed = weight(speed)
+        local value, no_speed = read.weight(speed)
         if not value then return nil, no_speed end
         twice, seen[word] = twice or seen[word], true
         found[#found + 1] = { word, value }
@@ -141,50 +179,50 @@ local function speeds(text)
     return found
 end
 
-local function servers(text)
+function read.servers(text)
     local count = #text <= 3 and text:match("^[0-9]+$") and tonumber(text)
-    if count and count >= 1 and count <= MOST_SERVERS then return count end
-    return nil, "is not a number of servers from 1 to " .. MOST_SERVERS
+    if count and count >= 1 and count <= BOUND.servers.most then return count end
+    return nil, "is not a number of servers " .. BOUND.servers.words
 end
 
-local function step(text)
+function read.step(text)
     local found = {}
     for part in (text .. "/"):gmatch("([^/]*)/") do found[#found + 1] = part end
     if #found ~= 5 then return nil, "must be five numbers, as 'freetrain curve' prints them" end
     for place, part in ipairs(found) do
-        local value, why = number(part, "0", MOST.step)
+        local value, why = number(part, BOUND.step)
         if not value then return nil, why end
         found[place] = value
     end
     return found
 end
 
-local function megabytes(text)
+function read.megabytes(text)
     local count = #text <= 8 and text:match("^[0-9]+$") and tonumber(text)
     if count and count > 0 then return count end
     return nil, "is not a number of megabytes"
 end
 
 -- Bytes for each sample, from megabytes and samples of a step.
-local function gradients(text)
+function read.gradients(text)
     local size, slash, of = text:match("^([^/]*)(/?)(.*)$")
     if slash == "" then return nil, "must be megabytes and samples, as 98/192" end
-    local sent, no_size = samples(size)
+    local sent, no_size = read.samples(size)
     if not sent then return nil, no_size end
-    local count, no_count = samples(of)
+    local count, no_count = read.samples(of)
     if not count then return nil, no_count end
     local bytes = 1e6 * sent / count
-    if bytes <= MOST_BYTES then return bytes end
-    return nil, ("is more than %g bytes for each sample"):format(MOST_BYTES)
+    if bytes <= BOUND.bytes.most then return bytes end
+    return nil, ("is more than %g bytes for each sample"):format(BOUND.bytes.most)
 end
 
-local function kind(text)
+function read.kind(text)
     if text == "training" or text == "tasks" then return text end
     return nil, "is neither training nor tasks"
 end
 
 -- A time that there is, or a span.
-local function deadline(text)
+function read.deadline(text)
     local year, month, day, hour, minute = text:match("^(20%d%d)%-(%d%d)%-(%d%d)T(%d%d):(%d%d)$")
     if year then
         year, month, day = tonumber(year), tonumber(month), tonumber(day)
@@ -197,38 +235,26 @@ local function deadline(text)
     return nil, "is neither a time, as 2026-12-01T08:00, nor how long after its submission, as 90m, 12h, 3d"
 end
 
-local function yes(text)
+function read.yes(text)
     if text == "yes" or text == "no" then return text end
     return nil, "is neither yes nor no"
 end
 
-local KEYS = {
-    "min", "max", "name", "dir", "weight", "target", "grow", "shrink", "start", "curve",
-    "kind", "nodes", "shortest", "save", "boot", "notice", "speed",
-    "servers", "step", "cache", "gradients", "mixed", "deadline",
-}
-local READ = {
-    min = nodes, max = nodes, name = name, dir = path, weight = weight, target = samples,
-    grow = seconds, shrink = seconds, start = seconds, curve = curve,
-    kind = kind, nodes = range_of_nodes, shortest = seconds, save = period, boot = seconds, notice = yes,
-    speed = speeds, servers = servers, step = step, cache = megabytes, gradients = gradients, mixed = yes,
-    deadline = deadline,
-}
--- Keys that only one kind has.
-local ONLY = {
-    min = "training", dir = "training", target = "training", grow = "training", shrink = "training",
-    nodes = "tasks", shortest = "tasks", speed = "training", servers = "training", step = "training",
-    cache = "training", gradients = "training", mixed = "training", deadline = "training",
-}
+local KEY = {}
+for _, key in ipairs(KEYS) do KEY[key.name] = key end
 
 local function unknown(word)
     local nearest, best = nil, 0.6
-    for _, key in ipairs(KEYS) do
+    local names = {}
+    for place, key in ipairs(KEYS) do
         local short = plain(word):sub(1, 40)
-        local likeness = 2 * common(key, short) / (#key + #short)
-        if likeness > best or likeness == best and (not nearest or key > nearest) then nearest, best = key, likeness end
+        local likeness = 2 * common(key.name, short) / (#key.name + #short)
+        if likeness > best or likeness == best and (not nearest or key.name > nearest) then
+            nearest, best = key.name, likeness
+        end
+        names[place] = key.name
     end
-    local hint = nearest and "did you mean " .. nearest .. "?" or "there are " .. table.concat(KEYS, ", ")
+    local hint = nearest and "did you mean " .. nearest .. "?" or "there are " .. table.concat(names, ", ")
     return "there is no key " .. shown(word) .. "; " .. hint
 end
 
@@ -246,16 +272,16 @@ function freetrain.parse(comment)
     local values = {}
     for item in (split(comment) .. ","):gmatch("([^,]+),") do
         local key, equals, text = item:match("^([^=]*)(=?)(.*)$")
-        if not READ[key] then return nil, unknown(key) end
+        if not KEY[key] then return nil, unknown(key) end
         if equals == "" or text == "" then return nil, key .. " has no value: write " .. key .. "=…" end
         if values[key] then return nil, key .. " is given twice" end
-        local value, why = READ[key](text)
+        local value, why = read[KEY[key].reader](text)
         if value == nil then return nil, key .. "=" .. shown(text) .. " " .. why end
         values[key] = value
     end
     for _, key in ipairs(KEYS) do
-        if values[key] and (ONLY[key] or values.kind or "training") ~= (values.kind or "training") then
-            return nil, ("%s is for kind=%s only"):format(key, ONLY[key])
+        if values[key.name] and key.only and key.only ~= (values.kind or "training") then
+            return nil, ("%s is for kind=%s only"):format(key.name, key.only)
         end
     end
     if values.curve and values.kind == "tasks" and not values.nodes then

@@ -8,15 +8,16 @@ from typing import Any
 
 import click
 
-from freetrain.cli.daemons_ledger import daemons_ledger
+from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option, since_option
+from freetrain.client.daemons_ledger import daemons_ledger
 from freetrain.config import load_config
 from freetrain.daemon.reports.standing import find_standing
 from freetrain.showing.words import NOTHING, show_time
 
 
-@click.command("audit", context_settings=LISTING)
+@command("audit", context_settings=LISTING, first=("--since", "--decision", "--json", "--format", "--config"))
 @config_option
 @since_option
 @click.option("--decision", metavar="RUN:NUMBER", help="Only what this decision led to.")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.noting import note_in_audit
 from freetrain.cli.options import config_option
 from freetrain.config import Config, load_config
@@ -26,7 +27,7 @@ from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
 from freetrain.slurm.submissions import Submission, find_submissions
 
 
-@click.command("cancel")
+@command("cancel")
 @config_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Print what Slurm would be ordered to do.")

@@ -11,10 +11,10 @@ import click
 
 from freetrain.cli.node_lists import read_nodes
 from freetrain.cli.options import options
+from freetrain.client.trainings import RUNNING, STARTING, WAITING
 from freetrain.core.known_trainer import TrainerState
 from freetrain.core.node import Nodes
 
-RUNNING, STARTING, WAITING = "running", "starting", "waiting"
 _STATES = (RUNNING, STARTING, WAITING, *(str(state) for state in TrainerState if state is not TrainerState.ACTIVE))
 _SQUEUES = {"r": RUNNING, "cf": STARTING, "configuring": STARTING, "pd": WAITING, "pending": WAITING}
 
@@ -29,7 +29,7 @@ class Chosen:
     Attributes:
         users: owners.
         accounts: to which they are charged.
-        states: of :func:`state_word`.
+        states: of :func:`freetrain.client.trainings.state_word`.
         nodes: of which they have one at least.
     """
 
@@ -46,21 +46,6 @@ class Chosen:
             and (not self.states or state in self.states)
             and (not self.nodes or not self.nodes.isdisjoint(nodes))
         )
-
-
-def state_word(state: str, lent: Collection[str], asked: Collection[str]) -> str:
-    """What a training does, in a word.
-
-    Args:
-        state: what the daemon does with it, as :class:`TrainerState`.
-        lent: its nodes.
-        asked: nodes on which Slurm was ordered to start it.
-    """
-    if lent:
-        return RUNNING
-    if state != TrainerState.ACTIVE:
-        return state
-    return STARTING if asked else WAITING
 
 
 def choosing_options(command: Command) -> Command:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from freetrain.cli.helping import command
+
 _VARIABLE = "_FREETRAIN_COMPLETE"
 
 
-@click.command("completion")
+@command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion_command(context: click.Context, shell: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from freetrain.cli.config_check import check_command, lines_of
+from freetrain.cli.helping import Group, command
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_file, config_option
 from freetrain.cli.output import print_json
@@ -22,7 +23,7 @@ from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.site.reader import ALL_QUESTIONS
 
 
-@click.command("init")
+@command("init")
 @config_file
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 @click.option("--dry-run", is_flag=True, help="Print what would be written.")
@@ -67,7 +68,7 @@ def _write(path: Path, text: str, force: bool) -> None:
 FORMAT = "freetrain-config/1"
 
 
-@click.group("config")
+@click.group("config", cls=Group)
 def config_group() -> None:
     """Check, show, compare or begin the daemon's configuration."""
 

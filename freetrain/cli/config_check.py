@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.options import config_file
 from freetrain.cli.output import print_json
 from freetrain.config import DEFAULT_PATH, find_mistakes, find_sources, load_config
@@ -29,7 +30,7 @@ from freetrain.slurm.opening import OpenedWhenAsked
 FORMAT = "freetrain-check/1"
 
 
-@click.command("check")
+@command("check")
 @config_file
 @click.option("--user", "account", help="The daemon's account  [default: that of its directory, or freetrain].")
 @click.option(

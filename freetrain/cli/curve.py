@@ -12,8 +12,9 @@ from typing import Any
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.options import config_option
-from freetrain.cli.output import print_json, print_table, show_value
+from freetrain.cli.output import print_json, print_table
 from freetrain.config import load_config
 from freetrain.core.bounds import SERVERS
 from freetrain.core.observed import SeenCosts, SizeChange
@@ -25,7 +26,7 @@ from freetrain.elastic.on_disk.progress import ProgressLog, Rate, read_progress
 from freetrain.errors import InputError
 from freetrain.policies.smd.inner import LEAST_POINTS, Point, ServerModel, SizeLimits, fastest, fit_servers
 from freetrain.replay.trainers import UNNAMED
-from freetrain.showing.words import NOTHING
+from freetrain.showing.words import NOTHING, show_value
 from freetrain.slurm.tags import Tag
 
 FORMAT = "freetrain-curve/1"
@@ -55,7 +56,7 @@ _NODES = _Axis("node", lambda rate: rate.nodes)
 _WORKERS = _Axis("worker", lambda rate: rate.world)
 
 
-@click.command("curve")
+@command("curve")
 @click.argument("trainer", type=click.Path(path_type=Path))
 @click.option(
     "--nodes",

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from freetrain.cli.config_check import check_command
+from freetrain.cli.helping import command
 from freetrain.cli.options import config_option
 from freetrain.config import Config, Loaded, load_config
 from freetrain.daemon.log_output import start_logging
@@ -15,7 +16,7 @@ from freetrain.daemon.service import Service
 from freetrain.slurm.opening import open_gateway
 
 
-@click.command("daemon")
+@command("daemon")
 @config_option
 @click.option("--cycles", type=click.IntRange(1), metavar="N", help="Look N times, then end.")
 @click.option("--check-config", is_flag=True, help="Do what 'freetrain config check' does, and end.")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.helping import Group
 from freetrain.cli.options import config_option
 from freetrain.cli.output import print_json
 from freetrain.config import load_config
@@ -26,7 +27,7 @@ _store = click.option(
 _dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done.")
 
 
-@click.group("db")
+@click.group("db", cls=Group)
 def db_group() -> None:
     """Look after the daemon's database."""
 

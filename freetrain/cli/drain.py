@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.node_lists import read_nodes
 from freetrain.cli.noting import note_in_audit
@@ -32,7 +33,7 @@ _LOOK_EVERY_S = 0.5
 _PATIENCE = "5m"
 
 
-@click.command("drain", context_settings=LISTING)
+@command("drain", context_settings=LISTING, first=("--until", "--for", "--wait", "--timeout", "--dry-run"))
 @config_option
 @end_options
 @click.option("--wait", is_flag=True, help="Return when no fragment is left on the nodes; status 75 if one stays.")
@@ -80,7 +81,7 @@ def drain_command(
         _wait_until_empty(names, slurm, config, timeout_s)
 
 
-@click.command("undrain")
+@command("undrain")
 @config_option
 @click.option("--dry-run", is_flag=True, help="Say what would be done.")
 @click.argument("nodes")

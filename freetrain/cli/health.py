@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.options import config_option
 from freetrain.cli.output import print_json
 from freetrain.config import load_config
@@ -27,7 +28,7 @@ class Health(IntEnum):
     UNKNOWN = 3
 
 
-@click.command("health")
+@command("health")
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def health_command(config_path: Path | None, as_json: bool) -> None:

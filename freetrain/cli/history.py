@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
-from freetrain.cli.daemons_ledger import daemons_ledger
+from freetrain.cli.helping import RenamedOption, command
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.node_lists import read_nodes
 from freetrain.cli.options import config_option, since_option
+from freetrain.client.daemons_ledger import daemons_ledger
 from freetrain.config import load_config
 from freetrain.core.fragment import Fragment
 from freetrain.daemon.reports.standing import find_standing
@@ -22,14 +22,29 @@ from freetrain.showing.words import NOTHING, show_time
 _COLUMNS = ("JOB", "TRAINER", "USER", "NODE", "STARTED", "LASTED", "END", "DECISION")
 
 
-@click.command("history", context_settings=LISTING)
+@command("history", context_settings=LISTING, first=("--since", "--user", "--trainer", "--nodelist", "--limit"))
 @config_option
 @since_option
 @click.option("--trainer", metavar="ID", help="Only this training's.")
-@click.option("--user", help="Only this user's.")
-@click.option("--node", "nodes", metavar="NODES", help="Only what ran on these nodes, as n07, n[07-09] or @group.")
+@click.option("-u", "--user", help="Only this user's.")
 @click.option(
-    "--most", type=click.IntRange(1), default=10_000, show_default=True, help="Only the last so many of them."
+    "-w",
+    "--nodelist",
+    "--node",
+    "nodes",
+    cls=RenamedOption,
+    metavar="NODES",
+    help="Only what ran on these nodes, as n07, n[07-09] or @group.",
+)
+@click.option(
+    "--limit",
+    "--most",
+    "most",
+    cls=RenamedOption,
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    help="Only the last so many of them.",
 )
 @listing_options
 def history_command(
@@ -53,34 +68,66 @@ def history_command(
     now_s = time.time()
     found = daemons_ledger(config).history(since_s, trainer, user, chosen, most + 1)
     if len(found) > most:
-        click.echo(f"Only the last {most} are shown; --most shows more.", err=True)
-    rows = [_facts(fragment, owner, now_s) for fragment, owner in found[-most:]]
-    document = {"format": "freetrain-history/1", "daemon": standing.document(), "fragments": rows}
+        click.echo(f"Only the last {most} are shown; --limit shows more.", err=True)
+    rows = [_row(fragment, owner, now_s) for fragment, owner in found[-most:]]
+    document = {
+        "format": "freetrain-history/1",
+        "daemon": standing.document(),
+        "fragments": list(map(asdict, rows)),
+    }
     otherwise = "Nothing was lent in that time."
     shape.print(document, _COLUMNS, map(_cells, rows), right=("LASTED",), otherwise=otherwise)
 
 
-def _facts(fragment: Fragment, user: str, now_s: float) -> dict[str, Any]:
-    lasted_s = None
-    if fragment.started_s is not None:
-        lasted_s = max(0.0, (now_s if fragment.ended_s is None else fragment.ended_s) - fragment.started_s)
-    return {
-        "job": fragment.job,
-        "trainer": fragment.trainer,
-        "user": user,
-        "node": fragment.node,
-        "asked": fragment.asked_s,
-        "started": fragment.started_s,
-        "ended": fragment.ended_s,
-        "lasted_s": lasted_s,
-        "state": fragment.state,
-        "end": fragment.end,
-        "decision": fragment.decision,
-    }
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """A fragment as ``--json`` shows it.
+
+    Attributes:
+        job: Slurm's id.
+        trainer: to which training the node was lent.
+        user: its owner; empty: unknown.
+        node: which.
+        asked: when Slurm was ordered to start it, UTC epoch seconds.
+        started: when it began; None: it never did.
+        ended: when it ended; None: it has not.
+        lasted_s: how long it ran, until now where it has not ended; None: it never began.
+        state: what it does now.
+        end: how it ended.
+        decision: that led to it.
+    """
+
+    job: str
+    trainer: str
+    user: str
+    node: str
+    asked: float
+    started: float | None
+    ended: float | None
+    lasted_s: float | None
+    state: str
+    end: str | None
+    decision: str | None
 
 
-def _cells(facts: Mapping[str, Any]) -> tuple[str, ...]:
-    lasted = NOTHING if facts["lasted_s"] is None else show_duration(facts["lasted_s"])
-    end, decision = facts["end"] or facts["state"], facts["decision"] or NOTHING
-    who = (facts["job"], facts["trainer"], facts["user"] or NOTHING, facts["node"])
-    return (*who, show_time(facts["started"]), lasted, end, decision)
+def _row(fragment: Fragment, user: str, now_s: float) -> HistoryRow:
+    until_s = now_s if fragment.ended_s is None else fragment.ended_s
+    return HistoryRow(
+        job=fragment.job,
+        trainer=fragment.trainer,
+        user=user,
+        node=fragment.node,
+        asked=fragment.asked_s,
+        started=fragment.started_s,
+        ended=fragment.ended_s,
+        lasted_s=None if fragment.started_s is None else max(0.0, until_s - fragment.started_s),
+        state=fragment.state,
+        end=fragment.end,
+        decision=fragment.decision,
+    )
+
+
+def _cells(row: HistoryRow) -> tuple[str, ...]:
+    lasted = NOTHING if row.lasted_s is None else show_duration(row.lasted_s)
+    who = (row.job, row.trainer, row.user or NOTHING, row.node)
+    return (*who, show_time(row.started), lasted, row.end or row.state, row.decision or NOTHING)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
+from freetrain.cli.helping import Group
 from freetrain.cli.output import print_table
 from freetrain.cli.times import Duration
 from freetrain.errors import InputError
@@ -41,12 +42,12 @@ def _directory_option(command: _Command) -> _Command:
     )(command)
 
 
-@click.group("lab")
+@click.group("lab", cls=Group)
 def lab_group() -> None:
     """A real Slurm on this machine: daemons, accounting, several people, and failures at will."""
 
 
-@lab_group.command("up")
+@lab_group.command("up", first=("--nodes", "--cpus", "--gpus", "--accounting", "--dir"))
 @_directory_option
 @click.option("--nodes", default=4, show_default=True, help="Nodes.")
 @click.option("--cpus", default=4, show_default=True, help="CPUs that each node claims to have.")

@@ -11,11 +11,12 @@ from typing import Any
 
 import click
 
-from freetrain.cli.daemons_ledger import daemons_ledger
+from freetrain.cli.helping import command
 from freetrain.cli.ledger_check import check_listing
 from freetrain.cli.ledger_rows import Books, Key, entries_of, read_books
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option, read_time
+from freetrain.client.daemons_ledger import daemons_ledger
 from freetrain.config import Config, Prices, load_config
 from freetrain.core.lent_time import LentTime
 from freetrain.daemon.reports.standing import Standing, find_standing
@@ -39,7 +40,7 @@ def _read_keys(_context: click.Context, _option: click.Parameter, text: str) -> 
         raise click.BadParameter(f"write some of {', '.join(Key)}, as month,account") from error
 
 
-@click.command("ledger", context_settings=LISTING)
+@command("ledger", context_settings=LISTING, first=("--month", "--from", "--until", "--by", "--report"))
 @config_option
 @click.option(
     "--month", metavar="YYYY-MM", help="This month, or last: the one before  [default: the present one]."

@@ -14,43 +14,56 @@ import click
 from freetrain import __version__
 from freetrain.errors import ExitCode, FreetrainError
 
-_COMMANDS = {
-    "audit": "freetrain.cli.audit:audit_command",
-    "bench": "freetrain.cli.bench:bench_command",
-    "cancel": "freetrain.cli.cancel:cancel_command",
-    "completion": "freetrain.cli.completion:completion_command",
-    "config": "freetrain.cli.config:config_group",
-    "curve": "freetrain.cli.curve:curve_command",
-    "daemon": "freetrain.cli.daemon:daemon_command",
-    "db": "freetrain.cli.db:db_group",
-    "drain": "freetrain.cli.drain:drain_command",
-    "explain": "freetrain.cli.explain:explain_command",
-    "health": "freetrain.cli.health:health_command",
-    "history": "freetrain.cli.history:history_command",
-    "holes": "freetrain.cli.nodes:holes_command",
-    "jobs": "freetrain.cli.jobs:jobs_command",
-    "lab": "freetrain.cli.lab:lab_group",
-    "ledger": "freetrain.cli.ledger:ledger_command",
-    "nodes": "freetrain.cli.nodes:nodes_command",
-    "nudge": "freetrain.cli.nudge:nudge_command",
-    "panic": "freetrain.cli.panic:panic_command",
-    "pause": "freetrain.cli.pause:pause_command",
-    "policies": "freetrain.cli.policies:policies_command",
-    "poke": "freetrain.cli.poke:poke_command",
-    "register": "freetrain.cli.register:register_command",
-    "replay": "freetrain.cli.replay:replay_command",
-    "resume": "freetrain.cli.resume:resume_command",
-    "run": "freetrain.cli.run:run_command",
-    "runs": "freetrain.cli.runs:runs_group",
-    "solve": "freetrain.cli.solve:solve_command",
-    "status": "freetrain.cli.status:status_command",
-    "submit": "freetrain.cli.submit:submit_command",
-    "sweep": "freetrain.cli.sweep:sweep_command",
-    "top": "freetrain.cli.top:top_command",
-    "undrain": "freetrain.cli.drain:undrain_command",
-    "unregister": "freetrain.cli.unregister:unregister_command",
-    "web": "freetrain.cli.web:web_command",
+_SECTIONS = {
+    "For users": {
+        "submit": "hand a training, or an array of ordinary programs, to freetrain",
+        "jobs": "list the trainings, and how they are getting on",
+        "explain": "why a training has so many nodes, or why a node is lent or not",
+        "cancel": "end a training for good",
+        "resume": "let a paused training go on; or end the site's pause",
+        "register": "hand a job that waits in Slurm already to freetrain",
+        "unregister": "take a job back from freetrain",
+    },
+    "For admins": {
+        "config": "begin, check, show or compare the configuration",
+        "status": "whether a daemon is at work, and how much it lends",
+        "health": "the same in one line, for a monitoring system",
+        "top": "the daemon, the nodes and the trainings, again and again",
+        "nodes": "which nodes may be lent, until when, to whom they are, or why not",
+        "history": "which node was lent to which training, and how that ended",
+        "audit": "what was ordered from Slurm, by whom and why",
+        "ledger": "node-hours that were lent, by month, account, user or training",
+        "drain": "take nodes back, and lend them to no training",
+        "undrain": "lend drained nodes again",
+        "pause": "lend nothing more for a while",
+        "panic": "take everything back at once; needs no daemon",
+    },
+    "Replay": {
+        "replay": "what the idle nodes in a scheduler's log would have trained",
+        "sweep": "many replays: policies, costs, horizons",
+        "runs": "list, show and compare recorded replays",
+        "policies": "list the policies, placers and finishers",
+        "solve": "solve single decision problems",
+        "bench": "the experiment of a published system",
+    },
+    "Elastic training": {
+        "run": "join a training with this node, and run its workers",
+        "curve": "a training's throughput by number of nodes",
+        "poke": "make a running training lose or gain workers",
+    },
+    "Lab and service": {
+        "lab": "a real Slurm on this machine, to try freetrain in",
+        "daemon": "lend idle nodes as the configuration allows",
+        "web": "the machine in a browser, and its metrics",
+        "nudge": "make the daemon look at once",
+        "db": "check, copy and upgrade the daemon's database",
+        "completion": "let a shell complete commands and options",
+    },
 }
+_FORMER = ("holes",)
+"""Commands that are an option of another today: scripts may use them still."""
+_MODULES = {"holes": "nodes", "undrain": "drain"}
+"""Command → the module that has it, where it has not one of its own."""
 
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -76,15 +89,21 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of all sub-commands."""
-        return sorted(_COMMANDS)
+        return sorted([*_FORMER, *(name for section in _SECTIONS.values() for name in section)])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The sub-command of this name."""
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in self.list_commands(ctx):
             return None
-        module, _, attribute = _COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
+        module = importlib.import_module(f"freetrain.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        found: click.Command = getattr(module, f"{cmd_name}_command", None) or getattr(module, f"{cmd_name}_group")
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sub-commands in groups; none of them is imported for that."""
+        for title, section in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(section.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the sub-command."""
@@ -112,11 +131,24 @@ class LazyGroup(click.Group):
             ) from error
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="freetrain")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
-def cli(debug: bool) -> None:
-    """Turn the idle node × time holes of a Slurm machine into deep-learning training."""
+@click.pass_context
+def cli(context: click.Context, debug: bool) -> None:
+    """Turn the idle node × time holes of a Slurm machine into deep-learning training.
+
+    Without a command: where you stand, and what the next step is.
+    """
+    if context.invoked_subcommand is None:
+        # Here, since the other commands have no need of it.
+        from freetrain.cli.where_you_stand import print_where_you_stand
+
+        print_where_you_stand()
 
 
 def main() -> None:

@@ -130,7 +130,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 def _options(context: click.Context) -> Iterator[str]:
     for option in context.command.get_params(context):
         names, means = option.get_help_record(context) or ("", "")
-        if means and "--help" not in option.opts:
+        if means and not {"--help", "--help-all"} & {*option.opts}:
             yield from (".TP", f".B {escaped(names)}", escaped(" ".join(means.split())))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.node_groups import WITHOUT_DAEMON, find_node_groups
 from freetrain.cli.options import config_option
@@ -25,26 +26,33 @@ _NODE_COLUMNS = ("NODES", "COUNT", "STATE", "UNTIL", "WHY")
 _HOLE_COLUMNS = ("NODES", "COUNT", "UNTIL", "LASTS", "STATE")
 
 
-@click.command("nodes", context_settings=LISTING)
-@config_option
+@command("nodes", context_settings=LISTING, first=("--holes", "--json", "--format", "--noheader", "--config"))
+@click.option(
+    "--holes",
+    is_flag=True,
+    help="Only nodes that the site's own jobs leave idle, lent ones too, and for how long; those wanted soonest "
+    "come first.",
+)
 @listing_options
-def nodes_command(config_path: Path | None, shape: Shape) -> None:
+@config_option
+def nodes_command(config_path: Path | None, holes: bool, shape: Shape) -> None:
     """Say of each node of the partition whether it may be lent, until when, to whom it is, or why not.
 
     This is what the daemon found at its last look, and what Slurm says has changed since. Where no daemon is at
-    work nobody knows how long a node has been idle, or for whom it would be kept free. Anybody may ask.
+    work nobody knows how long a node has been idle, or for whom it would be kept free. A hole has no end where
+    nobody knows who will want it. Anybody may ask.
     """
-    _list(config_path, shape, "nodes", lambda groups, now_s: groups, _NODE_COLUMNS, _node_row)
+    if holes:
+        _list(config_path, shape, "holes", _holes, _HOLE_COLUMNS, _hole_row)
+    else:
+        _list(config_path, shape, "nodes", lambda groups, now_s: groups, _NODE_COLUMNS, _node_row)
 
 
-@click.command("holes", context_settings=LISTING)
-@config_option
+@command("holes", context_settings=LISTING, hidden=True)
 @listing_options
+@config_option
 def holes_command(config_path: Path | None, shape: Shape) -> None:
-    """List the holes: nodes that the site's own jobs leave idle, and until when; those wanted soonest come first.
-
-    Lent nodes are among them. A hole has no end where nobody knows who will want it. Anybody may ask.
-    """
+    """List the holes: the former name of 'freetrain nodes --holes'."""
     _list(config_path, shape, "holes", _holes, _HOLE_COLUMNS, _hole_row)
 
 

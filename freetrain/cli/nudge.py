@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
+from freetrain.cli.helping import command
 from freetrain.cli.options import config_option
 from freetrain.config import load_config
 from freetrain.daemon.controls.nudge import send_nudge
 
 
-@click.command("nudge")
+@command("nudge")
 @config_option
 def nudge_command(config_path: Path | None) -> None:
     """Make the daemon on this machine look at the cluster at once; for scripts."""

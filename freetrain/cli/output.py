@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from freetrain.errors import StateError
-from freetrain.showing.words import NOTHING, printable
+from freetrain.showing.words import printable
 
 
 def command_line() -> str:
@@ -69,23 +69,6 @@ def print_heading(text: str) -> None:
     console = _console()
     console.print()
     console.print(text, style="bold")
-
-
-def show_value(value: object) -> str:
-    """A value of any kind, numbers with four digits or to the unit."""
-    match value:
-        case None:
-            return NOTHING
-        case bool():
-            return "yes" if value else "no"
-        case int():
-            return f"{value:,}"
-        case float():
-            return f"{value:,.0f}" if abs(value) >= 1000 and math.isfinite(value) else f"{value:.4g}"
-        case str():
-            return value
-        case _:
-            return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.noting import note_in_audit
 from freetrain.cli.options import config_option
 from freetrain.config import Config, load_config
@@ -28,7 +29,7 @@ from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.submissions import find_submissions
 
 
-@click.command("panic")
+@command("panic")
 @config_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Print the commands.")

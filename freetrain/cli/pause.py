@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.noting import note_in_audit, who_am_i
 from freetrain.cli.options import config_option, end_of, end_options
 from freetrain.config import load_config
@@ -21,7 +22,7 @@ from freetrain.errors import FreetrainError
 _LONGEST_REASON = 200
 
 
-@click.command("pause")
+@command("pause")
 @config_option
 @end_options
 @click.option("--reason", default="", help="Why; everybody sees it.")

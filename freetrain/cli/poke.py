@@ -8,13 +8,14 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.errors import InputError
 
 _PATIENCE_S = 10.0
 
 
-@click.command("poke")
+@command("poke")
 @click.argument("trainer", type=click.Path(path_type=Path))
 @click.option("--lose", type=click.IntRange(1), metavar="N", help="Let N workers leave at the next step boundary.")
 @click.option("--grow", type=click.IntRange(1), metavar="N", help="Start N more workers.")

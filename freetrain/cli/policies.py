@@ -8,14 +8,15 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.options import config_option
-from freetrain.cli.output import print_json, print_table, show_value
+from freetrain.cli.output import print_json, print_table
 from freetrain.config import Config, load_config
 from freetrain.daemon.trainers.needs import needs_of, say_missing_in_queue
 from freetrain.errors import FreetrainError
 from freetrain.policies.measured import MEASURED
 from freetrain.policies.registry import POLICIES, catalogue
-from freetrain.showing.words import NOTHING
+from freetrain.showing.words import NOTHING, show_value
 from freetrain.slurm.opening import open_gateway
 from freetrain.slurm.submissions import find_submissions
 
@@ -23,7 +24,7 @@ FORMAT = "freetrain-policies/1"
 _MEASURED = ("policy", "trace", "work, node-h", "completed", "mean h to complete", "longest wait, h")
 
 
-@click.command("policies")
+@command("policies")
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def policies_command(config_path: Path | None, as_json: bool) -> None:

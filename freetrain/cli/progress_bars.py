@@ -35,6 +35,14 @@ def estimating(quiet: bool) -> Iterator[Callable[[float], None]]:
 
 
 @contextmanager
+def experimenting(seeds: int, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """Show a bar; what is yielded takes how many seeds are over."""
+    with _progress(quiet) as progress:
+        task = progress.add_task("Seeds", total=seeds)
+        yield lambda over: progress.update(task, completed=over, description=f"{over} of {seeds} seeds")
+
+
+@contextmanager
 def counting(all_of_them: int, there: int, quiet: bool) -> Iterator[Callable[[str], None]]:
     """Show how many are over; what is yielded takes each as it is. Where nobody looks, a line for each."""
     over = there

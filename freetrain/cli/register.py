@@ -6,10 +6,15 @@ import os
 import pwd
 import shlex
 from contextlib import suppress
+from pathlib import Path
+from typing import Unpack
 
 import click
 
-from freetrain.cli.tagging import read_slurm_settings, read_wanted, tag_options
+from freetrain.cli.helping import command
+from freetrain.cli.options import config_option
+from freetrain.cli.tagging import dry_run_option, nodes_option, tag_options, warn
+from freetrain.client.submitting import TagValues, check_tag, read_slurm
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job
 from freetrain.errors import InputError
@@ -24,31 +29,39 @@ _HINT = "docs/users/submit.md says what a trainer is; 'freetrain submit' makes o
 _HELD = "JobHeldUser"
 
 
-@click.command("register")
+@command("register", first=("--nodes", "--name", "--dir", "--kind", "--dry-run"))
+@nodes_option
+@dry_run_option
 @tag_options
+@config_option
 @click.argument("job", metavar="JOBID")
 def register_command(
-    nodes: str | None, partition: str | None, dry_run: bool, job: str, **given: str | float | None
+    config_path: Path | None,
+    nodes: str | None,
+    partition: str | None,
+    dry_run: bool,
+    job: str,
+    **tag: Unpack[TagValues],
 ) -> None:
     """Hand your own waiting job to freetrain: an array of one-node tasks, or a job of one node.
 
     JOBID is the array's. The job is held, moved to freetrain's partition (and QOS), made requeueable, and tagged.
     """
-    wanted = read_wanted(nodes, given)
+    checked = check_tag(nodes, tag)
     read_job(job)
-    settings = read_slurm_settings(partition)
+    settings = read_slurm(config_path, partition, warn)
     slurm = OpenedWhenAsked(settings.backend, settings.timeout)
     tasks = slurm.job(job)
-    obstacle = find_obstacle(job, tasks, pwd.getpwuid(os.geteuid()).pw_name, wanted.fewest_tasks)
+    obstacle = find_obstacle(job, tasks, pwd.getpwuid(os.geteuid()).pw_name, checked.fewest_tasks)
     if obstacle is not None:
         raise InputError(obstacle, _HINT)
-    plan = _plan(job, tasks[0], wanted.comment, settings.queue)
+    plan = _plan(job, tasks[0], checked.comment, settings.queue)
     if dry_run:
         click.echo("\n".join(map(shlex.join, plan)))
         return
     *hold, change = plan
-    for command in hold:
-        perform_patiently(slurm, command, pauses_s=USERS_PAUSES_S)
+    for order in hold:
+        perform_patiently(slurm, order, pauses_s=USERS_PAUSES_S)
     try:
         perform_patiently(slurm, change, pauses_s=USERS_PAUSES_S)
     except (SlurmRefusedError, SlurmBusyError):

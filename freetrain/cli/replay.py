@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from freetrain import __version__
+from freetrain.cli.helping import command
 from freetrain.cli.options import policy_options, store_option
 from freetrain.cli.output import command_line, print_json, require_place
 from freetrain.cli.progress_bars import estimating, reading, replaying
@@ -81,7 +82,7 @@ def _definitions(context: click.Context, option: click.Parameter, wanted: bool) 
         context.exit()
 
 
-@click.command("replay")
+@command("replay", first=("--trainers", "--policy", "--objective", "--machine", "--report"))
 @click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG…")
 @log_options
 @trainer_options

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.noting import note_in_audit
 from freetrain.cli.options import config_option
 from freetrain.cli.pause import end_pause
@@ -27,7 +28,7 @@ from freetrain.slurm.tags import WrongTag
 _WHEN = "from the daemon's next look on"
 
 
-@click.command("resume")
+@command("resume")
 @config_option
 @click.option("--dry-run", is_flag=True, help="Print what would be done.")
 @click.argument("id_", metavar="ID", required=False)

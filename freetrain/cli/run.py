@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.times import Duration
 from freetrain.elastic.membership.identity import use_interface
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
@@ -32,7 +33,7 @@ def _server_count(context: click.Context, option: click.Parameter, given: str) -
     return int(given)
 
 
-@click.command("run")
+@command("run", first=("--trainer", "--nproc", "--restart", "--servers", "--logs"))
 @click.option(
     "--trainer",
     "root",

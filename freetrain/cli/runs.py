@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 
+from freetrain.cli.helping import Group
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import store_option
-from freetrain.cli.output import flatten, print_heading, print_json, print_table, show_value
+from freetrain.cli.output import flatten, print_heading, print_json, print_table
 from freetrain.errors import InputError
-from freetrain.showing.words import NOTHING, show_day, show_time
+from freetrain.showing.words import NOTHING, show_day, show_time, show_value
 from freetrain.store import DecisionSummary, RunDetails, RunSummary, Store, default_store_path
 
 LIST_FORMAT = "freetrain-runs/1"
@@ -26,7 +27,7 @@ _HELP = {"help_option_names": ["-h", "--help"]}
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.group("runs", invoke_without_command=True, context_settings=LISTING)
+@click.group("runs", cls=Group, invoke_without_command=True, context_settings=LISTING)
 @store_option
 @listing_options
 def runs_group(store_path: Path | None, shape: Shape) -> None:

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.options import policy_options, store_option
 from freetrain.core.decision import decision_to_dict
 from freetrain.core.problem import Problem, problem_from_json
@@ -19,7 +20,7 @@ from freetrain.policies import UNKNOWN_LINKS, Links, find_placer, find_policy, w
 from freetrain.store import Store, default_store_path
 
 
-@click.command("solve")
+@command("solve")
 @click.argument("file", type=click.File("rb"), required=False)
 @click.option("--decision", metavar="[RUN:]N", help="Solve decision N of a recorded run again.")
 @policy_options

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option
 from freetrain.config import load_config
@@ -16,7 +17,7 @@ from freetrain.errors import ExitCode
 from freetrain.slurm.parsing import expand_nodes
 
 
-@click.command("status", context_settings=LISTING)
+@command("status", context_settings=LISTING)
 @config_option
 @listing_options
 def status_command(config_path: Path | None, shape: Shape) -> None:

@@ -16,6 +16,7 @@ from typing import NoReturn
 import click
 
 from freetrain.cli.comparing import comparison_document, print_comparison
+from freetrain.cli.helping import command
 from freetrain.cli.options import store_option
 from freetrain.cli.output import print_json, require_place
 from freetrain.cli.progress_bars import counting
@@ -31,7 +32,7 @@ _ITS_OWN = frozenset(f"--{name}" for name in _OUTPUT)
 _PATH = click.Path(path_type=Path)
 
 
-@click.command("sweep")
+@command("sweep", first=("--workers", "--executor", "--picture", "--data", "--json"))
 @click.argument("spec", type=_PATH, metavar="SPEC.toml")
 @click.option("--data", type=_PATH, metavar="DIR", help="Where its files are, if not beside it.")
 @click.option(

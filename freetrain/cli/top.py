@@ -17,9 +17,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from freetrain.cli.choosing import Chosen, choosing_options, state_word
+from freetrain.cli.choosing import Chosen, choosing_options
+from freetrain.cli.helping import command
 from freetrain.cli.options import config_option
 from freetrain.cli.times import Duration
+from freetrain.client.trainings import state_word
 from freetrain.config import load_config
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.reports.status import TrainerStatus
@@ -37,7 +39,7 @@ _ROWS_BESIDE = 8
 """Lines of the screen that are not of the table."""
 
 
-@click.command("top")
+@command("top")
 @config_option
 @choosing_options
 @click.option(

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import pwd
 import shlex
+from pathlib import Path
 
 import click
 
+from freetrain.cli.helping import command
+from freetrain.cli.options import config_option
 from freetrain.cli.register import read_job
-from freetrain.cli.tagging import read_slurm_settings
+from freetrain.cli.tagging import dry_run_option, warn
+from freetrain.client.submitting import read_slurm
 from freetrain.errors import InputError
 from freetrain.slurm import commands, handing_in
 from freetrain.slurm.opening import OpenedWhenAsked
@@ -17,19 +21,20 @@ from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
 from freetrain.slurm.registration import find_obstacle_to_leaving
 
 
-@click.command("unregister")
+@command("unregister")
 @click.option(
     "--to", "partition", metavar="PARTITION", help="Where it is to wait [default: where it waits, if by QOS]."
 )
-@click.option("--dry-run", is_flag=True, help="Print the commands, ready for a shell, and do nothing.")
+@dry_run_option
+@config_option
 @click.argument("job", metavar="JOBID")
-def unregister_command(partition: str | None, dry_run: bool, job: str) -> None:
+def unregister_command(config_path: Path | None, partition: str | None, dry_run: bool, job: str) -> None:
     """Take your own job back from freetrain before it was lent a node: what 'freetrain register' did is undone.
 
     Its tag is removed, it moves to PARTITION, gets your default QOS again if fragments have one of their own,
     and is released. One that was lent a node already is ended with 'freetrain cancel', and submitted again.
     """
-    settings = read_slurm_settings(None)
+    settings = read_slurm(config_path, None, warn)
     read_job(job)
     slurm = OpenedWhenAsked(settings.backend, settings.timeout)
     user = pwd.getpwuid(os.geteuid()).pw_name
@@ -45,6 +50,6 @@ def unregister_command(partition: str | None, dry_run: bool, job: str) -> None:
     if dry_run:
         click.echo("\n".join(map(shlex.join, plan)))
         return
-    for command in plan:
-        perform_patiently(slurm, command, pauses_s=USERS_PAUSES_S)
+    for order in plan:
+        perform_patiently(slurm, order, pauses_s=USERS_PAUSES_S)
     click.echo(f"Job {job} is an ordinary job again, and waits in partition {where}.", err=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from freetrain.cli.helping import command
 from freetrain.cli.options import config_option
 from freetrain.config import load_config
 from freetrain.daemon.reports.notify import notify
@@ -19,7 +20,7 @@ from freetrain.web.server import LivePage, page_server
 _STATUS_EVERY_S = 60.0
 
 
-@click.command("web")
+@command("web")
 @config_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address of this machine to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=9811, show_default=True, help="0: any free one.")

@@ -1,4 +1,7 @@
-"""The texts that are made from the model: the example file, the reference page and the man page. Pure."""
+"""The texts that are made: of the model the example file, the reference page and the man page. Pure.
+
+Beside them, parts of texts that are made of the tag's keys.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from pathlib import Path
 
 from freetrain.config.settings import Setting, sections, settings
 from freetrain.config.values import Section
+from freetrain.slurm.tag_texts import with_grammar, with_key_table
 
 _WIDTH = 110
 _PLACES = """
@@ -105,6 +109,13 @@ DOCUMENTS: Mapping[str, Callable[[], str]] = {
 """Each with where it lies in the project."""
 
 
+PARTLY_MADE: Mapping[str, Callable[[str], str]] = {
+    "etc/slurm/job_submit.lua": with_grammar,
+    "docs/users/tag.md": with_key_table,
+}
+"""Texts in which a part is made, each with what renews that part."""
+
+
 def write_documents(project: Path) -> None:
     """Write them all.
 
@@ -114,6 +125,8 @@ def write_documents(project: Path) -> None:
     for name, made in DOCUMENTS.items():
         (project / name).parent.mkdir(exist_ok=True)
         (project / name).write_text(made())
+    for name, renewed in PARTLY_MADE.items():
+        (project / name).write_text(renewed((project / name).read_text()))
 
 
 def _of(section: str) -> Iterable[Setting]:

@@ -219,6 +219,17 @@ class Decide(Section):
     horizon: Duration = setting(
         0.0, "How far ahead value is counted; 0: as long as idle nodes are expected to stay, which is learned."
     )
+    solver: Literal["auto", "highs"] = setting(
+        "auto",
+        "Of the policy freetrain. auto: an exact dynamic programme where all nodes are alike, columns where they "
+        "are not; highs: the whole model in HiGHS, which begins from what auto finds and takes longer.",
+    )
+    second_opinion: int = setting(
+        100,
+        "One in so many decisions is solved again by HiGHS as a whole model, in a process of its own with the "
+        "lowest priority; a difference is logged, counted in the metrics, and its problem kept. 0: none is.",
+        ge=0,
+    )
     gadget: GadgetOptions = GadgetOptions()
     smd: SmdOptions = SmdOptions()
 

@@ -20,6 +20,7 @@ from freetrain.core.aim import read_aim
 from freetrain.core.classes import Choices, NodeClass, Offer, choices_of, first_of_life, group_nodes
 from freetrain.core.deadlines import Hurries, hurries_of
 from freetrain.core.objectives import find_objective
+from freetrain.core.past import TrainerPast, past_of_samples
 from freetrain.core.servers import Serving
 from freetrain.core.terms import Sizes, Terms, read_only, terms_of, with_changes, with_sizes_that_stay
 from freetrain.core.trainer import Trainer
@@ -48,8 +49,8 @@ class Problem:
         trainers: who may have it, in order of admission.
         horizon_s: how far ahead value is counted.
         objective: name of what is maximised (see ``freetrain.core.objectives``).
-        done_samples: trainer → samples that it has done so far, for policies that need to know them
-            (``freetrain.policies.policy``) and for deadlines; where neither is the case it is empty.
+        past: trainer → what it has done and had so far, as far as the policy or a deadline needs to know it; where
+            neither does it is empty.
         serving: which nodes have a server now, of trainers that use servers.
         changes: how often a trainer is expected to change its size within the horizon: growing and shrinking are
             charged so often.
@@ -62,9 +63,14 @@ class Problem:
     trainers: tuple[Trainer, ...]
     horizon_s: Annotated[float, Field(gt=0, le=bounds.SECONDS.most)] = 120.0
     objective: str = "speedup"
-    done_samples: Mapping[str, Annotated[float, bounds.SAMPLES.field]] = field(default_factory=dict)
+    past: Mapping[str, TrainerPast] = field(default_factory=dict)
     serving: Serving = field(default_factory=dict)
     changes: Annotated[float, Field(ge=1, le=bounds.SECONDS.most)] = 1.0
+
+    @cached_property
+    def done_samples(self) -> Mapping[str, float]:
+        """Trainer → samples that it has done so far; those of which nothing is known are left out."""
+        return {trainer: past.done_samples for trainer, past in self.past.items() if past.done_samples}
 
     @cached_property
     def classes(self) -> tuple[NodeClass, ...]:
@@ -175,6 +181,8 @@ class _ProblemFile(Problem):
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     format: Literal["freetrain-problem/1"] = "freetrain-problem/1"
+    # As freetrain wrote it before there was more to know of a trainer's past.
+    done_samples: Mapping[str, Annotated[float, bounds.SAMPLES.field]] = field(default_factory=dict)
 
 
 _FILE = TypeAdapter(_ProblemFile)
@@ -197,7 +205,7 @@ def problem_from_json(text: str | bytes) -> Problem:
         file.trainers,
         file.horizon_s,
         file.objective,
-        file.done_samples,
+        past_of_samples(file.done_samples) | dict(file.past),
         file.serving,
         file.changes,
     )
@@ -211,20 +219,25 @@ def problem_to_dict(problem: Problem) -> dict[str, Any]:
     """The problem in its JSON form."""
     problem = replace(problem, nodes=tuple(problem.nodes))
     document = {"format": PROBLEM_FORMAT, **_PROBLEM.dump_python(problem, mode="json", by_alias=True)}
-    for name, unsaid in (("done_samples", {}), ("serving", {}), ("changes", 1.0)):
+    for name, unsaid in (("past", {}), ("serving", {}), ("changes", 1.0)):
         if document[name] == unsaid:
             del document[name]
+    for past in document.get("past", {}).values():
+        _leave_out(past, tuple(past))
     for trainer in document["trainers"]:
-        for name in ("servers", "bytes_per_sample", "task"):
-            if not trainer[name]:
-                del trainer[name]
-    if not any(node.kind for node in problem.nodes):
-        for node in document["nodes"]:
-            del node["kind"]
-    if not any(node.watts for node in problem.nodes):
-        for node in document["nodes"]:
-            del node["watts"]
+        _leave_out(trainer, ("servers", "bytes_per_sample", "task"))
+    for name in ("kind", "watts"):
+        if not any(node[name] for node in document["nodes"]):
+            for node in document["nodes"]:
+                del node[name]
     return document
+
+
+def _leave_out(document: dict[str, Any], names: Sequence[str]) -> None:
+    """Take those of these entries out that say nothing."""
+    for name in names:
+        if not document[name]:
+            del document[name]
 
 
 def first_error(error: ValidationError) -> str:

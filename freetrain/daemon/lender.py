@@ -25,6 +25,7 @@ from freetrain.daemon.reports.look_status import status_of
 from freetrain.daemon.reports.rejects import Rejects
 from freetrain.daemon.reports.status import LookStatus
 from freetrain.daemon.rules import roster_rules_of, rules_of
+from freetrain.daemon.second_opinions import SecondOpinions
 from freetrain.daemon.setup import launcher_of, switches_of
 from freetrain.daemon.trainers.progress_reader import Place, ProgressReader
 from freetrain.daemon.trainers.training import Training
@@ -88,6 +89,9 @@ class Lender:
         journal: keeps the decisions.
         guard: knows whether Slurm's layout is safe to lend in.
         clock_s: UTC epoch seconds.
+
+    Attributes:
+        second_opinions: on some of the decisions.
     """
 
     def __init__(
@@ -112,7 +116,8 @@ class Lender:
         self._back_offs = BackOffs(ledger)
         self._drains = DrainsReader(Path(config.state.directory))
         self._pause = PauseReader(Path(config.state.directory))
-        self._journal = journal
+        self.second_opinions = SecondOpinions(journal, Path(config.state.directory) / "second-opinions")
+        self.second_opinions.one_in = config.decide.second_opinion
         self._executor = Executor(gateway, ledger, Mode(config.lend.mode))
         self._launcher = launcher_of(config, gateway)
         self._stays_kept_s = -float("inf")
@@ -127,7 +132,7 @@ class Lender:
         before = _remembered(self._ledger, self._config.slurm.partition, self._clock_s(), rules.harm)
         self._lost = before.lost.all
         self._cluster = LiveCluster(self._gateway, self._launcher, self._executor, self._ledger, self._told)
-        self._loop = LendingLoop(self._cluster, rules, self._journal, time.perf_counter, self._note, before)
+        self._loop = LendingLoop(self._cluster, rules, self.second_opinions, time.perf_counter, self._note, before)
         self._placer: Placer | None = None
         self._is_in_doubt = False
 
@@ -156,9 +161,8 @@ class Lender:
         decide, links = self._config.decide, self._config.links
 
         def policy_for(decisions: int) -> Policy:
-            return find_policy(
-                decide.policy_with_options, time_limit_s=max(time_limit_s / decisions, _LEAST_TIME_LIMIT_S)
-            )
+            each_s = max(time_limit_s / decisions, _LEAST_TIME_LIMIT_S)
+            return find_policy(decide.policy_with_options, decide.solver, each_s)
 
         if self._placer is None:
             topology, rules = switches_of(self._config, self._gateway), self._loop.rules
@@ -212,6 +216,7 @@ class Lender:
         self._loop.rules = rules_of(config, self._settings)
         self._loop.forget_blocked()
         self._executor.mode = Mode(config.lend.mode)
+        self.second_opinions.one_in = config.decide.second_opinion
         self._config = config
         self._placer = None
 

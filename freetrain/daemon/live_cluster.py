@@ -10,6 +10,7 @@ from freetrain.core.cluster import Snapshot
 from freetrain.core.data_wait import WaitProfile
 from freetrain.core.fragment import End, Fragment, jobs_of
 from freetrain.core.job import Job, shares_limit
+from freetrain.core.past import TrainerPast
 from freetrain.core.plan import Action, Lend, Limit, PlaceServers, Release, TidySubmission
 from freetrain.core.servers import Serving
 from freetrain.daemon.executor import Executor
@@ -86,6 +87,7 @@ class LiveCluster:
         self._launcher = launcher
         self._executor = executor
         self._ask = ask
+        self._ledger = ledger
         self._books = Fragments(ledger, launcher, gateway)
         self._starter = FragmentStarter(launcher, executor, self._books)
         self._registry = Registry(gateway, launcher, ledger, self._books)
@@ -148,6 +150,10 @@ class LiveCluster:
             serving=_serving(self.registered.trainings),
         )
         return self._seen
+
+    def past_of(self, trainers: Collection[str]) -> Mapping[str, TrainerPast]:
+        """What the ledger knows of these trainers; nothing of single tasks, each of which begins once."""
+        return self._ledger.past_of(trainers, self._seen.snapshot.time_s)
 
     def act(self, action: Action, decision: str | None) -> None:
         """Carry out one action.

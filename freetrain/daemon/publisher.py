@@ -86,6 +86,7 @@ class Publisher:
         with self._guarded("metrics"):
             acts = self._config.lend.mode == "act"
             self._metrics.looked(judgement, look, decisions, lender.end_counts, acts)
+            self._metrics.solved_again(lender.second_opinions.counts)
             self._publish_metrics()
 
     def silent(self, judgement: Judgement | None, why: str, lasts_s: float) -> None:

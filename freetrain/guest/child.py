@@ -26,15 +26,17 @@ Question = tuple[str, tuple[Any, ...], float]
 """Function, arguments, and until when it may work, by ``time.monotonic``, which all processes share."""
 
 
-def main(lifeline: int, imports: Sequence[str], memory_bytes: int | None) -> None:
+def main(lifeline: int, imports: Sequence[str], memory_bytes: int | None, niceness: int) -> None:
     """Say that all is ready, then answer until the host closes the channel.
 
     Args:
         lifeline: file descriptor of a pipe that the host holds open as long as it lives.
         imports: modules to import before that.
         memory_bytes: most address space of this process; none: as the host.
+        niceness: by how much its priority is below the host's.
     """
     _end_with(lifeline)
+    os.nice(niceness)
     for number in _FOR_THE_HOST:
         signal.signal(number, signal.SIG_IGN)
     channel = _take_standard_input()

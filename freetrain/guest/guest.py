@@ -45,17 +45,18 @@ class GuestProcess:
     Args:
         imports: modules that it imports before it says that it is ready.
         memory_bytes: most address space that it may have; none: no limit.
+        niceness: by how much its priority is below this process's.
 
     Raises:
         OSError: it cannot be started.
     """
 
-    def __init__(self, imports: Sequence[str], memory_bytes: int | None) -> None:
+    def __init__(self, imports: Sequence[str], memory_bytes: int | None, niceness: int) -> None:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this object
         ours, theirs = socket.socketpair()
         self.channel = Channel(ours)
         lifeline, held = os.pipe()
-        arguments = [sys.path, lifeline, imports, memory_bytes]
+        arguments = [sys.path, lifeline, imports, memory_bytes, niceness]
         try:
             self._process = subprocess.Popen(
                 (sys.executable, "-P", "-c", _PROGRAM, json.dumps(arguments)),
@@ -135,6 +136,7 @@ class Guest:
         start_s: wall seconds its start may take, imports included.
         patience_s: wall seconds by which an answer may be late; a new start costs more than a little waiting.
         rest_s: wall seconds after a start that failed until another one is tried: each may take ``start_s``.
+        niceness: by how much its priority is below this process's; 19: it works when nothing else does.
     """
 
     def __init__(
@@ -144,8 +146,9 @@ class Guest:
         start_s: float = 30.0,
         patience_s: float = 0.5,
         rest_s: float = 600.0,
+        niceness: int = 0,
     ) -> None:
-        self._arguments = (tuple(imports), memory_bytes)
+        self._arguments = (tuple(imports), memory_bytes, niceness)
         self._start_s = start_s
         self._patience_s = patience_s
         self._rest_s = rest_s

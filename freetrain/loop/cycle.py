@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, Self, TypeVar
 
 from freetrain.core.aim import read_aim
 from freetrain.core.decision import Decision
+from freetrain.core.past import NO_PAST, PAST_FIELDS, TrainerPast
 from freetrain.core.plan import Action, Lend, plan_moves, plan_serving
 from freetrain.core.problem import Problem, Question
 from freetrain.core.servers import Serving
@@ -18,7 +19,7 @@ from freetrain.loop.finishing import Finished, finish
 from freetrain.policies import (
     AS_ASKED,
     FIRST_NODES,
-    NEEDS_PROGRESS,
+    NEEDS_PAST,
     UNKNOWN_LINKS,
     Finisher,
     Links,
@@ -29,6 +30,7 @@ from freetrain.policies import (
 
 Facts_co = TypeVar("Facts_co", covariant=True)
 Facts = TypeVar("Facts")
+PastOf = Callable[[Collection[str]], Mapping[str, TrainerPast]]
 
 
 class Cluster(Protocol[Facts_co]):
@@ -36,6 +38,9 @@ class Cluster(Protocol[Facts_co]):
 
     def observe(self) -> Facts_co:
         """What there is now."""
+
+    def past_of(self, trainers: Collection[str]) -> Mapping[str, TrainerPast]:
+        """Trainer → what it has had so far, where that is known; what it has done says the judge."""
 
     def act(self, action: Action, decision: str | None) -> None:
         """Carry out one action.
@@ -155,7 +160,7 @@ def run_cycle(
     judged = judge(cluster.observe())
     for order in judged.orders:
         cluster.act(order, None)
-    decided = _decide_all(judged, goal, stopwatch_s)
+    decided = _decide_all(judged, goal, stopwatch_s, cluster.past_of)
     finished = Finished()
     if goal.finisher is not AS_ASKED:
         decided = iter(all_of_them := list(decided))
@@ -175,16 +180,16 @@ def run_cycle(
 
 
 def _decide_all(
-    judged: Judged, goal: Goal, stopwatch_s: Callable[[], float]
+    judged: Judged, goal: Goal, stopwatch_s: Callable[[], float], past_of: PastOf
 ) -> Iterator[tuple[Problem, Decision]]:
     """Each question's problem with its decision, made when it is asked for."""
     questions, serving_now = judged.questions, judged.serving
     policy, placer = with_links(goal.policy_for(len(questions)), goal.placer, goal.links, questions)
     for nodes, trainers in questions:
-        done = _done_samples(policy, goal.objective, judged, trainers)
+        past = _past(policy, goal.objective, judged, trainers, past_of)
         serving = {trainer.id: on for trainer in trainers if (on := serving_now.get(trainer.id))}
         problem = Problem(
-            judged.now_s, nodes, trainers, judged.horizon_s, goal.objective, done, serving, judged.changes
+            judged.now_s, nodes, trainers, judged.horizon_s, goal.objective, past, serving, judged.changes
         )
         yield problem, decide(policy, problem, stopwatch_s, placer)
 
@@ -195,17 +200,22 @@ def _lent(decided: Iterable[tuple[Problem, Decision]]) -> Mapping[str, Sequence[
     return {move.trainer: move.nodes for move in moves if isinstance(move, Lend)}
 
 
-def _done_samples(
-    policy: Policy, objective: str, judged: Judged, trainers: Sequence[Trainer]
-) -> Mapping[str, float]:
-    """What these trainers have done, if the policy or a deadline needs it: problems are kept, most without it."""
-    if not getattr(policy, NEEDS_PROGRESS, False):
-        by_deadline = read_aim(objective).deadlines > 0
-        trainers = [trainer for trainer in trainers if by_deadline and trainer.deadline_s is not None]
-    if not trainers:
-        return {}
-    done = judged.done_samples
-    return {trainer.id: done[trainer.id] for trainer in trainers if done.get(trainer.id, 0) > 0}
+def _past(
+    policy: Policy, objective: str, judged: Judged, trainers: Sequence[Trainer], past_of: PastOf
+) -> Mapping[str, TrainerPast]:
+    """What the policy or a deadline needs of these trainers' past: problems are kept, most without it."""
+    needs = frozenset(getattr(policy, NEEDS_PAST, ())) & PAST_FIELDS
+    by_deadline = read_aim(objective).deadlines > 0
+    had = past_of([trainer.id for trainer in trainers]) if needs - {"done_samples"} else {}
+    past = dict[str, TrainerPast]()
+    for trainer in trainers:
+        known = had.get(trainer.id, NO_PAST)
+        values = {name: getattr(known, name) for name in needs}
+        if "done_samples" in needs or (by_deadline and trainer.deadline_s is not None):
+            values["done_samples"] = max(judged.done_samples.get(trainer.id, 0.0), 0.0)
+        if any(value is not None and value != 0 for value in values.values()):
+            past[trainer.id] = TrainerPast(**values)
+    return past
 
 
 def _with_limits(action: Action, judged: Judged, finished: Finished) -> Action:

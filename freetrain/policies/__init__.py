@@ -32,7 +32,7 @@ from freetrain.policies.registry import (
 from freetrain.policies.stages import (
     AS_ASKED,
     FIRST_NODES,
-    NEEDS_PROGRESS,
+    NEEDS_PAST,
     Explaining,
     Finisher,
     Placer,
@@ -44,7 +44,7 @@ __all__ = [
     "AS_ASKED",
     "FINISHERS",
     "FIRST_NODES",
-    "NEEDS_PROGRESS",
+    "NEEDS_PAST",
     "PLACERS",
     "POLICIES",
     "UNKNOWN_LINKS",

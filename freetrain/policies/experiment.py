@@ -1,20 +1,22 @@
 """Experiments on made-up, seeded trainings: what a system gains over each baseline, with an interval.
 
-Each system's room has an ``experiment.py`` with ``run(seeds)``. All compare by seed: the same trainings are
-decided by the system and by the baseline, and the ratio of the figures is averaged over seeds. Where its interval
-contains 1 no difference was seen, and there is no verdict.
+Each system's room has an ``experiment.py`` with an ``EXPERIMENT``. All compare seed by seed: the same trainings
+are decided by the system and by the baseline, and the ratio of the figures is averaged over seeds. Where its
+interval contains 1 no difference was seen, and there is no verdict.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
 SEEDS = 20
 _NORMAL_975 = 1.959964
 """97.5 % of a normal variable lies below it."""
+_STUDENT_975 = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060)
+"""97.5 % of Student's variable of 1, 2, … degrees of freedom lies below it."""
 COLUMNS = ("setting", "figure", "method", "against", "of the method", "of the other", "ratio", "±", "verdict")
 
 Cell = str | int | float
@@ -39,15 +41,15 @@ class ResultTable:
 
 @dataclass(frozen=True, slots=True)
 class MethodComparison:
-    """A method beside a baseline on the same trainings.
+    """A method beside a baseline on the same trainings, those of one seed.
 
     Attributes:
         setting: what was varied.
         figure: what is counted.
         method: name of what is compared.
         against: name of the baseline.
-        of_method: the figure of the method, of each seed.
-        of_other: that of the baseline, by seed.
+        of_method: the figure of the method.
+        of_other: that of the baseline.
         less_is_better: whether the method should have less of it.
     """
 
@@ -55,34 +57,58 @@ class MethodComparison:
     figure: str
     method: str
     against: str
-    of_method: Sequence[float]
-    of_other: Sequence[float]
+    of_method: float
+    of_other: float
     less_is_better: bool = False
 
-    @property
-    def row(self) -> tuple[Cell, ...]:
-        """Means of both, the mean ratio with its 95 % interval, and what that says."""
-        ratios = [method / other for method, other in zip(self.of_method, self.of_other, strict=True) if other]
-        ratio, half = (round(number, 3) for number in interval(ratios))
-        verdict = "no difference seen"
-        if abs(ratio - 1) > half:
-            verdict = "better" if (ratio < 1) == self.less_is_better else "worse"
-        means = (float(f"{mean(values):.4g}") for values in (self.of_method, self.of_other))
-        names = self.setting, self.figure, self.method, self.against
-        return (*names, *means, ratio, half if math.isfinite(half) else "unknown", verdict)
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """An experiment that is done seed by seed.
+
+    Attributes:
+        title: what is done, in a sentence.
+        compare: seed → comparisons, for each seed the same ones in the same order.
+        notes: sentences on how to read the table.
+    """
+
+    title: str
+    compare: Callable[[int], Iterable[MethodComparison]]
+    notes: tuple[str, ...]
+
+    def run(self, seeds: int = SEEDS) -> ResultTable:
+        """The table of so many seeds."""
+        return self.table([tuple(self.compare(seed)) for seed in range(seeds)])
+
+    def table(self, by_seed: Sequence[Sequence[MethodComparison]]) -> ResultTable:
+        """A table with a row for each comparison, of the seeds that are there."""
+        rows = tuple(map(row_of, zip(*by_seed, strict=True)))
+        how = f"ratio ± half of its 95 % interval, {len(by_seed)} seeds; 1 within it: no difference was seen."
+        return ResultTable(self.title, COLUMNS, rows, (how, *self.notes))
 
 
-def compared(title: str, seeds: int, comparisons: Iterable[MethodComparison], notes: Sequence[str]) -> ResultTable:
-    """A table with a row for each comparison."""
-    how = f"ratio ± half of its 95 % interval, by {seeds} seeds; where that contains 1 no difference was seen."
-    return ResultTable(title, COLUMNS, tuple(comparison.row for comparison in comparisons), (how, *notes))
+def row_of(by_seed: Sequence[MethodComparison]) -> tuple[Cell, ...]:
+    """Means of both, the mean ratio with its 95 % interval, and what that says; of one comparison by all seeds."""
+    first, figures = by_seed[0], [(found.of_method, found.of_other) for found in by_seed]
+    ratio, half = (round(number, 3) for number in interval([method / other for method, other in figures if other]))
+    verdict = "no difference seen"
+    if abs(ratio - 1) > half:
+        verdict = "better" if (ratio < 1) == first.less_is_better else "worse"
+    means = (float(f"{mean(values):.4g}") for values in zip(*figures, strict=True))
+    names = first.setting, first.figure, first.method, first.against
+    return (*names, *means, ratio, half if math.isfinite(half) else "unknown", verdict)
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
     """Mean, and half of its 95 % interval by Student's t; infinite of fewer than two values."""
     if len(values) < 2:
         return (mean(values) if values else math.nan), math.inf
-    degrees, z = len(values) - 1, _NORMAL_975
+    return mean(values), _student_975(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+
+
+def _student_975(degrees: int) -> float:
+    if degrees <= len(_STUDENT_975):
+        return _STUDENT_975[degrees - 1]
     # Cornish and Fisher's expansion of Student's quantile: off by less than 0.002 from 9 degrees of freedom on.
-    t = z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
-    return mean(values), t * stdev(values) / math.sqrt(len(values))
+    z = _NORMAL_975
+    return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)

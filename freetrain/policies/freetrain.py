@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 
 import numpy as np
 
 from freetrain.core.decision import Allocation, Status
-from freetrain.core.problem import Counts, Problem
+from freetrain.core.problem import Problem
 from freetrain.core.value import distinct_tables, total_value
 from freetrain.policies.greedy import greedy_counts
 from freetrain.policies.solver.guests import COLUMNS, HIGHS, SolverGuest, SolverResult, solve_whole_model
@@ -23,7 +24,7 @@ class Solver(StrEnum):
     AUTO = "auto"
     """The exact dynamic programme where all nodes are alike, columns where they are not."""
     HIGHS = "highs"
-    """The whole model, stated in Pyomo and solved by HiGHS, wherever pricing leaves something to solve."""
+    """The whole model, stated in Pyomo and solved by HiGHS from what auto finds, where pricing leaves anything."""
 
 
 class FreeTrain:
@@ -54,44 +55,52 @@ class FreeTrain:
         # No trainer could run, or there are no nodes.
         if not problem.terms.possible[:, 1 : problem.node_count + 1].any():
             return Allocation(np.zeros_like(problem.held), "nothing to decide", Status.OPTIMAL)
-        if len(problem.classes) > 1 and self._solver == Solver.HIGHS:
-            return self._with_highs(problem, list(piecewise_choices(problem)))
         if len(problem.classes) > 1:
-            return self._with_columns(problem)
-        # With one class of nodes each trainer has one choice.
-        may_join = None if problem.choices.is_free else problem.choices.may_join[:, 0]
-        tables, row = distinct_tables(problem.choices.terms, problem.held_nodes, problem.classes[0], may_join)
-        priced = price_out(tables, problem.node_count, row)
-        if self._solver == Solver.HIGHS and priced.proven:
-            return Allocation(priced.sizes[:, None], "pricing", Status.OPTIMAL, priced.bound)
-        if self._solver == Solver.HIGHS:
-            return self._with_highs(problem, list(single_class_choices(problem, priced)))
-        counts = best_sizes(priced, problem.node_count)[:, None]
-        return Allocation(counts, "dynamic programme", Status.OPTIMAL)
+            start, took_s = self._with_columns(problem)
+            choices = piecewise_choices(problem)
+        else:
+            # With one class of nodes each trainer has one choice.
+            may_join = None if problem.choices.is_free else problem.choices.may_join[:, 0]
+            tables, row = distinct_tables(problem.choices.terms, problem.held_nodes, problem.classes[0], may_join)
+            priced = price_out(tables, problem.node_count, row)
+            if self._solver == Solver.HIGHS and priced.proven:
+                return Allocation(priced.sizes[:, None], "pricing", Status.OPTIMAL, priced.bound)
+            counts, took_s = best_sizes(priced, problem.node_count)[:, None], 0.0
+            start = Allocation(counts, "dynamic programme", Status.OPTIMAL)
+            choices = single_class_choices(problem, priced)
+        if self._solver == Solver.AUTO or took_s >= self._time_limit_s:
+            return start
+        return self._with_highs(problem, list(choices), start, self._time_limit_s - took_s)
 
-    def _with_highs(self, problem: Problem, choices: Sequence[PiecewiseChoice]) -> Allocation:
-        greedy = greedy_counts(problem)
-        found = solve_whole_model(self._highs, problem, choices, self._time_limit_s, total_value(problem, greedy))
-        return _best_of(problem, found, "HiGHS", greedy)
+    def _with_columns(self, problem: Problem) -> tuple[Allocation, float]:
+        """The plan of the columns, and the wall seconds that it took."""
+        greedy = Allocation(greedy_counts(problem), "greedy", Status.FALLBACK)
+        asked, known_value = (problem, *types_of(problem)), total_value(problem, greedy.counts)
+        found, took_s = self._columns.ask(*asked, time_s=self._time_limit_s, known_value=known_value)
+        return _best_of(problem, greedy, found, "columns"), took_s
 
-    def _with_columns(self, problem: Problem) -> Allocation:
-        greedy = greedy_counts(problem)
-        known_value = total_value(problem, greedy)
-        asked = problem, *types_of(problem)
-        found, _ = self._columns.ask(*asked, time_s=self._time_limit_s, known_value=known_value)
-        return _best_of(problem, found, "columns", greedy)
+    def _with_highs(
+        self, problem: Problem, choices: Sequence[PiecewiseChoice], start: Allocation, time_s: float
+    ) -> Allocation:
+        """HiGHS's optimum of the whole model; it begins from ``start``, so that it is never worse."""
+        found = solve_whole_model(self._highs, problem, choices, start.counts, time_s)
+        return _best_of(problem, start, found, "HiGHS")
 
 
-def _best_of(problem: Problem, found: SolverResult, solver: str, greedy: Counts) -> Allocation:
-    """The solver's allocation, or the greedy one where that is worth more or the solver found none."""
-    if found.counts is None:
-        why = f"{found.note}; decided greedily"
-        return Allocation(greedy, "greedy", Status.FALLBACK, notes=(why,))
-    notes = (found.note,) if found.note else ()
-    if found.proven:
+def _best_of(problem: Problem, start: Allocation, found: SolverResult, solver: str) -> Allocation:
+    """The solver's allocation, or the one known before where that is worth more or the solver found none."""
+    if found.counts is not None and found.proven:
+        notes = (found.note,) if found.note else ()
         return Allocation(found.counts, solver, Status.OPTIMAL, found.bound, notes)
-    known = {solver: found.counts, "greedy": greedy}
+    # What another solver has proven needs no second proof.
+    if found.counts is None or start.status is Status.OPTIMAL:
+        return replace(start, notes=(*start.notes, _say_used(found.note, start.solver)))
+    known = {solver: found.counts, start.solver: start.counts}
     best = max(known, key=lambda name: total_value(problem, known[name]))
-    bound = found.bound if np.isfinite(found.bound) else None
-    used = tuple(f"{note}; the best allocation known then, {best}'s, is used" for note in notes)
-    return Allocation(known[best], best, Status.FEASIBLE, bound, used)
+    bounds = [bound for bound in (found.bound, start.bound) if bound is not None and np.isfinite(bound)]
+    notes = (_say_used(found.note, best),) if found.note else ()
+    return Allocation(known[best], best, Status.FEASIBLE, min(bounds, default=None), notes)
+
+
+def _say_used(note: str, solver: str) -> str:
+    return f"{note}; the best allocation known then, {solver}'s, is used"

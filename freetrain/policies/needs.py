@@ -30,20 +30,20 @@ class Need:
 
     Attributes:
         what: it, and who says it.
-        assumed: what is assumed where it is not known, a clause; empty: nothing can be.
+        assumed: what is assumed where it is not known, a clause.
         lack: what a training that lacks it names, as ``no target``.
         is_lacked_by: whether a training lacks it; None: it is not a matter of trainings.
     """
 
     what: str
-    assumed: str = ""
+    assumed: str
     lack: str = ""
     is_lacked_by: Callable[[Trainer], bool] | None = None
 
     @property
     def described(self) -> str:
         """The need in a line, with what is assumed where it is missing."""
-        return f"{self.what} (otherwise {self.assumed})" if self.assumed else self.what
+        return f"{self.what} (otherwise {self.assumed})"
 
     def say_missing(self, trainers: Sequence[Trainer]) -> str:
         """A sentence on trainings that lack it and what is assumed of them; empty: none does."""
@@ -57,7 +57,7 @@ class Need:
         )
 
 
-PROGRESS = Need("samples done, from the trainings' progress")
+PROGRESS = Need("samples done, from the trainings' progress", "that nothing is done")
 TARGET = Need(
     "target in the tag, target_samples in a file",
     "a day's work at its fastest rate, on an equal share of the nodes at most",
@@ -76,8 +76,12 @@ STEP_MODEL = Need(
     "no measured steps of their servers",
     lambda trainer: trainer.servers is not None and trainer.servers.step_s is None,
 )
-SWITCHES = Need("the switches: scontrol show topology, or nodes_per_leaf in the machine file")
-DATA_WAIT = Need("how long trainings wait for data, from their progress; parts of nodes (lend.share)")
+SWITCHES = Need(
+    "the switches: scontrol show topology, or nodes_per_leaf in the machine file", "that all nodes are on one leaf"
+)
+DATA_WAIT = Need(
+    "how long trainings wait for data, from their progress; parts of nodes (lend.share)", "that none waits"
+)
 
 
 def say_missing(needs: Sequence[Need], trainers: Sequence[Trainer]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any, cast
 
+from freetrain.core.past import PAST_FIELDS
 from freetrain.core.topology import FLAT, Topology
 from freetrain.durations import parse_duration
 from freetrain.errors import InputError
@@ -27,7 +28,7 @@ from freetrain.policies.gadget.reserving import RingPlacer
 from freetrain.policies.greedy import Greedy
 from freetrain.policies.needs import DATA_WAIT, GRADIENTS, PROGRESS, STEP_MODEL, SWITCHES, TARGET, Need
 from freetrain.policies.smd.policy import SIZES, Smd
-from freetrain.policies.stages import AS_ASKED, FIRST_NODES, Finisher, Placer, Policy
+from freetrain.policies.stages import AS_ASKED, FIRST_NODES, NEEDS_PAST, Finisher, Placer, Policy
 from freetrain.policies.synergy.finisher import OPT, TUNE
 
 
@@ -343,7 +344,17 @@ def _installed(stage: Stage, name: str, *arguments: object) -> object:
     if not callable(getattr(made, stage.method, None)):
         what = f"The {stage} {name!r} ({found[0].value}) has no method {stage.method!r}"
         raise InputError(f"{what}: its type is {type(made).__name__}.", "docs/developers/policy.md shows one.")
+    if needs := _unknown_needs(made):
+        what = f"The {stage} {name!r} ({found[0].value}) needs what nobody knows of a trainer: {needs}"
+        raise InputError(f"{what}.", f"Its attribute {NEEDS_PAST} may name {', '.join(sorted(PAST_FIELDS))}.")
     return made
+
+
+def _unknown_needs(policy: object) -> str:
+    """What a policy needs of the past of which nothing is known; empty: all is."""
+    if hasattr(policy, "needs_progress"):  # as it was named until there was more of a past than samples
+        return "needs_progress"
+    return ", ".join(sorted({*getattr(policy, NEEDS_PAST, ())} - PAST_FIELDS))
 
 
 def _load(stage: Stage, entry: EntryPoint, arguments: Sequence[object]) -> object:

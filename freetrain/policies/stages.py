@@ -13,8 +13,8 @@ from freetrain.core.shared_nodes import SharedNode
 from freetrain.core.terms import Table
 from freetrain.core.topology import Topology, crossings, nodes_by_leaf, ring_order
 
-NEEDS_PROGRESS = "needs_progress"
-"""Attribute that is true of policies that decide by ``Problem.done_samples``."""
+NEEDS_PAST = "needs_past"
+"""Attribute of policies that decide by ``Problem.past``: the fields of ``TrainerPast`` that they need."""
 
 _MOST_NAMED = 5
 

@@ -13,6 +13,7 @@ from freetrain.core.classes import AlikeNodes, holders_of
 from freetrain.core.fragment import node_of
 from freetrain.core.node import Nodes
 from freetrain.core.objectives import worth_per_s
+from freetrain.core.past import TrainerPast
 from freetrain.core.plan import Action, Lend, PlaceServers, Release
 from freetrain.core.problem import Offer, Question
 from freetrain.core.servers import Serving
@@ -245,6 +246,10 @@ class ReplayedCluster:
         nodes = self._foreseen(planned, horizon_s)
         orders, serving = self._due(planned), dict(self._serving)
         return Idle(self.now_s, nodes, trainers, horizon_s, orders, self.running, serving, changes)
+
+    def past_of(self, trainers: Collection[str]) -> Mapping[str, TrainerPast]:
+        """What these trainers have done and had by now."""
+        return {id_: self.running[id_].past_at(self.now_s) for id_ in trainers if id_ in self.running}
 
     def act(self, action: Action, decision: str | None = None) -> None:
         """Lend or release nodes; how fast a trainer is does not depend on its servers here."""

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from freetrain.core.fragment import node_of
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.core.needs import Needs
+from freetrain.core.past import TrainerPast
 from freetrain.core.terms import Table
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request
@@ -166,6 +167,13 @@ class TrainerRun:
     def samples_at(self, now_s: float) -> float:
         """Samples that it will have done at a time if nothing changes until then."""
         return self.samples + self.rate * (now_s - self.as_of_s)
+
+    def past_at(self, now_s: float) -> TrainerPast:
+        """What it will have done and had at a time if nothing changes until then."""
+        nodes = len(self.nodes) + len(self.booting_s)
+        node_s = self.node_s + nodes * self.counts_as * (now_s - self.as_of_s)
+        waiting_since_s = None if nodes else self.as_of_s - self.waited_s
+        return TrainerPast(self.samples_at(now_s), node_s, self.started_s, waiting_since_s)
 
     def settle(self, now_s: float) -> None:
         """Bring the progress up to date."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
-from math import inf
+from math import inf, isfinite
 
 NOTHING = "–"
 _DIGITS = re.compile(r"([0-9]+)")
@@ -87,6 +88,23 @@ def milliseconds(seconds: float) -> str:
 def moment(epoch_s: float | None) -> str:
     """A time in UTC to the minute."""
     return NOTHING if epoch_s is None else f"{datetime.fromtimestamp(epoch_s, UTC):%Y-%m-%d %H:%M}"
+
+
+def show_value(value: object) -> str:
+    """A value of any kind, numbers with four digits or to the unit."""
+    match value:
+        case None:
+            return NOTHING
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.0f}" if abs(value) >= 1000 and isfinite(value) else f"{value:.4g}"
+        case str():
+            return value
+        case _:
+            return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def show_time(epoch_s: float | None) -> str:

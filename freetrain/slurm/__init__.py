@@ -6,14 +6,14 @@ command is pure, and tested on recorded texts of several versions.
 - ``opening.py`` chooses the door: ``command_line.py`` or ``pyslurm_client.py`` (with ``pyslurm_process.py``,
   ``pyslurm_child.py``, ``pyslurm_facts.py``), both a ``gateway.py``.
 - ``queries.py`` and ``commands.py``: what is asked and ordered; ``parsing/``, ``asking.py``, ``states.py``:
-  what the answers mean; ``answers.py``: what is an answer at all; ``errors.py``, ``patience.py``,
-  ``rate_limit.py``: when there is none.
+  what the answers mean; ``answers.py``: what is an answer at all; ``errors.py``, ``patience.py``:
+  when there is none.
 - ``tags.py``, ``tag_values.py``, ``comments.py``: what users write into a job's comment, and what is answered
-  there.
+  there; ``tag_texts.py``: what is made of the tag's keys.
 - ``submissions.py``: tagged arrays; ``preconditions.py``: what they must be; ``registration.py``: ordinary
   jobs that become such.
 - ``launcher.py``: how fragments are made, with ``steering.py`` (the users' own tasks) and ``submitting.py``
   (copies of a pattern).
 - ``settings.py``, ``site/``: Slurm's configuration as a model that says who may preempt, delay or block whom.
-- ``topology.py``, ``node_groups.py``, ``marks.py``, ``patterns.py``, ``finding.py``: smaller facts.
+- ``node_groups.py``, ``marks.py``, ``patterns.py``, ``finding.py``: smaller facts.
 """

@@ -15,6 +15,7 @@ from freetrain.core.fragment import End, Fragment
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer
 from freetrain.core.lent_time import LentTime
+from freetrain.core.past import TrainerPast
 from freetrain.store.engine import explained, for_writing, sensible
 from freetrain.store.tables import (
     IS_OPEN,
@@ -259,6 +260,34 @@ class Ledger:
         with self._connected() as connection:
             for owner, start_s, end_s, share in connection.execution_options(yield_per=1000).execute(query):
                 yield owner, float(start_s or 0.0), end_s, share
+
+    def past_of(self, trainers: Collection[str], now_s: float) -> dict[str, TrainerPast]:
+        """Trainer → what it has had by now, without its samples, of those that are known."""
+        past = dict[str, TrainerPast]()
+        for some in _some_at_once(trainers):
+            past |= self._past_of(some, now_s)
+        return past
+
+    def _past_of(self, trainers: Collection[str], now_s: float) -> dict[str, TrainerPast]:
+        fragment, ended_s = FragmentRow, func.coalesce(FragmentRow.ended_s, now_s)
+        query = (
+            select(
+                LiveTrainerRow.id,
+                LiveTrainerRow.first_seen_s,
+                func.sum(fragment.share * (ended_s - fragment.started_s)),
+                func.min(fragment.started_s),
+                func.max(fragment.ended_s),
+                func.count(fragment.id) - func.count(fragment.ended_s),
+            )
+            .outerjoin(fragment, and_(fragment.trainer == LiveTrainerRow.id, fragment.started_s.is_not(None)))
+            .where(LiveTrainerRow.id.in_(trainers))
+            .group_by(LiveTrainerRow.id)
+        )
+        with self._connected() as connection:
+            return {
+                trainer: TrainerPast(0.0, node_s or 0.0, first_s, None if running else ended_s or seen_s)
+                for trainer, seen_s, node_s, first_s, ended_s, running in connection.execute(query)
+            }
 
     def lent_nodes(self, since_s: float, most: int) -> list[tuple[str, str, float, float | None]]:
         """(node, trainer, start, end or None) of the fragments that ran after ``since_s``.

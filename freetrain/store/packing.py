@@ -15,13 +15,14 @@ import json
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from dataclasses import astuple, dataclass
+from itertools import accumulate, pairwise, repeat
 from math import inf
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from freetrain.core.past import TrainerPast
 from freetrain.core.placement import Placement
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.servers import Serving
@@ -89,11 +90,7 @@ class Packer:
             "unnumbered": [node.name for node in nodes if node.name not in numbers],
             "ends_s": list(ends),
             "end": [ends[node.free_until_s] for node in nodes],
-            **(
-                {"done": [problem.done_samples.get(trainer.id) for trainer in problem.trainers]}
-                if problem.done_samples
-                else {}
-            ),
+            **({"past": list(map(_past, problem.trainers, repeat(problem)))} if problem.past else {}),
             "holder": [seats.get(node.held_by, node.held_by) for node in nodes],
             **_serving(problem.serving),
             **({"kind": [node.kind for node in nodes]} if any(node.kind for node in nodes) else {}),
@@ -145,11 +142,14 @@ def unpack(
         kinds = document.get("kind", [""] * len(names))
         watts = document.get("watts", [0.0] * len(names))
         nodes = tuple(Offer(*node) for node in zip(names, ends_s, holders, kinds, watts, strict=True))
-        counted = zip(trainers, document.get("done", ()), strict=False)
-        done = {trainer.id: samples for trainer, samples in counted if samples is not None}
+        past = {
+            trainer.id: TrainerPast(*values)
+            for trainer, values in zip(trainers, _pasts(document), strict=False)
+            if values is not None
+        }
         serving = _served(document)
         looks_ahead = document["horizon_s"], document["objective"]
-        problem = Problem(now_s, nodes, trainers, *looks_ahead, done, serving, document.get("changes", 1.0))
+        problem = Problem(now_s, nodes, trainers, *looks_ahead, past, serving, document.get("changes", 1.0))
         owners = dict(zip(names, holders, strict=True))
         positions = accumulate(moves["moved"])
         owners |= {names[at]: named(seat) for at, seat in zip(positions, moves["to"], strict=True)}
@@ -195,6 +195,17 @@ def _damaged(error: Exception) -> StateError:
     return StateError(
         f"A recorded decision is damaged: {error}.", "Restore the store from a backup, or replay the log again."
     )
+
+
+def _past(trainer: Trainer, problem: Problem) -> tuple[Any, ...] | None:
+    past = problem.past.get(trainer.id)
+    return None if past is None else astuple(past)
+
+
+def _pasts(document: Mapping[str, Any]) -> Sequence[Sequence[Any] | None]:
+    """The values of each trainer's past; decisions kept by an older freetrain have its samples alone."""
+    samples = document.get("done", ())
+    return document.get("past") or [None if done is None else (done,) for done in samples]
 
 
 def _serving(serving: Serving) -> dict[str, Any]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from freetrain.cli.choosing import Chosen, state_word
+from freetrain.cli.choosing import Chosen
 from freetrain.cli.main import cli
 from freetrain.errors import ExitCode
 
@@ -28,14 +28,6 @@ def test_nothing_asked_for_is_all() -> None:
 )
 def test_all_that_is_asked_for_must_hold(chosen: Chosen, has: bool) -> None:
     assert chosen.has("news", "press", "running", {"n1", "n2"}) is has
-
-
-def test_what_a_training_does_is_a_word() -> None:
-    assert state_word("active", {"n1"}, ()) == "running"
-    assert state_word("resting", {"n1"}, ()) == "running", "it keeps its nodes"
-    assert state_word("active", (), {"n1"}) == "starting"
-    assert state_word("active", (), ()) == "waiting"
-    assert state_word("paused", (), ()) == "paused"
 
 
 @pytest.mark.parametrize("command", ["top", "jobs"])

@@ -83,7 +83,7 @@ def test_one_trainer_user_or_node_can_be_chosen() -> None:
 def test_who_may_not_read_the_database_is_told_what_everybody_may(
     monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    monkeypatch.setattr("freetrain.cli.daemons_ledger.os.access", lambda *_: False)
+    monkeypatch.setattr("freetrain.client.daemons_ledger.os.access", lambda *_: False)
     result = CliRunner().invoke(cli, [command])
     assert result.exit_code == ExitCode.NOT_ALLOWED
     assert "is for the daemon's account and root." in result.stderr

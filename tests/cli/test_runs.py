@@ -6,10 +6,10 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from freetrain.cli.output import flatten, print_json, print_table, show_value
+from freetrain.cli.output import flatten, print_json, print_table
 from freetrain.cli.runs import runs_group
 from freetrain.errors import InputError, StateError
-from freetrain.showing.words import show_time
+from freetrain.showing.words import show_time, show_value
 from freetrain.store import Store
 from tests.store.samples import OUTCOME, PROBLEM, RECORDS, decide, new_run
 

@@ -106,8 +106,11 @@ def test_what_trainers_have_done_is_part_of_a_problem(tmp_path: Path) -> None:
     after = json.loads(solve(tmp_path, json.dumps(problem), "--policy", "gadget").stdout)
     assert sum(map(len, fresh["allocation"].values())) == 2
     assert after["allocation"] == {"B": ["n1", "n2"]}
-    wrong = solve(tmp_path, json.dumps(problem | {"done_samples": {"A": -1}}))
-    assert "done_samples.A" in wrong.stderr
+    past = {"A": {"done_samples": 2e3, "first_start_s": 50.0}}
+    told = json.loads(solve(tmp_path, json.dumps(problem | {"past": past}), "--policy", "gadget").stdout)
+    assert told["allocation"] == after["allocation"]
+    for name, value in (("done_samples", {"A": -1}), ("past", {"A": {"node_s": -1}})):
+        assert f"{name}.A" in solve(tmp_path, json.dumps(problem | {name: value})).stderr
 
 
 def test_nodes_are_placed_by_the_switches_of_the_machine_file(tmp_path: Path) -> None:

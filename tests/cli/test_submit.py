@@ -238,5 +238,5 @@ def test_without_slurm_there_is_a_sentence(slurm: FakeSlurm, monkeypatch: pytest
 
 
 def test_every_key_of_a_tag_has_its_option(slurm: FakeSlurm) -> None:
-    said = submit("--help").stdout
+    said = submit("--help-all").stdout
     assert [f"--{name}" for name in KEYS if name not in ("min", "max") and f"--{name} " not in said] == []

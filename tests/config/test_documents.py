@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.config import Config, settings
-from freetrain.config.documents import DOCUMENTS, example_file, man_page, reference_page
+from freetrain.config.documents import DOCUMENTS, PARTLY_MADE, example_file, man_page, reference_page
 from tests import needed
 
 PROJECT = Path(__file__).parents[2]
@@ -17,6 +17,13 @@ PROJECT = Path(__file__).parents[2]
 def test_every_text_is_made_from_the_model(name: str) -> None:
     made = DOCUMENTS[name]()
     assert (PROJECT / name).read_text() == made, "run python -m freetrain.config in the project's folder"
+
+
+@pytest.mark.parametrize("name", PARTLY_MADE)
+def test_every_part_of_a_text_is_made_from_the_keys_of_the_tag(name: str) -> None:
+    text = (PROJECT / name).read_text()
+    assert text == PARTLY_MADE[name](text), "run python -m freetrain.config in the project's folder"
+    assert text.replace("gradients", "gradient") != PARTLY_MADE[name](text.replace("gradients", "gradient"))
 
 
 def test_the_example_file_uncommented_says_the_defaults() -> None:

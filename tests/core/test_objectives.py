@@ -24,6 +24,10 @@ def test_weighted_is_speedup_times_weight() -> None:
     assert worth_per_s(SLOW, "weighted").tolist() == pytest.approx([0.0, 3.0, 5.4])
 
 
+def test_fair_completion_counts_a_further_node_for_less_where_there_are_many() -> None:
+    assert worth_per_s(SLOW, "fair-completion").tolist() == pytest.approx([0.0, 3.0, 3.0 * 1.8**0.9])
+
+
 def test_nothing_below_the_minimum_is_worth_anything() -> None:
     trainer = Trainer("a", ((1, 10.0), (4, 40.0)), min_nodes=3)
     assert worth_per_s(trainer, "throughput").tolist() == [0.0, 0.0, 0.0, 30.0, 40.0]

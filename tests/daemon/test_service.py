@@ -270,7 +270,7 @@ def test_a_first_placement_is_fast_and_a_proven_one_follows_at_once(
             status = Status.FEASIBLE if self.time_limit_s < 1 else Status.OPTIMAL
             return replace(super().decide(problem), status=status)
 
-    monkeypatch.setattr(lender, "find_policy", lambda name, time_limit_s: Unsure(time_limit_s))
+    monkeypatch.setattr(lender, "find_policy", lambda name, solver, time_limit_s: Unsure(time_limit_s))
     slurm = FakeSlurm()
     slurm.submit_array("freetrain:min=1")
     patient = config.model_copy(update={"pace": config.pace.model_copy(update={"poll": 120.0})})

@@ -194,6 +194,12 @@ def test_it_may_have_only_so_much_memory() -> None:
     assert (large.ending, large.message) == (QuestionEnd.RAISED, "failed: MemoryError: ")
 
 
+def test_it_may_give_way_to_everything_else() -> None:
+    guest = Guest(niceness=3)
+    assert os.getpriority(os.PRIO_PROCESS, pid_of(guest)) == min(os.getpriority(os.PRIO_PROCESS, 0) + 3, 19)
+    guest.close()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_that_are_meant_for_the_host_do_not_end_it(guest: Guest, number: signal.Signals) -> None:
     assert guest.ask(named(planted.send_itself), int(number), time_s=LONG_S).answer == "goes on"

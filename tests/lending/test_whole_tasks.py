@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from freetrain.core.decision import Decision, Status
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.job import Job
 from freetrain.core.plan import Release
@@ -9,9 +10,9 @@ from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.judge import Judgement, judge
 from freetrain.lending.memory import Memory
-from freetrain.lending.whole_tasks import waits_of_submissions
+from freetrain.lending.training_verdicts import TrainingContext, judge_trainings
 from tests.facts import node
-from tests.lending.test_judge import NAMES, RULES, facts, lent, request, waiting
+from tests.lending.test_judge import NAMES, RULES, facts, lent, waiting
 
 TASK = Request(Trainer("7_0", ((1, 1.0), (4, 4.0)), min_nodes=2, max_nodes=2, moldable=True), "news", filler="7")
 OTHER = replace(TASK, trainer=replace(TASK.trainer, id="7_1"))
@@ -61,7 +62,7 @@ def test_a_task_that_is_ending_keeps_nothing() -> None:
 
 
 def test_a_filler_waits_only_while_none_of_its_tasks_has_nodes() -> None:
-    looked = facts(TASK, OTHER, request("8"))
-    waits = {"7_1": "no room", "7_0": "no luck", "8": "no idle nodes"}
-    assert waits_of_submissions(looked, waits, {}) == {"7": "no room", "8": "no idle nodes"}
-    assert waits_of_submissions(looked, waits, {"7_0": 2}) == {"8": "no idle nodes"}
+    found = judge(facts(TASK, OTHER), Memory(), RULES)
+    assert {*judge_trainings(TrainingContext(found))} == {"7"}
+    served = Decision(Status.OPTIMAL, 0.0, {"7_0": NAMES[:2]}, "test")
+    assert judge_trainings(TrainingContext(found, [served])) == {}

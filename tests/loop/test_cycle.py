@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from freetrain.core.amounts import Amount
 from freetrain.core.decision import Decision
+from freetrain.core.past import TrainerPast
 from freetrain.core.plan import Action, Lend, PlaceServers, Release
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.servers import Servers
@@ -14,7 +17,7 @@ from freetrain.core.shared_nodes import NewPart, SharedNode
 from freetrain.core.topology import FLAT
 from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal, run_cycle
-from freetrain.policies import Links, Policy, find_finisher, find_policy
+from freetrain.policies import Allocation, Links, Policy, find_finisher, find_policy
 
 TRAINERS = tuple(Trainer(name, ((1, 1.0), (2, 2.0))) for name in ("a", "b"))
 
@@ -39,6 +42,10 @@ class Diary:
     def judge(self, facts: str) -> Diary:
         self.written.append(f"judged {facts}")
         return self
+
+    def past_of(self, trainers: Collection[str]) -> Mapping[str, TrainerPast]:
+        self.asked_of = tuple(trainers)
+        return {trainer: TrainerPast(0.0, 3600.0, 50.0, 60.0) for trainer in trainers}
 
     def act(self, action: Action, decision: str | None) -> None:
         self.written.append((action, decision))
@@ -154,6 +161,24 @@ def test_what_trainers_have_done_is_told_to_policies_that_need_it_and_to_no_othe
         diary.record = lambda problem, decision, problems=problems: problems.append(problem)  # type: ignore[method-assign, misc]
         run_cycle(diary, diary.judge, Goal.of(find_policy(policy), "throughput"), diary, lambda: 0.0)
         assert [problem.done_samples for problem in problems] == told
+
+
+class Remembers:
+    """Needs a part of the past."""
+
+    needs_past = ("node_s", "waiting_since_s", "nothing that there is")
+
+    def decide(self, problem: Problem) -> Allocation:
+        return Allocation(np.zeros_like(problem.held), "none")
+
+
+def test_a_policy_is_told_those_parts_of_the_past_that_it_needs() -> None:
+    diary, problems = Diary(), list[Problem]()
+    diary.record = lambda problem, decision: problems.append(problem)  # type: ignore[method-assign]
+    run_cycle(diary, diary.judge, Goal.of(Remembers(), "throughput"), diary, lambda: 0.0)
+    told = TrainerPast(node_s=3600.0, waiting_since_s=60.0)
+    assert [problem.past for problem in problems] == [{"a": told}, {"b": told}]
+    assert diary.asked_of == ("b",)
 
 
 def test_a_problem_says_what_those_have_done_whose_deadlines_count() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from freetrain.core.past import TrainerPast
 from freetrain.core.plan import Action
 from freetrain.lending.facts import Facts
 from freetrain.loop.cycle import Goal, NullJournal
@@ -34,6 +35,9 @@ class Recorder:
         self.facts.append(self._cluster.observe())
         return self.facts[-1]
 
+    def past_of(self, trainers: Collection[str]) -> Mapping[str, TrainerPast]:
+        return self._cluster.past_of(trainers)
+
     def act(self, action: Action, decision: str | None) -> None:
         self.actions.append(action)
         self._cluster.act(action, decision)
@@ -48,6 +52,9 @@ class Recording:
 
     def observe(self) -> Facts:
         return next(self._facts)
+
+    def past_of(self, trainers: Collection[str]) -> Mapping[str, TrainerPast]:
+        return {}
 
     def act(self, action: Action, decision: str | None) -> None:
         self.actions.append(action)

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import pytest
 
+from freetrain.core.past import past_of_samples
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.policies import VARIANTS, Policy, find_policy
@@ -43,7 +44,13 @@ def longest_waits(policy: Policy, seed: int, hours: int = 200) -> dict[str, floa
         holders = [name for name, size in held.items() for _ in range(size)]
         offers = [Offer(f"n{number}", None, holder) for number, holder in enumerate(holders)]
         offers += [Offer(f"n{number}") for number in range(len(holders), nodes)]
-        problem = Problem(now_s, tuple(offers), tuple(here.values()), STEP_S, done_samples=dict(done))
+        problem = Problem(
+            now_s,
+            tuple(offers),
+            tuple(here.values()),
+            STEP_S,
+            past=past_of_samples(done),
+        )
         sizes = policy.decide(problem).counts.sum(axis=1).tolist()
         now_s += STEP_S
         held = {}

@@ -12,15 +12,15 @@ from click.testing import CliRunner
 
 from freetrain.cli.main import cli
 from freetrain.policies.dltap import experiment as dltap
-from freetrain.policies.experiment import COLUMNS, MethodComparison, interval
+from freetrain.policies.experiment import COLUMNS, Experiment, MethodComparison, interval, row_of
 from freetrain.policies.gadget import experiment as gadget
 from freetrain.policies.smd import experiment as smd
 from freetrain.policies.synergy import experiment as synergy
 
 
 def test_an_interval_is_students() -> None:
-    """Of 20 values t is 2.093, of 10 it is 2.262."""
-    for count, t in ((20, 2.093), (10, 2.262)):
+    """Of 20 values t is 2.093, of 10 it is 2.262, and of two 12.706."""
+    for count, t in ((20, 2.093), (10, 2.262), (2, 12.706)):
         values = [float(number % 2) for number in range(count)]
         half = t * (0.25 * count / (count - 1)) ** 0.5 / count**0.5
         assert interval(values) == (0.5, pytest.approx(half, rel=2e-3))
@@ -47,14 +47,14 @@ def test_an_interval_contains_the_truth_as_often_as_it_says() -> None:
 def test_there_is_no_verdict_within_the_interval(
     of_method: tuple[float, ...], less_is_better: bool, verdict: str
 ) -> None:
-    other = (1.0,) * len(of_method)
-    row = MethodComparison("here", "work", "ours", "theirs", of_method, other, less_is_better).row
+    names = "here", "work", "ours", "theirs"
+    row = row_of([MethodComparison(*names, figure, 1.0, less_is_better) for figure in of_method])
     assert row[6] == pytest.approx(mean(of_method), abs=1e-3)
     assert row[-1] == verdict
 
 
 def test_dltap_separates_fewer_pairs_than_kubernetes_and_packing_still_fewer() -> None:
-    ratios = {(row[0], row[2], row[3]): row[6] for row in dltap.run(seeds=2).rows}
+    ratios = {(row[0], row[2], row[3]): row[6] for row in dltap.EXPERIMENT.run(2).rows}
     for nodes in ("6 nodes", "10 nodes", "20 nodes"):
         assert ratios[nodes, "DLTAP", "Kubernetes"] < 1
         assert ratios[nodes, "no spreading, DLTAP", "no spreading"] < 1
@@ -62,9 +62,9 @@ def test_dltap_separates_fewer_pairs_than_kubernetes_and_packing_still_fewer() -
 
 
 @pytest.mark.slow
-def test_gadget_gains_utility_over_every_rule() -> None:
-    gains = [row for row in gadget.run(seeds=2).rows if row[1] == "utility"]
-    assert len(gains) == 12
+def test_gadget_gains_utility_over_every_rule_and_over_elastic_shares() -> None:
+    gains = [row for row in gadget.EXPERIMENT.run(2).rows if row[1] == "utility"]
+    assert len(gains) == 3 * 2 * 5
     assert all(row[6] >= 1.0 for row in gains)
 
 
@@ -110,3 +110,15 @@ def test_the_command_prints_a_table_and_its_notes() -> None:
     assert document["columns"] == list(COLUMNS)
     assert len(document["rows"]) == 20
     assert CliRunner().invoke(cli, ["bench", "freetrain"]).exit_code == 2
+
+
+def test_ctrl_c_prints_the_table_of_the_seeds_that_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compare(seed: int) -> list[MethodComparison]:
+        if seed == 3:
+            raise KeyboardInterrupt
+        return [MethodComparison("here", "work", "ours", "theirs", 1.0 + seed, 1.0)]
+
+    monkeypatch.setattr(dltap, "EXPERIMENT", Experiment("Interrupted", compare, ()))
+    document = json.loads(CliRunner().invoke(cli, ["bench", "dltap", "--json"]).stdout)
+    assert document["rows"][0][4] == 2.0
+    assert " 3 seeds; " in document["notes"][0]

@@ -8,6 +8,7 @@ import pytest
 from benchmarks.problems import mixed_problem, random_problem
 from freetrain.core.decision import Status
 from freetrain.core.fragment import node_of
+from freetrain.core.past import past_of_samples
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.topology import Topology
 from freetrain.core.trainer import Trainer
@@ -89,7 +90,7 @@ def test_every_policy_keeps_the_rules_whatever_there_is_and_decides_alike_twice(
             replace(trainer, target_samples=5000.0, bytes_per_sample=2e7) if seed % 3 else trainer
             for trainer in problem.trainers
         )
-        problem = replace(problem, trainers=targets, done_samples=done)
+        problem = replace(problem, trainers=targets, past=past_of_samples(done))
         if seed // 2 % 2:
             problem = in_parts(problem)
         found = []

@@ -118,6 +118,16 @@ def test_what_cannot_decide_is_no_policy(install: Install) -> None:
     assert refusal("odd").what == "The policy 'odd' (odd_policy:Still) has no method 'decide': its type is int."
 
 
+@pytest.mark.parametrize(
+    ("name", "needs"), [("luck", "needs_past = ('node_s', 'luck')"), ("needs_progress", "needs_progress = True")]
+)
+def test_a_policy_that_needs_what_nobody_knows_is_refused(install: Install, name: str, needs: str) -> None:
+    install(name, f"{name}_policy", f"class Still:\n    {needs}\n    def decide(self, problem): ...\n")
+    refused = refusal(name)
+    assert refused.what.endswith(f"needs what nobody knows of a trainer: {name}.")
+    assert "node_s, waiting_since_s" in refused.hint
+
+
 @pytest.mark.parametrize("variant", [*VARIANTS, *RENAMED, "gadget,utility=log,patience=2h", "smd,patience=0"])
 def test_a_policy_is_chosen_with_its_options_and_by_the_names_that_it_had(variant: str) -> None:
     assert callable(find_policy(variant).decide)

@@ -16,6 +16,7 @@ from freetrain.policies import VARIANTS, find_placer, find_policy
 from freetrain.replay.foresight import Foresight
 from freetrain.replay.outcome import ReplayOutcome
 from freetrain.replay.study import Costs, study
+from freetrain.replay.trainers import CURVES
 
 NODES, PER_LEAF, WINDOW_S = 24, 6, 6 * 3600.0
 CURVE = ((1, 100.0), (2, 190.0), (4, 350.0), (8, 600.0))
@@ -64,6 +65,27 @@ def test_all_have_the_same_idle_nodes_and_none_lends_more(by_policy: dict[str, R
 def test_freetrain_does_most_work_or_nearly_so(by_policy: dict[str, ReplayOutcome]) -> None:
     best = max(found.work for found in by_policy.values())
     assert by_policy["freetrain"].work >= 0.97 * best
+
+
+def test_fair_completion_completes_as_many_as_equal_share_and_costs_no_work() -> None:
+    """Work is counted in hours of each training's own on one node; networks scale differently."""
+    trainers = [
+        Trainer(f"T{number:02}", curve, target_samples=1.5 * 3600 * curve[0][1])
+        for number, curve in enumerate(list(CURVES.values()) * 10)
+    ]
+
+    def work_and_completed(policy: str, objective: str) -> tuple[float, int]:
+        goal = Goal.of(find_policy(policy), objective)
+        done = study(holes(), trainers, Costs(), goal, Foresight(0.0), 4, NullJournal(), time.perf_counter)
+        work_s = sum(run.samples / run.trainer.rate(1) for run in done.record.runs)
+        return work_s / 3600, done.outcome.trainers_completed
+
+    default, equal, fair = (
+        work_and_completed(*how)
+        for how in (("freetrain", "weighted"), ("equal-share", "weighted"), ("freetrain", "fair-completion"))
+    )
+    assert fair[0] >= 0.98 * default[0]
+    assert fair[1] >= equal[1]
 
 
 def test_placers_that_know_the_switches_have_fewer_links_between_leaves_where_there_is_a_choice() -> None:

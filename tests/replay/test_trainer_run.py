@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.core.objectives import worth_per_s
+from freetrain.core.past import TrainerPast
 from freetrain.core.trainer import Trainer
 from freetrain.replay.trainer_run import Loss, TrainerRun
 
@@ -25,6 +26,16 @@ def test_an_eviction_takes_the_pause_and_no_more_work_than_was_trained_since_the
     run.evict({"n1"}, 160.0)
     assert run.samples == -5 * 10.0
     assert run.lost_s == {Loss.START: 60.0, Loss.EVICTION: 100.0, Loss.EVICTION_PAUSE: 5.0}
+
+
+def test_its_past_is_what_it_has_done_and_had_by_then() -> None:
+    run = started()
+    assert run.past_at(160.0) == TrainerPast(1000.0, 160.0, 0.0, None)
+    run.shrink(("n1",), 200.0)
+    assert run.past_at(300.0) == TrainerPast(run.samples, 200.0, 0.0, 200.0)
+    run.grow(("n1",), 400.0)
+    run.boot(("n2",), 410.0)
+    assert run.past_at(420.0).node_s == 200.0 + 10.0 + 2 * 10.0
 
 
 def test_what_was_trained_long_ago_is_saved() -> None:

@@ -17,11 +17,17 @@ from freetrain.slurm.answers import SETTINGS_READ, whole_answer
 from freetrain.slurm.asking import parse_asks
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmUnclearError
-from freetrain.slurm.parsing import parse_jobs, parse_nodes, parse_partitions, parse_reservations, parse_runs
+from freetrain.slurm.parsing import (
+    parse_jobs,
+    parse_nodes,
+    parse_partitions,
+    parse_reservations,
+    parse_runs,
+    parse_topology,
+)
 from freetrain.slurm.queries import JOB_FIELDS, NEED_FIELDS, SEPARATOR
 from freetrain.slurm.settings import parse_last_plan_s, parse_settings
 from freetrain.slurm.site.facts import parse_associations, parse_qos
-from freetrain.slurm.topology import parse_topology
 
 FOLDER = Path(__file__).parent
 QUEUE = FragmentQueue("freetrain")

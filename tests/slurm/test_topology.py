@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.core.topology import FLAT
-from freetrain.slurm.topology import parse_topology
+from freetrain.slurm.parsing import parse_topology
 
 RECORDED = Path(__file__).parent / "recorded"
 

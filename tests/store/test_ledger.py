@@ -12,6 +12,7 @@ from freetrain.core.curves import curve_of, prior_curve
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
+from freetrain.core.past import TrainerPast
 from freetrain.core.throughput import Observation
 from freetrain.daemon.trainers.ends import Patience, after_ends, awake, is_complete, is_finishing
 from freetrain.store.ledger import UNKNOWN, Ledger
@@ -146,6 +147,21 @@ def test_spans_lent_are_told_with_their_users(ledger: Ledger) -> None:
         (TRAINER.owner, 800.0, None, 1.0),
     ]
     assert list(ledger.lent_spans(300.0)) == [(TRAINER.owner, 800.0, None, 1.0)]
+
+
+def test_the_past_of_a_trainer_is_what_it_was_lent(ledger: Ledger) -> None:
+    waiting, new = replace(TRAINER, id="8", first_seen_s=70.0), replace(TRAINER, id="9", first_seen_s=90.0)
+    ledger.save_trainers([TRAINER, waiting, new])
+    ran = replace(ASKED, state=FragmentState.ENDED, started_s=100.0, ended_s=200.0, end=End.RELEASED, share=0.25)
+    runs = replace(ASKED, state=FragmentState.RUNNING, started_s=800.0)
+    of = {TRAINER.id: (ran, runs), "8": (ran,), "9": (ASKED,)}
+    for id_, fragments in of.items():
+        ledger.save_fragments(replace(fragment, trainer=id_) for fragment in fragments)
+    assert ledger.past_of([TRAINER.id, "8", "9", "unknown"], 1000.0) == {
+        TRAINER.id: TrainerPast(0.0, 225.0, 100.0, None),
+        "8": TrainerPast(0.0, 25.0, 100.0, 200.0),
+        "9": TrainerPast(0.0, 0.0, None, 90.0),
+    }
 
 
 def test_stays_are_kept_for_each_partition_as_they_were_last(ledger: Ledger) -> None:

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freetrain.core.past import TrainerPast
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.errors import StateError
 from freetrain.store import schema
-from freetrain.store.packing import PackedDecision, Packer, Roll, compressed, unpack, unpack_serving
+from freetrain.store.packing import PackedDecision, Packer, Roll, compressed, decompressed, unpack, unpack_serving
 from freetrain.store.store import Store
 from tests.store.samples import BERT, NAMES, PLACEMENT, PROBLEM, RESNET, decide, new_run
 
@@ -73,8 +74,15 @@ def test_how_often_sizes_change_comes_back():
 
 
 def test_what_trainers_have_done_comes_back():
-    known = replace(PROBLEM, done_samples={PROBLEM.trainers[1].id: 1234.5678901})
+    known = replace(PROBLEM, past={PROBLEM.trainers[1].id: TrainerPast(1234.5678901, 7200.5, 30.25, None)})
     assert packed_and_back(known, PLACEMENT) == (known, PLACEMENT)
+
+
+def test_what_an_older_freetrain_kept_of_a_past_is_read():
+    packed = Packer(NAMES).pack(PROBLEM, PLACEMENT, Roll((1, 2)))
+    older = compressed({**decompressed(packed.problem), "done": [None, 5.5]})
+    problem, _ = unpack(replace(packed, problem=older), PROBLEM.now_s, NAMES, lambda _: PROBLEM.trainers)
+    assert problem.past == {PROBLEM.trainers[1].id: TrainerPast(5.5)}
 
 
 def test_which_nodes_had_servers_and_were_to_have_them_comes_back():

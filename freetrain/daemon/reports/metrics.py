@@ -19,6 +19,7 @@ from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.reports.status import LookStatus, NodeStanding
 from freetrain.lending.back_off import Cause
 from freetrain.lending.judge import Judgement
+from freetrain.policies.solver.second_opinion import Agreement
 from freetrain.slurm.parsing import expand_nodes
 
 _PROGRESS_WITHIN_S = 30.0
@@ -135,6 +136,9 @@ class Metrics:
         self._look_s = histogram("look_seconds", "How long a look took, deciding and acting included.", _LOOK_S)
         self._decisions = counter("decisions", "Decisions.", ("status",))
         self._solve_s = histogram("solve_seconds", "How long a decision took.", _SOLVE_S)
+        self._second_opinions = counter(
+            "second_opinions", "Decisions that HiGHS solved again, by whether it agrees.", ("result",)
+        )
         self._slurm_calls = counter("slurm_calls", "Questions and commands to Slurm.")
         self._connections_dropped = counter(
             "connections_dropped", "Connections to metrics.listen that were closed without a whole answer."
@@ -142,6 +146,9 @@ class Metrics:
         self._rejected = gauge("slurm_lines_not_understood", "Lines of Slurm's last answers.")
         for result in ("answered", "silent"):
             self._looks.labels(result)
+        self._solved_again = Tally[Agreement]()
+        for agreement in Agreement:
+            self._second_opinions.labels(str(agreement))
 
     def looked(
         self,
@@ -195,6 +202,13 @@ class Metrics:
         """Slurm has been asked or ordered something so often since the daemon began."""
         self._slurm_calls.inc(max(0, total - self._calls))
         self._calls = total
+
+    def solved_again(self, totals: Mapping[Agreement, int]) -> None:
+        """So many decisions have been solved again with each result since the daemon began."""
+        now = Tally(totals)
+        for agreement, count in (now - self._solved_again).items():
+            self._second_opinions.labels(str(agreement)).inc(count)
+        self._solved_again = now
 
     def dropped(self, total: int) -> None:
         """So many connections to the metrics have been dropped since the daemon began."""

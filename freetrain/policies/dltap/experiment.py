@@ -16,7 +16,7 @@ from freetrain.policies.dltap.placer import (
     crossing_pairs,
     place_tasks,
 )
-from freetrain.policies.experiment import SEEDS, MethodComparison, ResultTable, compared
+from freetrain.policies.experiment import Experiment, MethodComparison
 
 _Training = tuple[tuple[PlacedTask, ...], tuple[Host, ...]]
 
@@ -44,33 +44,27 @@ _COMPARED = (
 )
 
 
-def run(seeds: int = SEEDS) -> ResultTable:
+def _compare(seed: int) -> Iterator[MethodComparison]:
     """Trainings of 2 to 8 workers and 1 or 2 servers, each placed on nodes that others use, too."""
-    return compared(
-        f"DLTAP: share of server-worker pairs on different nodes, {_JOBS} trainings",
-        seeds,
-        (comparison for nodes in _NODES for comparison in _comparisons(nodes, seeds)),
-        (
-            "Kubernetes: the scores of 1.2 (least requested, balanced, spread over nodes); packing: the fullest "
-            "node that has room; no spreading: without the third score.",
-            "Each node has 50 CPUs and 50 GB, of which up to 14 tasks of other jobs use some; "
-            f"{_NODES_PER_LEAF} nodes are on a leaf.",
-            "leaf-aware is freetrain's: all tasks attract each other, weight 5, then those of the leaf.",
-            "DLTAP's paper reports 12 % less traffic between nodes, mean of three benchmarks.",
-        ),
-    )
-
-
-def _comparisons(nodes: int, seeds: int) -> Iterator[MethodComparison]:
-    apart: dict[str, list[float]] = {name: [] for name in _WAYS}
-    for seed in range(seeds):
+    for nodes in _NODES:
         trainings = list(_trainings(random.Random(f"{nodes}/{seed}"), nodes))
-        for name, way in _WAYS.items():
-            apart[name].append(_share_apart(trainings, *way))
-    for method, other in _COMPARED:
-        yield MethodComparison(
-            f"{nodes} nodes", "apart", method, other, apart[method], apart[other], less_is_better=True
-        )
+        apart = {name: _share_apart(trainings, *way) for name, way in _WAYS.items()}
+        for method, other in _COMPARED:
+            yield MethodComparison(f"{nodes} nodes", "apart", method, other, apart[method], apart[other], True)
+
+
+EXPERIMENT = Experiment(
+    f"DLTAP: share of server-worker pairs on different nodes, {_JOBS} trainings",
+    _compare,
+    (
+        "Kubernetes: the scores of 1.2 (least requested, balanced, spread over nodes); packing: the fullest "
+        "node that has room; no spreading: without the third score.",
+        "Each node has 50 CPUs and 50 GB, of which up to 14 tasks of other jobs use some; "
+        f"{_NODES_PER_LEAF} nodes are on a leaf.",
+        "leaf-aware is freetrain's: all tasks attract each other, weight 5, then those of the leaf.",
+        "DLTAP's paper reports 12 % less traffic between nodes, mean of three benchmarks.",
+    ),
+)
 
 
 def _share_apart(trainings: Iterable[_Training], weights: Weights, servers_first: bool) -> float:

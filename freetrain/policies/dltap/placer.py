@@ -88,7 +88,6 @@ class Host:
         used_cpus: that others use.
         used_memory_gb: that others use.
         leaf: the switch that it is connected to.
-        life_s: how long it is expected to stay.
     """
 
     name: str
@@ -97,7 +96,6 @@ class Host:
     used_cpus: float = 0.0
     used_memory_gb: float = 0.0
     leaf: str = ""
-    life_s: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +108,6 @@ class Weights:
         balanced: how equally its CPUs and memory would be used.
         spreading: how few tasks of the training it has.
         leaf: the share of the peers on the node's leaf; freetrain's addition.
-        life: how long the node is expected to stay, for servers; freetrain's addition.
         all_are_peers: workers aggregate, too: all tasks of a training are peers. freetrain's addition.
     """
 
@@ -119,7 +116,6 @@ class Weights:
     balanced: int = 1
     spreading: int = 1
     leaf: int = 0
-    life: int = 0
     all_are_peers: bool = False
 
 
@@ -127,8 +123,8 @@ KUBERNETES = Weights()
 """The scheduler that DLTAP was built into, without it."""
 PAPER = Weights(aggregation=1)
 """DLTAP as published."""
-LEAF_AWARE = Weights(aggregation=5, leaf=5, life=1, all_are_peers=True)
-"""Near each other: on one node, else on one leaf; servers on long-lived nodes."""
+LEAF_AWARE = Weights(aggregation=5, leaf=5, all_are_peers=True)
+"""Near each other: on one node, else on one leaf."""
 
 
 def place_tasks(tasks: Sequence[PlacedTask], hosts: Sequence[Host], weights: Weights) -> tuple[int | None, ...]:
@@ -147,8 +143,6 @@ class _Board:
         self._weights = weights
         self._size = np.array([[host.cpus, host.memory_gb] for host in hosts])
         self._used = np.array([[host.used_cpus, host.used_memory_gb] for host in hosts])
-        lives_s = np.array([host.life_s for host in hosts])
-        self._life = np.floor(10 * lives_s / lives_s.max()).astype(np.int64)
         leaves = {leaf: number for number, leaf in enumerate(dict.fromkeys(host.leaf for host in hosts))}
         self._leaf = np.array([leaves[host.leaf] for host in hosts])
         self._placed = {kind: np.zeros(len(hosts), dtype=np.int64) for kind in TaskKind}
@@ -179,7 +173,6 @@ class _Board:
             + weights.least_requested * least_requested(asked, self._size)
             + weights.balanced * balanced(asked, self._size)
             + weights.spreading * spreading(sum(self._placed.values(), np.zeros_like(here)))
-            + (weights.life * self._life if task.kind is TaskKind.SERVER else 0)
         )
         return scores
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from freetrain.policies.aiming import AimedSizes
 from freetrain.policies.equal_share import equal_sizes
-from freetrain.policies.experiment import SEEDS, MethodComparison, ResultTable, compared
+from freetrain.policies.experiment import Experiment, MethodComparison
 from freetrain.policies.gadget.links import LinkBooks, PlacedRing, RingServer
 from freetrain.policies.gadget.policy import LINEAR, LOG, Utility
 from freetrain.policies.gadget.slot import RingJob, RingModel, contended, fill_slot, samples_in_slot
@@ -25,31 +25,18 @@ _UTILITIES = {"linear": LINEAR, "log": LOG}
 
 
 @dataclass(frozen=True, slots=True)
-class _Arrival:
-    """A training, and when it comes.
+class _QueuedJob:
+    """A training that has come, or will.
 
     Attributes:
         slot: first slot in which it may have a ring.
-        job: as it comes.
-    """
-
-    slot: int
-    job: RingJob
-
-
-@dataclass(frozen=True, slots=True)
-class _QueuedJob:
-    """A training as a simple rule sees it.
-
-    Attributes:
-        slot: when it came.
         job: as it is now.
         attained_s: seconds of a worker that it has had.
     """
 
     slot: int
     job: RingJob
-    attained_s: float
+    attained_s: float = 0.0
 
     @property
     def remaining_s(self) -> float:
@@ -59,9 +46,11 @@ class _QueuedJob:
         return (job.target_samples - job.samples) / rate
 
 
-Key = Callable[[_QueuedJob], float]
+_Key = Callable[[_QueuedJob], float]
+_Fill = Callable[[Sequence[_QueuedJob]], Mapping[str, PlacedRing]]
+"""Trainings that wait or run → their rings in a slot."""
 
-_RULES: Mapping[str, Key] = {
+_RULES: Mapping[str, _Key] = {
     "FIFO": lambda waiting: waiting.slot,
     "LAS": lambda waiting: waiting.attained_s,
     "DRF": lambda waiting: _fixed(waiting.job),
@@ -70,36 +59,37 @@ _RULES: Mapping[str, Key] = {
 """Rule → its key: trainings with the least are served first."""
 
 
-def run(seeds: int = SEEDS) -> ResultTable:
+def _compare(seed: int) -> Iterator[MethodComparison]:
     """40, 80 and 120 trainings in 60 slots of five minutes; all have until the end to be done."""
-    return compared(
-        "GADGET: utility of all trainings, and how many are completed",
-        seeds,
-        (comparison for count in (40, 80, 120) for comparison in _comparisons(count, seeds)),
-        (
-            f"{len(_SERVERS)} servers of 4 GPUs on 4 leaves, links of 3 GB/s, uplinks of 12 GB/s; a change of "
-            f"ring costs {_RESCALE_S:g} s.",
-            "equal share: elastic rings of equal width, in powers of two, embedded with bandwidth reserved as "
-            "GADGET's are, and kept where they are while their width stays.",
-            "fixed rings: the best of FIFO, LAS, DRF and Tetris by mean utility; each training has half of its "
-            "largest ring, first-fit, bandwidth shared; who finds no room is passed over.",
-            "GADGET's paper reports more utility than the state of the art; we know of no public figure.",
-        ),
-    )
+    for count in (40, 80, 120):
+        arrivals = _arrivals(random.Random(seed), count)
+        ways: dict[str, _Fill] = {
+            "equal share": _equal_rings,
+            **{rule: partial(_by_rule, key) for rule, key in _RULES.items()},
+        }
+        others = {way: _by_slots(arrivals, fill) for way, fill in ways.items()}
+        for name, utility in _UTILITIES.items():
+            gadget = _by_slots(arrivals, partial(_gadget, utility))
+            setting, worth = f"{name}, {count} trainings", partial(_worth, utility)
+            for other, jobs in others.items():
+                yield MethodComparison(setting, "utility", "GADGET", other, worth(gadget), worth(jobs))
+            completed = _completed(gadget), _completed(others["equal share"])
+            yield MethodComparison(setting, "completed", "GADGET", "equal share", *completed)
 
 
-def _comparisons(count: int, seeds: int) -> Iterator[MethodComparison]:
-    arrivals = [_arrivals(random.Random(seed), count) for seed in range(seeds)]
-    elastic = [_by_slots(of_seed, _equal_rings) for of_seed in arrivals]
-    fixed = {rule: [_by_rule(of_seed, key) for of_seed in arrivals] for rule, key in _RULES.items()}
-    for name, utility in _UTILITIES.items():
-        gadget = [_gadget(of_seed, utility) for of_seed in arrivals]
-        worth = partial(_worth, utility)
-        best = max(fixed, key=lambda rule: sum(map(worth, fixed[rule])))
-        for against, jobs in (("equal share", elastic), (f"fixed rings ({best})", fixed[best])):
-            for figure, of in (("utility", worth), ("completed", _completed)):
-                figures = list(map(of, gadget)), list(map(of, jobs))
-                yield MethodComparison(f"{name}, {count} trainings", figure, "GADGET", against, *figures)
+EXPERIMENT = Experiment(
+    "GADGET: utility of all trainings, and how many are completed",
+    _compare,
+    (
+        f"{len(_SERVERS)} servers of 4 GPUs on 4 leaves, links of 3 GB/s, uplinks of 12 GB/s; a change of "
+        f"ring costs {_RESCALE_S:g} s.",
+        "equal share: elastic rings of equal width, in powers of two, embedded with bandwidth reserved as "
+        "GADGET's are, and kept where they are while their width stays.",
+        "FIFO, LAS, DRF and Tetris: fixed rings, of half of each training's largest, first-fit, bandwidth shared; "
+        "who finds no room is passed over.",
+        "GADGET's paper reports more utility than the state of the art; we know of no public figure.",
+    ),
+)
 
 
 def _worth(utility: Utility, jobs: Sequence[RingJob]) -> float:
@@ -110,7 +100,7 @@ def _completed(jobs: Sequence[RingJob]) -> float:
     return float(sum(job.samples >= job.target_samples for job in jobs))
 
 
-def _arrivals(draw: random.Random, count: int) -> list[_Arrival]:
+def _arrivals(draw: random.Random, count: int) -> list[_QueuedJob]:
     arrivals = []
     for row in range(count):
         model = RingModel(draw.choice((50e6, 100e6, 250e6, 500e6, 1300e6)), draw.uniform(0.08, 0.4))
@@ -118,36 +108,39 @@ def _arrivals(draw: random.Random, count: int) -> list[_Arrival]:
         alone = model.rate(widest // 2, -(-widest // 8), _LINK_BYTES_PER_S)
         target = alone * draw.uniform(10, 60) * _SLOT_S
         slot = draw.randrange(int(0.7 * _SLOTS))
-        arrivals.append(_Arrival(slot, RingJob(f"j{row}", model, widest, 0.0, target, None, _RESCALE_S)))
+        arrivals.append(_QueuedJob(slot, RingJob(f"j{row}", model, widest, 0.0, target, None, _RESCALE_S)))
     return arrivals
 
 
-def _gadget(arrivals: Sequence[_Arrival], utility: Utility) -> list[RingJob]:
-    return _by_slots(arrivals, lambda books, jobs: fill_slot(books, jobs, _SLOT_S, utility))
-
-
-def _by_slots(
-    arrivals: Sequence[_Arrival], fill: Callable[[LinkBooks, Sequence[RingJob]], Mapping[str, PlacedRing]]
-) -> list[RingJob]:
-    """Slot after slot, the rings of those that are there chosen again with bandwidth reserved."""
-    jobs = [arrival.job for arrival in arrivals]
+def _by_slots(arrivals: Sequence[_QueuedJob], fill: _Fill) -> list[RingJob]:
+    """The trainings in the end; slot after slot the rings of those that are there are chosen again."""
+    queue = list(arrivals)
     for slot in range(_SLOTS):
         here = [
             row
-            for row, arrival in enumerate(arrivals)
-            if arrival.slot <= slot and jobs[row].samples < jobs[row].target_samples
+            for row, queued in enumerate(queue)
+            if queued.slot <= slot and queued.job.samples < queued.job.target_samples
         ]
-        books = LinkBooks(_SERVERS, _LINK_BYTES_PER_S, _UPLINK_BYTES_PER_S)
-        rings = fill(books, [jobs[row] for row in here])
+        rings = fill([queue[row] for row in here])
         for row in here:
-            ring = rings.get(jobs[row].id)
-            done = samples_in_slot(jobs[row], ring, _SLOT_S) if ring else 0.0
-            jobs[row] = replace(jobs[row], ring=ring, samples=jobs[row].samples + done)
-    return jobs
+            job, ring = queue[row].job, rings.get(queue[row].job.id)
+            done = samples_in_slot(job, ring, _SLOT_S) if ring else 0.0
+            had_s = queue[row].attained_s + (ring.width * _SLOT_S if ring else 0.0)
+            queue[row] = _QueuedJob(queue[row].slot, replace(job, ring=ring, samples=job.samples + done), had_s)
+    return [queued.job for queued in queue]
 
 
-def _equal_rings(books: LinkBooks, jobs: Sequence[RingJob]) -> Mapping[str, PlacedRing]:
+def _books() -> LinkBooks:
+    return LinkBooks(_SERVERS, _LINK_BYTES_PER_S, _UPLINK_BYTES_PER_S)
+
+
+def _gadget(utility: Utility, queue: Sequence[_QueuedJob]) -> Mapping[str, PlacedRing]:
+    return fill_slot(_books(), [queued.job for queued in queue], _SLOT_S, utility)
+
+
+def _equal_rings(queue: Sequence[_QueuedJob]) -> Mapping[str, PlacedRing]:
     """Rings of equal width, or half or twice that: powers of two, which fill servers and seldom change."""
+    jobs, books = [queued.job for queued in queue], _books()
     most = np.array([job.widest for job in jobs], dtype=np.int64)
     places = sum(books.free.values())
     sizes = equal_sizes(AimedSizes(np.ones_like(most), most, np.zeros_like(most), 0.0), places).tolist()
@@ -179,52 +172,27 @@ def _embedded(books: LinkBooks, jobs: Sequence[RingJob], widths: Sequence[int]) 
     return rings
 
 
-def _by_rule(arrivals: Sequence[_Arrival], key: Key) -> list[RingJob]:
-    """Rings of fixed width in the rule's order, decided again in each slot."""
-    jobs = [arrival.job for arrival in arrivals]
-    attained_s = [0.0] * len(jobs)
-    for slot in range(_SLOTS):
-        waiting = {
-            row: _QueuedJob(arrival.slot, jobs[row], attained_s[row])
-            for row, arrival in enumerate(arrivals)
-            if arrival.slot <= slot and jobs[row].samples < jobs[row].target_samples
-        }
-        rings = _first_fit(
-            {row: _fixed(jobs[row]) for row in sorted(waiting, key=lambda row: (key(waiting[row]), row))}
-        )
-        split = Counter(name for ring in rings.values() if ring.servers > 1 for name, _ in ring.workers)
-        for row in waiting:
-            ring = rings.get(row)
-            if ring is None:
-                jobs[row] = replace(jobs[row], ring=None)
-                continue
-            sharing = max((split[name] for name, _ in ring.workers), default=0) if ring.servers > 1 else 0
-            speed = replace(ring, bytes_per_s=contended(_LINK_BYTES_PER_S, sharing) if sharing else 0.0)
-            stays = jobs[row].ring is not None and jobs[row].ring.workers == ring.workers  # type: ignore[union-attr]
-            before = replace(jobs[row], ring=speed) if stays else jobs[row]
-            done = samples_in_slot(before, speed, _SLOT_S)
-            jobs[row] = replace(jobs[row], ring=ring, samples=jobs[row].samples + done)
-            attained_s[row] += ring.width * _SLOT_S
-    return jobs
-
-
 def _fixed(job: RingJob) -> int:
     return job.widest // 2
 
 
-def _first_fit(widths: Mapping[int, int]) -> dict[int, PlacedRing]:
-    """Rings in this order on the first places that are free; who finds too few is passed over."""
+def _by_rule(key: _Key, queue: Sequence[_QueuedJob]) -> Mapping[str, PlacedRing]:
+    """Rings of fixed width on the first places that are free, bandwidth shared; passed over with too few."""
     free = {server.name: server.places for server in _SERVERS}
     rings = {}
-    for row, width in widths.items():
-        if sum(free.values()) < width:
+    for queued in sorted(queue, key=key):
+        missing, workers = _fixed(queued.job), list[tuple[str, int]]()
+        if sum(free.values()) < missing:
             continue
-        workers, missing = [], width
         for name in free:
-            if missing and free[name]:
-                taken = min(missing, free[name])
+            if taken := min(missing, free[name]):
                 workers.append((name, taken))
                 free[name] -= taken
                 missing -= taken
-        rings[row] = PlacedRing(tuple(workers), 1, 0.0)
+        rings[queued.job.id] = PlacedRing(tuple(workers), 1, 0.0)
+    split = Counter(name for ring in rings.values() if ring.servers > 1 for name, _ in ring.workers)
+    for id_, ring in rings.items():
+        if ring.servers > 1:
+            sharing = max(split[name] for name, _ in ring.workers)
+            rings[id_] = replace(ring, bytes_per_s=contended(_LINK_BYTES_PER_S, sharing))
     return rings

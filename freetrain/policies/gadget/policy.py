@@ -37,12 +37,9 @@ class Utility:
     Attributes:
         alpha: 0: linear, so that nothing counts but the sum of what is done; 1: the logarithm, which is
             proportionally fair; the larger, the more those count that have done least.
-        energy_per_worker_s: utility that a second of a worker costs. With it more training may be worth less, and
-            no guarantee holds.
     """
 
     alpha: float = 0.0
-    energy_per_worker_s: float = 0.0
 
     def of(self, samples: float, target_samples: float, weight: float = 1.0) -> float:
         """Utility of so many samples; samples beyond the target count nothing."""
@@ -75,7 +72,7 @@ class Gadget:
         name: what its allocations say found them.
     """
 
-    needs_progress = True
+    needs_past = ("done_samples",)
     heeds = HEEDED
     weighs = "the utility gained until the horizon"
 

@@ -89,7 +89,7 @@ class ReservingGadget:
         questions: all that is decided in this look: other rings keep their bandwidth until their turn.
     """
 
-    needs_progress = True
+    needs_past = ("done_samples",)
 
     def __init__(
         self,

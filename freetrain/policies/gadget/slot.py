@@ -104,8 +104,8 @@ def rate_of(job: RingJob, ring: PlacedRing) -> float:
 
 
 def samples_in_slot(job: RingJob, ring: PlacedRing, slot_s: float) -> float:
-    """Samples of a slot; a new ring costs a rescale."""
-    lost_s = 0.0 if ring == job.ring or job.ring is None else min(job.rescale_s, slot_s)
+    """Samples of a slot; other workers than before cost a rescale."""
+    lost_s = 0.0 if job.ring is None or ring.workers == job.ring.workers else min(job.rescale_s, slot_s)
     return rate_of(job, ring) * (slot_s - lost_s)
 
 
@@ -229,9 +229,8 @@ class _Slot:
             return 0.0
         job, utility = self._jobs[row], self._utility
         after = job.samples + samples_in_slot(job, ring, self._slot_s)
-        gain = utility.of(after, job.target_samples, job.weight)
-        gain -= utility.of(job.samples, job.target_samples, job.weight)
-        return gain - utility.energy_per_worker_s * ring.width * self._slot_s
+        before = utility.of(job.samples, job.target_samples, job.weight)
+        return utility.of(after, job.target_samples, job.weight) - before
 
     def _cost(self, ring: PlacedRing | None) -> float:
         return 0.0 if ring is None else self._costs.of(ring)

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from freetrain.policies.experiment import SEEDS, MethodComparison, ResultTable, compared
-from freetrain.policies.smd.inner import Amounts, ServerModel, SizeLimits, fastest, fastest_on_grid, on_the_way
+from freetrain.policies.experiment import Experiment, MethodComparison
+from freetrain.policies.smd.inner import (
+    Amounts,
+    Floats,
+    ServerModel,
+    SizeLimits,
+    fastest,
+    fastest_on_grid,
+    on_the_way,
+)
 from freetrain.policies.smd.outer import RunOption, choose, sigmoid
 
 _JOBS = 50
@@ -88,34 +96,27 @@ _COMPARED = (
 )
 
 
-def run(seeds: int = SEEDS) -> ResultTable:
+def _compare(seed: int) -> Iterator[MethodComparison]:
     """50 trainings with servers and workers, on 64 GPUs, 400 CPUs and 2,400 GB, and on twice that."""
-    found = {times: [utilities(seed, times) for seed in range(seeds)] for times in (1, 2)}
-    return compared(
-        f"SMD: utility of the completions of {_JOBS} trainings",
-        seeds,
-        (
-            MethodComparison(
-                f"x{times}",
-                "utility",
-                method,
-                other,
-                [worth[method] for worth in of_seeds],
-                [worth[other] for worth in of_seeds],
-            )
-            for times, of_seeds in found.items()
-            for method, other in _COMPARED
-        ),
-        (
-            "SMD: the fastest size of each training, then a knapsack. grid: that size on a grid, epsilon 0.05.",
-            "menu (smd, sizes = menu) is freetrain's: the knapsack may take smaller sizes.",
-            "ESW: as many servers as workers. elastic: whatever adds most utility per share of the machine, size "
-            "after size, with no solver.",
-            "by limits: the knapsack counts all that a training may have instead of what it takes.",
-            "Optimus: one more worker or server wherever it saves most time; it does not look at this utility.",
-            "SMD's paper reports more utility than Optimus and ESW; we know of no public figure.",
-        ),
-    )
+    for times in (1, 2):
+        worth = utilities(seed, times)
+        for method, other in _COMPARED:
+            yield MethodComparison(f"x{times}", "utility", method, other, worth[method], worth[other])
+
+
+EXPERIMENT = Experiment(
+    f"SMD: utility of the completions of {_JOBS} trainings",
+    _compare,
+    (
+        "SMD: the fastest size of each training, then a knapsack. grid: that size on a grid, epsilon 0.05.",
+        "menu (smd, sizes = menu) is freetrain's: the knapsack may take smaller sizes.",
+        "ESW: as many servers as workers. elastic: whatever adds most utility per share of the machine, size "
+        "after size, with no solver.",
+        "by limits: the knapsack counts all that a training may have instead of what it takes.",
+        "Optimus: one more worker or server wherever it saves most time; it does not look at this utility.",
+        "SMD's paper reports more utility than Optimus and ESW; we know of no public figure.",
+    ),
+)
 
 
 def _jobs(draw: random.Random) -> list[_Job]:
@@ -197,43 +198,23 @@ def _fastest_equal(job: _Job) -> Pair | None:
 
 def _optimus(jobs: Sequence[_Job], capacity: Amounts) -> float:
     """A worker and a server for each training, then one more where it saves most time per share of the machine."""
-    left = list(capacity)
-    sizes: dict[int, Pair] = {}
+    left, sizes = np.array(capacity), dict[int, Pair]()
     for row, job in enumerate(jobs):
-        if job.limits.allow(1, 1) and _take(left, job.limits.demand(1, 1)):
-            sizes[row] = (1, 1)
-    while True:
-        gains = [gain for row, size in sizes.items() for gain in _gains(row, jobs[row], size, left, capacity)]
-        if not gains:
-            return sum(jobs[row].utility(pair) for row, pair in sizes.items())
-        _, row, size = max(gains)
-        _take(left, _more(jobs[row], sizes[row], size))
-        sizes[row] = size
+        alone = np.array(job.limits.demand(1, 1))
+        if job.limits.allow(1, 1) and (alone <= left + 1e-9).all():
+            sizes[row], left = (1, 1), left - alone
+    while steps := [step for row in sizes for step in _steps(row, jobs[row], sizes[row], left, capacity)]:
+        _, row, after, more = max(steps, key=lambda step: step[:3])
+        sizes[row], left = after, left - more
+    return sum(jobs[row].utility(pair) for row, pair in sizes.items())
 
 
-def _gains(
-    row: int, job: _Job, size: Pair, left: Sequence[float], capacity: Amounts
-) -> list[tuple[float, int, Pair]]:
-    """(hours saved per share of the scarcest resource, row, size) for one more worker and for one more server."""
-    found = []
+def _steps(
+    row: int, job: _Job, size: Pair, left: Floats, capacity: Amounts
+) -> Iterator[tuple[float, int, Pair, Floats]]:
+    """(hours saved per share of the scarcest resource, row, size, what it takes): one more worker or server."""
     for after in ((size[0] + 1, size[1]), (size[0], size[1] + 1)):
-        more = _more(job, size, after)
+        more = np.subtract(job.limits.demand(*after), job.limits.demand(*size))
         saved = job.hours(size) - job.hours(after)
-        fits = all(taken <= free + 1e-9 for taken, free in zip(more, left, strict=True))
-        if saved > 0 and job.limits.allow(*after) and fits:
-            dominant = max(taken / most for taken, most in zip(more, capacity, strict=True))
-            found.append((saved / dominant, row, after))
-    return found
-
-
-def _more(job: _Job, size: Pair, after: Pair) -> Amounts:
-    now, then = job.limits.demand(*size), job.limits.demand(*after)
-    return tuple(b - a for a, b in zip(now, then, strict=True))
-
-
-def _take(left: list[float], taken: Amounts) -> bool:
-    """Take it, if it is there."""
-    if any(amount > free + 1e-9 for amount, free in zip(taken, left, strict=True)):
-        return False
-    left[:] = [free - amount for free, amount in zip(left, taken, strict=True)]
-    return True
+        if saved > 0 and job.limits.allow(*after) and (more <= left + 1e-9).all():
+            yield saved / float((more / capacity).max()), row, after, more

@@ -180,7 +180,7 @@ def _grid(most: int, epsilon: float) -> Iterator[int]:
 def on_the_way(model: ServerModel, limits: SizeLimits) -> Sequence[tuple[int, int]]:
     """Smaller sizes, too: with each number of workers the best number of servers, the fastest of all last.
 
-    This is what ``smd-menu`` chooses from, freetrain's extension.
+    ``sizes = "menu"`` chooses from these, freetrain's extension.
     """
     best: list[tuple[int, int]] = []
     for workers in range(1, limits.most_workers + 1):

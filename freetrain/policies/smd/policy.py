@@ -41,7 +41,7 @@ class Smd:
         name: what its allocations say found them.
     """
 
-    needs_progress = True
+    needs_past = ("done_samples",)
     heeds = HEEDED
     weighs = "what its completion is worth"
 

@@ -18,7 +18,7 @@ from freetrain.core.value import total_value
 from freetrain.core.verify import VALUE_TOLERANCE, verify_counts
 from freetrain.guest.channel import GuestReport, QuestionEnd
 from freetrain.guest.guest import Guest
-from freetrain.policies.solver.piecewise import PiecewiseChoice
+from freetrain.policies.solver.piecewise import PiecewiseChoice, counts_by_choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def _nothing(note: str, retry: bool = False) -> SolverResult:
 
 
 def solve_whole_model(
-    highs: SolverGuest, problem: Problem, choices: Sequence[PiecewiseChoice], time_s: float, known_value: float
+    highs: SolverGuest, problem: Problem, choices: Sequence[PiecewiseChoice], start: Counts, time_s: float
 ) -> SolverResult:
     """Ask for the optimum of the whole model, or the best allocation found in time.
 
@@ -152,14 +152,15 @@ def solve_whole_model(
         highs: a guest with ``freetrain.policies.solver.highs.solve``.
         problem: what the answer is held against.
         choices: of each trainer.
+        start: a known allocation, from which HiGHS begins.
         time_s: wall seconds that HiGHS may take in all; it is ended a little later.
-        known_value: the value of a known allocation.
     """
-    asked = problem, list(choices), problem.capacity.tolist()
-    first, took_s = highs.ask(*asked, True, time_s=time_s, known_value=known_value)
+    asked = list(choices), problem.capacity.tolist(), counts_by_choice(problem, choices, start).tolist()
+    known_value = total_value(problem, start)
+    first, took_s = highs.ask(problem, *asked, True, time_s=time_s, known_value=known_value)
     if not first.retry or took_s >= time_s:
         return first
-    second, _ = highs.ask(*asked, False, time_s=time_s - took_s, known_value=known_value)
+    second, _ = highs.ask(problem, *asked, False, time_s=time_s - took_s, known_value=known_value)
     return replace(second, note=f"{first.note}; asked again without presolve, {second.note or 'it was solved'}")
 
 

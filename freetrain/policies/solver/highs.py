@@ -40,6 +40,7 @@ RELATIVE_GAP = 1e-9
 def solve(
     choices: Sequence[PiecewiseChoice],
     capacity: Sequence[int],
+    start: Sequence[Sequence[int]] = (),
     presolve: bool = True,
     *,
     left_s: Callable[[], float],
@@ -49,6 +50,7 @@ def solve(
     Args:
         choices: of each trainer, one trainer after the other.
         capacity: nodes in each class, longest-lived class first.
+        start: a known allocation, nodes of each choice and class, with which the search begins; none: without.
         presolve: whether HiGHS may simplify the model first.
         left_s: wall seconds that are left; stating the model takes its share of them.
     """
@@ -58,6 +60,7 @@ def solve(
     solver.passModel(lp)
     solver.setOptionValue("mip_rel_gap", RELATIVE_GAP)
     solver.setOptionValue("presolve", "choose" if presolve else "off")
+    begin_with(solver, model, start, column)
     # Only now: stating the model takes its share of the time. The guest ends HiGHS where it ignores the limit.
     solver.setOptionValue("time_limit", max(left_s(), 0.0))
     solver.run()
@@ -248,6 +251,18 @@ def value_is_maximal(model: Any, choices: Sequence[PiecewiseChoice]) -> None:
         cost * model.nodes[j, c] for j, choice in enumerate(choices) for c, cost in enumerate(choice.power) if cost
     )
     model.value = pyo.Objective(expr=worth - power, sense=pyo.maximize)
+
+
+def begin_with(
+    solver: highspy.Highs, model: Any, start: Sequence[Sequence[int]], column: Mapping[int, int]
+) -> None:
+    """Have the search begin with an allocation; HiGHS finds the pieces that belong to it."""
+    nodes = [
+        (column[id(model.nodes[j, c])], count) for j, counts in enumerate(start) for c, count in enumerate(counts)
+    ]
+    if nodes:
+        places, values = zip(*nodes, strict=True)
+        solver.setSolution(len(nodes), np.array(places, dtype=np.int32), np.array(values, dtype=np.float64))
 
 
 def _length(piece: Piece) -> int:

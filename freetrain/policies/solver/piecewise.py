@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from freetrain.core.problem import Problem
+from freetrain.core.problem import Counts, Problem
 from freetrain.core.terms import Table
 from freetrain.core.value import (
     UsefulTime,
@@ -95,6 +95,15 @@ class PiecewiseChoice:
     joins: Sequence[bool]
     first_of_life: Sequence[int] = (0,)
     power: Sequence[float] = ()
+
+
+def counts_by_choice(problem: Problem, choices: Sequence[PiecewiseChoice], counts: Counts) -> Counts:
+    """An allocation as nodes of each choice and class: those of its trainer where it makes this choice, else 0."""
+    of_trainer = np.array([choice.trainer for choice in choices])
+    is_made = np.ones(len(of_trainer), dtype=bool)
+    if len(of_trainer) > len(counts):
+        is_made = problem.choices.made_by(counts)[of_trainer] == np.arange(len(of_trainer))
+    return np.where(is_made[:, None], counts[of_trainer], 0)
 
 
 def single_class_choices(problem: Problem, priced: Priced) -> Iterator[PiecewiseChoice]:

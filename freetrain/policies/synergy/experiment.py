@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from freetrain.policies.experiment import SEEDS, MethodComparison, ResultTable, compared
+from freetrain.policies.experiment import Experiment, MethodComparison
 from freetrain.policies.synergy.mechanisms import place_greedily, place_one, tune
 from freetrain.policies.synergy.shares import Board, Parts, Profile, SharedServer, SharingJob, rate_of
 
@@ -129,37 +129,32 @@ WAYS: dict[str, Sharing] = {
 """The shares of each job."""
 
 
-def run(seeds: int = SEEDS) -> ResultTable:
+def _compare(seed: int) -> Iterator[MethodComparison]:
     """Arrivals at random, five-minute rounds; of each way the mean hours from arrival to completion."""
-    return compared(
-        f"Synergy: mean hours from arrival to completion of {_LOOKED_AT} trainings",
-        seeds,
-        (comparison for cell in _CELLS for comparison in _comparisons(*cell, seeds)),
-        (
-            "16 servers of 8 GPUs, 24 CPUs and 500 GB. Rates are those that Synergy's authors measured of "
-            "trainings on one GPU; those on several are taken to be as fast for each of theirs.",
-            f"{_FIRST} trainings arrive before those that are looked at.",
-            "shares: CPUs and memory in proportion to GPUs. shares, then the rest: what shares leave goes to "
-            "those that can use it. all or nothing: all that a training can use; GPUs without CPUs idle.",
-            "Synergy's paper reports means up to 3.4 times shorter than with shares. Near saturation of the "
-            "shares alone that factor grows with the length of an experiment.",
-        ),
-    )
+    for mix, several_gpus, order, per_hour in _CELLS:
+        gpus = "1-8 GPUs" if several_gpus else "1 GPU"
+        setting = f"{'/'.join(map(str, mix))}, {gpus}, {order}, {per_hour:g} an hour"
+        hours = {
+            way: mean_hours(arrivals(seed, mix, several_gpus, per_hour), order, sharing, slice(_FIRST, -_AFTER))
+            for way, sharing in WAYS.items()
+        }
+        for other in list(WAYS)[1:]:
+            yield MethodComparison(setting, "hours", "TUNE", other, hours["TUNE"], hours[other], True)
 
 
-def _comparisons(
-    mix: Sequence[int], several_gpus: bool, order: str, per_hour: float, seeds: int
-) -> Iterator[MethodComparison]:
-    kind = f"{'/'.join(map(str, mix))}, {'1-8 GPUs' if several_gpus else '1 GPU'}, {order}, {per_hour:g} an hour"
-    hours = {
-        way: [
-            mean_hours(arrivals(seed, mix, several_gpus, per_hour), order, sharing, slice(_FIRST, -_AFTER))
-            for seed in range(seeds)
-        ]
-        for way, sharing in WAYS.items()
-    }
-    for other in list(WAYS)[1:]:
-        yield MethodComparison(kind, "hours", "TUNE", other, hours["TUNE"], hours[other], less_is_better=True)
+EXPERIMENT = Experiment(
+    f"Synergy: mean hours from arrival to completion of {_LOOKED_AT} trainings",
+    _compare,
+    (
+        "16 servers of 8 GPUs, 24 CPUs and 500 GB. Rates are those that Synergy's authors measured of "
+        "trainings on one GPU; those on several are taken to be as fast for each of theirs.",
+        f"{_FIRST} trainings arrive before those that are looked at.",
+        "shares: CPUs and memory in proportion to GPUs. shares, then the rest: what shares leave goes to "
+        "those that can use it. all or nothing: all that a training can use; GPUs without CPUs idle.",
+        "Synergy's paper reports means up to 3.4 times shorter than with shares. Near saturation of the "
+        "shares alone that factor grows with the length of an experiment.",
+    ),
+)
 
 
 def _admitted(jobs: Sequence[SharingJob]) -> Iterator[SharingJob]:

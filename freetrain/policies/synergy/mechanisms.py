@@ -10,13 +10,13 @@ OPT: the split of one server's CPUs and memory that makes its trainings fastest 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from freetrain.policies.binary_programme import HIGHS, BinaryProgramme, LinearRow, ProgrammeGuest
 from freetrain.policies.synergy.shares import Board, Parts, Profile, SharedServer, SharingJob
 
 
-def tune(servers: Iterable[SharedServer], jobs: Sequence[SharingJob]) -> Parts:
+def tune(servers: Sequence[SharedServer], jobs: Sequence[SharingJob]) -> Parts:
     """Servers, CPUs and memory for trainings whose GPUs are all there.
 
     Largest demand first. A training that finds no room with its demand is tried with its share, and then others
@@ -35,7 +35,7 @@ def tune(servers: Iterable[SharedServer], jobs: Sequence[SharingJob]) -> Parts:
     return board.parts
 
 
-def place_greedily(servers: Iterable[SharedServer], jobs: Sequence[SharingJob]) -> Parts:
+def place_greedily(servers: Sequence[SharedServer], jobs: Sequence[SharingJob]) -> Parts:
     """The baseline of TUNE: each gets its whole demand or waits, and GPUs idle for want of CPUs or memory."""
     board = Board(servers)
     free = sum(part.gpus for part in board.free.values())
@@ -50,22 +50,24 @@ def _by_demand(job: SharingJob) -> tuple[float, float, float, str]:
     return (-job.gpus, -cpus * job.gpus, -memory_gb * job.gpus, job.id)
 
 
-def _wanted(board: Board, job: SharingJob, name: str, within_share: bool) -> tuple[float, float]:
-    """CPUs and memory for each of its GPUs on this server; within its share the least that is as fast as it."""
-    return job.profile.demand_within(*board.share(name)) if within_share else job.profile.demand
+def _within_share(board: Board, job: SharingJob, name: str) -> tuple[float, float]:
+    """The least CPUs and memory for each of its GPUs that are as fast as its share of this server."""
+    return job.profile.demand_within(*board.shares[name])
 
 
 def place_one(board: Board, job: SharingJob, within_share: bool) -> bool:
     """Place on the tightest server that has room for all GPUs, else GPU by GPU; whether there was room."""
-    tightest = sorted(board.free, key=lambda name: (board.free[name].gpus, name))
-    for name in tightest:
-        cpus, memory_gb = _wanted(board, job, name, within_share)
+    demand = job.profile.demand
+    wanted = {
+        name: _within_share(board, job, name) if within_share else demand
+        for _, name in sorted((free.gpus, name) for name, free in board.free.items() if free.gpus)
+    }
+    for name, (cpus, memory_gb) in wanted.items():
         if board.fits(name, job.gpus, cpus * job.gpus, memory_gb * job.gpus):
             board.give(job.id, name, job.gpus, cpus * job.gpus, memory_gb * job.gpus)
             return True
     missing = job.gpus
-    for name in tightest:
-        cpus, memory_gb = _wanted(board, job, name, within_share)
+    for name, (cpus, memory_gb) in wanted.items():
         while job.gpus > 1 and missing and board.fits(name, 1, cpus, memory_gb):
             board.give(job.id, name, 1, cpus, memory_gb)
             missing -= 1
@@ -82,11 +84,11 @@ def _make_room(board: Board, jobs: Mapping[str, SharingJob], job: SharingJob) ->
     missing = job.gpus
     for name in _with_free_gpus(board, job.gpus):
         gpus = min(missing, board.free[name].gpus)
-        cpus, memory_gb = _wanted(board, job, name, within_share=True)
+        cpus, memory_gb = _within_share(board, job, name)
         for peer in _peers(board, name):
             if board.fits(name, gpus, cpus * gpus, memory_gb * gpus):
                 break
-            board.resize(peer, name, *_wanted(board, jobs[peer], name, within_share=True))
+            board.resize(peer, name, *_within_share(board, jobs[peer], name))
         board.give(job.id, name, gpus, cpus * gpus, memory_gb * gpus)
         missing -= gpus
         if not missing:
@@ -133,13 +135,13 @@ def split_optimally(
         (row, *point)
         for row, job in enumerate(jobs)
         for point in _worth_having(job.profile)
-        if point[2] >= job.profile.rate(*board.share(server.name)) - 1e-9
+        if point[2] >= job.profile.rate(*board.shares[server.name]) - 1e-9
     ]
     programme = BinaryProgramme([rate for *_, rate in points], _rows(server, jobs, points))
     found, why = highs.solve(programme, time_s)
     if found is None:
         for job in jobs:
-            cpus, memory_gb = board.share(server.name)
+            cpus, memory_gb = board.shares[server.name]
             board.give(job.id, server.name, job.gpus, cpus * job.gpus, memory_gb * job.gpus)
         return board.parts, why
     for (row, cpus, memory_gb, _), taken in zip(points, found, strict=True):

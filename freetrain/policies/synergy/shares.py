@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -116,21 +116,22 @@ class Board:
 
     Args:
         servers: all there are.
+
+    Attributes:
+        free: what nobody has of each server.
+        shares: CPUs and memory for each GPU of what each server offers; of one without GPUs, nothing.
+        parts: what each training has.
+        on: the trainings on each server.
     """
 
-    def __init__(self, servers: Iterable[SharedServer]) -> None:
-        self.servers = {server.name: server for server in servers}
-        self.free = {
-            server.name: ServerShare(server.gpus, server.cpus, server.memory_gb)
-            for server in self.servers.values()
+    def __init__(self, servers: Sequence[SharedServer]) -> None:
+        self.free = {server.name: ServerShare(server.gpus, server.cpus, server.memory_gb) for server in servers}
+        self.shares = {
+            server.name: (server.cpus / server.gpus, server.memory_gb / server.gpus) if server.gpus else (0.0, 0.0)
+            for server in servers
         }
         self.parts: Parts = {}
-        self.on: dict[str, set[str]] = {name: set() for name in self.servers}
-
-    def share(self, name: str) -> tuple[float, float]:
-        """CPUs and memory for each GPU of what the server offers; of one without GPUs, nothing."""
-        server = self.servers[name]
-        return (server.cpus / server.gpus, server.memory_gb / server.gpus) if server.gpus else (0.0, 0.0)
+        self.on: dict[str, set[str]] = {server.name: set() for server in servers}
 
     def fits(self, name: str, gpus: int, cpus: float, memory_gb: float) -> bool:
         """Whether so much is free."""

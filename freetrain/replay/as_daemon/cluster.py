@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from math import inf
 from types import MappingProxyType
@@ -11,6 +11,7 @@ from types import MappingProxyType
 from freetrain.core.amounts import Amount
 from freetrain.core.fragment import End, Fragment, FragmentState, is_new, node_of
 from freetrain.core.objectives import worth_per_s
+from freetrain.core.past import TrainerPast
 from freetrain.core.plan import Action, Lend, Limit, PlaceServers, Release
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Facts
@@ -92,6 +93,10 @@ class SimulatedCluster:
             done_samples=done,
             serving=dict(self._serving),
         )
+
+    def past_of(self, trainers: Collection[str]) -> Mapping[str, TrainerPast]:
+        """What these trainers have done and had by now."""
+        return {id_: self.running[id_].past_at(self.now_s) for id_ in trainers if id_ in self.running}
 
     def act(self, action: Action, decision: str | None) -> None:
         """Lend, give back, change a limit; there are no submissions to be put right."""

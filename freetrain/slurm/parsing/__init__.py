@@ -1,12 +1,24 @@
 """Slurm's texts as facts. Pure; what is not understood is named, and never guessed."""
 
 from freetrain.slurm.parsing.amounts import parse_amount, parse_gres
-from freetrain.slurm.parsing.ends import parse_cancellers, parse_preemptions, parse_runs
-from freetrain.slurm.parsing.jobs import max_running_of, parse_jobs, tasks_of, waiting_tasks
+from freetrain.slurm.parsing.hardware import (
+    default_memory_mb,
+    parse_nodes,
+    parse_partition,
+    parse_partitions,
+    parse_reservations,
+    parse_topology,
+)
+from freetrain.slurm.parsing.jobs import (
+    max_running_of,
+    parse_cancellers,
+    parse_jobs,
+    parse_preemptions,
+    parse_runs,
+    tasks_of,
+    waiting_tasks,
+)
 from freetrain.slurm.parsing.node_lists import expand_nodes, fold_nodes
-from freetrain.slurm.parsing.nodes import parse_nodes
-from freetrain.slurm.parsing.partitions import default_memory_mb, parse_partition, parse_partitions
-from freetrain.slurm.parsing.reservations import parse_reservations
 from freetrain.slurm.parsing.words import text_or_nothing, time_of
 
 __all__ = [
@@ -24,6 +36,7 @@ __all__ = [
     "parse_preemptions",
     "parse_reservations",
     "parse_runs",
+    "parse_topology",
     "tasks_of",
     "text_or_nothing",
     "time_of",

@@ -1,14 +1,16 @@
-"""Jobs of squeue, and the arrays among them. Pure."""
+"""Jobs of squeue and the arrays among them, and how jobs ended: runs of accounting, who cancelled. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from freetrain.core.job import Job, JobState
+from freetrain.core.job import Job, JobRun, JobState
+from freetrain.slurm.errors import SlurmUnclearError
 from freetrain.slurm.parsing.node_lists import expand_nodes
 from freetrain.slurm.parsing.words import count_of, limit_of, text_or_nothing, time_of
-from freetrain.slurm.queries import JOB_FIELDS, SEPARATOR
+from freetrain.slurm.queries import JOB_FIELDS, RUN_FIELDS, SEPARATOR
 from freetrain.slurm.states import job_state, shared_limit_of, unknown_job_state, waits_for
 
 _STATE = JOB_FIELDS.index("%T")
@@ -107,3 +109,33 @@ def _task_numbers(tasks: str) -> Iterator[range]:
         bounds, _, step = piece.partition(":")
         first, _, last = bounds.partition("-")
         yield range(int(first), int(last or first) + 1, int(step or 1))
+
+
+def parse_runs(text: str) -> tuple[list[JobRun], list[str]]:
+    """Runs of ``sacct -D -P -n -X``, and the lines that were not understood."""
+    runs, rejected = [], []
+    for line in text.splitlines():
+        fields = line.split("|")
+        if len(fields) != len(RUN_FIELDS):
+            rejected.append(f"accounting line with {len(fields)} fields: {line[:80]!r}")
+            continue
+        id_, state, start, end = fields
+        runs.append(JobRun(id_, job_state(state), time_of(start), time_of(end)))
+    return runs, rejected
+
+
+def parse_cancellers(text: str) -> frozenset[int]:
+    """Who cancelled, as numbers of users, from what ``ask_who_cancelled`` printed."""
+    return frozenset(map(int, re.findall(r"^CANCELLED by ([0-9]{1,10})\b", text, re.MULTILINE)))
+
+
+def parse_preemptions(text: str) -> Mapping[str, float]:
+    """Job → when it was asked to leave, of those that were, from what ``ask_preemptions`` printed.
+
+    Raises:
+        SlurmUnclearError: it is not such a table; a preempted fragment would be taken for one that has completed.
+    """
+    header, *rows = [line.split() for line in text.splitlines()] or [[]]
+    if "PREEMPT_TIME" not in header or not text.endswith("\n"):
+        raise SlurmUnclearError("squeue -O PreemptTime", f"it begins with {text[:80]!r}")
+    return {row[0]: at_s for row in rows if len(row) == 2 and (at_s := time_of(row[1])) is not None}

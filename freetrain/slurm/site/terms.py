@@ -6,14 +6,13 @@ Most of it is a value of one field that fits no fragment: the tables below say w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.durations import parse_duration, show_duration
 from freetrain.slurm.finding import Finding
 from freetrain.slurm.parsing import fold_nodes
-from freetrain.slurm.rate_limit import parse_rate_limit
 from freetrain.slurm.site.changes import (
     conf,
     delete_reservation,
@@ -372,3 +371,32 @@ def _of_reservations(site: Site, premise: Premise) -> Iterator[Finding]:
                 delete_reservation(reservation.name),
                 is_unsafe=False,
             )
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """A bucket of tokens, of which each question and each order takes one.
+
+    Attributes:
+        tokens: how many there are at most.
+        tokens_per_s: how many come back.
+    """
+
+    tokens: int
+    tokens_per_s: float
+
+    def lasts_s(self, orders: int) -> float:
+        """How long so many orders take at least."""
+        return max(0.0, orders - self.tokens) / self.tokens_per_s
+
+
+def parse_rate_limit(controller_parameters: str) -> RateLimit | None:
+    """What SlurmctldParameters say of it; None: there is no limit. The defaults are Slurm's."""
+    given = dict(word.partition("=")[::2] for word in controller_parameters.split(","))
+    if "rl_enable" not in given:
+        return None
+    bucket, rate, period = (
+        int(value) if (value := given.get(name, "")).isdigit() and int(value) else default
+        for name, default in (("rl_bucket_size", 30), ("rl_refill_rate", 2), ("rl_refill_period", 1))
+    )
+    return RateLimit(bucket, rate / period)

@@ -17,7 +17,7 @@ from freetrain.core.decision import Decision
 from freetrain.core.known_trainer import KnownTrainer
 from freetrain.elastic.on_disk.progress import ProgressLog, read_progress
 from freetrain.lab import LabOptions
-from freetrain.slurm.topology import parse_topology
+from freetrain.slurm.parsing import parse_topology
 from freetrain.store.store import Store
 from tests.daemon.on_slurm.site import POLL_S, daemon_that_polls_every, nodes_of, wait_until
 from tests.slurm_lab import on_free_ports, require_python_for_all, short_directory

@@ -64,12 +64,6 @@ def test_leaf_aware_tasks_stay_on_a_leaf_where_no_node_has_room_for_all() -> Non
     assert len({hosts[place].leaf for place in where if place is not None}) == 1
 
 
-def test_the_server_goes_to_the_node_that_is_expected_to_live_longest() -> None:
-    hosts = (Host("short", 50, 50, life_s=600.0), Host("long", 50, 50, life_s=7200.0))
-    assert place_tasks((SERVER,), hosts, LEAF_AWARE) == (1,)
-    assert place_tasks((SERVER,), hosts, PAPER) == (0,)
-
-
 def test_pairs_of_server_and_worker_in_different_places_are_counted() -> None:
     tasks = (WORKER, WORKER, SERVER, SERVER)
     assert crossing_pairs(tasks, ("a", "b", "a", "b")) == (2, 4)

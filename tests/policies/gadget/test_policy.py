@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from freetrain.core.past import TrainerPast, past_of_samples
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.policies import find_policy
@@ -23,7 +24,7 @@ def sizes(policy: str, problem: Problem) -> dict[str, int]:
 
 def test_with_a_logarithm_those_get_most_that_have_done_least() -> None:
     trainers = tuple(Trainer(name, CURVE, target_samples=1e6) for name in ("young", "old"))
-    problem = Problem(0.0, NODES, trainers, 3600.0, done_samples={"old": 9e5})
+    problem = Problem(0.0, NODES, trainers, 3600.0, past={"old": TrainerPast(9e5)})
     assert sizes("gadget,utility=log", problem)["young"] > sizes("gadget,utility=log", problem).get("old", 0)
     assert sizes("gadget", problem) == {"young": 2, "old": 2}
 
@@ -31,7 +32,7 @@ def test_with_a_logarithm_those_get_most_that_have_done_least() -> None:
 def test_the_fairer_the_utility_the_more_goes_to_whom_has_done_less() -> None:
     trainers = tuple(Trainer(name, CURVE, target_samples=1e6) for name in ("young", "old"))
     done = {"young": 1.5e5, "old": 2.5e5}
-    problem = Problem(0.0, NODES, trainers, 3600.0, done_samples=done)
+    problem = Problem(0.0, NODES, trainers, 3600.0, past=past_of_samples(done))
     of_young = [
         sizes(policy, problem)["young"] for policy in ("gadget", "gadget,utility=log", "gadget,utility=fair")
     ]
@@ -44,7 +45,16 @@ def test_what_would_be_done_beyond_the_target_counts_nothing() -> None:
     problem = Problem(0.0, NODES, (nearly, Trainer("far", CURVE, target_samples=1e5)), 3600.0)
     assert sizes("gadget", problem) == {"nearly": 2, "far": 2}
     done = {"nearly": 1e5 - 20000.0}
-    assert sizes("gadget", Problem(0.0, NODES, problem.trainers, 3600.0, done_samples=done)) == {
+    assert sizes(
+        "gadget",
+        Problem(
+            0.0,
+            NODES,
+            problem.trainers,
+            3600.0,
+            past=past_of_samples(done),
+        ),
+    ) == {
         "nearly": 1,
         "far": 3,
     }

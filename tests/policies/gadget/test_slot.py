@@ -121,11 +121,6 @@ def test_a_ring_that_may_stay_stays_where_it_is() -> None:
     assert fill_slot(site(), (job,), SLOT_S, LINEAR) == {"j": job.ring}
 
 
-def test_where_energy_costs_more_than_training_is_worth_nobody_trains() -> None:
-    job = RingJob("j", RingModel(5e7, 0.2), 4, 0.0, 1e4)
-    assert fill_slot(site(), (job,), SLOT_S, Utility(energy_per_worker_s=1.0)) == {}
-
-
 def test_a_single_ring_worth_more_than_all_upgrades_is_used_instead() -> None:
     """A ring of one worker gains most per worker, and then the one that needs four finds no room."""
     small = RingJob("small", RingModel(0.0, 0.1), 1, 0.0, 1e5, weight=0.3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
 
@@ -17,12 +16,11 @@ LONG_S = 30.0
 _HERE = "tests.policies.smd.test_outer"
 
 
-def random_options(seed: int, jobs: int, ways: int = 1) -> list[RunOption]:
+def random_options(seed: int, jobs: int) -> list[RunOption]:
     draw = random.Random(seed)
     return [
         RunOption(job, draw.uniform(1, 100), (draw.uniform(1, 8), draw.uniform(5, 60), draw.uniform(10, 200)))
         for job in range(jobs)
-        for _ in range(ways)
     ]
 
 
@@ -33,26 +31,6 @@ def fits(options: Sequence[RunOption], chosen: Sequence[int]) -> bool:
     jobs = [options[number].job for number in chosen]
     totals = [sum(options[number].demand[resource] for number in chosen) for resource in range(3)]
     return len(set(jobs)) == len(jobs) and all(a <= b + 1e-6 for a, b in zip(totals, CAPACITY, strict=True))
-
-
-def best_of_all(options: Sequence[RunOption]) -> float:
-    subsets = itertools.product((False, True), repeat=len(options))
-    chosen = ([number for number, taken in enumerate(subset) if taken] for subset in subsets)
-    return max(
-        sum(options[number].value for number in options_chosen)
-        for options_chosen in chosen
-        if fits(options, options_chosen)
-    )
-
-
-@pytest.mark.parametrize(("jobs", "ways"), [(10, 1), (4, 3)])
-def test_highs_finds_the_best_of_all(jobs: int, ways: int) -> None:
-    for seed in range(5):
-        options = random_options(seed, jobs, ways)
-        found = choose(options, CAPACITY, LONG_S)
-        assert fits(options, found.options)
-        assert (found.by, found.why) == ("HiGHS", "")
-        assert found.value == pytest.approx(best_of_all(options))
 
 
 def never_whole(programme: BinaryProgramme, *, left_s: Callable[[], float]) -> object:
@@ -124,7 +102,7 @@ def test_the_fastest_size_can_cost_more_completions_than_it_speeds_up() -> None:
     """Why SMD can be worse than as many servers as workers: 3 % faster, and one of two trainings does not run.
 
     A task takes a CPU, of 20; (5, 7) is the fastest size, (5, 5) the fastest with as many servers as workers. With
-    both to choose from, as ``smd-menu`` has, nothing is lost.
+    both to choose from, as ``sizes = "menu"`` has, nothing is lost.
     """
     model = ServerModel((0.01, 0.0, 0.2, 0.02, 0.02), 100)
     limits = SizeLimits((1.0,), (1.0,), (20.0,), 16, 16)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from freetrain.core.past import past_of_samples
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.policies import find_policy
@@ -14,7 +15,13 @@ def sizes(
     policy: str, trainers: tuple[Trainer, ...], nodes: int, done: dict[str, float] | None = None
 ) -> dict[str, int]:
     offers = tuple(Offer(f"n{number}") for number in range(nodes))
-    problem = Problem(0.0, offers, trainers, 3600.0, done_samples=done or {})
+    problem = Problem(
+        0.0,
+        offers,
+        trainers,
+        3600.0,
+        past=past_of_samples(done or {}),
+    )
     return {trainer: len(names) for trainer, names in decide(find_policy(policy), problem).placement.items()}
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.problems import NOW_S, mixed_problem
+from benchmarks.problems import NOW_S, mixed_problem, problem_with_ends, with_kinds
 from freetrain.core.problem import Offer, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import total_value, value_tables
 from freetrain.guest.guest import Guest
+from freetrain.policies import find_policy
+from freetrain.policies.binary_programme import quiet_highs
 from freetrain.policies.solver import highs
 from freetrain.policies.solver.knapsack import price_out
-from freetrain.policies.solver.piecewise import piecewise_choices, single_class_choices
+from freetrain.policies.solver.piecewise import counts_by_choice, piecewise_choices, single_class_choices
 from tests.oracle.enumeration import best_by_enumeration
 from tests.policies.test_against_oracle import EVERYDAY, MANY, MORE, about
 
@@ -23,12 +25,27 @@ def test_highs_finds_the_best_of_all_allocations(presolve: bool, seeds: range) -
         problem = mixed_problem(seed)
         if problem.held.size:
             answer = highs.solve(
-                list(piecewise_choices(problem)), problem.capacity.tolist(), presolve, left_s=lambda: 60.0
+                list(piecewise_choices(problem)), problem.capacity.tolist(), (), presolve, left_s=lambda: 60.0
             )
             assert answer.proven, f"seed {seed}"
             assert answer.counts is not None, f"seed {seed}"
             assert total_value(problem, answer.counts) == about(best_by_enumeration(problem)), f"seed {seed}"
             assert answer.bound == about(best_by_enumeration(problem)), f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_search_begins_with_the_allocation_that_is_known(seed: int) -> None:
+    problem = with_kinds(problem_with_ends(seed, 8, 40, 3, (60.0, 60.0, 360.0, 60.0)), seed, 2, orderly=True)
+    known = find_policy("freetrain").decide(problem).counts
+    choices, capacity = list(piecewise_choices(problem)), problem.capacity.tolist()
+    model = highs.state_model(choices, capacity)
+    lp, column = highs.lp_of(model)
+    solver = quiet_highs()
+    solver.passModel(lp)
+    solver.setOptionValue("mip_max_improving_sols", 1)
+    highs.begin_with(solver, model, counts_by_choice(problem, choices, known).tolist(), column)
+    solver.run()
+    assert solver.getObjectiveValue() == about(total_value(problem, known))
 
 
 def test_highs_without_time_says_so() -> None:
@@ -49,5 +66,5 @@ def test_highs_comes_to_an_end() -> None:
     choices = list(single_class_choices(problem, price_out(tables, problem.node_count)))
     report = guest.ask("freetrain.policies.solver.highs:solve", choices, problem.capacity.tolist(), time_s=60.0)
     guest.close()
-    assert report.answer is not None, report.status_text
+    assert report.answer is not None, report.message
     assert total_value(problem, report.answer.counts) == about(137_900.0)

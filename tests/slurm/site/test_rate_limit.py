@@ -4,10 +4,9 @@ import pytest
 
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.node import Partition
-from freetrain.slurm.rate_limit import RateLimit, parse_rate_limit
 from freetrain.slurm.site.facts import Site
 from freetrain.slurm.site.harm import Premise
-from freetrain.slurm.site.terms import judge_terms
+from freetrain.slurm.site.terms import RateLimit, judge_terms, parse_rate_limit
 from tests.slurm.site.rows import partition_row
 
 FIFTY = Partition("freetrain", frozenset(f"n{number}" for number in range(50)))

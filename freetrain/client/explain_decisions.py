@@ -7,14 +7,13 @@ from math import inf
 
 import numpy as np
 
-from freetrain.cli.explain_aims import explain_aims
-from freetrain.cli.output import show_value
+from freetrain.client.explain_aims import explain_aims
 from freetrain.core.decision import Decision
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.value import counts_of, total_value
 from freetrain.policies import Weighing
 from freetrain.policies.registry import Stage, find_entry, find_policy
-from freetrain.showing.words import show_time
+from freetrain.showing.words import show_time, show_value
 
 
 def explain_decision(trainer: str, name: str, problem: Problem, decision: Decision) -> Iterator[str]:

@@ -1,0 +1,78 @@
+"""Help: commands in groups, and of a command with many options the common ones first (``--help-all``: all)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+_ALL = f"{__name__}.all"
+
+
+class Command(click.Command):
+    """A command of freetrain.
+
+    Args:
+        first: options that ``--help`` shows, by their long names in this order; none: all.
+    """
+
+    def __init__(self, *arguments: Any, first: Sequence[str] = (), **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.first = first
+        if first:
+            self.params.append(_help_all())
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the common options, and how many more there are; all of them where these are asked for."""
+        if not self.first or ctx.meta.get(_ALL):
+            super().format_options(ctx, formatter)
+            return
+        by_name = {name: option for option in self.params for name in option.opts}
+        records = [by_name[name].get_help_record(ctx) for name in self.first]
+        with formatter.section("Common options"):
+            formatter.write_dl([record for record in records if record])
+        shown = sum(isinstance(option, click.Option) and not option.hidden for option in self.params)
+        formatter.write_paragraph()
+        formatter.write_text(f"{shown - 1 - len(records)} more options: {ctx.command_path} --help-all")
+
+
+class Group(click.Group):
+    """A command of freetrain that has commands."""
+
+    command_class = Command
+
+
+def command(name: str, **settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
+    """A decorator as :func:`click.command`, for a :class:`Command`."""
+    return click.command(name, cls=Command, **settings)
+
+
+class RenamedOption(click.Option):
+    """An option whose last name is a former one: taken still, and shown no more."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Its names but for the former one, and what it means."""
+        names, self.opts = self.opts, self.opts[:-1]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = names
+
+
+def _help_all() -> click.Option:
+    return click.Option(
+        ["--help-all"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_show_all,
+        help="Show all options and exit.",
+    )
+
+
+def _show_all(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        context.meta[_ALL] = True
+        click.echo(context.get_help(), color=context.color)
+        context.exit()

@@ -1,0 +1,104 @@
+"""The client: freetrain from a Python program, by the code that its commands run."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Unpack
+
+from freetrain.client.submitting import TagValues, hand_in, prepare, read_slurm
+from freetrain.client.trainings import Training, find_trainings
+from freetrain.config import Config, load_config
+from freetrain.daemon.reports.standing import Standing, find_standing
+
+
+class Client:
+    """freetrain for Python programs: ``submit``, ``jobs`` and ``explain`` are the commands of these names.
+
+    What goes wrong is a :class:`freetrain.errors.FreetrainError` with ``what`` and ``hint``.
+
+    Args:
+        config: the daemon's configuration; None: $FREETRAIN_CONFIG, else /etc/freetrain/freetrain.toml.
+    """
+
+    def __init__(self, config: str | os.PathLike[str] | None = None) -> None:
+        self._path = None if config is None else Path(config)
+
+    @cached_property
+    def config(self) -> Config:
+        """The settings of the daemon."""
+        return load_config(self._path).config
+
+    def standing(self) -> Standing:
+        """How the daemon stands: whether it is at work, and what its last look came to."""
+        return find_standing(self.config)
+
+    def submit(
+        self,
+        script: str | os.PathLike[str],
+        *arguments: str,
+        nodes: str | int | None = None,
+        array: str | None = None,
+        part: bool = False,
+        sbatch: Sequence[str] = (),
+        partition: str | None = None,
+        **tag: Unpack[TagValues],
+    ) -> str:
+        """Hand a training or a filler to freetrain; the id of its job.
+
+        Args:
+            script: a batch script; an ordinary one for a filler.
+            arguments: the script's own.
+            nodes: fewest and most that it can use, as ``2-16``; a single number is the most.
+            array: tasks of a filler, as ``0-199``; None: it is a training.
+            part: whether each task takes the part of a node that it asks for.
+            sbatch: more options of sbatch, each in one word.
+            partition: another one than the site's for this.
+            tag: what else is known of it.
+        """
+        slurm = read_slurm(self._path, partition, warnings.warn)
+        return hand_in(prepare(slurm, script, arguments, tag, nodes=nodes, array=array, part=part, sbatch=sbatch))
+
+    def jobs(self, standing: Standing | None = None) -> list[Training]:
+        """The trainings and fillers of everybody, oldest first; those of the past are left out.
+
+        Args:
+            standing: how the daemon stands; None: that is asked.
+        """
+        return find_trainings(self.config, standing or self.standing())
+
+    def explain(self, what: str, standing: Standing | None = None) -> list[str]:
+        """Sentences on a training, a node or one of the site's jobs.
+
+        Args:
+            what: its id or name.
+            standing: how the daemon stands; None: that is asked.
+        """
+        # Here, since numpy, the policies and SQLAlchemy come with it.
+        from freetrain.client.explaining import explain
+
+        return list(explain(what, self.config, standing or self.standing()))
+
+    def wait(self, *ids: str, timeout_s: float | None = None, poll_s: float = 30.0) -> list[Training]:
+        """Wait until trainings or fillers are over, or need their owners; those that need them.
+
+        Args:
+            ids: as :meth:`submit` returned them.
+            timeout_s: longest time; None: any.
+            poll_s: time between two questions to Slurm.
+
+        Raises:
+            TimeoutError: some were not over in time.
+        """
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            left = [training for training in self.jobs() if training.id in ids and not training.is_over]
+            if all(training.needs_its_owner for training in left):
+                return left
+            if deadline_s is not None and time.monotonic() + poll_s > deadline_s:
+                raise TimeoutError(f"not over within {timeout_s} s: {', '.join(each.id for each in left)}")
+            time.sleep(poll_s)

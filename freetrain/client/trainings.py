@@ -1,0 +1,209 @@
+"""The trainings that were handed to freetrain, and how they are getting on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from freetrain.config import Config
+from freetrain.core.cluster import Snapshot
+from freetrain.core.fragment import End
+from freetrain.core.job import JobState
+from freetrain.core.known_trainer import UNKNOWN_END, TrainerState
+from freetrain.daemon.reports.standing import Standing
+from freetrain.daemon.reports.status import TrainerStatus
+from freetrain.daemon.setup import launcher_of
+from freetrain.daemon.trainers.needs import lacks, needs_of
+from freetrain.policies.needs import Need
+from freetrain.slurm.comments import answer_in, asked_to_resume
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.opening import OpenedWhenAsked
+from freetrain.slurm.parsing import expand_nodes
+from freetrain.slurm.submissions import Submission, find_submissions
+from freetrain.slurm.tags import Tag, WrongTag
+
+RUNNING, STARTING, WAITING = "running", "starting", "waiting"
+_STUCK = frozenset({str(TrainerState.REFUSED), str(TrainerState.PAUSED)})
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A training or a filler that was handed to freetrain, as ``freetrain jobs`` shows it.
+
+    Attributes:
+        id: of its array or job.
+        name: for people; empty: none.
+        user: its owner.
+        account: to which it is charged; empty: unknown.
+        word: running, starting or waiting, or one of freetrain's states: resting, paused, refused, complete.
+        nodes: on which it runs.
+        asked_nodes: on which Slurm was ordered to start it.
+        min_nodes: fewest that it can use; None: its tag is wrong.
+        max_nodes: most that it can use; None: likewise.
+        task_nodes: fewest and most nodes of each task of a filler; None: one each.
+        samples: that it has done; None: no daemon has published them.
+        ends: how often its fragments ended in which way; None: likewise.
+        costs: seconds that changes are taken to cost it, by name; None: likewise.
+        speeds: feature or type of GPU → how fast it is taken to be there; None: likewise.
+        fault: what is wrong with its own files; empty: nothing.
+        lacks: what the policy needs to know and its tag does not say; empty: nothing.
+        state: how it is getting on, in a word or a sentence.
+    """
+
+    id: str
+    name: str
+    user: str
+    account: str
+    word: str
+    nodes: Sequence[str]
+    asked_nodes: Sequence[str]
+    min_nodes: int | None
+    max_nodes: int | None
+    task_nodes: tuple[int, int] | None
+    samples: float | None
+    ends: Mapping[str, int] | None
+    costs: Mapping[str, float] | None
+    speeds: Mapping[str, float] | None
+    fault: str
+    lacks: str
+    state: str
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it will run any more."""
+        return self.word == TrainerState.COMPLETE
+
+    @property
+    def needs_its_owner(self) -> bool:
+        """Whether nothing happens until its owner does something: its tag is wrong, or it failed too often."""
+        return self.word in _STUCK
+
+
+def find_trainings(config: Config, standing: Standing) -> list[Training]:
+    """The trainings and fillers that Slurm shows, oldest first, with what the daemon found at its last look."""
+    gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
+    snapshot = gateway.snapshot()
+    lent = _lent_nodes(snapshot, config, gateway)
+    needs = needs_of(config)
+    return [
+        _training(submission, lent.get(submission.id, set()), standing, needs)
+        for submission in find_submissions(snapshot.jobs, config.slurm.queue).values()
+    ]
+
+
+def state_word(state: str, lent: Collection[str], asked: Collection[str]) -> str:
+    """What a training does, in a word.
+
+    Args:
+        state: what the daemon does with it, as :class:`TrainerState`.
+        lent: its nodes.
+        asked: nodes on which Slurm was ordered to start it.
+    """
+    if lent:
+        return RUNNING
+    if state != TrainerState.ACTIVE:
+        return state
+    return STARTING if asked else WAITING
+
+
+def _trainer_state(submission: Submission, known: TrainerStatus | None, standing: Standing) -> TrainerState:
+    if isinstance(submission.tag, WrongTag):
+        return TrainerState.REFUSED
+    # While a daemon is at work it may take up again what has ended.
+    if submission.is_over and not (known and standing.is_at_work):
+        return TrainerState.COMPLETE
+    return TrainerState(known.state) if known else TrainerState.ACTIVE
+
+
+def _lent_nodes(snapshot: Snapshot, config: Config, gateway: Gateway) -> Mapping[str, set[str]]:
+    """Trainer → the nodes on which its fragments run."""
+    launcher = launcher_of(config, gateway)
+    nodes: defaultdict[str, set[str]] = defaultdict(set)
+    for job in snapshot.jobs:
+        if config.slurm.queue.has(job) and job.state is JobState.RUNNING:
+            trainer = launcher.of_trainer(job)
+            if trainer is not None:
+                nodes[trainer] |= job.nodes
+    return nodes
+
+
+def _training(submission: Submission, lent: set[str], standing: Standing, needs: tuple[Need, ...]) -> Training:
+    tag, known = submission.good_tag, standing.trainers.get(submission.id)
+    asked = expand_nodes(known.asked) - lent if known and standing.is_at_work else frozenset()
+    return Training(
+        id=submission.id,
+        name=tag.name if tag else "",
+        user=submission.owner,
+        account=submission.account,
+        word=state_word(_trainer_state(submission, known, standing), lent, asked),
+        nodes=sorted(lent),
+        asked_nodes=sorted(asked),
+        min_nodes=tag.min_nodes if tag else None,
+        max_nodes=_most_nodes(tag, submission) if tag else None,
+        task_nodes=tag.task_nodes if tag else None,
+        samples=known.samples_done if known else None,
+        ends=dict(known.ends) if known else None,
+        costs=dict(known.costs) if known else None,
+        speeds=dict(known.speeds) if known else None,
+        fault=known.fault if known else "",
+        lacks=lacks(needs, tag) if tag else "",
+        state=_state(submission, submission.tag, known, standing, len(lent), len(asked)),
+    )
+
+
+def _most_nodes(tag: Tag, submission: Submission) -> int:
+    _, each = tag.task_nodes or (1, 1)
+    return tag.max_nodes or each * len(submission.tasks)
+
+
+def _state(
+    submission: Submission,
+    tag: Tag | WrongTag,
+    known: TrainerStatus | None,
+    standing: Standing,
+    lent: int,
+    asked: int,
+) -> str:
+    """In a word or a sentence, the first that applies of: its tag, its end, what the daemon says, what it has."""
+    if isinstance(tag, WrongTag):
+        return f"refused: {tag.why}"
+    if asked_to_resume(submission.comment):
+        return "was asked to go on, which the daemon sees at its next look"
+    if answer_in(submission.comment) or submission.is_over:
+        return answer_in(submission.comment) or "over"
+    trouble = standing.trouble_of(known) if known is not None and standing.is_at_work else ""
+    if trouble and trouble != UNKNOWN_END:
+        return trouble
+    now = f"{_now(known, standing, lent, asked)}{_speeds(known)}"
+    if tag.is_filler:
+        return f"{now}{_done(known)}"
+    return f"{now}; {UNKNOWN_END}" if _cannot_tell_end(submission, tag, known) else now
+
+
+def _now(known: TrainerStatus | None, standing: Standing, lent: int, asked: int) -> str:
+    if lent:
+        return "running" if standing.is_at_work else "running; no daemon is at work"
+    return f"waits for Slurm to start it on {asked} nodes" if asked else standing.waiting_text(known)
+
+
+def _speeds(known: TrainerStatus | None) -> str:
+    """How fast it is taken to be on which nodes, as its tag would say it; empty: its owner names none."""
+    speeds = known.speeds if known else {}
+    return f"; speed={'/'.join(f'{name}:{speed:g}' for name, speed in speeds.items())}" if speeds else ""
+
+
+def _done(known: TrainerStatus | None) -> str:
+    """How many of a filler's tasks have had their turn, and how; empty: none that is known of."""
+    ends = known.ends if known else {}
+    counts = ((ends.get(str(end), 0), str(end)) for end in (End.COMPLETED, End.FAILED))
+    text = " and ".join(f"{count} {word}" for count, word in counts if count)
+    return f"; of its tasks {text}" if text else ""
+
+
+def _cannot_tell_end(submission: Submission, tag: Tag | WrongTag | None, known: TrainerStatus | None) -> bool:
+    """Whether tasks have completed of what shows no sign of the runtime, as far as is known."""
+    if known is not None:
+        return known.note == UNKNOWN_END
+    some_completed = any(task.state is JobState.COMPLETED for task in submission.tasks)
+    return some_completed and isinstance(tag, Tag) and tag.directory is None

@@ -1,0 +1,106 @@
+"""Second opinions on a sample of the daemon's decisions: a journal that has some of what it keeps solved again.
+
+Nothing of it delays or ends a look: a look only leaves a decision for a thread, which waits for a process of its
+own; while that one works, the next decisions of the sample are left out.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from queue import Full, Queue
+
+from freetrain.core.decision import Decision
+from freetrain.core.problem import Problem, problem_to_dict
+from freetrain.guest.channel import QuestionEnd
+from freetrain.guest.guest import Guest
+from freetrain.loop.cycle import Journal
+from freetrain.policies.solver.second_opinion import Agreement, SecondOpinion, has_claim
+
+log = logging.getLogger(__name__)
+
+LEISURE_S = 60.0
+"""Wall seconds that HiGHS may take for one decision."""
+MOST_CASES = 20
+"""Problems that are kept at most: a defect shows in each decision of its kind."""
+_MODULE = "freetrain.policies.solver.second_opinion"
+
+
+class SecondOpinions:
+    """A journal in front of another one.
+
+    Args:
+        journal: keeps all decisions.
+        directory: where problems are kept on whose solution two solvers differ.
+        function: asked in the guest instead of :func:`freetrain.policies.solver.second_opinion.solve_again`.
+
+    Attributes:
+        one_in: so many decisions have one that is solved again; 0: none is.
+        counts: how often which agreement was found since the daemon began.
+    """
+
+    def __init__(self, journal: Journal, directory: Path, function: str = f"{_MODULE}:solve_again") -> None:
+        self._journal = journal
+        self._directory = directory
+        self._function = function
+        self._guest = Guest(imports=(_MODULE, "freetrain.policies.solver.highs"), niceness=19)
+        self._claims = 0
+        self._sample: Queue[tuple[str, Problem, Decision]] = Queue(maxsize=1)
+        self._thread: threading.Thread | None = None
+        self.one_in = 0
+        self.counts: Counter[Agreement] = Counter()
+
+    def next_decision(self) -> str:
+        """The name of the decision that is recorded next."""
+        return self._journal.next_decision()
+
+    def record(self, problem: Problem, decision: Decision) -> None:
+        """Keep one decision with its problem, and have it solved again if it is its turn."""
+        name = self._journal.next_decision()
+        self._journal.record(problem, decision)
+        if not self.one_in or not has_claim(problem, decision):
+            return
+        self._claims += 1
+        if self._claims % self.one_in == 0:
+            # The thread still has the one before, or this machine cannot start a thread.
+            with suppress(Full, RuntimeError):
+                self._start()
+                self._sample.put_nowait((name, problem, decision))
+
+    def _start(self) -> None:
+        if self._thread is None:
+            thread = threading.Thread(target=self._work, name="second-opinions", daemon=True)
+            thread.start()
+            self._thread = thread
+
+    def _work(self) -> None:
+        while True:
+            self._review(*self._sample.get())
+
+    def _review(self, name: str, problem: Problem, decision: Decision) -> None:
+        # Without what the problem has computed for itself, which would be sent with it.
+        problem = replace(problem, nodes=tuple(problem.nodes))
+        report = self._guest.ask(self._function, problem, decision, time_s=LEISURE_S)
+        opinion = SecondOpinion(Agreement.OPEN, report.message)
+        if report.ending is QuestionEnd.ANSWERED:
+            opinion = report.answer
+        self.counts[opinion.agreement] += 1
+        if opinion.agreement is Agreement.DIFFERS:
+            log.error("two solvers differ on decision %s: %s; %s", name, opinion.why, self._keep(name, problem))
+
+    def _keep(self, name: str, problem: Problem) -> str:
+        """Write a problem down, as 'freetrain solve' reads it; what became of that, a clause."""
+        path = self._directory / f"{name.replace(':', '-')}.json"
+        try:
+            self._directory.mkdir(mode=0o700, exist_ok=True)
+            if len(list(self._directory.iterdir())) >= MOST_CASES:
+                return f"{self._directory} holds {MOST_CASES} such problems, so this one is not kept"
+            path.write_text(json.dumps(problem_to_dict(problem)) + "\n")
+        except OSError as error:
+            return f"the problem could not be kept: {error}"
+        return f"the problem is kept in {path}: report it to freetrain's developers"
