@@ -25,14 +25,14 @@ from submitit.core.job_environment import SignalHandler
 from submitit.core.utils import DelayedSubmission, FailedSubmissionError, JobPaths, pickle_load
 from submitit.slurm.slurm import SlurmExecutor, SlurmInfoWatcher, SlurmJob, SlurmJobEnvironment
 
+from freetrain.errors import ExitCode
+
 _TAG = ("save", "shortest", "boot", "start", "notice", "weight")
 """What an owner may say of tasks, as ``freetrain_save=300``: keys of the tag (docs/users/fillers.md)."""
 _HAD_THEIR_TURN = ("COMPLETED", "CANCELLED", "DEADLINE")
 _FAILED = ("FAILED", "OUT_OF_MEMORY")
-_LEFT = "255:0"
+_LEFT = f"{ExitCode.TRY_AGAIN}:0"
 """How a task ends that leaves on SIGTERM: with a grace time Slurm takes that for a failure of its own."""
-_AT_ONCE_S = 30
-"""What fails sooner, for the first time, is tried once more on another node."""
 
 
 class FreetrainWatcher(SlurmInfoWatcher):
@@ -51,13 +51,16 @@ class FreetrainWatcher(SlurmInfoWatcher):
         return {job: {**run, "Failures": str(failures[job])} for job, run in super().read_info(text).items()}
 
     def is_done(self, job_id: str, mode: str = "standard") -> bool:
-        """Whether the task will not run again."""
+        """Whether the task will not run again; what fails at once, for the first time, is tried elsewhere."""
+        # Here, since numpy comes with it, which a task may do without.
+        from freetrain.lending.causes import AT_ONCE_S
+
         run = self.get_info(job_id, mode=mode)
         state = run.get("State", "").partition(" ")[0]
         if state in _FAILED and run["ExitCode"] == _LEFT:
             return False
         if state in _FAILED:
-            return int(run["Failures"]) > 1 or int(run["ElapsedRaw"] or 0) > _AT_ONCE_S
+            return int(run["Failures"]) > 1 or int(run["ElapsedRaw"] or 0) > AT_ONCE_S
         return state in _HAD_THEIR_TURN
 
 
@@ -76,16 +79,22 @@ class FreetrainJobEnvironment(SlurmJobEnvironment):
         for pickle in (paths.submitted_pickle, paths.result_pickle):
             # What was cut off while it saved leaves this behind, and submitit refuses to save beside it.
             pickle.with_suffix(f"{pickle.suffix}.save_tmp").unlink(missing_ok=True)
-        handler = SignalHandler(self, paths, submission)
-
-        def leave(number: int, frame: FrameType | None) -> None:
-            # Slurm sends it again at the end of a grace time, and srun passes on its own.
-            signal.signal(signal.SIGTERM, handler.bypass)
-            handler.checkpoint_and_exit(number, frame)
-
-        signal.signal(signal.SIGTERM, leave)
+        handler = _Leaving(self, paths, submission)
+        signal.signal(signal.SIGTERM, handler.checkpoint_and_exit)
         signal.signal(signal.SIGCONT, handler.bypass)
         signal.signal(self._usr_sig(), handler.bypass)
+
+
+class _Leaving(SignalHandler):
+    """Saves what a function has done, and ends with a status that srun passes on: it makes 127 of submitit's."""
+
+    def checkpoint_and_exit(self, signum: int, frame: FrameType | None = None) -> None:
+        # Slurm sends SIGTERM again at the end of a grace time, and srun passes on its own.
+        signal.signal(signal.SIGTERM, self.bypass)
+        super().checkpoint_and_exit(signum, frame)
+
+    def _exit(self) -> None:
+        sys.exit(ExitCode.TRY_AGAIN)
 
 
 class FreetrainExecutor(SlurmExecutor):

@@ -17,7 +17,7 @@ from submitit.core.submission import process_job
 from submitit.core.utils import FailedJobError
 from submitit.helpers import Checkpointable
 
-from freetrain.errors import InputError
+from freetrain.errors import ExitCode, InputError
 from freetrain.submitit_plugin import FreetrainJob, FreetrainWatcher
 from tests.cli.fake_slurm import FakeSlurm
 
@@ -125,8 +125,9 @@ def test_what_has_to_leave_goes_on_from_its_checkpoint(
     # What an earlier run that was cut off while it saved would have left.
     for pickle in (job.paths.submitted_pickle, job.paths.result_pickle):
         pickle.with_suffix(".pkl.save_tmp").touch()
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as end:
         run_task(executor, 0, monkeypatch)
+    assert end.value.code == ExitCode.TRY_AGAIN
     assert not job.paths.result_pickle.exists()
     run_task(executor, 0, monkeypatch)
     assert job.result() == [2, 5]
@@ -176,8 +177,8 @@ def test_what_was_done_when_it_lost_its_node_is_not_done_twice(
         (["FAILED|3", "RUNNING|2"], False),
         (["FAILED|3", "FAILED|4"], True),
         (["OUT_OF_MEMORY|3", "PREEMPTED|4"], False),
-        (["FAILED|70|255:0"], False),
-        (["FAILED|70|255:0", "FAILED|3"], False),
+        (["FAILED|70|75:0"], False),
+        (["FAILED|70|75:0", "FAILED|3"], False),
     ],
 )
 def test_only_what_has_had_its_turn_is_done(

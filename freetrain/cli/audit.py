@@ -23,7 +23,7 @@ from freetrain.showing.words import NOTHING, show_time
 @click.option("--decision", metavar="RUN:NUMBER", help="Only what this decision led to.")
 @listing_options
 def audit_command(config_path: Path | None, since_s: float, decision: str | None, shape: Shape) -> None:
-    """List the commands that were given to Slurm: when, by whom, why, by which decision, and with what result.
+    """List the commands that were given to Slurm: time, actor, reason, decision and result.
 
     Besides the daemon's own there are those that people gave by 'freetrain cancel', 'panic', 'pause', 'resume',
     'drain' and 'undrain', as far as they may write the daemon's database; what others did it sees in Slurm.

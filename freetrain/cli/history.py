@@ -1,4 +1,4 @@
-"""``freetrain history``: what was lent, to whom, and how each time ended."""
+"""``freetrain history``: what was lent to which training, and how each time ended."""
 
 from __future__ import annotations
 

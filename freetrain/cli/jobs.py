@@ -10,7 +10,7 @@ from freetrain.cli.choosing import Chosen, choosing_options
 from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option
-from freetrain.client import Client, Training
+from freetrain.client import Client, ListedTraining
 from freetrain.core.fragment import End
 from freetrain.showing.words import NOTHING
 from freetrain.slurm.parsing import fold_nodes
@@ -44,12 +44,12 @@ def jobs_command(config_path: Path | None, chosen: Chosen, shape: Shape) -> None
     shape.print(document, _COLUMNS, map(_cells, rows), right=_NUMBERS, otherwise=otherwise)
 
 
-def _is_chosen(training: Training, chosen: Chosen) -> bool:
+def _is_chosen(training: ListedTraining, chosen: Chosen) -> bool:
     nodes = {*training.nodes, *training.asked_nodes}
     return chosen.has(training.user, training.account, training.word, nodes)
 
 
-def _document(training: Training) -> dict[str, object]:
+def _document(training: ListedTraining) -> dict[str, object]:
     return {name: value for name, value in asdict(training).items() if name not in _NOT_IN_JSON}
 
 
@@ -57,13 +57,13 @@ def _costs(costs: Mapping[str, float] | None) -> str:
     return "/".join(f"{costs.get(name, 0.0):.3g}" for name in _COSTS) if costs else NOTHING
 
 
-def _wants(training: Training) -> str:
+def _wants(training: ListedTraining) -> str:
     if training.task_nodes:
         return "{}-{} each".format(*training.task_nodes)
     return NOTHING if training.min_nodes is None else f"{training.min_nodes}-{training.max_nodes}"
 
 
-def _cells(training: Training) -> tuple[str, ...]:
+def _cells(training: ListedTraining) -> tuple[str, ...]:
     nodes, asked = training.nodes, training.asked_nodes
     samples = NOTHING if training.samples is None else f"{training.samples:,.0f}"
     evictions = NOTHING if training.ends is None else str(training.ends.get(str(End.PREEMPTED), 0))

@@ -72,7 +72,9 @@ def read_books(ledger: Ledger, from_s: float, until_s: float, now_s: float, one_
         days, rest = ledger.days.between(first_s, last_s), [(from_s, first_s), (last_s, until_s)]
     rest = [(begin_s, end_s) for begin_s, end_s in rest if begin_s < end_s]
     found = {
-        one.id: one for begin_s, end_s in rest for one in ledger.fragments_between(begin_s - LONGEST_LOSS_S, end_s)
+        fragment.id: fragment
+        for begin_s, end_s in rest
+        for fragment in ledger.fragments_between(begin_s - LONGEST_LOSS_S, end_s)
     }
     lendings = lendings_of(found.values(), now_s)
     harms = tuple(harm for harm in ledger.harms(from_s) if harm.started_s < until_s)
@@ -99,8 +101,8 @@ def entries_of(books: Books, keys: Sequence[Key]) -> list[tuple[tuple[str, ...],
         for id_, lent in by_trainer.items():
             trainer = books.trainers.get(id_)
             add(day, trainer.account if trainer else "", trainer.owner if trainer else "", id_, lent)
-    for one in books.days:
-        add(day_of(one.day_s), one.account, one.owner, "", one.lent)
+    for lent_day in books.days:
+        add(day_of(lent_day.day_s), lent_day.account, lent_day.owner, "", lent_day.lent)
     return sorted(sums.items())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import importlib
 import os
 import sys
@@ -29,9 +30,9 @@ _SECTIONS = {
         "status": "whether a daemon is at work, and how much it lends",
         "health": "the same in one line, for a monitoring system",
         "top": "the daemon, the nodes and the trainings, again and again",
-        "nodes": "which nodes may be lent, until when, to whom they are, or why not",
+        "nodes": "which nodes are lent or may be, until when, and why not the others",
         "history": "which node was lent to which training, and how that ended",
-        "audit": "what was ordered from Slurm, by whom and why",
+        "audit": "orders to Slurm, with their reasons",
         "ledger": "node-hours that were lent, by month, account, user or training",
         "drain": "take nodes back, and lend them to no training",
         "undrain": "lend drained nodes again",
@@ -95,7 +96,11 @@ class LazyGroup(click.Group):
         """The sub-command of this name."""
         if cmd_name not in self.list_commands(ctx):
             return None
+        # What is imported stays: to look through it for rubbish, again and again, takes a sixth of the start.
+        gc.disable()
         module = importlib.import_module(f"freetrain.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        gc.freeze()
+        gc.enable()
         found: click.Command = getattr(module, f"{cmd_name}_command", None) or getattr(module, f"{cmd_name}_group")
         return found
 

@@ -90,7 +90,7 @@ def _tail(*see: str) -> Iterator[str]:
     yield from (".SH EXIT STATUS", escaped(_EXIT_STATUS.strip()), ".SH FILES")
     for path, means in _FILES:
         yield from (".TP", f".I {escaped(path)}", escaped(means))
-    yield from (".SH SEE ALSO", *(f".BR {each}," for each in see[:-1]), f".BR {see[-1]}")
+    yield from (".SH SEE ALSO", *(f".BR {page}," for page in see[:-1]), f".BR {see[-1]}")
 
 
 def _context(command: click.Command, name: str, parent: click.Context | None = None) -> click.Context:

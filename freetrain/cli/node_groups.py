@@ -116,7 +116,7 @@ def _another_reason(verdict: NodeGroup, node: Node, jobs: Sequence[str], in_part
         return f"Slurm says {node.state_text}"
     if found["job"]:
         return f"job {found['job']} has just ended"
-    return f"Slurm said {found['state']} a moment ago"
+    return f"Slurm showed {found['state']} a moment ago"
 
 
 def _judged_here(

@@ -36,10 +36,10 @@ _HOLE_COLUMNS = ("NODES", "COUNT", "UNTIL", "LASTS", "STATE")
 @listing_options
 @config_option
 def nodes_command(config_path: Path | None, holes: bool, shape: Shape) -> None:
-    """Say of each node of the partition whether it may be lent, until when, to whom it is, or why not.
+    """List the nodes of the partition: lent or free, until when, or why they are not lent.
 
     This is what the daemon found at its last look, and what Slurm says has changed since. Where no daemon is at
-    work nobody knows how long a node has been idle, or for whom it would be kept free. A hole has no end where
+    work nobody knows how long a node has been idle, or which job it would be kept for. A hole has no end where
     nobody knows who will want it. Anybody may ask.
     """
     if holes:

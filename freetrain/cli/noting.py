@@ -42,7 +42,7 @@ def note_in_audit(
 
 
 def who_am_i() -> str:
-    """The account that runs this, and for whom sudo runs it."""
+    """The account that runs this, and the one behind sudo."""
     try:
         name = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

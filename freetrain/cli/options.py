@@ -13,7 +13,6 @@ import click
 
 from freetrain.cli.times import Duration, parse_beginning, parse_time
 from freetrain.errors import InputError
-from freetrain.policies import PLACERS, POLICIES, Solver
 
 Command = Callable[..., Any]
 
@@ -105,37 +104,4 @@ end_options = options(
         help="When it ends, as 2026-01-31T08:00 or now+2hours.",
     ),
     click.option("--for", "for_s", type=Duration(endless=True), help="How long it lasts, as 8h."),
-)
-
-policy_options = options(
-    click.option(
-        "--policy",
-        metavar="NAME",
-        default=POLICIES[0],
-        show_default=True,
-        help=f"Who decides: {', '.join(POLICIES)}, or a package that you installed (docs/decides/policies.md).",
-    ),
-    click.option(
-        "--place",
-        metavar="NAME",
-        default=PLACERS[0],
-        show_default=True,
-        help=f"Which nodes they are: {', '.join(PLACERS)}, or one of a package that you installed.",
-    ),
-    click.option(
-        "--solver",
-        type=click.Choice([solver.value for solver in Solver]),
-        default=Solver.AUTO.value,
-        show_default=True,
-        help="auto: an exact dynamic programme where all nodes are alike, HiGHS otherwise; highs: HiGHS.",
-    ),
-    click.option(
-        "--time-limit",
-        "time_limit_s",
-        type=Duration(least_s=0.001),
-        default="10s",
-        show_default=True,
-        help="Longest that HiGHS may take for one decision; its best answer until then is used. "
-        "Where it does not stop by itself, it is ended half a second later.",
-    ),
 )

@@ -106,7 +106,7 @@ def _console() -> Console:
 
 def _finite(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(name): _finite(each) for name, each in value.items()}
+        return {str(name): _finite(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
+        return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -20,8 +20,9 @@ import click
 
 from freetrain import __version__
 from freetrain.cli.helping import command
-from freetrain.cli.options import policy_options, store_option
+from freetrain.cli.options import store_option
 from freetrain.cli.output import command_line, print_json, require_place
+from freetrain.cli.policy_options import policy_options
 from freetrain.cli.progress_bars import estimating, reading, replaying
 from freetrain.cli.replay_as_daemon import DeferredReplay, ParallelReplay, begin, daemons_record, is_long
 from freetrain.cli.replay_options import (

@@ -11,7 +11,8 @@ from typing import BinaryIO
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.options import policy_options, store_option
+from freetrain.cli.options import store_option
+from freetrain.cli.policy_options import policy_options
 from freetrain.core.decision import decision_to_dict
 from freetrain.core.problem import Problem, problem_from_json
 from freetrain.errors import InputError

@@ -37,7 +37,7 @@ def _option(name: str, key: Key) -> Callable[[Callable[..., Any]], Callable[...,
 nodes_option = click.option(
     "--nodes",
     metavar="MIN-MAX",
-    help="Fewest nodes it can train on and most it can use; a single number is MAX, MIN is then 1. A filler "
+    help="Nodes that it needs at least and can use at most; a single number is MAX, MIN is then 1. A filler "
     "(--kind tasks) has no MIN, and without --nodes as many as it has tasks.",
 )
 tag_options: Callable[[Callable[..., Any]], Callable[..., Any]] = options(
@@ -45,7 +45,7 @@ tag_options: Callable[[Callable[..., Any]], Callable[..., Any]] = options(
     click.option(
         "--task-nodes",
         metavar="MIN-MAX",
-        help="Of a filler: fewest and most nodes of each task. Its size is chosen when it starts, and stays.",
+        help="Of a filler: least and most nodes of each task. Its size is chosen when it starts, and stays.",
     ),
     click.option(
         "--partition",

@@ -38,7 +38,9 @@ def web_command(config_path: Path | None, host: str, port: int) -> None:
         signal.signal(number, lambda *_: sys.exit())
     click.echo(f"The page is at {server.url}")
     if not is_loopback(host):
-        click.echo("Whoever can reach this address sees it: there is no password and no encryption.", err=True)
+        click.echo(
+            "Everybody who can reach this address sees it: there is no password and no encryption.", err=True
+        )
     notify(READY="1", STATUS=server.url)
     with server.running(), live_page.kept_fresh():
         while True:

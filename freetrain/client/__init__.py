@@ -12,6 +12,6 @@ call the same functions, so that there is one way of doing each thing; errors ar
 
 from freetrain.client.client import Client
 from freetrain.client.submitting import TagValues
-from freetrain.client.trainings import Training
+from freetrain.client.trainings import ListedTraining
 
-__all__ = ["Client", "TagValues", "Training"]
+__all__ = ["Client", "ListedTraining", "TagValues"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Unpack
 
 from freetrain.client.submitting import TagValues, hand_in, prepare, read_slurm
-from freetrain.client.trainings import Training, find_trainings
+from freetrain.client.trainings import ListedTraining, find_trainings
 from freetrain.config import Config, load_config
 from freetrain.daemon.reports.standing import Standing, find_standing
 
@@ -53,7 +53,7 @@ class Client:
         Args:
             script: a batch script; an ordinary one for a filler.
             arguments: the script's own.
-            nodes: fewest and most that it can use, as ``2-16``; a single number is the most.
+            nodes: minimum and maximum, as ``2-16``; a single number is the maximum.
             array: tasks of a filler, as ``0-199``; None: it is a training.
             part: whether each task takes the part of a node that it asks for.
             sbatch: more options of sbatch, each in one word.
@@ -63,7 +63,7 @@ class Client:
         slurm = read_slurm(self._path, partition, warnings.warn)
         return hand_in(prepare(slurm, script, arguments, tag, nodes=nodes, array=array, part=part, sbatch=sbatch))
 
-    def jobs(self, standing: Standing | None = None) -> list[Training]:
+    def jobs(self, standing: Standing | None = None) -> list[ListedTraining]:
         """The trainings and fillers of everybody, oldest first; those of the past are left out.
 
         Args:
@@ -83,7 +83,7 @@ class Client:
 
         return list(explain(what, self.config, standing or self.standing()))
 
-    def wait(self, *ids: str, timeout_s: float | None = None, poll_s: float = 30.0) -> list[Training]:
+    def wait(self, *ids: str, timeout_s: float | None = None, poll_s: float = 30.0) -> list[ListedTraining]:
         """Wait until trainings or fillers are over, or need their owners; those that need them.
 
         Args:
@@ -100,5 +100,5 @@ class Client:
             if all(training.needs_its_owner for training in left):
                 return left
             if deadline_s is not None and time.monotonic() + poll_s > deadline_s:
-                raise TimeoutError(f"not over within {timeout_s} s: {', '.join(each.id for each in left)}")
+                raise TimeoutError(f"not over within {timeout_s} s: {', '.join(training.id for training in left)}")
             time.sleep(poll_s)

@@ -38,7 +38,7 @@ def explain_aims(row: int, problem: Problem, decision: Decision) -> Iterator[str
         whose = f" of {others}" if others and trainer.id not in in_a_hurry else ""
         size = _size_without("deadlines", trainer, problem, decision)
         yield f"Without deadlines{whose} it would have got {size}."
-    watts = sorted({one.watts for one in problem.classes if one.watts})
+    watts = sorted({nodes.watts for nodes in problem.classes if nodes.watts})
     if aim.energy and watts:
         each = aim.per_joule * aim.scale_of(trainer.weight)
         shown = " or ".join(f"{each * watt:.3g} for one of {watt:,.0f} W" for watt in watts[:3])

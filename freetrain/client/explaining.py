@@ -64,7 +64,8 @@ def explain_tasks(filler: str, name: str, problem: Problem, decision: Decision) 
         yield f"{', '.join(ended[:_MOST_NAMED])} had to give up all of its nodes, and will be run again."
     yield from decision.notes
     waiting = next(
-        (row for row, one in enumerate(problem.trainers) if sizes.get(one.id) == 0 and one.id not in ended), None
+        (row for row, task in enumerate(problem.trainers) if sizes.get(task.id) == 0 and task.id not in ended),
+        None,
     )
     if waiting is not None:
         yield _one_more_task(problem, decision, waiting)
@@ -163,7 +164,7 @@ class _Journal:
 def explain(what: str, config: Config, standing: Standing) -> Iterator[str]:
     """Sentences on a training, a node or one of the site's jobs.
 
-    What was decided is told to accounts that may read the daemon's database; the rest to all.
+    What was decided is for accounts that may read the daemon's database; the rest is for all.
 
     Args:
         what: a training's id or that of one of its tasks, a job's id, or a node.
@@ -239,7 +240,7 @@ def _explain_figures(trainer: str, journal: _Journal) -> Iterator[str]:
     found = _last_decision(journal.store, trainer)
     if found is None:
         yield "None of the last decisions was about it."
-    elif any(one.id == trainer for one in found[1].trainers):
+    elif any(competing.id == trainer for competing in found[1].trainers):
         yield from explain_decision(trainer, *found)
     else:
         yield from explain_tasks(trainer, *found)
@@ -255,7 +256,7 @@ def _last_decision(store: Store, trainer: str) -> tuple[str, Problem, Decision] 
             problem, decision = store.decision(run.id, number)
         except InputError:
             return None  # forgotten, as are those before it
-        if any(one.id == trainer or is_task_of(trainer, one) for one in problem.trainers):
+        if any(competing.id == trainer or is_task_of(trainer, competing) for competing in problem.trainers):
             return f"{run.id}:{number}", problem, decision
     return None
 

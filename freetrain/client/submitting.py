@@ -1,7 +1,7 @@
 """Handing in: what ``freetrain submit``, ``freetrain register``, :class:`Client` and submitit's executor share.
 
 1. ``check_tag`` makes a tag of what its owner says.
-2. ``prepare`` makes the sbatch command of a script and a tag, whoever gives it.
+2. ``prepare`` makes the sbatch command of a script and a tag.
 3. ``hand_in`` gives it, and says which job Slurm made of it.
 """
 
@@ -103,7 +103,7 @@ def check_tag(nodes: str | int | None, values: TagValues) -> CheckedTag:
     """The tag with these values.
 
     Args:
-        nodes: fewest and most nodes of all tasks together, as ``2-16``; a single number is the most.
+        nodes: minimum and maximum of all tasks together, as ``2-16``; a single number is the maximum.
         values: the other keys.
 
     Raises:

@@ -28,7 +28,7 @@ _STUCK = frozenset({str(TrainerState.REFUSED), str(TrainerState.PAUSED)})
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
+class ListedTraining:
     """A training or a filler that was handed to freetrain, as ``freetrain jobs`` shows it.
 
     Attributes:
@@ -39,9 +39,9 @@ class Training:
         word: running, starting or waiting, or one of freetrain's states: resting, paused, refused, complete.
         nodes: on which it runs.
         asked_nodes: on which Slurm was ordered to start it.
-        min_nodes: fewest that it can use; None: its tag is wrong.
-        max_nodes: most that it can use; None: likewise.
-        task_nodes: fewest and most nodes of each task of a filler; None: one each.
+        min_nodes: its minimum; None: its tag is wrong.
+        max_nodes: its maximum; None: likewise.
+        task_nodes: minimum and maximum of each task of a filler; None: one node each.
         samples: that it has done; None: no daemon has published them.
         ends: how often its fragments ended in which way; None: likewise.
         costs: seconds that changes are taken to cost it, by name; None: likewise.
@@ -80,7 +80,7 @@ class Training:
         return self.word in _STUCK
 
 
-def find_trainings(config: Config, standing: Standing) -> list[Training]:
+def find_trainings(config: Config, standing: Standing) -> list[ListedTraining]:
     """The trainings and fillers that Slurm shows, oldest first, with what the daemon found at its last look."""
     gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
     snapshot = gateway.snapshot()
@@ -128,10 +128,12 @@ def _lent_nodes(snapshot: Snapshot, config: Config, gateway: Gateway) -> Mapping
     return nodes
 
 
-def _training(submission: Submission, lent: set[str], standing: Standing, needs: tuple[Need, ...]) -> Training:
+def _training(
+    submission: Submission, lent: set[str], standing: Standing, needs: tuple[Need, ...]
+) -> ListedTraining:
     tag, known = submission.good_tag, standing.trainers.get(submission.id)
     asked = expand_nodes(known.asked) - lent if known and standing.is_at_work else frozenset()
-    return Training(
+    return ListedTraining(
         id=submission.id,
         name=tag.name if tag else "",
         user=submission.owner,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -185,8 +185,15 @@ class _ProblemFile(Problem):
     done_samples: Mapping[str, Annotated[float, bounds.SAMPLES.field]] = field(default_factory=dict)
 
 
-_FILE = TypeAdapter(_ProblemFile)
-_PROBLEM = TypeAdapter(Problem)
+# Made when they are first needed: that takes 30 ms, and most commands read no problem.
+@cache
+def _file() -> TypeAdapter[_ProblemFile]:
+    return TypeAdapter(_ProblemFile)
+
+
+@cache
+def _problem() -> TypeAdapter[Problem]:
+    return TypeAdapter(Problem)
 
 
 def problem_from_json(text: str | bytes) -> Problem:
@@ -196,7 +203,7 @@ def problem_from_json(text: str | bytes) -> Problem:
         InputError: it is not one; the sentence names the field.
     """
     try:
-        file = _FILE.validate_json(text)
+        file = _file().validate_json(text)
     except ValidationError as error:
         raise InputError(f"This problem cannot be solved: {first_error(error)}.") from error
     problem = Problem(
@@ -218,7 +225,7 @@ def problem_from_json(text: str | bytes) -> Problem:
 def problem_to_dict(problem: Problem) -> dict[str, Any]:
     """The problem in its JSON form."""
     problem = replace(problem, nodes=tuple(problem.nodes))
-    document = {"format": PROBLEM_FORMAT, **_PROBLEM.dump_python(problem, mode="json", by_alias=True)}
+    document = {"format": PROBLEM_FORMAT, **_problem().dump_python(problem, mode="json", by_alias=True)}
     for name, unsaid in (("past", {}), ("serving", {}), ("changes", 1.0)):
         if document[name] == unsaid:
             del document[name]

@@ -29,6 +29,9 @@ LEISURE_S = 60.0
 MOST_CASES = 20
 """Problems that are kept at most: a defect shows in each decision of its kind."""
 _MODULE = "freetrain.policies.solver.second_opinion"
+_IMPORTS = (_MODULE, "freetrain.policies.solver.highs")
+_START_S = 600.0
+"""With the lowest priority, Pyomo may take minutes to be imported on a machine that is busy."""
 
 
 class SecondOpinions:
@@ -38,17 +41,24 @@ class SecondOpinions:
         journal: keeps all decisions.
         directory: where problems are kept on whose solution two solvers differ.
         function: asked in the guest instead of :func:`freetrain.policies.solver.second_opinion.solve_again`.
+        guest: the process, where it shall not be one of the lowest priority.
 
     Attributes:
         one_in: so many decisions have one that is solved again; 0: none is.
         counts: how often which agreement was found since the daemon began.
     """
 
-    def __init__(self, journal: Journal, directory: Path, function: str = f"{_MODULE}:solve_again") -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        directory: Path,
+        function: str = f"{_MODULE}:solve_again",
+        guest: Guest | None = None,
+    ) -> None:
         self._journal = journal
         self._directory = directory
         self._function = function
-        self._guest = Guest(imports=(_MODULE, "freetrain.policies.solver.highs"), niceness=19)
+        self._guest = guest or Guest(_IMPORTS, start_s=_START_S, niceness=19)
         self._claims = 0
         self._sample: Queue[tuple[str, Problem, Decision]] = Queue(maxsize=1)
         self._thread: threading.Thread | None = None
@@ -61,7 +71,7 @@ class SecondOpinions:
 
     def record(self, problem: Problem, decision: Decision) -> None:
         """Keep one decision with its problem, and have it solved again if it is its turn."""
-        name = self._journal.next_decision()
+        name = self._journal.next_decision()  # after it is recorded this is the next one's
         self._journal.record(problem, decision)
         if not self.one_in or not has_claim(problem, decision):
             return
@@ -80,7 +90,12 @@ class SecondOpinions:
 
     def _work(self) -> None:
         while True:
-            self._review(*self._sample.get())
+            name, problem, decision = self._sample.get()
+            try:
+                self._review(name, problem, decision)
+            except Exception:  # as a site's own objective that cannot be sent: the next decision may be another's
+                log.exception("there is no second opinion on decision %s", name)
+            self._guest.close()  # with Pyomo and HiGHS it holds memory, and the next question is far away
 
     def _review(self, name: str, problem: Problem, decision: Decision) -> None:
         # Without what the problem has computed for itself, which would be sent with it.

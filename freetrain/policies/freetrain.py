@@ -68,6 +68,7 @@ class FreeTrain:
             counts, took_s = best_sizes(priced, problem.node_count)[:, None], 0.0
             start = Allocation(counts, "dynamic programme", Status.OPTIMAL)
             choices = single_class_choices(problem, priced)
+        # The limit is that of the whole decision: HiGHS has what the columns left of it.
         if self._solver == Solver.AUTO or took_s >= self._time_limit_s:
             return start
         return self._with_highs(problem, list(choices), start, self._time_limit_s - took_s)

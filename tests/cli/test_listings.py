@@ -235,7 +235,7 @@ def test_who_has_a_node_now_is_told_not_who_had_it(site: Site) -> None:
         ("job 9 runs here", "DOWN", "", "Slurm says DOWN"),
         ("Slurm says DOWN", "DOWN", "", "Slurm says DOWN"),
         ("Slurm says DOWN", "IDLE+DRAIN", "", "Slurm says IDLE+DRAIN"),
-        ("Slurm says DOWN", "IDLE", "", "Slurm said DOWN a moment ago"),
+        ("Slurm says DOWN", "IDLE", "", "Slurm showed DOWN a moment ago"),
         ("Slurm says DOWN", "ALLOCATED", "11", "job 11 runs here"),
         ("excluded by the site", "ALLOCATED", "11", "excluded by the site"),
         ("", "ALLOCATED", "11", "job 11 runs here"),

@@ -280,6 +280,20 @@ def test_a_first_placement_is_fast_and_a_proven_one_follows_at_once(
     assert time.monotonic() - began_s < 120, "no poll in between"
 
 
+@pytest.mark.parametrize("solver", ["auto", "highs"])
+def test_the_settings_choose_the_solver(config: Config, monkeypatch: pytest.MonkeyPatch, solver: str) -> None:
+    chosen: list[str] = []
+
+    def find(name: str, solver: str, time_limit_s: float) -> FreeTrain:
+        chosen.append(solver)
+        return FreeTrain()
+
+    monkeypatch.setattr(lender, "find_policy", find)
+    settings = with_settings(config, "decide", solver=solver)
+    Service(Loaded(settings), FakeSlurm(), lambda: Loaded(settings)).run(cycles=1)
+    assert chosen == [solver]
+
+
 @pytest.mark.parametrize(
     ("settings", "partition", "says"),
     [

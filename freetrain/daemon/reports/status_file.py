@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -23,7 +24,11 @@ log = logging.getLogger(__name__)
 
 STATUS_NAME = "status.json"
 _MOST_BYTES = 64_000_000
-_STATUS = TypeAdapter(Status)
+
+
+@cache
+def _status() -> TypeAdapter[Status]:
+    return TypeAdapter(Status)
 
 
 class StatusUnknownError(Exception):
@@ -39,7 +44,7 @@ def read_status(directory: Path) -> Status:
     path = directory / STATUS_NAME
     try:
         with path.open("rb") as file:
-            return _STATUS.validate_json(file.read(_MOST_BYTES))
+            return _status().validate_json(file.read(_MOST_BYTES))
     except FileNotFoundError as error:
         raise StatusUnknownError(f"there is no {path}") from error
     except OSError as error:

@@ -257,6 +257,7 @@ def begin_with(
     solver: highspy.Highs, model: Any, start: Sequence[Sequence[int]], column: Mapping[int, int]
 ) -> None:
     """Have the search begin with an allocation; HiGHS finds the pieces that belong to it."""
+    # Only the nodes: which pieces belong to them is a small model that HiGHS (1.16) solves before it begins.
     nodes = [
         (column[id(model.nodes[j, c])], count) for j, counts in enumerate(start) for c, count in enumerate(counts)
     ]

@@ -126,6 +126,7 @@ def _market_price(distinct: Table, row: Sizes, nodes: int) -> tuple[float, Sizes
     for _ in range(_MAX_PRICE_STEPS):
         price = (generous_worth - modest_worth) / (generous_nodes - modest_nodes)
         chosen, worth, total = choices_at(price)
+        # One of the two lines again: none lies above the crossing, which is the lowest point of L.
         if total in (modest_nodes, generous_nodes):
             break
         if total <= nodes:
@@ -140,6 +141,7 @@ def _hand_out(values: Table, modest: Sizes, generous: Sizes, nodes: int) -> Size
     sizes = modest.copy()
     rows = np.flatnonzero(generous > modest)
     gain, more = values[rows, generous[rows]] - values[rows, modest[rows]], (generous - modest)[rows]
+    # Stable, so that equal gains follow the trainers' order and the same problem always has the same answer.
     order, left = np.argsort(-gain / more, kind="stable"), nodes - int(sizes.sum())
     for row, nodes_more in zip(rows[order].tolist(), more[order].tolist(), strict=True):
         if nodes_more <= left:
@@ -172,11 +174,13 @@ def best_sizes(priced: Priced, nodes: int) -> Sizes:
         return priced.sizes
     smallest, lossy, takers = _candidates(priced)
     sizes: Sizes = smallest[priced.row]
+    # What is left when all have their smallest worthwhile size; a lossy one may have less than without loss.
     spare = nodes - int(sizes.sum()) - sum(int(trainer.more[0]) for trainer in lossy)
     least = _least_losses(lossy, spare)
     sums = _sums(takers, spare)
     taken = _largest_sums(sums[-1], spare)
     left = (np.arange(spare + 1) - taken)[::-1]
+    # A node that stays idle loses its price.
     loss = least[-1] + priced.price * left[: least.shape[1]]
     extra = int(loss.argmin())
     # The known allocation is as good, but for rounding: then it is the optimum.
@@ -218,6 +222,7 @@ def _candidates(priced: Priced) -> tuple[Sizes, list[_LossyTrainer], _Takers]:
     takers: list[tuple[int, Sequence[int]]] = []
     for table in np.flatnonzero(np.count_nonzero(worthwhile, axis=1) > 1).tolist():
         alike = by_table[begin[table] : begin[table + 1]]
+        # More losses than that exceed the gap together: of the alike the rest keep to sizes without loss.
         may_lose = int(min(len(alike), max_loss // least_loss[table]))
         if may_lose:
             (more,) = worthwhile[table].nonzero()
@@ -258,6 +263,7 @@ def _trace(lossy: Sequence[_LossyTrainer], least: Table, extra: int, sizes: Size
 
 def _sums(takers: _Takers, spare: int) -> list[int]:
     """Bit sets of what the first takers can take together, before and after each: bit *n* stands for *n* nodes."""
+    # One shift of a long integer adds a size to all sums at once.
     sums, within = [1], (1 << (spare + 1)) - 1
     for _, free in takers:
         reached = 0

@@ -23,6 +23,7 @@ Run = tuple[int, int]
 """Smallest and largest size of a run."""
 
 _STRAIGHT = 1e-9
+"""Steps that differ by no more than this share of the value belong to one piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +194,7 @@ def _interval(problem: Problem, row: int, column: int, mode: _Mode, *, charges: 
     sizes = [size for size in possible if size <= most and (not whole or size in mode.sizes)]
     held = int(problem.held_nodes[problem.choices.trainer[row]])
     runs = list(linear_runs(worth, sizes, held if whole else -1))
+    # Without a loss both pieces would be equal, and HiGHS would branch between them.
     if not loss.any():
         return pieces_on(gain, runs, charges, mode.grown)
     return pieces_on(gain, runs, grown=mode.grown) + pieces_on(gain - loss, runs, evicted=True, grown=mode.grown)
