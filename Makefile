@@ -9,7 +9,7 @@ WORKERS := 6
 REPLAYS := $(VENV)/.replays
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint unit test-slurm programs soak gpu-check bench bench-elastic bench-live clean
+.PHONY: demo test lint unit docs test-slurm programs soak gpu-check bench bench-elastic bench-live clean
 
 demo: $(REPLAYS)
 	@mkdir -p demo
@@ -34,6 +34,10 @@ unit: $(STAMP) programs
 # Those alone that need a real Slurm. PATH=/path/to/slurm/sbin:/path/to/slurm/bin:$$PATH tests another than the installed.
 test-slurm: $(STAMP) programs
 	$(BIN)/pytest -m slurm -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+# The documentation as a site, into build/site; index.html opens without a server.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 programs:
 	@tests/install_programs.sh

@@ -1,4 +1,4 @@
-"""Replays the systems side by side on public traces, and puts a table and a picture into docs/policies.md.
+"""Replays the systems side by side on public traces, and puts table and picture into docs/evidence/policies.md.
 
 python -m benchmarks.systems --data DIR
 """
@@ -21,7 +21,7 @@ from freetrain.store import Store
 
 SPEC = Path(__file__).with_name("systems.toml")
 KEPT = Path(freetrain.policies.__file__).with_name("measured.py")
-_MODULE = '''"""What policies came to on three traces (docs/policies.md), by ``python -m benchmarks.systems``."""
+_MODULE = '''"""Policies on three traces (docs/evidence/policies.md), by ``python -m benchmarks.systems``."""
 
 MEASURED: tuple[tuple[str, str, float, int, float, float], ...] = (
 {rows}
@@ -48,7 +48,7 @@ _PICTURED = ("U", "mean h to complete", "rescales", "links between leaves")
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path), required=True, help="Where the traces are.")
 @click.option("--store", type=click.Path(path_type=Path), default=Path("benchmarks/results/systems.db"))
-@click.option("--output", type=click.Path(path_type=Path), default=Path("docs/policies.md"))
+@click.option("--output", type=click.Path(path_type=Path), default=Path("docs/evidence/policies.md"))
 def main(data: Path, store: Path, output: Path) -> None:
     """Do what is missing of the sweep, one replay after the other; write the table, and the picture beside it."""
     arguments = [str(SPEC), "--data", str(data), "--store", str(store), "--workers", "1"]

@@ -28,7 +28,7 @@ from submitit.slurm.slurm import SlurmExecutor, SlurmInfoWatcher, SlurmJob, Slur
 from freetrain.errors import ExitCode
 
 _TAG = ("save", "shortest", "boot", "start", "notice", "weight")
-"""What an owner may say of tasks, as ``freetrain_save=300``: keys of the tag (docs/fillers.md)."""
+"""What an owner may say of tasks, as ``freetrain_save=300``: keys of the tag (docs/users/fillers.md)."""
 _HAD_THEIR_TURN = ("COMPLETED", "CANCELLED", "DEADLINE")
 _FAILED = ("FAILED", "OUT_OF_MEMORY")
 _LEFT = f"{ExitCode.TRY_AGAIN}:0"

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def place(page: Path) -> str:
+    """A page's path within the project."""
+    return str(page.relative_to(ROOT))
+
 
 NOT_SHELL = (
     "observe ──►",
@@ -117,7 +123,7 @@ def scripts(page: Path) -> list[str]:
 
 def freetrain_commands(page: Path) -> Iterator[str]:
     """What a page shows of freetrain itself, in its blocks and scripts, without the program's name."""
-    texts = [Line(page.name, "", 0, text) for script in scripts(page) for text in _logical(script)]
+    texts = [Line(place(page), "", 0, text) for script in scripts(page) for text in _logical(script)]
     for command in [each for line in (*lines(page), *texts) for each in line.commands]:
         if command.program.rpartition("/")[2] == "freetrain":
             yield shlex.join(command.words[1:])
@@ -137,7 +143,7 @@ def mentioned(page: Path, *programs: str) -> list[Command]:
     prose = "\n".join("" if line.startswith("    ") else line for line in text.splitlines())
     spans = [re.sub(r"\s+", " ", span) for span in re.findall(r"`([^`]+)`", prose)]
     began = re.compile(rf"(?:export \w+=\$\(|\w+=\S+ )*(?:{'|'.join(programs)}) ")
-    found = [Line(page.name, "", 0, span).commands for span in spans if began.match(span)]
+    found = [Line(place(page), "", 0, span).commands for span in spans if began.match(span)]
     return [command for commands in found for command in commands if command.program in programs]
 
 
@@ -149,7 +155,7 @@ def _blocks(page: Path) -> Iterator[list[Line]]:
         if text.startswith("```"):
             is_fenced = not is_fenced
         elif not is_fenced and text.startswith("    "):
-            block.append(Line(page.name, heading, number, text[4:]))
+            block.append(Line(place(page), heading, number, text[4:]))
             continue
         elif not is_fenced and text.startswith("#"):
             heading = text.lstrip("# ")

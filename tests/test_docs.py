@@ -18,9 +18,11 @@ from freetrain.core.objectives import worth_per_s
 from freetrain.replay.sweep import read_sweep
 from freetrain.replay.trainers import PRESETS, read_trainers
 from freetrain.store import Store
+from tests.docs_shell import place
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "sample_logs/README.md", *(ROOT / "docs").glob("*.md")]
+MENTIONING = {"", ".py", ".lua", ".toml", ".cfg", ".yml", ".service", ".sh", ".spec", ".1", ".5", ".8"}
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "sample_logs/README.md", *(ROOT / "docs").rglob("*.md")]
 
 
 def block(page: str, language: str, containing: str) -> str:
@@ -29,15 +31,28 @@ def block(page: str, language: str, containing: str) -> str:
     return next(found for found in blocks if containing in found)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=place)
 def test_every_link_within_the_project_leads_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
     missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
     assert missing == []
 
 
+def test_every_page_that_code_and_settings_mention_is_there() -> None:
+    folders = ("benchmarks", "etc", "freetrain", "systemd", "tests")
+    paths = [
+        ROOT / "Makefile",
+        *ROOT.glob("*.*"),
+        *(path for each in folders for path in (ROOT / each).rglob("*.*")),
+    ]
+    texts = [path.read_text() for path in paths if path.suffix in MENTIONING and path.is_file()]
+    mentioned = {page for text in texts for page in re.findall(r"\bdocs/[\w/-]+\.md", text)}
+    assert len(mentioned) > 20
+    assert [page for page in sorted(mentioned) if not (ROOT / page).exists()] == []
+
+
 def test_the_architecture_has_every_room_and_only_modules_that_are_there() -> None:
-    page, package = (ROOT / "docs/architecture.md").read_text(), ROOT / "freetrain"
+    page, package = (ROOT / "docs/developers/architecture.md").read_text(), ROOT / "freetrain"
     rooms = [path.parent.name for path in package.glob("*/__init__.py")]
     assert [room for room in rooms if f"\n- `{room}/` (" not in page] == []
     named = set(re.findall(r"`([a-z_./]+(?:\.py|/))`", page))
@@ -49,7 +64,7 @@ def test_the_architecture_has_every_room_and_only_modules_that_are_there() -> No
 
 def test_the_documented_objective_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "site_objectives.py").write_text(block("docs/objectives.md", "python", "def thrifty"))
+    (tmp_path / "site_objectives.py").write_text(block("docs/decides/objectives.md", "python", "def thrifty"))
     alexnet = next(iter(PRESETS["mix"]))
     worth = worth_per_s(alexnet, "site_objectives:thrifty")
     assert worth[1] == 1.0
@@ -58,20 +73,21 @@ def test_the_documented_objective_works(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_the_documented_trainers_are_trainers(tmp_path: Path) -> None:
     path = tmp_path / "trainers.toml"
-    path.write_text(block("docs/formats.md", "toml", "[[trainers]]"))
+    path.write_text(block("docs/reference/formats.md", "toml", "[[trainers]]"))
     assert read_trainers(path)[0].most_nodes == 16
 
 
 def test_the_documented_problem_has_the_documented_result() -> None:
-    problem = block("docs/formats.md", "json", "freetrain-problem/1")
+    problem = block("docs/reference/formats.md", "json", "freetrain-problem/1")
     result = CliRunner().invoke(cli, ["solve", "-"], input=problem)
-    answer, documented = json.loads(result.stdout), json.loads(block("docs/formats.md", "json", '"status"'))
+    answer = json.loads(result.stdout)
+    documented = json.loads(block("docs/reference/formats.md", "json", '"status"'))
     assert answer | {"solve_s": 0} == documented | {"solve_s": 0}
 
 
 def test_the_documented_sweep_is_one(tmp_path: Path) -> None:
     path = tmp_path / "first.toml"
-    path.write_text(block("docs/sweeps.md", "toml", "freetrain-sweep/1"))
+    path.write_text(block("docs/reference/sweeps.md", "toml", "freetrain-sweep/1"))
     cells = read_sweep(path, ROOT / "sample_logs").cells
     assert [cell.name for cell in cells][:2] == ["small, freetrain, summit", "small, freetrain, large"]
     assert len(cells) == 8
@@ -82,7 +98,7 @@ def test_the_documented_sweep_is_one(tmp_path: Path) -> None:
 def test_the_weekly_report_asks_for_what_the_readme_asks_for() -> None:
     asked = [
         re.findall(r"-o (JobID,\S+)", (ROOT / place).read_text())
-        for place in ("README.md", "docs/logs.md", "systemd/freetrain-report.service")
+        for place in ("README.md", "docs/reference/logs.md", "systemd/freetrain-report.service")
     ]
     assert len(asked[0]) == 1
     assert asked == [asked[0]] * 3

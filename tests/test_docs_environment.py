@@ -1,4 +1,4 @@
-"""The job scripts of docs/environment.md, with stand-ins for what is not installed.
+"""The job scripts of docs/users/environment.md, with stand-ins for what is not installed.
 
 A stand-in for Apptainer starts what it is given as its child, hands signals on, and ends when that ends; one for
 srun starts it in a session of its own, to all of which SIGTERM is sent, as Slurm sends it to all of a step.
@@ -21,7 +21,7 @@ import pytest
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs/environment.md").read_text()
+PAGE = (ROOT / "docs/users/environment.md").read_text()
 SCRIPTS = {name: text for text, name in re.findall(r"```bash\n(#!/bin/bash\n# (\S+)\n.*?)```", PAGE, re.DOTALL)}
 JOBS = sorted(SCRIPTS.keys() - {"task_prolog.sh", "try.sh"})
 PATIENCE_S = 120.0

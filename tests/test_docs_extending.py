@@ -1,4 +1,4 @@
-"""What docs/extending.md shows, as it stands there: recipes, a launcher, a way to Slurm."""
+"""What docs/developers/extending.md shows, as it stands there: recipes, a launcher, a way to Slurm."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs/extending.md").read_text()
+PAGE = (ROOT / "docs/developers/extending.md").read_text()
 FILES = {name: text for text, name in re.findall(r"```python\n(# (\S+)\n.*?)```", PAGE, re.DOTALL)}
 
 

@@ -1,4 +1,4 @@
-"""The scripts of pilots in docs/fillers.md; those that need no Optuna run on a Slurm in test_pilots.py."""
+"""The scripts of pilots in docs/users/pilots.md; those that need no Optuna run on a Slurm in test_pilots.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parents[1] / "docs/fillers.md").read_text()
+PAGE = (Path(__file__).parents[1] / "docs/users/pilots.md").read_text()
 SCRIPTS = {name: text for text, name in re.findall(r"```bash\n(#!/bin/bash\n# (\S+)\n.*?)```", PAGE, re.DOTALL)}
 SEARCH = re.search(r"```python\n(# search\.py\n.*?)```", PAGE, re.DOTALL)
 OPTUNA = '''

@@ -1,4 +1,4 @@
-"""What docs/lab.md shows of freetrain in a lab, typed line by line: a training grows, gives way and trains on."""
+"""What docs/try/laptop.md shows, typed line by line: a training grows, gives way and trains on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ trains_on() { until tail -n 1 t1/progress.jsonl | grep -q "\\"nodes\\": *$1\\b";
 
 def typed(port: int) -> str:
     """The page's lines."""
-    section = (ROOT / "docs/lab.md").read_text().partition("\n## freetrain in the lab\n")[2]
+    section = (ROOT / "docs/try/laptop.md").read_text().partition("\n## A training grows and shrinks\n")[2]
     text = "".join(f"{line[4:]}\n" for line in section.splitlines() if line.startswith("    ") or not line)
     for says, until in SAYS.items():
         text, found = re.subn(rf"^freetrain jobs(.*)# {says}$", rf"{until}\1", text, flags=re.MULTILINE)

@@ -1,4 +1,4 @@
-"""docs/messages.md says what every message of freetrain's logs means, and no more than there are."""
+"""docs/reference/messages.md says what every message of freetrain's logs means, and no more than there are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[1]
-PAGE = PROJECT / "docs" / "messages.md"
+PAGE = PROJECT / "docs/reference/messages.md"
 SAID = {"info", "warning", "error", "exception", "log"}
 
 

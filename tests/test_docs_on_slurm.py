@@ -284,7 +284,7 @@ def test_what_is_elsewhere_is_shown_and_is_there() -> None:
 
 
 def test_several_processes_start_on_each_node(site: Site) -> None:
-    page = (ROOT / "docs/fillers.md").read_text()
+    page = (ROOT / "docs/users/fillers.md").read_text()
     step = re.search(r"`(srun --ntasks-per-node=4 .*) …`", page)
     assert step is not None
     site.types("sbatch", "-W", "-N2", "--exclusive", "-o", "out", "--wrap", f"{step[1]} printenv SLURMD_NODENAME")

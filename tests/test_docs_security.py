@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs/security.md").read_text()
+PAGE = (ROOT / "docs/admins/security.md").read_text()
 ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and "| what holds |" not in line]
 
 

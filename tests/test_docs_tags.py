@@ -10,8 +10,8 @@ from freetrain.slurm.tag_values import Kind
 from freetrain.slurm.tags import KEYS, Tag, WrongTag, parse_tag
 from tests.test_docs import block
 
-PAGE = Path(__file__).parents[1] / "docs/submitting.md"
-FILLERS = PAGE.with_name("fillers.md")
+PAGE = Path(__file__).parents[1] / "docs/users/tag.md"
+FILLERS, SUBMIT = PAGE.with_name("fillers.md"), PAGE.with_name("submit.md")
 
 
 def test_the_table_of_keys_is_that_of_the_grammar() -> None:
@@ -20,13 +20,13 @@ def test_the_table_of_keys_is_that_of_the_grammar() -> None:
 
 
 def test_the_documented_sbatch_line_is_a_trainer() -> None:
-    (line,) = re.findall(r"^    (sbatch --hold .*)$", PAGE.read_text(), re.MULTILINE)
+    (line,) = re.findall(r"^    (sbatch --hold .*)$", SUBMIT.read_text(), re.MULTILINE)
     (comment,) = (word for word in shlex.split(line) if word.startswith("--comment="))
     assert parse_tag(comment.removeprefix("--comment=")) == Tag(min_nodes=2, max_nodes=16)
 
 
 def test_the_documented_script_is_a_batch_script() -> None:
-    script = block("docs/submitting.md", "bash", "freetrain run")
+    script = block("docs/users/submit.md", "bash", "freetrain run")
     assert script.startswith("#!/bin/bash\n")
     assert "\nsrun " in script
 
@@ -36,7 +36,7 @@ def test_the_documented_filler_is_one() -> None:
     filler = Tag(kind=Kind.TASKS, save_s=300)
     moldable = Tag(kind=Kind.TASKS, task_nodes=(2, 8), save_s=300)
     assert [parse_tag(comment) for comment in comments] == [filler, filler, moldable]
-    assert block("docs/fillers.md", "bash", "SLURM_ARRAY_TASK_ID").startswith("#!/bin/bash\n")
+    assert block("docs/users/fillers.md", "bash", "SLURM_ARRAY_TASK_ID").startswith("#!/bin/bash\n")
 
 
 def test_the_keys_of_fillers_are_those_of_the_grammar() -> None:

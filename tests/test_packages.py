@@ -20,6 +20,7 @@ EXPECTED = {
     "/usr/bin/freetrain",
     "/opt/freetrain/bin/python",
     "/usr/share/doc/freetrain/freetrain.toml",
+    "/usr/share/doc/freetrain/docs/admins/web.md",
     "/usr/lib/systemd/system/freetrain.service",
     "/usr/lib/systemd/system/freetrain-web.service",
     "/usr/lib/systemd/system/freetrain-backup.service",

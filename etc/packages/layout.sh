@@ -30,7 +30,8 @@ install -d "$stage/etc/freetrain"
 for page in etc/man/*; do
     install -Dm644 -t "$stage/usr/share/man/man${page##*.}" "$page"
 done
-install -Dm644 -t "$stage/usr/share/doc/freetrain" README.md CHANGELOG.md LICENSE docs/*.md etc/freetrain.toml
+install -Dm644 -t "$stage/usr/share/doc/freetrain" README.md CHANGELOG.md LICENSE etc/freetrain.toml
+(cd docs && find . -name '*.md' -exec install -Dm644 {} "$stage/usr/share/doc/freetrain/docs/{}" \;)
 install -Dm644 -t "$stage/usr/share/doc/freetrain/slurm" etc/slurm/*.lua
 install -Dm644 -t "$stage/usr/share/doc/freetrain/monitoring" etc/prometheus/*.yml etc/grafana/*.json
 add_completion() {

@@ -1,4 +1,4 @@
---[[ freetrain at the site's door (docs/submitting.md): a job tagged --comment=freetrain:… becomes, when it is
+--[[ freetrain at the site's door (docs/admins/plug-in.md): a job tagged --comment=freetrain:… becomes, when it is
 submitted, a held array of one-node requeueable tasks in freetrain's partition; a wrong tag is answered in its owner's
 terminal. Jobs without the tag are not touched. Lua 5.1 to 5.4, nothing else needed.
 

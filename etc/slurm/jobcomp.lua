@@ -1,4 +1,4 @@
---[[ Wakes freetrain's daemon when a job ends (docs/daemon.md, "Faster than the poll").
+--[[ Wakes freetrain's daemon when a job ends (docs/admins/wake.md).
 
 Alone:    JobCompType=jobcomp/lua in slurm.conf, and this file as jobcomp.lua beside it.
 Chained:  call freetrain_wake() from the script that the site has already.

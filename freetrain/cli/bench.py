@@ -34,7 +34,7 @@ def bench_command(system: str, seeds: int, as_json: bool) -> None:
     """Run a system's experiment on made-up trainings, and print its table.
 
     Random numbers are seeded: the figures are the same each time. Ctrl-C ends it with the table of the seeds that
-    are done. docs/systems.md tells how to read it.
+    are done. docs/evidence/systems.md tells how to read it.
     """
     experiment: Experiment = importlib.import_module(f"freetrain.policies.{system}.experiment").EXPERIMENT
     table = experiment.table(_seed_by_seed(experiment, seeds, as_json))

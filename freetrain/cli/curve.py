@@ -304,6 +304,6 @@ def learned_of(job: str, config_path: Path | None) -> Learned:
     if not known.speeds:
         raise InputError(
             f"The tag of {job} names no kinds of nodes, so nobody learned how fast it is on them.",
-            "Say what you believe, as speed=a100:1/v100:0.4 (docs/submitting.md).",
+            "Say what you believe, as speed=a100:1/v100:0.4 (docs/users/tag.md).",
         )
     return Learned(known.speeds, tuple(Observation(nodes, rate) for nodes, rate in known.seen_rates.items()))

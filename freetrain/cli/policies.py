@@ -34,7 +34,7 @@ def policies_command(config_path: Path | None, as_json: bool) -> None:
     which; any policy goes with any placer, and with any objective (--objective, decide.objective) as far as it
     heeds that. A finisher (decide.finish) says what new tasks get of shared nodes beyond what they ask for.
     Where there are settings of a daemon, the trainings in Slurm's queue that lack what a policy needs are counted.
-    docs/policies.md tells more: what each policy costs the others, and how to add one.
+    docs/evidence/policies.md shows what each policy costs, docs/developers/policy.md how to add one.
     """
     loaded = load_config(config_path)
     missing = dict(_missing(loaded.config)) if loaded.sources else {}
@@ -50,7 +50,7 @@ def policies_command(config_path: Path | None, as_json: bool) -> None:
         for about in catalogue()
     ]  # fmt: skip
     print_table(columns, rows)
-    click.echo("\nWhat each came to on three replayed traces (docs/policies.md):")
+    click.echo("\nWhat each came to on three replayed traces (docs/evidence/policies.md):")
     print_table(_MEASURED, [tuple(map(show_value, row)) for row in MEASURED], _MEASURED[2:])
     for policy, sentences in missing.items():
         for sentence in sentences:

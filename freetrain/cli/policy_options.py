@@ -14,7 +14,7 @@ policy_options = options(
         metavar="NAME",
         default=POLICIES[0],
         show_default=True,
-        help=f"Who decides: {', '.join(POLICIES)}, or one of a package that you installed (docs/policies.md).",
+        help=f"Who decides: {', '.join(POLICIES)}, or a package that you installed (docs/decides/policies.md).",
     ),
     click.option(
         "--place",

@@ -25,7 +25,7 @@ from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
 from freetrain.slurm.registration import find_obstacle
 from freetrain.slurm.tags import TAG_PREFIX
 
-_HINT = "docs/submitting.md says what a trainer is; 'freetrain submit' makes one."
+_HINT = "docs/users/submit.md says what a trainer is; 'freetrain submit' makes one."
 _HELD = "JobHeldUser"
 
 

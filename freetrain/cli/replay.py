@@ -106,7 +106,7 @@ def replay_command(logs: tuple[Path, ...], **values: Any) -> None:
 
     The idle node × time holes are shared among elastic trainers with FreeTrain's mixed-integer programme.
 
-    LOG is the output of 'sacct -P' (see docs/logs.md for the fields), an SWF file, or node events as CSV
+    LOG is the output of 'sacct -P' (see docs/reference/logs.md for the fields), an SWF file, or node events as CSV
     (t,node,idle), gzipped or not; several files are read as one log, - is standard input.
     """
     options = ReplayOptions(**values)

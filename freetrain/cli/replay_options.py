@@ -177,7 +177,7 @@ as_options = options(
         "replayed as the daemon otherwise, and what it gets is given with an interval.",
     ),
     click.option(
-        "--wake", is_flag=True, help="As daemon: submissions and ends wake it, besides its polls (docs/daemon.md)."
+        "--wake", is_flag=True, help="As daemon: submissions and ends wake it, beside polls (docs/admins/wake.md)."
     ),
     click.option(
         "--bf-interval",
@@ -240,7 +240,7 @@ output_options = options(
         "--prices",
         type=_PATH,
         metavar="FILE",
-        help="The daemon's settings, or a file with their table [prices] alone (docs/configuration.md), for "
+        help="The daemon's settings, or a file with their table [prices] alone (docs/reference/settings.md), for "
         "GPU-hours, energy and money  [default: those of --as daemon=FILE].",
     ),
     click.option("--no-store", is_flag=True, help="Keep no record of the run."),

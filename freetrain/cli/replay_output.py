@@ -336,7 +336,7 @@ def _cost_rows(out: ReplayOutcome) -> Iterator[_Row]:
 def _site_row(site: SiteOutcome) -> _Row:
     """What the site's jobs would have found."""
     met = f"of {site.site_starts:,} that started on idle nodes found fragments there"
-    return "site's jobs", f"{site.site_delayed:,}", f"{met} (how much later they start: docs/harm.md)"
+    return "site's jobs", f"{site.site_delayed:,}", f"{met} (how much later they start: docs/evidence/harm.md)"
 
 
 def _percent(part: float | None, whole: float | None) -> str:

@@ -101,7 +101,7 @@ def site_prices(options: ReplayOptions) -> Prices | None:
     if options.prices and not found.say_anything:
         raise InputError(
             f"{path} says in no table [prices] what nodes have: gpus_per_node, watts_per_node or watts_of.",
-            "docs/configuration.md describes the table.",
+            "docs/reference/settings.md describes the table.",
         )
     return found if found.say_anything else None
 

@@ -45,7 +45,7 @@ def solve_command(
     """Solve one decision problem (JSON) or many (JSON lines) and print a result line for each.
 
     FILE may be - for standard input. The formats freetrain-problem/1 and freetrain-result/1 are described in
-    docs/formats.md.
+    docs/reference/formats.md.
     """
     if (file is None) == (decision is None):
         raise click.UsageError("Give either a FILE or --decision RUN:N.")
@@ -73,7 +73,7 @@ def _problems(content: bytes) -> Iterator[Problem]:
     """The problems of a file: all of it is one, or each line is one."""
     lines = [(number, line) for number, line in enumerate(content.splitlines(), 1) if line.strip()]
     if not lines:
-        raise InputError("The file is empty.", "docs/formats.md shows what a problem looks like.")
+        raise InputError("The file is empty.", "docs/reference/formats.md shows what a problem looks like.")
     if len(lines) == 1 or not _is_json(lines[0][1]):
         yield problem_from_json(content)
         return

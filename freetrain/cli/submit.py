@@ -57,8 +57,8 @@ def submit_command(
     """Submit SCRIPT as a training that freetrain grows and shrinks with the nodes that are idle.
 
     Everything after SCRIPT goes to it. The script runs once on each node lent, and calls 'freetrain run' there;
-    docs/submitting.md shows one. With --array the script is an ordinary one, which needs no change
-    (docs/fillers.md). Prints the job's id.
+    docs/users/submit.md shows one. With --array the script is an ordinary one, which needs no change
+    (docs/users/fillers.md). Prints the job's id.
     """
     slurm = read_slurm(config_path, partition, warn)
     prepared = prepare(slurm, script, arguments, tag, nodes=nodes, array=array, part=part, sbatch=sbatch)

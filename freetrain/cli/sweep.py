@@ -69,7 +69,7 @@ def sweep_command(
     quiet: bool,
     store_path: Path | None,
 ) -> None:
-    """Replay logs in many ways: policies, costs, horizons, whatever SPEC.toml varies (docs/sweeps.md).
+    """Replay logs in many ways: policies, costs, horizons, whatever SPEC.toml varies (docs/reference/sweeps.md).
 
     Every replay is recorded when it is over, and done once: the same command goes on where it was ended.
     """

@@ -20,7 +20,7 @@ _LAB = "freetrain lab up", "starts a Slurm on this machine, to try freetrain in"
 _INIT = "freetrain config init", "asks Slurm, and writes a first configuration that only observes (admins)"
 _CHECK = "freetrain config check", "says what is wrong with it, and what in Slurm"
 _DAEMON = "freetrain daemon", "looks at the machine, and lends nothing before lend.mode is act (admins)"
-_STATUS = "freetrain status", "says how many nodes could be lent (docs/daemon.md: going live)"
+_STATUS = "freetrain status", "says how many nodes could be lent (docs/admins/go-live.md)"
 _SUBMIT = "freetrain submit --nodes 1-8 SCRIPT", "hands a training to freetrain (users)"
 _JOBS = "freetrain jobs", "lists the trainings, and why they have the nodes that they have"
 

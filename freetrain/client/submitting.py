@@ -33,7 +33,7 @@ TagValue = str | float | bool | os.PathLike[str] | None
 
 
 class TagValues(TypedDict, total=False):
-    """What an owner may say of a training or a filler; None: nothing (docs/submitting.md has the meanings).
+    """What an owner may say of a training or a filler; None: nothing (docs/users/tag.md has the meanings).
 
     Durations are in seconds.
     """
@@ -111,7 +111,7 @@ def check_tag(nodes: str | int | None, values: TagValues) -> CheckedTag:
     """
     is_filler = values.get("kind") == Kind.TASKS
     if nodes is None and not is_filler:
-        raise InputError("How many nodes can it use?", "Say --nodes 2-16; docs/submitting.md explains it.")
+        raise InputError("How many nodes can it use?", "Say --nodes 2-16; docs/users/tag.md explains it.")
     texts = _bounds(str(nodes or ""), is_filler)
     given: Mapping[str, TagValue] = values  # type: ignore[assignment]  # a TypedDict is a Mapping of object
     texts |= {_KEY_OF.get(name, name): _text(value) for name, value in given.items() if value is not None}
@@ -119,7 +119,7 @@ def check_tag(nodes: str | int | None, values: TagValues) -> CheckedTag:
         texts["dir"] = os.path.abspath(texts["dir"])  # noqa: PTH100 (Path.resolve would follow links)
     tag = check_values(texts)
     if isinstance(tag, WrongTag):
-        raise InputError(f"{tag.why}.", "docs/submitting.md lists what a tag can say.")
+        raise InputError(f"{tag.why}.", "docs/users/tag.md lists what a tag can say.")
     return CheckedTag(tag, format_tag(texts))
 
 
@@ -184,7 +184,7 @@ def prepare(
         values = {**values, "kind": values.get("kind") or Kind.TASKS}
     checked = check_tag(nodes, values)
     if checked.tag.is_filler != bool(array):
-        raise InputError("A filler has --array and --kind tasks.", "docs/fillers.md shows one.")
+        raise InputError("A filler has --array and --kind tasks.", "docs/users/fillers.md shows one.")
     if part and checked.tag.is_moldable:
         raise InputError("Tasks of several nodes have whole ones.", "Leave out --part or --task-nodes.")
     _check_options(sbatch)

@@ -103,7 +103,7 @@ def man_page() -> str:
 
 DOCUMENTS: Mapping[str, Callable[[], str]] = {
     "etc/freetrain.toml": example_file,
-    "docs/configuration.md": reference_page,
+    "docs/reference/settings.md": reference_page,
     "etc/man/freetrain.toml.5": man_page,
 }
 """Each with where it lies in the project."""
@@ -111,7 +111,7 @@ DOCUMENTS: Mapping[str, Callable[[], str]] = {
 
 PARTLY_MADE: Mapping[str, Callable[[str], str]] = {
     "etc/slurm/job_submit.lua": with_grammar,
-    "docs/submitting.md": with_key_table,
+    "docs/users/tag.md": with_key_table,
 }
 """Texts in which a part is made, each with what renews that part."""
 

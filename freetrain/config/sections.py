@@ -69,7 +69,7 @@ class Slurm(Section):
 
 
 class LendSettings(Section):
-    """What may be lent, and to whom."""
+    """What may be lent, and to which trainings."""
 
     mode: Literal["observe", "advise", "act"] = setting(
         "observe",

@@ -2,7 +2,7 @@
 
 An *allocation* is counts of nodes by class, before anything is checked, valued or placed; a *decision* is the
 answer to a problem, with what is to be known about how it was found. Its JSON form, ``freetrain-result/1``, is
-described in docs/formats.md.
+described in docs/reference/formats.md.
 """
 
 from __future__ import annotations

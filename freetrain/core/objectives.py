@@ -1,8 +1,9 @@
 """Objectives: worth of a second of a trainer by its number of nodes.
 
 Every objective is one function from a trainer to its worth per second on 0, 1, …, ``most_nodes`` nodes.
-A site names its own as ``module:function``; docs/objectives.md shows how. Behind any of them may stand what a
-decision weighs besides (``freetrain.core.aim``): ``weighted,evictions=60``. What was trained is counted without.
+A site names its own as ``module:function``; docs/decides/objectives.md shows how. Behind any of them may stand
+what a decision weighs besides (``freetrain.core.aim``): ``weighted,evictions=60``. What was trained is
+counted without.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The decision problem: the idle nodes and the trainers that want them, at one instant.
 
-Its JSON form, ``freetrain-problem/1``, is described in docs/formats.md.
+Its JSON form, ``freetrain-problem/1``, is described in docs/reference/formats.md.
 """
 
 from __future__ import annotations

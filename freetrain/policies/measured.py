@@ -1,4 +1,4 @@
-"""What policies came to on three traces (docs/policies.md), by ``python -m benchmarks.systems``."""
+"""Policies on three traces (docs/evidence/policies.md), by ``python -m benchmarks.systems``."""
 
 MEASURED: tuple[tuple[str, str, float, int, float, float], ...] = (
     ("freetrain", "summit", 542.41, 24, 4.92, 3.30),

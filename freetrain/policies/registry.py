@@ -343,7 +343,7 @@ def _installed(stage: Stage, name: str, *arguments: object) -> object:
     made = _load(stage, found[0], arguments)
     if not callable(getattr(made, stage.method, None)):
         what = f"The {stage} {name!r} ({found[0].value}) has no method {stage.method!r}"
-        raise InputError(f"{what}: its type is {type(made).__name__}.", "docs/policies.md shows a whole policy.")
+        raise InputError(f"{what}: its type is {type(made).__name__}.", "docs/developers/policy.md shows one.")
     if needs := _unknown_needs(made):
         what = f"The {stage} {name!r} ({found[0].value}) needs what nobody knows of a trainer: {needs}"
         raise InputError(f"{what}.", f"Its attribute {NEEDS_PAST} may name {', '.join(sorted(PAST_FIELDS))}.")

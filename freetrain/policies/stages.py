@@ -20,7 +20,7 @@ _MOST_NAMED = 5
 
 
 class Policy(Protocol):
-    """A policy: decides how many nodes each trainer gets. docs/policies.md shows a whole one."""
+    """A policy: decides how many nodes each trainer gets. docs/developers/policy.md shows a whole one."""
 
     def decide(self, problem: Problem) -> Allocation:
         """The allocation; the same problem always gets the same one."""

@@ -1,6 +1,6 @@
 """The outcome of a replay: what a site would have gained, each figure with its definition.
 
-docs/metrics.md says more about the definitions; a test holds the two together.
+docs/reference/figures.md says more about the definitions; a test holds the two together.
 """
 
 from __future__ import annotations

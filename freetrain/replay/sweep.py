@@ -37,7 +37,7 @@ from freetrain.store import NewRun, RunStatus, RunSummary, Store
 
 Value = bool | int | float | str | list[int | float | str]
 _Options = dict[str, Value]
-_HINT = "docs/sweeps.md shows a whole one."
+_HINT = "docs/reference/sweeps.md shows a whole one."
 
 FILES = frozenset({"machine", "node-states", "reservations", "prices"})
 """Options that name a file."""

@@ -189,7 +189,7 @@ def read_trainers(path: Path) -> tuple[Trainer, ...]:
     except ValidationError as error:
         raise InputError(
             f"{path} does not describe trainers: {first_error(error)}.",
-            "docs/formats.md shows the format freetrain-trainers/1.",
+            "docs/reference/formats.md shows the format freetrain-trainers/1.",
         ) from error
     _check_tasks(path, file.trainers)
     moldable = next((trainer.id for trainer in file.trainers if trainer.moldable), None)

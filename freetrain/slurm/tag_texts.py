@@ -1,4 +1,4 @@
-"""Texts made from the tag's keys: the grammar in job_submit.lua, the table in docs/submitting.md. Pure."""
+"""Texts made from the tag's keys: the grammar in job_submit.lua, the table in docs/users/tag.md. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def with_grammar(script: str) -> str:
 
 
 def with_key_table(page: str) -> str:
-    """The text of docs/submitting.md with the keys as they are now."""
+    """The text of docs/users/tag.md with the keys as they are now."""
     return _ROWS.sub(lambda _: "".join(f"| `{name}` | {key.meaning} |\n" for name, key in KEYS.items()), page, 1)
 
 

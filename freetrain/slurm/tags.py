@@ -146,7 +146,7 @@ class Key:
 
 
 KEYS = {
-    "min": Key("min_nodes", read_nodes, "fewest nodes it can train on (1)", Kind.TRAINING),
+    "min": Key("min_nodes", read_nodes, "smallest number of nodes it can train on (1)", Kind.TRAINING),
     "max": Key("max_nodes", read_nodes, "most nodes it can use (the array's number of tasks)"),
     "name": Key("name", read_name, "a name for people (the job's id)"),
     "dir": Key(

@@ -1,4 +1,4 @@
-"""The store: every run, every problem and its answer, in one SQLite file (docs/store.md).
+"""The store: every run, every problem and its answer, in one SQLite file (docs/reference/store.md).
 
 One process writes, any number read. Each method of its classes is one transaction; what SQLite and the file system
 report comes out as a ``StateError`` with a hint. A store of an older version is migrated when it is opened for

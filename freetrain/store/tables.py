@@ -1,6 +1,6 @@
 """The tables, and the fragments and trainers that their rows hold.
 
-A change here needs a migration (docs/store.md).
+A change here needs a migration (docs/reference/store.md).
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def test_the_figures_by_which_a_policy_is_chosen_are_kept_for_the_command_that_l
 
 
 def test_the_page_and_the_command_have_the_same_figures() -> None:
-    page = (Path(__file__).parents[2] / "docs/policies.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/evidence/policies.md").read_text()
     rows = [line.split(" | ") for line in page.splitlines() if line.startswith(("| summit", "| theta", "| cerit"))]
     named = {(row[1], row[0].removeprefix("| ")): row for row in rows}
     assert KEPT.exists()

@@ -222,7 +222,7 @@ def test_a_task_that_cannot_be_counted_is_refused(log: Path, options: tuple[str,
 
 def test_every_figure_is_defined_one_flag_away_and_in_the_docs() -> None:
     printed = freetrain("replay", "--definitions").stdout
-    documented = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+    documented = (Path(__file__).parents[2] / "docs/reference/figures.md").read_text()
     for name in (*definitions(), *definitions(SiteOutcome), *definitions(ShareOutcome)):
         assert name in printed
         assert f"`{name}`" in documented

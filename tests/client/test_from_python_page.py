@@ -1,4 +1,4 @@
-"""docs/from_python.md, done: the client and submitit with Slurm's commands as fakes; the recipes only parsed."""
+"""docs/users/from-python.md, done: client and submitit with fakes for Slurm's commands; recipes only parsed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.cli.test_listings import Site, site, task
 from tests.client.test_client import completed, sbatch
 
 __all__ = ["sbatch", "site"]
-PAGE = (Path(__file__).parents[2] / "docs/from_python.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/users/from-python.md").read_text()
 CLIENT, SUBMITIT, *RECIPES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 

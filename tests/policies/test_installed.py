@@ -1,4 +1,4 @@
-"""The package that docs/policies.md shows, built and installed as its reader would, and used from outside."""
+"""The package that docs/developers/policy.md shows, built and installed as its reader would, and used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.problems import mixed_problem
 from freetrain.core.problem import problem_to_dict
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/policies.md"
+PAGE = ROOT / "docs/developers/policy.md"
 SAMPLE = ROOT / "sample_logs/small-cluster.sacct.gz"
 PIP_INSTALL = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
 WITHOUT_NETWORK = ("--no-index", "--no-deps", "--no-build-isolation")

@@ -1,4 +1,4 @@
-"""Planted configurations; what freetrain does in each of them stands in docs/sites.md."""
+"""Planted configurations; what freetrain does in each of them stands in docs/reference/sites.md."""
 
 from __future__ import annotations
 

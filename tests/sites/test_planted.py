@@ -10,7 +10,7 @@ import pytest
 from tests.sites.cases import CASES, Case
 from tests.sites.living_site import LivingSite, what_freetrain_does
 
-PAGE = (Path(__file__).parents[2] / "docs" / "sites.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/reference/sites.md").read_text()
 SAID = dict(re.findall(r"^\| (.+?) \| (.+) \|$", PAGE.partition("## Planted configurations\n")[2], re.MULTILINE))
 """Configuration → what the page says that freetrain does."""
 

@@ -88,7 +88,7 @@ class SiteGuard:
                 "Slurm's settings would let the site's jobs wait for fragments, so lend.mode = \"act\" is refused:"
                 + describe(findings),
                 "Apply what stands below each finding; what scontrol changes belongs into slurm.conf, too. "
-                "See docs/daemon.md.",
+                "See docs/admins/ready.md.",
             )
         self._last = site.without_clock()
         self._log(findings, site.problem, "warning")
@@ -139,6 +139,6 @@ class SiteGuard:
             log.info("Slurm's layout is safe again")
         if problem and problem != self._problem:
             log.warning(
-                "Slurm's accounting does not say which QOS there are; what it said before counts: %s", problem
+                "Slurm's accounting does not say which QOS there are; what it answered before counts: %s", problem
             )
         self._logged, self._problem = now, problem

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 _COMMENT = re.compile(r"--\[\[.*?\]\]|--[^\n]*", re.DOTALL)
 _CHAINED = "freetrain.lua"
-"""What docs/submitting.md calls the plug-in where the site has a script of its own."""
+"""What docs/admins/plug-in.md calls the plug-in where the site has a script of its own."""
 _ASKED_EVERY_S = 60.0
 
 

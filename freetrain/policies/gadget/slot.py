@@ -1,8 +1,8 @@
 """One slot of GADGET: which trainings get rings, how wide and where, for the time until the next slot.
 
 Each slot is filled by itself with what adds most utility to what has been done so far. Filled greedily, as here, a
-slot has a part of its best that is measured (docs/systems.md) and not proven. How fast a ring trains follows from
-the time of a step of ring all-reduce.
+slot has a part of its best that is measured (docs/evidence/systems.md) and not proven. How fast a ring trains
+follows from the time of a step of ring all-reduce.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ milliseconds.
 
 It stops within ``freetrain.core.decision.GOOD_ENOUGH`` of the bound. Identical trainers are one type throughout.
 
-**The whole model** (``highs.py``) states the same in Pyomo, as docs/model.md does, for HiGHS as a mixed-integer
-programme: the reference, and what ``--solver highs`` asks.
+**The whole model** (``highs.py``) states the same in Pyomo, as docs/decides/mathematics.md does, for HiGHS as a
+mixed-integer programme: the reference, and what ``--solver highs`` asks.
 
 Files in reading order: ``knapsack.py``; ``trainer_types.py`` (the trainers as arrays), ``branch_limits.py`` (what
 a branch allows), ``pricing_dp.py`` and ``pricing_problem.py``, ``column_generation.py`` (master), ``rounding.py``,

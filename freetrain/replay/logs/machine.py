@@ -20,7 +20,7 @@ _Count = Annotated[StrictInt, Field(ge=1, le=MAX_NODES)]
 _Names = Annotated[StrictStr, Field(min_length=1)]
 _Gbit = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _GIB = 2.0**30
-_SEE = "See etc/machine.example.toml and docs/logs.md."
+_SEE = "See etc/machine.example.toml and docs/reference/logs.md."
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class ReadOptions:
         failures: let nodes fail at random; None: only what files say of that counts.
         skip_empty_hours: leave out hours in which nearly the whole machine was idle.
         nodes: number of nodes of the machine.
-        machine: a TOML file that describes the machine (docs/logs.md).
+        machine: a TOML file that describes the machine (docs/reference/logs.md).
         only_nodes: read the holes of these nodes alone, such as ``0-255`` or ``c[01-16]``.
         from_s: start of the window; the log's own where not given.
         until_s: end of the window; the log's own where not given.

@@ -29,7 +29,7 @@ MADE_WITH = (
     "Make it with sacct -a -P -X -D -S FROM -E UNTIL "
     "-o JobID,Partition,State,Submit,Start,End,Timelimit,NNodes,NCPUS,NodeList,AllocTRES"
 )
-"""How to make a log that has all that is read; docs/logs.md says the same."""
+"""How to make a log that has all that is read; docs/reference/logs.md says the same."""
 
 _HEAD_BYTES = 1 << 16
 # fmt: off

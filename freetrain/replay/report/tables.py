@@ -52,7 +52,7 @@ def about_site(site: SiteOutcome) -> str:
         return f"{met}."
     return (
         f"{met}. How much later these would start, and those behind them in the queue, a log cannot tell: "
-        "docs/harm.md says what was measured on real queues."
+        "docs/evidence/harm.md says what was measured on real queues."
     )
 
 

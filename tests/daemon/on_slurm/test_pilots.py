@@ -1,4 +1,4 @@
-"""The pilots of docs/fillers.md on parts of nodes of a real Slurm, a stand-in for HyperQueue and Dask."""
+"""The pilots of docs/users/pilots.md on parts of nodes of a real Slurm, a stand-in for HyperQueue and Dask."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NODES, PIECES = 2, 32
 LIMIT_S = 60
 ANSWER = "answer to /x\n"
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs/fillers.md").read_text()
+PAGE = (ROOT / "docs/users/pilots.md").read_text()
 SCRIPTS = {name: text for text, name in re.findall(r"```bash\n(#!/bin/bash\n# (\S+)\n.*?)```", PAGE, re.DOTALL)}
 WORKER = """#!/bin/bash
 # Takes pieces of work while there are some, gives one back on SIGTERM, and ends when there is nothing to do.
