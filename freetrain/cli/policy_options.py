@@ -28,7 +28,8 @@ policy_options = options(
         type=click.Choice([solver.value for solver in Solver]),
         default=Solver.AUTO.value,
         show_default=True,
-        help="auto: an exact dynamic programme where all nodes are alike, HiGHS otherwise; highs: HiGHS.",
+        help="auto: an exact dynamic programme where all nodes are alike, column generation otherwise; highs: the "
+        "whole model in HiGHS, from the plan of auto.",
     ),
     click.option(
         "--time-limit",
