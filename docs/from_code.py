@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from freetrain.cli.main import cli
-from freetrain.lending.node_verdicts import NODE_VERDICTS
+from freetrain.lending.node_verdicts import NODE_VERDICTS, NOT_COMPETING, what_changes
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
@@ -24,7 +24,8 @@ def _all_commands() -> Iterator[str]:
 
 def _node_verdicts() -> Iterator[str]:
     yield from ("| reason | what would change it |", "|---|---|")
-    yield from (f"| {verdict.name} | {_plain(verdict.ends_when)} |" for verdict in NODE_VERDICTS)
+    names = (verdict.name for verdict in (*NODE_VERDICTS, NOT_COMPETING))
+    yield from (f"| {name} | {_plain(what_changes(name, 'NODE'))} |" for name in names)
 
 
 def _commands(group: click.Context) -> Iterator[str]:

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from freetrain.cli.main import cli
-from freetrain.lending.node_verdicts import NODE_VERDICTS
+from freetrain.lending.node_verdicts import NODE_VERDICTS, NOT_COMPETING
 from freetrain.lending.training_verdicts import TRAINING_VERDICTS
 from tests.docs_shell import PAGES, ROOT, place
 from tests.needed import IN_CI
@@ -73,7 +73,8 @@ def test_the_page_of_commands_has_all_of_them(site: Path) -> None:
 
 def test_the_page_of_reasons_has_all_of_nodes(site: Path) -> None:
     shown = re.findall(r"<td>(.*?)</td>", (site / "reference/verdicts.html").read_text())
-    assert {verdict.name for verdict in NODE_VERDICTS} <= set(shown)
+    assert {verdict.name for verdict in (*NODE_VERDICTS, NOT_COMPETING)} <= set(shown)
+    assert not [cell for cell in shown if "{" in cell]
 
 
 def test_users_find_every_reason_for_having_few_nodes() -> None:
