@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 
+from freetrain.core import bounds
 from freetrain.core.node import Nodes
 from freetrain.slurm.parsing.words import NOTHING
 
-MOST_NODES = 1_000_000
+MOST_NODES = int(bounds.NODES.most)
 """No list names more: nobody is to wait, or to lose their memory, until a slip of the pen has been counted out."""
 _ITEM = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")
 _IN_BRACKETS = re.compile(r"\[([^\]]*)\]")
@@ -33,7 +34,7 @@ def expand_nodes(text: str) -> Nodes:
     require_countable(text)
     try:
         return frozenset(NodeSet(text, resolver=RESOLVER_NOGROUP))
-    except NodeSetParseError as error:
+    except NodeSetException as error:
         raise ValueError(f"no list of nodes: {text[:60]!r}") from error
 
 

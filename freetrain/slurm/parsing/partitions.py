@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from freetrain.core.node import Partition
@@ -43,4 +44,4 @@ def parse_partition(row: Mapping[str, str]) -> Partition:
 def default_memory_mb(fields: Mapping[str, str]) -> int:
     """What a job gets that asks for no memory, of a partition or a whole configuration; 0: no limit."""
     given = (fields.get(name, "").strip() for name in ("DefMemPerCPU", "DefMemPerNode"))
-    return next((int(text) for text in given if text.isdigit()), 0)
+    return next((int(text) for text in given if re.fullmatch(r"[0-9]{1,18}", text)), 0)

@@ -69,7 +69,7 @@ class SitePartition:
     def cpus_of_a_node(self) -> float:
         """CPUs of one of its nodes, on the average; 0: Slurm does not show it."""
         total = self.row.get("TotalCPUs", "0")
-        return float(total) / max(1, len(self.partition.nodes)) if total.isdigit() else 0.0
+        return float(total) / max(1, len(self.partition.nodes)) if total.isdecimal() else 0.0
 
     @property
     def over_s(self) -> float | None:
