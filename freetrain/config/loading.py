@@ -167,7 +167,7 @@ def _read(path: Path) -> str:
 def _parse(text: str, path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # TOMLDecodeError, or a number of more digits than Python reads
         raise _not_toml(path, error) from error
     except RecursionError as error:
         raise _not_toml(path, ValueError("it is nested too deep")) from error

@@ -29,16 +29,18 @@ def parse_topology(text: str) -> tuple[Topology, list[str]]:
     Slurm lists every node with all switches above it: it is connected to the lowest of them, and a switch is
     below the lowest of the higher ones that have all its nodes.
     """
-    switches: list[_Switch] = []
+    by_name: dict[str, _Switch] = {}
     rejected: list[str] = []
     for line in text.splitlines():
         fields = dict(_FIELD.findall(line))
         if not fields.keys().isdisjoint(_NAMES):
             try:
-                switches.append(_switch(fields))
+                switch = _switch(fields)
+                if by_name.setdefault(switch.name, switch) != switch:
+                    raise ValueError("it is named twice")
             except (ValueError, KeyError) as error:
                 rejected.append(f"switch {line[:60]!r}: {error}")
-    switches.sort(key=lambda one: (one.height, one.name))
+    switches = sorted(by_name.values(), key=lambda switch: (switch.height, switch.name))
     leaves = {node: switch.name for switch in reversed(switches) for node in switch.nodes}
     return Topology(leaves, dict(_parents(switches))), rejected
 

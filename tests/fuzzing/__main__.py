@@ -18,7 +18,6 @@ from tests.fuzzing.running import GROUPS, MOST_S, Record, for_seconds, parsers, 
 def main(arguments: Sequence[str]) -> int:
     """Run the parsers that the command names."""
     options = _options(arguments)
-    logging.disable()
     records: dict[str, Record] = {}
     for name in _chosen(options.parsers):
         count = options.trials
@@ -70,4 +69,5 @@ def _sum(records: Mapping[str, Record]) -> str:
 
 
 if __name__ == "__main__":
+    logging.disable()
     sys.exit(main(sys.argv[1:]))

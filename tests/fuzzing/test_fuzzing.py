@@ -15,10 +15,14 @@ from freetrain.daemon.controls.drains import DrainsReader
 from freetrain.daemon.controls.pause import PauseReader
 from freetrain.elastic.on_disk.files import read_json
 from freetrain.errors import StateError
+from freetrain.slurm.asking import parse_asks
 from freetrain.slurm.marks import find_marks
-from freetrain.slurm.parsing import expand_nodes, parse_jobs, parse_runs, waiting_tasks
+from freetrain.slurm.parsing import expand_nodes, parse_amount, parse_jobs, parse_runs, waiting_tasks
+from freetrain.slurm.queries import QOS_FIELDS
 from freetrain.slurm.rate_limit import parse_rate_limit
 from freetrain.slurm.settings import settings_of
+from freetrain.slurm.site.facts import parse_qos
+from freetrain.slurm.topology import parse_topology
 from freetrain.store.packing import compressed, decompressed
 from tests.fuzzing.__main__ import main
 from tests.fuzzing.running import MOST_S, Parser, Record, run_here
@@ -88,6 +92,33 @@ def test_a_range_of_nodes_without_end_is_refused_in_a_sentence() -> None:
         expand_nodes(f"c[{LONG}]")
 
 
+@pytest.mark.parametrize("name", ["c01]", "c01\nc02", "9" * 5000, "n[1-99999999999"])
+def test_what_cannot_be_the_name_of_a_node_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="no list of nodes"):
+        expand_nodes(name)
+
+
+def test_more_memory_than_a_number_holds_is_no_amount() -> None:
+    with pytest.raises(ValueError, match="is no amount"):
+        parse_amount(f"mem={LONG}M")
+    asked = recorded("needs")
+    assert parse_asks(asked.replace("mem=100M", f"mem={'9' * 400}M")).keys() == parse_asks(asked).keys()
+
+
+def test_a_switch_that_is_named_twice_is_named_among_what_is_not_understood() -> None:
+    lines = [f"SwitchName={name} Level={level} Nodes=n[1-2]" for name, level in (("b1", 0), ("s1", 1), ("b1", 2))]
+    topology, rejected = parse_topology("\n".join(lines))
+    assert topology.way_up("b1")[0] == "b1"
+    assert [line.endswith("it is named twice") for line in rejected] == [True]
+
+
+def test_a_qos_whose_longest_time_is_none_is_not_understood() -> None:
+    line = recorded("qos").splitlines()[0].split("|")
+    line[QOS_FIELDS.index("MaxWall")] = "01:00:"
+    known, rejected = parse_qos("|".join(line))
+    assert (known, len(rejected)) == ({}, 1)
+
+
 @pytest.mark.parametrize("until_s", ["1e300", "-1e300", "1e12"])
 def test_a_time_that_no_calendar_has_leaves_pause_and_drains_as_they_were(tmp_path: Path, until_s: str) -> None:
     (tmp_path / "pause.json").write_text(f'{{"by":"root","reason":"","since_s":1,"until_s":{until_s}}}')
@@ -102,6 +133,9 @@ def test_what_is_nested_without_end_is_refused_like_all_that_is_damaged(tmp_path
     (tmp_path / "freetrain.toml").write_text(f"[lend]\nmode = {DEEP}")
     (mistake,) = find_mistakes(tmp_path / "freetrain.toml")
     assert "it is nested too deep" in mistake.what
+    (tmp_path / "freetrain.toml").write_text(f"[lend]\nmax_running = {LONG}")
+    (mistake,) = find_mistakes(tmp_path / "freetrain.toml")
+    assert "is not TOML" in mistake.what
     with pytest.raises(StateError, match="is damaged"):
         decompressed(compressed({})[:1] + zlib.compress(DEEP.encode()))
 

@@ -18,7 +18,7 @@ def parse_amount(text: str) -> Amount:
         name, _, count = item.partition("=")
         if name == "cpu" and count.isdecimal():
             cpus = int(count)
-        elif name == "mem" and re.fullmatch(r"[0-9]+(\.[0-9]+)?[MGT]?", count):
+        elif name == "mem" and re.fullmatch(r"[0-9]{1,15}(\.[0-9]+)?[MGT]?", count):
             memory_mb = int(float(count.rstrip("MGT")) * 1024 ** max(0, "MGT".find(count[-1])))
         elif name.startswith("gres/") and count.isdecimal():
             gres.append(f"{name.removeprefix('gres/')}:{count}")
