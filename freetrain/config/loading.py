@@ -167,8 +167,10 @@ def _read(path: Path) -> str:
 def _parse(text: str, path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # TOMLDecodeError, or a number of more digits than Python reads
         raise _not_toml(path, error) from error
+    except RecursionError as error:
+        raise _not_toml(path, ValueError("it is nested too deep")) from error
 
 
 def _not_toml(path: Path, error: ValueError) -> ConfigError:
@@ -212,6 +214,7 @@ def _did_you_mean(loc: tuple[str, ...], given: object) -> tuple[str, str]:
 
 def _line(path: str, given: object) -> str:
     setting = find_setting(path)
-    assert setting is not None
+    if setting is None:
+        return f"[{path}]"  # a table of settings
     shown = setting.show(given) if isinstance(given, str | int | float | dict) else setting.show(setting.default)
     return f"[{setting.section}]\n{setting.name} = {shown}"

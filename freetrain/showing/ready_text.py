@@ -146,7 +146,7 @@ class ReadyTextServer:
             oldest.cancel()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: str) -> None:
-        request = _parse_head(await reader.readuntil(b"\r\n\r\n"), peer)
+        request = parse_head(await reader.readuntil(b"\r\n\r\n"), peer)
         if request.method in ("GET", "HEAD"):
             answer = self._answer(request)
         else:
@@ -172,7 +172,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _parse_head(head: bytes, peer: str) -> HttpRequest:
+def parse_head(head: bytes, peer: str) -> HttpRequest:
     """The head of a request.
 
     Raises:

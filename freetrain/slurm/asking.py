@@ -234,7 +234,7 @@ def _sum(*parts: Gres) -> Gres:
 
 def _megabytes(text: str) -> int:
     """Of ``4096M``, ``4G``; a bare number counts megabytes."""
-    match = re.fullmatch(r"([0-9.]+)([KMGTP]?)[nc]?", text_or_nothing(text) or "0")
+    match = re.fullmatch(r"([0-9.]{1,18})([KMGTP]?)[nc]?", text_or_nothing(text) or "0")
     if match is None:
         raise ValueError(f"{text[:20]!r} is not an amount of memory")
     return int(float(match[1]) * _FACTORS[match[2] or "M"])

@@ -19,7 +19,7 @@ RENEW_EVERY_S = 60.0
 FRESH_S = 200.0
 """For so long after it was renewed a mark stands for a daemon that runs."""
 
-_COMMENT = re.compile(r"freetrain-daemon:host=([^,]+),pid=(\d+),at=(\d+),state=(.+)", re.DOTALL)
+_COMMENT = re.compile(r"freetrain-daemon:host=([^,]+),pid=(\d{1,18}),at=(\d{1,18}),state=(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def find_marks(jobs: Iterable[Job], queue: FragmentQueue) -> list[Mark]:
     found = []
     for job in jobs:
         match = _COMMENT.fullmatch(job.comment)
-        if match and queue.has(job) and job.state is JobState.PENDING and job.id.isdigit():
+        if match and queue.has(job) and job.state is JobState.PENDING and job.id.isdecimal():
             holder = Holder(match[1], int(match[2]), match[4])
             found.append(Mark(job.id, job.user, holder, float(match[3])))
     return sorted(found, key=lambda mark: int(mark.job))

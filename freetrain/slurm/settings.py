@@ -140,7 +140,7 @@ def parse_conf(text: str) -> Mapping[str, str]:
 
 def settings_of(values: Mapping[str, str]) -> SlurmSettings:
     """The settings that these values mean."""
-    parameters = dict(re.findall(r"\b(bf_\w+)=(\d+)", values.get("SchedulerParameters", "")))
+    parameters = dict(re.findall(r"\b(bf_\w+)=(\d{1,18})\b", values.get("SchedulerParameters", "")))
     return SlurmSettings(
         cluster=values.get("ClusterName", ""),
         version=values.get("SLURM_VERSION", ""),
@@ -178,7 +178,7 @@ def settings_of(values: Mapping[str, str]) -> SlurmSettings:
 
 def parse_told_s(text: str) -> float | None:
     """When Slurm's controller said this, as ``scontrol show config`` prints it; None: it does not say."""
-    match = re.match(r"Configuration data as of (\d+)$", text, re.MULTILINE)
+    match = re.match(r"Configuration data as of (\d{1,11})$", text, re.MULTILINE)
     return float(match[1]) if match else None
 
 
@@ -201,19 +201,19 @@ def _suspend_s(values: Mapping[str, str]) -> float:
     """Nothing is powered down without a program that does it."""
     word = (values.get("SuspendTime") or "NONE").split()[0]
     has_program = bool(_known(values.get("SuspendProgram", "")))
-    return float(word) if word.isdigit() and has_program else inf
+    return float(word) if word.isdecimal() and has_program else inf
 
 
 def parse_over_time(text: str) -> float | None:
     """Seconds of an OverTimeLimit in minutes; None: it is not given here."""
     word = text.split()[0] if text.split() else "NONE"
-    return 60.0 * float(word) if word.isdigit() else inf if word == "UNLIMITED" else None
+    return 60.0 * float(word) if word.isdecimal() else inf if word == "UNLIMITED" else None
 
 
 def _leading_number(text: str) -> float:
     """The number of ``30 sec``; 0 where there is none."""
     word = text.partition(" ")[0]
-    return float(word) if word.isdigit() else 0.0
+    return float(word) if word.isdecimal() else 0.0
 
 
 def _whole(parameters: Mapping[str, str], name: str, default: int) -> int:
@@ -235,7 +235,7 @@ def _seconds(duration: str) -> float:
 def parse_last_plan_s(text: str) -> float | None:
     """When Slurm last planned the waiting jobs, as ``sdiag`` says; None: it does not."""
     _, _, backfill = text.partition("Backfilling stats")
-    match = re.search(r"Last cycle when:.*\((\d+)\)", backfill)
+    match = re.search(r"Last cycle when:.*\((\d{1,11})\)", backfill)
     return float(match[1]) if match and int(match[1]) > 0 else None
 
 

@@ -186,7 +186,7 @@ def decompressed(kept: bytes) -> dict[str, Any]:
         raise StateError("A recorded decision is packed in a way that this freetrain does not know.")
     try:
         document: dict[str, Any] = json.loads(zlib.decompress(kept[1:]))
-    except (zlib.error, ValueError) as error:
+    except (zlib.error, ValueError, RecursionError) as error:
         raise _damaged(error) from error
     return document
 

@@ -12,6 +12,7 @@ from benchmarks.problems import mixed_problem
 from freetrain.core.problem import problem_from_json, problem_to_dict
 from freetrain.loop.deciding import decide
 from freetrain.policies import find_policy
+from tests.fuzzing.running import Parser
 
 POLICIES = ("freetrain", "freetrain", "freetrain", "equal-share", "greedy")
 NUMBERS: list[Any] = [
@@ -113,3 +114,6 @@ def _damage(random: random.Random, record: Any) -> None:
             record += [record[key]] * random.choice([1, 3, 200])
         case _:
             record[key] = random.choice(HOSTILE)
+
+
+PARSERS = {"problems": Parser(trial)}

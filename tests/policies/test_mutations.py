@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.mutations import MOST_BYTES, MOST_S, run_apart
+from tests.fuzzing.running import MOST_BYTES, MOST_S, run_apart
 
 
 def test_no_damaged_problem_crashes_the_solver_or_costs_much(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+from freetrain.core import bounds
 from freetrain.core.node import Nodes
 from freetrain.daemon.state_directory import CHANGE_HINT, READ_HINT
 from freetrain.daemon.whole_file import replace_file
@@ -40,7 +41,7 @@ class Drain(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     nodes: frozenset[str]
-    until_s: Annotated[float, Field(allow_inf_nan=False)] | None
+    until_s: Annotated[float, bounds.INSTANT.field] | None
 
     @property
     def end_s(self) -> float:

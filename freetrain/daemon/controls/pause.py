@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from freetrain.core import bounds
 from freetrain.daemon.state_directory import CHANGE_HINT, READ_HINT
 from freetrain.daemon.whole_file import replace_file
 from freetrain.errors import StateError
@@ -31,8 +33,8 @@ class Pause(BaseModel):
 
     by: str
     reason: str
-    since_s: float
-    until_s: float | None = None
+    since_s: Annotated[float, bounds.INSTANT.field]
+    until_s: Annotated[float, bounds.INSTANT.field] | None = None
 
     @property
     def sentence(self) -> str:

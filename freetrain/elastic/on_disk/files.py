@@ -74,7 +74,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     """The document, or None where there is none (any more) or a stale NFS handle hides it."""
     try:
         document = json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, RecursionError):
         return None
     except OSError as error:
         if error.errno == getattr(os, "ESTALE", 116):

@@ -16,11 +16,11 @@ def parse_amount(text: str) -> Amount:
     cpus, memory_mb, gres = 0, 0, []
     for item in filter(None, text.replace(" ", "").split(",")):
         name, _, count = item.partition("=")
-        if name == "cpu" and count.isdigit():
+        if name == "cpu" and count.isdecimal():
             cpus = int(count)
-        elif name == "mem" and re.fullmatch(r"[0-9]+(\.[0-9]+)?[MGT]?", count):
+        elif name == "mem" and re.fullmatch(r"[0-9]{1,15}(\.[0-9]+)?[MGT]?", count):
             memory_mb = int(float(count.rstrip("MGT")) * 1024 ** max(0, "MGT".find(count[-1])))
-        elif name.startswith("gres/") and count.isdigit():
+        elif name.startswith("gres/") and count.isdecimal():
             gres.append(f"{name.removeprefix('gres/')}:{count}")
         else:
             raise ValueError(f"{item!r} is no amount: write cpu=4, mem=16G or gres/gpu=1, with commas between")

@@ -106,7 +106,7 @@ def parse_partition(row: Mapping[str, str]) -> Partition:
 def default_memory_mb(fields: Mapping[str, str]) -> int:
     """What a job gets that asks for no memory, of a partition or a whole configuration; 0: no limit."""
     given = (fields.get(name, "").strip() for name in ("DefMemPerCPU", "DefMemPerNode"))
-    return next((int(text) for text in given if text.isdigit()), 0)
+    return next((int(text) for text in given if re.fullmatch(r"[0-9]{1,18}", text)), 0)
 
 
 def parse_reservations(text: str) -> tuple[list[Reservation], list[str]]:
@@ -143,16 +143,18 @@ def parse_topology(text: str) -> tuple[Topology, list[str]]:
     Slurm lists every node with all switches above it: it is connected to the lowest of them, and a switch is
     below the lowest of the higher ones that have all its nodes.
     """
-    switches: list[_Switch] = []
+    by_name: dict[str, _Switch] = {}
     rejected: list[str] = []
     for line in text.splitlines():
         fields = dict(_SWITCH_FIELD.findall(line))
         if not fields.keys().isdisjoint(_SWITCH_NAMES):
             try:
-                switches.append(_switch(fields))
+                switch = _switch(fields)
+                if by_name.setdefault(switch.name, switch) != switch:
+                    raise ValueError("it is named twice")
             except (ValueError, KeyError) as error:
                 rejected.append(f"switch {line[:60]!r}: {error}")
-    switches.sort(key=lambda one: (one.height, one.name))
+    switches = sorted(by_name.values(), key=lambda switch: (switch.height, switch.name))
     leaves = {node: switch.name for switch in reversed(switches) for node in switch.nodes}
     return Topology(leaves, dict(_parents(switches))), rejected
 

@@ -14,6 +14,8 @@ from freetrain.slurm.queries import JOB_FIELDS, RUN_FIELDS, SEPARATOR
 from freetrain.slurm.states import job_state, shared_limit_of, unknown_job_state, waits_for
 
 _STATE = JOB_FIELDS.index("%T")
+_LAST_TASK = 4_000_000
+"""MaxArraySize is 4,000,001 at most."""
 
 
 def parse_jobs(text: str, mark: str, expand: str) -> tuple[list[Job], list[str]]:
@@ -108,6 +110,8 @@ def _task_numbers(tasks: str) -> Iterator[range]:
     for piece in tasks.rstrip("]").partition("%")[0].split(","):
         bounds, _, step = piece.partition(":")
         first, _, last = bounds.partition("-")
+        if int(last or first) > _LAST_TASK:
+            raise ValueError(f"no tasks of an array: {piece[:60]!r}")
         yield range(int(first), int(last or first) + 1, int(step or 1))
 
 

@@ -7,13 +7,15 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 
+from freetrain.core import bounds
 from freetrain.core.node import Nodes
 from freetrain.slurm.parsing.words import NOTHING
 
-MOST_NODES = 1_000_000
+MOST_NODES = int(bounds.NODES.most)
 """No list names more: nobody is to wait, or to lose their memory, until a slip of the pen has been counted out."""
+_NAME = re.compile(r"[^\[\],\s]{1,255}")
 _ITEM = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")
 _IN_BRACKETS = re.compile(r"\[([^\]]*)\]")
 _RANGE = re.compile(r"(\d+)-(\d+)")
@@ -29,11 +31,13 @@ def expand_nodes(text: str) -> Nodes:
     if text in NOTHING:
         return frozenset()
     if "[" not in text and "," not in text:
+        if not _NAME.fullmatch(text):
+            raise ValueError(f"no list of nodes: {text[:60]!r}")
         return frozenset((text,))
     require_countable(text)
     try:
         return frozenset(NodeSet(text, resolver=RESOLVER_NOGROUP))
-    except NodeSetParseError as error:
+    except (NodeSetException, AssertionError) as error:  # it asserts that ranges are not too large
         raise ValueError(f"no list of nodes: {text[:60]!r}") from error
 
 

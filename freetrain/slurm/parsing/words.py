@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from math import inf
 
+from freetrain.core import bounds
 from freetrain.durations import parse_duration
 
 NOTHING = frozenset({"", "(null)", "N/A", "Unknown", "None", "NONE", "n/a"})
@@ -37,7 +38,7 @@ def text_or_nothing(text: str) -> str:
 
 def time_of(text: str) -> float | None:
     """UTC epoch seconds; None: Slurm says that there is none, or something else."""
-    return float(text) if text.isdigit() else None
+    return float(text) if text.isdecimal() and float(text) in bounds.INSTANT else None
 
 
 @lru_cache(maxsize=4096)

@@ -69,7 +69,7 @@ class SitePartition:
     def cpus_of_a_node(self) -> float:
         """CPUs of one of its nodes, on the average; 0: Slurm does not show it."""
         total = self.row.get("TotalCPUs", "0")
-        return float(total) / max(1, len(self.partition.nodes)) if total.isdigit() else 0.0
+        return float(total) / max(1, len(self.partition.nodes)) if total.isdecimal() else 0.0
 
     @property
     def over_s(self) -> float | None:
@@ -256,7 +256,7 @@ def parse_names(text: str) -> Names:
 
 def parse_billing(text: str) -> Mapping[str, float] | None:
     """Weights such as ``CPU=1.0,Mem=0.25G,GRES/gpu=8``; None: none are given, and each CPU counts 1."""
-    found = re.findall(r"([^=,]+)=([0-9.]+)", text)
+    found = re.findall(r"([^=,]+)=([0-9]+(?:\.[0-9]+)?)", text)
     return {name.lower(): float(weight) for name, weight in found} if found else None
 
 
@@ -321,6 +321,8 @@ def _association_of(row: Row) -> Association:
 
 
 def _limits(row: Row) -> dict[str, str]:
+    for name in ("GrpWall", "MaxWall"):
+        parse_duration(row.get(name) or "0")  # one that is none makes the line one that is not understood
     return {key: value for key, value in row.items() if key.startswith(("Grp", "Max", "Min")) and value}
 
 

@@ -31,7 +31,7 @@ class FieldRule:
 def number(text: str) -> float:
     """The number that a value such as ``30 sec`` begins with; inf: there is none."""
     words = text.split()
-    return float(words[0]) if words and words[0].isdigit() else inf
+    return float(words[0]) if words and words[0].isdecimal() else inf
 
 
 def _is_limited(text: str) -> bool:

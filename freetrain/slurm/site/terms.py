@@ -5,6 +5,7 @@ Most of it is a value of one field that fits no fragment: the tables below say w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import inf
@@ -396,7 +397,7 @@ def parse_rate_limit(controller_parameters: str) -> RateLimit | None:
     if "rl_enable" not in given:
         return None
     bucket, rate, period = (
-        int(value) if (value := given.get(name, "")).isdigit() and int(value) else default
+        int(value) if re.fullmatch(r"0*[1-9][0-9]{0,17}", value := given.get(name, "")) else default
         for name, default in (("rl_bucket_size", 30), ("rl_refill_rate", 2), ("rl_refill_period", 1))
     )
     return RateLimit(bucket, rate / period)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutations import MOST_BYTES, MOST_S, run_apart
+from tests.fuzzing.running import MOST_BYTES, MOST_S, run_apart
 
 
 @pytest.mark.slow
