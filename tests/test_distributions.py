@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-import tarfile
 import zipfile
 from pathlib import Path
 
@@ -34,8 +34,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = ("egg_info", "--egg-base", place, "sdist", "--dist-dir", place)
     python(PROJECT, "import setuptools; setuptools.setup()", *command)
     (archive,) = place.glob("freetrain-*.tar.gz")
-    with tarfile.open(archive) as opened:
-        opened.extractall(place, filter="data")
+    shutil.unpack_archive(archive, place)
     return place / archive.name.removesuffix(".tar.gz")
 
 

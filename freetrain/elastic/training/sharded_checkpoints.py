@@ -13,6 +13,7 @@ import shutil
 import zlib
 from collections import ChainMap
 from collections.abc import Callable, Iterable
+from enum import Enum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
@@ -244,6 +245,13 @@ class CheckedReader(FileSystemReader):
         return metadata
 
 
+def _enum_member(kind: type[Enum], name: str) -> Enum:
+    """What Python before 3.11.4 pickles a member of an enumeration as; of anything else it gives nothing away."""
+    if isinstance(kind, type) and issubclass(kind, Enum) and kind.__module__ == _TABLES:
+        return kind[name]
+    raise pickle.UnpicklingError(f"{name} of {kind!r} is not a part of a checkpoint's table of contents")
+
+
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if name in _PLAIN.get(module, ()) or (module == _TABLES and "." not in name):
@@ -252,4 +260,6 @@ class _Unpickler(pickle.Unpickler):
                 return found
         if module == "torch" and isinstance(found := getattr(torch, name, None), torch.dtype):
             return found
+        if (module, name) == ("builtins", "getattr"):
+            return _enum_member
         raise pickle.UnpicklingError(f"{module}.{name} is not a part of a checkpoint's table of contents")
