@@ -8,8 +8,6 @@ import zlib
 from pathlib import Path
 
 import pytest
-from freetrain.slurm.rate_limit import parse_rate_limit
-from freetrain.slurm.topology import parse_topology
 
 from freetrain.config.loading import find_mistakes
 from freetrain.core.job import Job, JobState
@@ -19,10 +17,18 @@ from freetrain.elastic.on_disk.files import read_json
 from freetrain.errors import StateError
 from freetrain.slurm.asking import parse_asks
 from freetrain.slurm.marks import find_marks
-from freetrain.slurm.parsing import expand_nodes, parse_amount, parse_jobs, parse_runs, waiting_tasks
+from freetrain.slurm.parsing import (
+    expand_nodes,
+    parse_amount,
+    parse_jobs,
+    parse_runs,
+    parse_topology,
+    waiting_tasks,
+)
 from freetrain.slurm.queries import QOS_FIELDS
 from freetrain.slurm.settings import settings_of
 from freetrain.slurm.site.facts import parse_qos
+from freetrain.slurm.site.terms import parse_rate_limit
 from freetrain.store.packing import compressed, decompressed
 from tests.fuzzing.__main__ import main
 from tests.fuzzing.running import MOST_S, Parser, Record, run_here

@@ -60,7 +60,7 @@ class Recording:
         self.actions.append(action)
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(0, 7)), max_size=20))
 def test_recorded_looks_give_the_same_plans_again(
     tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, int]]

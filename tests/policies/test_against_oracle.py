@@ -29,7 +29,7 @@ from tests.policies.deciding import decide
 SOLVERS = ("auto", "highs")
 BASELINES = ("equal-share", "greedy")
 EVERYDAY = range(100)
-MANY = pytest.param(range(100, 150), marks=pytest.mark.slow, id="many")
+MANY = pytest.param(range(100, 150), marks=pytest.mark.soak, id="many")
 MORE = pytest.param(range(150, 2000), marks=pytest.mark.soak, id="more")
 
 
@@ -216,7 +216,7 @@ def of_kinds(seed: int) -> Problem:
 
 @pytest.mark.parametrize(
     "seeds",
-    [pytest.param(range(60), id="few"), pytest.param(range(60, 500), id="many", marks=pytest.mark.slow), MORE],
+    [pytest.param(range(60), id="few"), pytest.param(range(60, 500), id="many", marks=pytest.mark.soak), MORE],
 )
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_freetrain_is_the_best_of_all_allocations_where_nodes_differ_in_kind(solver: str, seeds: range) -> None:

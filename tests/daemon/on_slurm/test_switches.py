@@ -93,12 +93,12 @@ def cancel_trainings(site: Site) -> bool:
     [
         ("freetrain", "ring"),
         ("equal-share", "dltap"),
-        ("greedy", "ring"),
+        pytest.param("greedy", "ring", marks=pytest.mark.soak),
         ("gadget", "ring"),
-        ("gadget,utility=log", "dltap"),
-        ("gadget,utility=fair", "first"),
+        pytest.param("gadget,utility=log", "dltap", marks=pytest.mark.soak),
+        pytest.param("gadget,utility=fair", "first", marks=pytest.mark.soak),
         ("smd", "dltap"),
-        ("smd,sizes=menu", "ring"),
+        pytest.param("smd,sizes=menu", "ring", marks=pytest.mark.soak),
     ],
 )
 def test_fragments_are_on_the_nodes_that_were_decided_and_on_few_leaves(

@@ -78,7 +78,7 @@ def assert_same(trainer: Agents, alone: Alone) -> None:
     assert torch.allclose(alone.state["seen"] * BATCH, torch.tensor(float(EPOCHS)))
 
 
-@pytest.mark.parametrize("fed_from_mb", ["0", "1"])
+@pytest.mark.parametrize("fed_from_mb", ["0", pytest.param("1", marks=pytest.mark.soak)])
 def test_a_worker_dies_its_node_comes_back_another_one_joins_and_the_first_leaves(
     agents: Agents, alone: Alone, fed_from_mb: str
 ) -> None:
