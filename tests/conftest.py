@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,18 @@ from xdist.scheduler import LoadFileScheduling
 
 from tests.slurm_lab import without_slurm
 
+# What all modules of tests import stays: looking through it for rubbish again and again costs each worker seconds.
+gc.disable()
+
 # How fast examples are drawn says nothing on a busy machine.
 settings.register_profile("freetrain", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("freetrain")
+
+
+def pytest_collection_finish() -> None:
+    """From now on what tests leave behind is looked for, and nothing else."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
