@@ -58,12 +58,12 @@ class Lending:
 class ChangeCosts:
     """Seconds of training that a trainer's changes cost it: from nothing, larger, smaller.
 
-    An independent one loses ``start_s`` on each node that comes, the last ``shrink_s`` on each that is cut off.
+    An independent one loses ``start_s`` on each node that comes, the last ``scale_down_s`` on each that is cut.
     """
 
     start_s: float = 0.0
-    grow_s: float = 0.0
-    shrink_s: float = 0.0
+    scale_up_s: float = 0.0
+    scale_down_s: float = 0.0
     independent: bool = False
 
 
@@ -144,8 +144,8 @@ def _time_of(own: Sequence[Lending], costs: ChangeCosts, from_s: float, until_s:
 def _change(stayed: int, came: int, went: int, costs: ChangeCosts) -> tuple[str, float]:
     """What loses time, and how much: of nodes that come and go at once those that come count."""
     if came:
-        return "starts", min(costs.grow_s if stayed else costs.start_s, LONGEST_LOSS_S)
-    return "ends", min(costs.shrink_s, LONGEST_LOSS_S) if went and stayed else 0.0
+        return "starts", min(costs.scale_up_s if stayed else costs.start_s, LONGEST_LOSS_S)
+    return "ends", min(costs.scale_down_s, LONGEST_LOSS_S) if went and stayed else 0.0
 
 
 def _time_alone(one: Lending, costs: ChangeCosts, from_s: float, until_s: float) -> LentTime:
@@ -155,7 +155,7 @@ def _time_alone(one: Lending, costs: ChangeCosts, from_s: float, until_s: float)
         return one.share * max(0.0, min(end_s, until_s) - max(begin_s, from_s))
 
     begun_s = min(one.start_s + costs.start_s, one.end_s)
-    kept_s = max(begun_s, one.end_s - costs.shrink_s) if one.was_cut_off else one.end_s
+    kept_s = max(begun_s, one.end_s - costs.scale_down_s) if one.was_cut_off else one.end_s
     return LentTime(
         within(one.start_s, one.end_s),
         within(one.start_s, begun_s),

@@ -49,8 +49,8 @@ class Tag:
         directory: the trainer's directory, where its progress is read; None: the progress is not known.
         weight: how much it counts against its owner's other trainers.
         target_samples: after which it is complete; None: when its program says so.
-        grow_s: seconds of training lost when it grows.
-        shrink_s: when it shrinks.
+        scale_up_s: seconds of training lost when it grows.
+        scale_down_s: when it shrinks.
         start_s: when it starts from nothing.
         curve: (nodes, samples/s) as measured by the owner; empty: freetrain finds out.
         kind: what its tasks are.
@@ -76,8 +76,8 @@ class Tag:
     directory: str | None = None
     weight: float = 1.0
     target_samples: float | None = None
-    grow_s: float = 0.5
-    shrink_s: float = 0.5
+    scale_up_s: float = 0.5
+    scale_down_s: float = 0.5
     start_s: float = 10.0
     curve: Curve = ()
     kind: Kind = Kind.TRAINING
@@ -159,8 +159,8 @@ KEYS = {
         "samples after which it is complete (when its program says so)",
         Kind.TRAINING,
     ),
-    "grow": Key("grow_s", read_seconds, "seconds of training lost when it grows (0.5)", Kind.TRAINING),
-    "shrink": Key("shrink_s", read_seconds, "seconds of training lost when it shrinks (0.5)", Kind.TRAINING),
+    "grow": Key("scale_up_s", read_seconds, "seconds of training lost when it grows (0.5)", Kind.TRAINING),
+    "shrink": Key("scale_down_s", read_seconds, "seconds of training lost when it shrinks (0.5)", Kind.TRAINING),
     "start": Key("start_s", read_seconds, "seconds lost when it starts from nothing (10)"),
     "curve": Key(
         "curve",

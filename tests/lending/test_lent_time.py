@@ -9,7 +9,7 @@ import pytest
 from freetrain.core.lent_time import LentTime
 from freetrain.lending.lent_time import ChangeCosts, Lending, each_node_once, lent_times
 
-COSTS = ChangeCosts(start_s=10.0, grow_s=2.0, shrink_s=3.0)
+COSTS = ChangeCosts(start_s=10.0, scale_up_s=2.0, scale_down_s=3.0)
 
 
 def lending(node: str, start_s: float, end_s: float, trainer: str = "7", evicted: bool = False) -> Lending:
@@ -76,7 +76,7 @@ def test_of_a_part_as_much_counts_as_it_is_of_the_node() -> None:
 
 
 def test_nodes_that_work_each_by_itself_lose_their_own_start_and_what_was_cut_off() -> None:
-    costs = ChangeCosts(start_s=10.0, shrink_s=60.0, independent=True)
+    costs = ChangeCosts(start_s=10.0, scale_down_s=60.0, independent=True)
     cut_off = replace(lending("n2", 120, 320, evicted=True), was_cut_off=True)
     short = replace(lending("n3", 130, 150), was_cut_off=True)
     own = [lending("n1", 100, 400), cut_off, short]

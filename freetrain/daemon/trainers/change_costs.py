@@ -26,8 +26,8 @@ class BelievedCosts:
 def believed_costs(seen: SeenCosts, tag: Tag) -> BelievedCosts:
     """What is believed of a training: its tag counts as much as having been seen once."""
     return BelievedCosts(
-        seen.scale_up.believed_s(tag.grow_s),
-        seen.scale_down.believed_s(tag.shrink_s),
+        seen.scale_up.believed_s(tag.scale_up_s),
+        seen.scale_down.believed_s(tag.scale_down_s),
         _forced_loss_s(seen, tag),
         seen.start.believed_s(tag.start_s),
         seen.boot.believed_s(tag.boot_s),
@@ -42,7 +42,7 @@ def _forced_loss_s(seen: SeenCosts, tag: Tag) -> float | None:
     since_saved_s = 0.0 if tag.notice else tag.save_s / 2
     if not seen.forced_loss.times and not since_saved_s:
         return None
-    return seen.forced_loss.believed_s(tag.shrink_s) + since_saved_s
+    return seen.forced_loss.believed_s(tag.scale_down_s) + since_saved_s
 
 
 def most_lost_s(tag: Tag) -> float:

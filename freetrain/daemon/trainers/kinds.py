@@ -145,7 +145,7 @@ class _Elastic:
         return {name: round(seconds, 3) for name, seconds in named.items() if seconds is not None}
 
     def charged_costs(self, tag: Tag) -> ChangeCosts:
-        return ChangeCosts(tag.start_s, tag.grow_s, tag.shrink_s)
+        return ChangeCosts(tag.start_s, tag.scale_up_s, tag.scale_down_s)
 
 
 class _Tasks:
