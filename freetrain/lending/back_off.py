@@ -91,11 +91,11 @@ def find_back_off(
     delays_s = (harm.started_s for harm in harms if harm.delay_s > limits.delay_s)
     found = [
         BackOff(Cause.DELAYS, _until_s(delays_s, limits.allowed, limits)),
-        BackOff(Cause.LOST_NODES, _until_s((one.found_s for one in lost.all), limits.allowed, limits)),
+        BackOff(Cause.LOST_NODES, _until_s((node.found_s for node in lost.all), limits.allowed, limits)),
     ]
     if limits.evictions:
         found.append(BackOff(Cause.EVICTIONS, _until_s(evicted_s, limits.evictions, limits)))
-    longest = max(found, key=lambda one: one.until_s)
+    longest = max(found, key=lambda node: node.until_s)
     return longest if longest.until_s > now_s else None
 
 

@@ -148,7 +148,7 @@ class Suspects:
             return replace(self, new={}) if self.new else self
         known = {*(request.submission_id for request in facts.requests), *map(facts.submission_of, seen)}
         well_on = {trainer: nodes for trainer, nodes in self.well_on.items() if trainer in known}
-        pairs = {pair: one for pair, one in self.pairs.items() if pair[0] in known}
+        pairs = {pair: suspicion for pair, suspicion in self.pairs.items() if pair[0] in known}
         accused_by, nodes = dict(self.accused_by), dict(self.nodes)
         for fragment in seen:
             if goes_well(fragment, now_s):
@@ -193,8 +193,8 @@ class Suspects:
         """Trainer → the nodes on which its program failed at once a while ago."""
         now_s = facts.snapshot.time_s
         barred: dict[str, list[str]] = {}
-        for (trainer, node), one in self.pairs.items():
-            if one.until_s > now_s:
+        for (trainer, node), suspicion in self.pairs.items():
+            if suspicion.until_s > now_s:
                 barred.setdefault(trainer, []).append(node)
         # A program that works nowhere is at fault itself, wherever it is tried.
         running = (fragment for fragment in facts.fragments if fragment.state is FragmentState.RUNNING)
@@ -214,9 +214,9 @@ class Suspects:
         """Nodes that are lent to nobody → why."""
         return {
             node: f"programs of {len(self.accused_by.get(node, ()))} users that work elsewhere failed here; "
-            f"it is tried again in {(one.until_s - now_s) / 60:.0f} min"
-            for node, one in self.nodes.items()
-            if one.until_s > now_s
+            f"it is tried again in {(suspicion.until_s - now_s) / 60:.0f} min"
+            for node, suspicion in self.nodes.items()
+            if suspicion.until_s > now_s
         }
 
 

@@ -74,12 +74,12 @@ def ends_of_parts(snapshot: Snapshot, shadow: Shadow, rooms: Rooms) -> Mapping[s
     for name, its in ends.items():
         its.sort(key=lambda end: end.time_s)
         left = [end.beside for end in its]
-        for one in rooms[name].lent:
-            found[one.place] = _NEVER
+        for part in rooms[name].lent:
+            found[part.place] = _NEVER
             for number, room in enumerate(left):
-                rest = room and left_of(room, one.amount)
+                rest = room and left_of(room, part.amount)
                 if rest is None:
-                    found[one.place] = its[number]
+                    found[part.place] = its[number]
                     break
                 left[number] = rest
     return found
@@ -116,7 +116,7 @@ def _beside_now(job: Job, room: Room | None) -> Amount | None:
     """What would be left of a node if a job started there now and nothing were lent; None: it could not."""
     if room is None or job.asks is None:
         return None
-    return left_of(sum((one.amount for one in room.lent), room.free), job.asks)
+    return left_of(sum((part.amount for part in room.lent), room.free), job.asks)
 
 
 def planned_ends_s(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, float]:

@@ -112,15 +112,15 @@ def lent_times(
 def _time_of(own: Sequence[Lending], costs: ChangeCosts, from_s: float, until_s: float) -> LentTime:
     """Goes from change to change; between two of them the trainer has so many nodes, and loses them or not."""
     if costs.independent:
-        return sum((_time_alone(one, costs, from_s, until_s) for one in own), LentTime())
+        return sum((_time_alone(lending, costs, from_s, until_s) for lending in own), LentTime())
     came, went = defaultdict[float, int](int), defaultdict[float, int](int)
     go_on = defaultdict[float, int](int)  # what comes after is not known
     more_nodes = defaultdict[float, float](float)
-    for one in own:
-        came[one.start_s] += 1
-        (go_on if one.goes_on else went)[one.end_s] += 1
-        more_nodes[one.start_s] += one.share
-        more_nodes[one.end_s] -= one.share
+    for lending in own:
+        came[lending.start_s] += 1
+        (go_on if lending.goes_on else went)[lending.end_s] += 1
+        more_nodes[lending.start_s] += lending.share
+        more_nodes[lending.end_s] -= lending.share
     lent_s, lost_s = 0.0, {"starts": 0.0, "ends": 0.0}
     size, nodes, at_s, lost_until_s, kind = 0, 0.0, from_s, -float("inf"), "starts"
     for next_s in sorted({*came, *went, *go_on, until_s}):
@@ -136,8 +136,8 @@ def _time_of(own: Sequence[Lending], costs: ChangeCosts, from_s: float, until_s:
         lent_s,
         lost_s["starts"],
         lost_s["ends"],
-        sum(from_s <= one.start_s < until_s for one in own),
-        sum(one.was_evicted and from_s <= one.end_s < until_s for one in own),
+        sum(from_s <= lending.start_s < until_s for lending in own),
+        sum(lending.was_evicted and from_s <= lending.end_s < until_s for lending in own),
     )
 
 

@@ -52,7 +52,7 @@ class LostNodes:
         if not out and not self.all:
             return LostNodes()
         last = {fragment.node: fragment.job for fragment in ended}
-        kept = [one for one in self.all if one.node in out or now_s - one.found_s < limits.remembered_s]
+        kept = [lost for lost in self.all if lost.node in out or now_s - lost.found_s < limits.remembered_s]
         known = {lost_node.node for lost_node in kept}
         new = tuple(
             LostNode(name, node.state_text, last[name], now_s)

@@ -30,7 +30,7 @@ class PartClaims:
             name: replace(
                 room,
                 free=room.free.without(self.reserved[name]),
-                lent=tuple(one for one in room.lent if one.place not in self.back),
+                lent=tuple(part for part in room.lent if part.place not in self.back),
             )
             if name in self.reserved
             else room

@@ -62,7 +62,7 @@ def noticed_after(look: LookStatus, memory: Memory) -> Noticed:
     return {
         _LENDING: "stopped" if look.stopped_by or look.paused_by else "goes on",
         **{f"{_TRAINING}{trainer.id}": trainer.state for trainer in look.trainers},
-        **{f"node {one.node}": one.fragment for one in memory.lost.all},
+        **{f"node {lost.node}": lost.fragment for lost in memory.lost.all},
         **{_about(harm): "" for harm in memory.meter.harms},
     }
 

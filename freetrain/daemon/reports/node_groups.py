@@ -51,8 +51,8 @@ def _together(own: Sequence[Fragment]) -> Fragment:
 
     A node that changes hands has two for a moment, of which the one that comes counts.
     """
-    first = sorted(own, key=lambda one: _ORDER.index(one.state))[-1]
-    trainers = {one.trainer for one in own if one.goes_on} or {first.trainer}
+    first = sorted(own, key=lambda fragment: _ORDER.index(fragment.state))[-1]
+    trainers = {fragment.trainer for fragment in own if fragment.goes_on} or {first.trainer}
     return replace(first, trainer=", ".join(sorted(trainers)))
 
 

@@ -146,13 +146,13 @@ def _to_give_back(free: Amount, lent: Iterable[LentPart], wanted: Amount, held: 
         held: who has how much of all nodes.
     """
     lent = list(lent)
-    for one in sorted(lent, key=lambda one: (one.amount.gpus, one.amount.cpus, *held.order(one))):
-        if left_of(free + one.amount, wanted) is not None:
-            return (one,)
+    for part in sorted(lent, key=lambda part: (part.amount.gpus, part.amount.cpus, *held.order(part))):
+        if left_of(free + part.amount, wanted) is not None:
+            return (part,)
     back: list[LentPart] = []
-    for one in sorted(lent, key=lambda one: (-one.amount.gpus, -one.amount.cpus, *held.order(one))):
-        free = free + one.amount
-        back.append(one)
+    for part in sorted(lent, key=lambda part: (-part.amount.gpus, -part.amount.cpus, *held.order(part))):
+        free = free + part.amount
+        back.append(part)
         if left_of(free, wanted) is not None:
             return back
     return ()

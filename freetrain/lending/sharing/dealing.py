@@ -111,7 +111,7 @@ def _in_parts(
     """
     stock = PartStock(nodes, claimants, rooms)
     filled = _Table(stock, claimants, shares).fill()
-    sizes = [size - len(one.settled) for one, size in zip(claimants, filled, strict=True)]
+    sizes = [size - len(claimant.settled) for claimant, size in zip(claimants, filled, strict=True)]
     keeping = [min(stock.held(row), size) for row, size in enumerate(sizes)]
     if keeping == [stock.kept(row) for row in range(len(claimants))]:
         return stock.named()
@@ -206,23 +206,23 @@ class _Table:
         Of equals, those who have the nodes already keep them, but for the first step: there who had least before
         comes first, so that all have their turn where there is not enough for all.
         """
-        one, size = self._claimants[row], self._next[row]
-        own = size * one.worth / self._fraction[row]
-        gained = (size - self._size[row]) * one.worth
-        path = tuple((self._total[member] + gained) / self._weight(member) for member in one.path)
-        comes_new = float(self._size[row] > 0 and len(one.settled) + self._stock.held(row) < size)
-        before = tuple(self._shares.used.get(member, 0.0) for member in one.path)
+        claimant, size = self._claimants[row], self._next[row]
+        own = size * claimant.worth / self._fraction[row]
+        gained = (size - self._size[row]) * claimant.worth
+        path = tuple((self._total[member] + gained) / self._weight(member) for member in claimant.path)
+        comes_new = float(self._size[row] > 0 and len(claimant.settled) + self._stock.held(row) < size)
+        before = tuple(self._shares.used.get(member, 0.0) for member in claimant.path)
         if own <= self._stock.nodes + _SLACK:
             return (0.0, own, comes_new, *before)
-        return (1.0, *path, size * one.worth, comes_new, *before)
+        return (1.0, *path, size * claimant.worth, comes_new, *before)
 
     def _step(self, row: int) -> bool:
         """Give a claimant what it needs for its next size; False: there is not enough for it."""
         count = self._next[row] - self._size[row]
-        one = self._claimants[row]
+        claimant = self._claimants[row]
         caps = self._shares.caps
-        gained = count * one.worth
-        if any(self._total[cap] + gained > caps.get(cap, inf) + _SLACK for cap in one.capped_by):
+        gained = count * claimant.worth
+        if any(self._total[cap] + gained > caps.get(cap, inf) + _SLACK for cap in claimant.capped_by):
             return False
         before = self._stock.save() if count > 1 else None
         for _ in range(count):
@@ -232,7 +232,7 @@ class _Table:
                 return False
         self._size[row] = self._next[row]
         self._next[row] = self._next_size(row)
-        self._count(one, gained)
+        self._count(claimant, gained)
         return True
 
     def _count(self, one: Claimant, gained: float) -> None:

@@ -48,7 +48,7 @@ def _new_part(request: Request, place: str, facts: Facts) -> NewPart:
 def _dealt_on(node: str, parts: Parts) -> Amount:
     """What all parts of the node take, of whomsoever, that nobody has yet."""
     each = {claimant.key: claimant.each for claimant in parts.claimants}
-    new = {one.name for one in parts.dealt.new}
+    new = {offer.name for offer in parts.dealt.new}
     taken = (
         each[key]
         for key, places in parts.dealt.parts.items()

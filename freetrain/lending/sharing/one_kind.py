@@ -168,14 +168,14 @@ class _Choosing:
 
     def kept(self, sets: dict[tuple[int, frozenset[_Choice]], Nodes]) -> Claimant:
         """The claimant, who may use what it has and what it has chosen; equal sets of nodes are one object."""
-        one, made = self._claimant, frozenset(self._made)
+        claimant, made = self._claimant, frozenset(self._made)
         if len(made) == len(self._choices):
-            return one
-        key = id(one.eligible), made
+            return claimant
+        key = id(claimant.eligible), made
         if key not in sets:
-            sets[key] = one.eligible.intersection(Nodes().union(*map(_names_of, made)))
+            sets[key] = claimant.eligible.intersection(Nodes().union(*map(_names_of, made)))
         beside = self._held - sets[key]
-        return replace(one, eligible=sets[key] | beside if beside else sets[key])
+        return replace(claimant, eligible=sets[key] | beside if beside else sets[key])
 
 
 def _names_of(choice: _Choice) -> Nodes:
