@@ -82,7 +82,7 @@ class FakeSlurm(Questions):
         self.is_between_cycles = False
         self.config = CONFIG
         self.account = getpass.getuser()
-        self.operators: set[str] = set()
+        self.operators = {self.account}
         self.qos: dict[str, Row] | None = None
         self.deaf_after: int | None = None
         self.cancelled_by: dict[str, tuple[int, ...]] = {}
