@@ -52,7 +52,7 @@ def register_command(
     settings = read_slurm(config_path, partition, warn)
     slurm = OpenedWhenAsked(settings.backend, settings.timeout)
     tasks = slurm.job(job)
-    obstacle = find_obstacle(job, tasks, pwd.getpwuid(os.geteuid()).pw_name, checked.fewest_tasks)
+    obstacle = find_obstacle(job, tasks, pwd.getpwuid(os.geteuid()).pw_name, checked.min_tasks)
     if obstacle is not None:
         raise InputError(obstacle, _HINT)
     plan = _plan(job, tasks[0], checked.comment, settings.queue)

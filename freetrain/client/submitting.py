@@ -79,7 +79,7 @@ class CheckedTag:
         return self.tag.max_nodes or 1
 
     @property
-    def fewest_tasks(self) -> int:
+    def min_tasks(self) -> int:
         """How many tasks an array must have for that."""
         return 1 if self.tag.is_moldable else self.most_nodes
 

@@ -186,7 +186,8 @@ class LiveCluster:
 
     def _as_lent(self, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
         """The fragments, where each task that competes for itself is a trainer of its own."""
-        split = {e.trainer.id for e in self.registered.trainings if strategy_of(e.tag).tasks_compete}
+        trainings = self.registered.trainings
+        split = {training.id for training in trainings if strategy_of(training.tag).tasks_compete}
         return tuple(
             replace(fragment, trainer=fragment.job) if fragment.trainer in split else fragment
             for fragment in fragments

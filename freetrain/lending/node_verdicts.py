@@ -6,7 +6,7 @@ that names it; what none names may be lent.
 1. What speaks against lending a node whatever the time: Slurm, the site, other jobs on it.
 2. Who will want it, and which nodes the site's jobs would start on now.
 3. What nobody has and should not be lent just now, and what would be too much.
-4. For whom nodes are kept free or given back, and where Slurm or programs failed.
+4. Jobs of the site for which nodes are kept free or given back, and nodes on which Slurm or programs failed.
 5. What follows from what else is lent, or is not.
 """
 
@@ -63,7 +63,7 @@ class NodeContext:
 
     Attributes:
         facts: what the look found out.
-        memory: what was seen before, and whom fragments block.
+        memory: what was seen before, and which jobs fragments block.
         shadow: what the site's jobs would do if nothing were lent.
         nodes: what the site allows.
         rooms: what is left of each node, where nodes are lent in parts.

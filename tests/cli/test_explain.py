@@ -162,6 +162,13 @@ def test_without_the_database_the_rest_is_said() -> None:
     assert last.startswith("What was decided cannot be read: No daemon has worked here yet")
 
 
+def test_of_what_is_over_nothing_waits(state: Path) -> None:
+    over = TrainerStatus("12", "news", "complete", verdict="complete", why="it is complete")
+    look = replace(LOOK, time_s=time.time(), trainers=(over,))
+    StatusFile(state, 30.0, False).looked(Config.model_validate({"lend": {"mode": "act"}}), look)
+    assert said("12")[:2] == ["Training 12 of news is complete and has 0 nodes.", "It is over."]
+
+
 @pytest.mark.usefixtures("store")
 def test_a_lent_node_has_a_training_an_end_and_a_decision() -> None:
     assert said("n1") == [

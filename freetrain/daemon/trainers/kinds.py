@@ -2,6 +2,7 @@
 
 All that differs between them is here, a strategy for each kind: how it becomes trainers of a policy, what its
 changes cost, which of its tasks are needed again, and when it is over. Nobody else asks which of them it is.
+``requests_of`` is the end of it: what a training asks for, as the judge sees it.
 """
 
 from __future__ import annotations
@@ -9,27 +10,37 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from math import inf
 from typing import Protocol
+
+import numpy as np
 
 from freetrain.core.curves import believed, curve_of, linear_curve
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.job import Job, JobState
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
+from freetrain.core.objectives import find_objective
 from freetrain.core.observed import at_speed_1
 from freetrain.core.servers import Servers
+from freetrain.core.terms import terms_of
 from freetrain.core.throughput import Curve
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.trainers.change_costs import believed_costs, believed_speeds, known_end_s, most_lost_s
 from freetrain.daemon.trainers.ends import is_complete
+from freetrain.daemon.trainers.isolation import Fault, isolated
 from freetrain.daemon.trainers.training import Training
+from freetrain.errors import InputError
 from freetrain.lending.causes import AT_ONCE_S, failed_at_once
+from freetrain.lending.facts import Request
 from freetrain.lending.lent_time import ChangeCosts
 from freetrain.slurm.tags import Tag
 
 _GOING_ON = (TrainerState.ACTIVE, TrainerState.RESTING, TrainerState.PAUSED)
 _CUT_OFF = frozenset({JobState.TIMEOUT, JobState.NODE_FAIL, JobState.BOOT_FAIL, JobState.PREEMPTED})
 _FAILED = frozenset({JobState.FAILED, JobState.OUT_OF_MEMORY})
+_MOST_WORTH = 1e30
+"""Sums of what is worth less stay far from the largest number."""
 
 
 class Strategy(Protocol):
@@ -251,6 +262,61 @@ def strategy_of(tag: Tag | None) -> Strategy:
     if tag is None or not tag.is_filler:
         return ELASTIC
     return MOLDABLE if tag.is_moldable else TASKS
+
+
+def requests_of(
+    training: Training, room: int, most_nodes: int, objective: str, now_s: float
+) -> tuple[Request, ...] | Fault | str:
+    """What a training asks for, one for each task where these compete; or what is wrong; or what it waits for.
+
+    Args:
+        training: one that competes.
+        room: how many fragments it could have by what was submitted.
+        most_nodes: for how many there are nodes.
+        objective: name of what is maximised.
+        now_s: UTC epoch seconds.
+
+    Raises:
+        InputError: there is no such objective.
+    """
+    find_objective(objective)
+    return isolated(partial(_requests, training, room, most_nodes, objective, now_s))
+
+
+def _requests(
+    training: Training, room: int, most_nodes: int, objective: str, now_s: float
+) -> tuple[Request, ...] | str:
+    assert training.tag is not None
+    found = strategy_of(training.tag).trainers(training, training.tag, room, most_nodes, now_s)
+    if isinstance(found, str):
+        return found
+    for trainer in found:
+        _check_size_of_numbers(trainer, objective)
+    return tuple(_request(training, trainer) for trainer in found)
+
+
+def _check_size_of_numbers(trainer: Trainer, objective: str) -> None:
+    worth = float(np.abs(terms_of((trainer,), objective).worth).max())
+    costs_s = (trainer.scale_up_s, trainer.scale_down_s, trainer.eviction_s, trainer.start_s, trainer.boot_s)
+    if not worth * max(1.0, *costs_s) <= _MOST_WORTH:
+        raise InputError("its curve, weight and costs make numbers too large to decide with")
+
+
+def _request(training: Training, trainer: Trainer) -> Request:
+    assert training.tag is not None
+    submission, tag, known = training.submission, training.tag, training.trainer
+    return Request(
+        trainer,
+        known.owner,
+        submission.tasks[0].account,
+        submission.needs,
+        tuple(believed_speeds(known, tag).items()),
+        tag.mixed,
+        filler=known.id if strategy_of(tag).tasks_compete else "",
+        cache_mb=tag.cache_mb,
+        task_s=known.costs.run.mean_s if trainer.independent else 0.0,
+        most_lost_s=most_lost_s(tag),
+    )
 
 
 def _sizes(training: Training, tag: Tag, room: int) -> tuple[int, int] | str:

@@ -14,8 +14,8 @@ from freetrain.core.known_trainer import KnownTrainer
 from freetrain.core.needs import Needs, find_misfit, kinds_of, most_places
 from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.trainers.isolation import Fault, Faults, isolated
+from freetrain.daemon.trainers.kinds import requests_of
 from freetrain.daemon.trainers.progress_reader import Report
-from freetrain.daemon.trainers.requests import requests_of
 from freetrain.daemon.trainers.roster import update_roster
 from freetrain.daemon.trainers.training import FragmentHistory, RosterInputs, RosterRules, Training
 from freetrain.lending.facts import Request

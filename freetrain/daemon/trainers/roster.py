@@ -70,7 +70,7 @@ def _updated(training: Training, inputs: RosterInputs, rules: RosterRules) -> Tr
     if report is not None:
         report = _on_known_nodes(report, known_tag, training.fragments, inputs.nodes)
     trainer = _with_report(trainer, report, training.fragments)
-    strategy, ended = strategy_of(known_tag), [one for one in inputs.ended if one.trainer == id_]
+    strategy, ended = strategy_of(known_tag), [run for run in inputs.ended if run.trainer == id_]
     trainer = strategy.after_runs(trainer, ended)
     if not strategy.is_one_program:  # the others go on whatever one of its tasks fails of
         ended = [fragment for fragment in ended if fragment.end is not End.FAILED]
