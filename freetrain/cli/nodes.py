@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 
@@ -10,13 +13,29 @@ import click
 
 from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, listing_options
-from freetrain.cli.node_groups import WITHOUT_DAEMON, find_node_groups
 from freetrain.cli.options import config_option
-from freetrain.config import load_config
-from freetrain.daemon.reports.standing import find_standing
+from freetrain.config import Config, ConfigError, load_config
+from freetrain.core.cluster import Snapshot
+from freetrain.core.fragment import Fragment
+from freetrain.core.node import Node, NodeState
+from freetrain.daemon.admission.checks import read_settings
+from freetrain.daemon.controls.drains import read_drains, reasons
+from freetrain.daemon.reports.node_groups import gathered, groups_of
+from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.reports.status import NodeGroup
+from freetrain.daemon.rules import rules_of
+from freetrain.daemon.setup import launcher_of
 from freetrain.durations import show_duration
+from freetrain.lending.facts import Facts
+from freetrain.lending.memory import Memory
+from freetrain.lending.node_verdicts import NodeContext, judge_nodes
+from freetrain.lending.offers import shadow_of
+from freetrain.lending.reconcile import find_strangers
+from freetrain.lending.rooms import find_rooms
+from freetrain.lending.rules import NodeRules
+from freetrain.lending.sightings import Sightings
 from freetrain.showing.words import NOTHING, show_time
+from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.parsing import expand_nodes
 
@@ -115,3 +134,106 @@ def _state(group: NodeGroup) -> str:
         return group.state
     words = {"lent": "lent to", "asked for": "asked for", "due back": "due back from"}
     return f"{words.get(group.state, group.state)} {group.trainer}"
+
+
+_FREE = {False: {NodeState.IDLE}, True: {NodeState.IDLE, NodeState.BUSY}}
+"""States of nodes that may be lent; True: in parts."""
+
+_FOUND_BY_SLURM = re.compile(r"job (?P<job>\S+) runs here$|Slurm says (?P<state>\S+)$")
+"""Reasons that Slurm alone tells, now as at the daemon's last look."""
+
+WITHOUT_DAEMON = "could be lent, if a daemon were at work"
+
+
+def find_node_groups(config: Config, standing: Standing, gateway: Gateway) -> Sequence[NodeGroup]:
+    """Every node of the partition.
+
+    Args:
+        config: the settings.
+        standing: how the daemon stands.
+        gateway: the way to Slurm.
+
+    Raises:
+        ConfigError: Slurm has no such partition.
+        SlurmError: Slurm does not answer.
+    """
+    snapshot = gateway.snapshot()
+    if missing := config.slurm.queue.missing(snapshot.partitions):
+        raise ConfigError(f"Slurm has no partition {missing}.", "Set slurm.partition.")
+    running = _running_fragments(snapshot, config, gateway)
+    if standing.look:
+        return _brought_up_to_date(standing.look.nodes, snapshot, running, config.lend.in_parts)
+    drained = reasons(read_drains(Path(config.state.directory), snapshot.time_s))
+    rules = rules_of(config, read_settings(gateway)).nodes
+    return _judged_here(snapshot, running, rules, drained)
+
+
+def _running_fragments(snapshot: Snapshot, config: Config, gateway: Gateway) -> Sequence[Fragment]:
+    launcher = launcher_of(config, gateway)
+    of_ours = [
+        (job, trainer)
+        for job in snapshot.jobs
+        if config.slurm.queue.has(job) and (trainer := launcher.of_trainer(job)) is not None
+    ]
+    return find_strangers([], of_ours)
+
+
+def _brought_up_to_date(
+    groups: Iterable[NodeGroup], snapshot: Snapshot, running: Sequence[Fragment], in_parts: bool
+) -> Sequence[NodeGroup]:
+    """The daemon's findings, but for the fragments and jobs that have started or ended since."""
+    trainer_on = {fragment.node: fragment.trainer for fragment in running}
+    jobs_on = {} if in_parts else _jobs_of_others(snapshot, running)
+    verdicts = {name: group for group in groups for name in expand_nodes(group.nodes)}
+    for name, verdict in verdicts.items():
+        trainer, node = trainer_on.get(name, ""), snapshot.node.get(name)
+        if trainer and (verdict.state, verdict.trainer) != ("due back", trainer):
+            verdicts[name] = replace(verdict, state="lent", trainer=trainer, why="")
+        elif not trainer and verdict.state in ("lent", "due back"):
+            verdicts[name] = NodeGroup("", "not lent", why=f"the fragment of {verdict.trainer} has just ended")
+        elif node is not None and (why := _another_reason(verdict, node, jobs_on.get(name, ()), in_parts)):
+            verdicts[name] = NodeGroup("", "not lent", why=why)
+    return gathered(verdicts)
+
+
+def _jobs_of_others(snapshot: Snapshot, running: Iterable[Fragment]) -> Mapping[str, Sequence[str]]:
+    """Node → the jobs that have it and are no fragments."""
+    ours = {fragment.job for fragment in running}
+    jobs_on: defaultdict[str, list[str]] = defaultdict(list)
+    for job in snapshot.jobs:
+        if job.state.has_nodes and job.id not in ours:
+            for name in job.nodes:
+                jobs_on[name].append(job.id)
+    return jobs_on
+
+
+def _another_reason(verdict: NodeGroup, node: Node, jobs: Sequence[str], in_parts: bool) -> str:
+    """Why a node that nobody is lent is not, where what the daemon found is so no more; empty: it is."""
+    found = _FOUND_BY_SLURM.match(verdict.why)
+    if verdict.state == "free":
+        is_as_found = node.state in _FREE[in_parts]
+    else:
+        is_as_found = found is None or found["job"] in jobs or found["state"] == node.state_text
+    if is_as_found:
+        return ""
+    if jobs:
+        return f"job {jobs[0]} runs here"
+    if node.state is not NodeState.IDLE or not node.may_be_lent or found is None:
+        return f"Slurm says {node.state_text}"
+    if found["job"]:
+        return f"job {found['job']} has just ended"
+    return f"Slurm showed {found['state']} a moment ago"
+
+
+def _judged_here(
+    snapshot: Snapshot, running: Sequence[Fragment], rules: NodeRules, drained: Mapping[str, str]
+) -> Sequence[NodeGroup]:
+    """States by Slurm alone: no node that is free will be lent before a daemon is at work."""
+    facts = Facts(snapshot, tuple(running), drained=drained)
+    shadow = shadow_of(snapshot, running, rules, Sightings())
+    rooms = find_rooms(snapshot, running, {}, rules)
+    groups = groups_of(judge_nodes(NodeContext(facts, Memory(), shadow, rules, rooms)), running)
+    return [
+        replace(group, state="not lent", why=WITHOUT_DAEMON) if group.state == "free" else group
+        for group in groups
+    ]

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.data_wait import WaitProfile
-from freetrain.core.fragment import End, Fragment, jobs_of
+from freetrain.core.fragment import End, Fragment, FragmentState, jobs_of, node_of
 from freetrain.core.job import Job, shares_limit
+from freetrain.core.node import Node
 from freetrain.core.past import TrainerPast
 from freetrain.core.plan import Action, Lend, Limit, PlaceServers, Release, TidySubmission
 from freetrain.core.servers import Serving
 from freetrain.daemon.executor import Executor
 from freetrain.daemon.external_actions import ExternalActions
-from freetrain.daemon.fragment_starter import FragmentStarter
 from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.housekeeping import Housekeeping
-from freetrain.daemon.lent_hours import LentHours
 from freetrain.daemon.trainers.kinds import strategy_of
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.daemon.trainers.registry import Registered, Registry
 from freetrain.daemon.trainers.training import RosterRules, Training
 from freetrain.lending.facts import Facts
+from freetrain.lending.sharing.past_use import faded_hours
 from freetrain.slurm import commands
 from freetrain.slurm.comments import servers_on
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.launcher import Launcher, Order
+from freetrain.slurm.launcher import Launcher, Order, Place
 from freetrain.store.ledger import Ledger
 
 
@@ -230,3 +232,164 @@ def _why(action: Release) -> str:
     if action.trainer is None:
         return f"give {', '.join(action.nodes)} back: {action.why}"
     return f"take {len(action.nodes)} nodes from {action.trainer}" + (f": {action.why}" if action.why else "")
+
+
+class FragmentStarter:
+    """Lends nodes to trainers: ties tasks of theirs to places, and lets them start.
+
+    Args:
+        launcher: makes fragments.
+        executor: carries orders out.
+        books: in which fragments are written down before Slurm hears of them.
+    """
+
+    def __init__(self, launcher: Launcher, executor: Executor, books: Fragments) -> None:
+        self._launcher = launcher
+        self._executor = executor
+        self._books = books
+        self._amounts: dict[str, Amount] = {}
+
+    def amounts_asked(self) -> Mapping[str, Amount]:
+        """Job that has still to start → how much of its node it is given, where that is not what it asks for."""
+        asked = {fragment.job for fragment in self._books.open if fragment.state is FragmentState.ASKED}
+        self._amounts = {job: amount for job, amount in self._amounts.items() if job in asked}
+        return dict(self._amounts)
+
+    def lend(self, training: Training, action: Lend, snapshot: Snapshot, decision: str | None) -> None:
+        """Lend these places to a trainer.
+
+        Args:
+            training: the trainer, or the filler of which it is a task.
+            action: which places, for how long, and how much of each.
+            snapshot: the nodes.
+            decision: that led to it.
+        """
+        nodes = snapshot.node
+        places = [Place(node_of(name), s) for name, s in zip(action.nodes, action.limits_s, strict=True)]
+        task = action.trainer if strategy_of(training.tag).tasks_compete else ""
+        wanted = self._launcher.lend(training.submission, training.fragments, places, snapshot.time_s, task)
+        amounts = [self._given(training, nodes[node_of(name)], action.amounts.get(name)) for name in action.nodes]
+        if not self._executor.acts:
+            orders = [self._order_of(training, its, amount, nodes) for its, amount in _by_job(wanted, amounts)]
+            self._carry_out((*orders, *self._launcher.start(wanted)), decision)
+            return
+        # Written down before Slurm hears of it: whatever happens then, the next look finds out what became of
+        # them. There may be fewer tasks than places.
+        fragments = self._books.save(
+            [
+                replace(_with_parts(one, training, nodes[one.node], amount), decision=decision)
+                for one, amount in zip(wanted, amounts, strict=False)
+            ]
+        )
+        jobs = _by_job(fragments, amounts)
+        placed = [
+            fragment
+            for its, amount in jobs
+            if self._place(training, its, amount, nodes, decision)
+            for fragment in its
+        ]
+        self._carry_out(self._launcher.start(placed), decision)
+
+    def _carry_out(self, orders: Sequence[Order], decision: str | None) -> None:
+        for order in orders:
+            self._executor.carry_out(order, decision)
+
+    def _given(self, training: Training, node: Node, amount: Amount | None) -> Amount | None:
+        """What the launcher can give of it; None: what the task asks for."""
+        if amount is None:
+            return None
+        asked = training.submission.needs.amount_on(node)
+        given = self._launcher.gives(training.submission, amount, asked)
+        return None if given == asked else given
+
+    def _place(
+        self,
+        training: Training,
+        its: Sequence[Fragment],
+        amount: Amount | None,
+        nodes: Mapping[str, Node],
+        decision: str | None,
+    ) -> bool:
+        """Tie a job to its node, or nodes; where Slurm refuses, it is called off."""
+        printed = self._executor.carry_out(self._order_of(training, its, amount, nodes), decision)
+        if printed is None:
+            self._books.call_off(its)
+            return False
+        placed = [self._launcher.placed(fragment, printed) for fragment in its]
+        if amount is not None:
+            self._amounts[placed[0].job] = amount
+        if placed != its:
+            self._books.save(placed)
+        return True
+
+    def _order_of(
+        self, training: Training, its: Sequence[Fragment], amount: Amount | None, nodes: Mapping[str, Node]
+    ) -> Order:
+        node, *beside = (nodes[fragment.node] for fragment in its)
+        return self._launcher.place(training.submission, its[0], node, amount, beside)
+
+
+def _with_parts(fragment: Fragment, training: Training, node: Node, amount: Amount | None) -> Fragment:
+    """The fragment with how much of its node it has: all that it is given, or what its task asks for."""
+    given = amount or training.submission.needs.amount_on(node)
+    share = given.part_of(node.total)
+    return replace(fragment, share=share, parts=given.parts_of(node.total) if share < 1.0 else ())
+
+
+def _by_job(
+    fragments: Sequence[Fragment], amounts: Sequence[Amount | None]
+) -> list[tuple[list[Fragment], Amount | None]]:
+    """The fragments of each job, and how much of its node it is given; there may be more amounts."""
+    jobs: dict[str, tuple[list[Fragment], Amount | None]] = {}
+    for one, amount in zip(fragments, amounts, strict=False):
+        jobs.setdefault(one.job, ([], amount))[0].append(one)
+    return list(jobs.values())
+
+
+_REMEMBERED_HALF_LIVES = 10
+_COUNTS_PER_HALF_LIFE = 168
+"""With the default half-life of a week: hourly."""
+
+
+class LentHours:
+    """Node-hours that each user's trainers were lent, faded.
+
+    Args:
+        ledger: knows all fragments.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._hours: dict[str, float] = {}
+        self._counted_s = -float("inf")
+        self._half_life_s = 0.0
+
+    def hours(self, now_s: float, half_life_s: float) -> Mapping[str, float]:
+        """User → node-hours, as counted last.
+
+        Args:
+            now_s: UTC epoch seconds.
+            half_life_s: in which they fade to one half.
+        """
+        if half_life_s != self._half_life_s:
+            self._hours, self._half_life_s = {}, half_life_s
+            self._counted_s = -float("inf")
+        if now_s - self._counted_s >= half_life_s / _COUNTS_PER_HALF_LIFE:
+            self._count(now_s)
+        return self._hours
+
+    def _count(self, now_s: float) -> None:
+        half_life_s = self._half_life_s
+        since_s = max(self._counted_s, now_s - _REMEMBERED_HALF_LIVES * half_life_s)
+        fade = 0.5 ** ((now_s - since_s) / half_life_s)
+        hours = defaultdict(float, {user: each * fade for user, each in self._hours.items()})
+        # At first days that are summed up spare reading months of fragments.
+        for day in self._ledger.days.between(since_s, now_s) if self._counted_s == -float("inf") else ():
+            middle_s = (day.day_s + day.until_s) / 2
+            hours[day.owner] += day.lent.lent_s / 3600 * 0.5 ** ((now_s - middle_s) / half_life_s)
+            since_s = max(since_s, day.until_s)
+        for user, started_s, ended_s, share in self._ledger.lent_spans(since_s):
+            until_s = now_s if ended_s is None else min(ended_s, now_s)
+            hours[user] += share * faded_hours(max(started_s, since_s), until_s, now_s, half_life_s)
+        self._hours = dict(hours)
+        self._counted_s = now_s

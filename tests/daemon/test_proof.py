@@ -6,7 +6,7 @@ import pytest
 
 from freetrain.config import Config
 from freetrain.core.job import JobState
-from freetrain.daemon.admission.proof import prove_rights
+from freetrain.daemon.admission.inspection import prove_rights
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from tests.daemon.fake_slurm import FakeSlurm

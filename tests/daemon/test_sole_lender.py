@@ -8,10 +8,9 @@ import pytest
 
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState
-from freetrain.daemon.admission.sole_lender import SoleLender
+from freetrain.daemon.admission.sole_lender import FRESH_S, RENEW_EVERY_S, Holder, SoleLender, find_marks
 from freetrain.errors import ExitCode, FreetrainError
 from freetrain.slurm.errors import SlurmRefusedError
-from freetrain.slurm.marks import FRESH_S, RENEW_EVERY_S, Holder, find_marks
 from freetrain.slurm.settings import parse_settings
 from tests.daemon.fake_slurm import CONFIG, FakeSlurm
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from freetrain.daemon.admission.sole_lender import find_marks
 from freetrain.slurm import queries
 from freetrain.slurm.answers import whole_answer
 from freetrain.slurm.asking import parse_requests
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.commands import Command
-from freetrain.slurm.marks import find_marks
 from freetrain.slurm.parsing import expand_nodes, fold_nodes, parse_amount, parse_cancellers, parse_preemptions
 from freetrain.slurm.settings import parse_rights
 from freetrain.slurm.site.harm import Premise, judge_harm

@@ -11,12 +11,12 @@ import pytest
 
 from freetrain.config.loading import find_mistakes
 from freetrain.core.job import Job, JobState
+from freetrain.daemon.admission.sole_lender import find_marks
 from freetrain.daemon.controls.drains import DrainsReader
 from freetrain.daemon.controls.pause import PauseReader
 from freetrain.elastic.on_disk.files import read_json
 from freetrain.errors import StateError
 from freetrain.slurm.asking import parse_asks
-from freetrain.slurm.marks import find_marks
 from freetrain.slurm.parsing import (
     expand_nodes,
     parse_amount,

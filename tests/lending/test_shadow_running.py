@@ -11,8 +11,7 @@ from freetrain.core.cluster import Snapshot
 from freetrain.core.job import Job, JobState
 from freetrain.core.node import Partition
 from freetrain.lending.shadow.machine import Machine
-from freetrain.lending.shadow.running import Running
-from freetrain.lending.shadow.schedule import Reserved
+from freetrain.lending.shadow.schedule import Reserved, Running
 from tests.facts import node
 
 NOW_S = 900_000.0  # a multiple of 30 s, to which Slurm aligns its groups

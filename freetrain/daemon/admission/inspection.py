@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import getpass
+import os
 import pwd
 import shlex
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from freetrain.config import Config, ConfigError, find_setting
@@ -17,21 +20,27 @@ from freetrain.daemon.admission.checks import lacking_rights
 from freetrain.daemon.admission.choices import without_effect, wrong_choices
 from freetrain.daemon.admission.contradictions import find_contradictions, find_misfits
 from freetrain.daemon.admission.names import unknown_nodes, unknown_people
-from freetrain.daemon.admission.proof import prove_rights
+from freetrain.daemon.admission.permissions import ENTER, WRITE, has_access_list, may
 from freetrain.daemon.admission.site_guard import owners_in, premise_of
-from freetrain.daemon.admission.state_check import closed_python, closed_state, closed_textfile
+from freetrain.daemon.admission.sole_lender import NO_SCRIPT
 from freetrain.daemon.admission.wake_check import closed_wake_file
-from freetrain.daemon.state_directory import network_file_system
+from freetrain.daemon.state_directory import LOCK_NAME, network_file_system
 from freetrain.daemon.trainers.needs import needs_of, say_missing_in_queue
 from freetrain.errors import FreetrainError
+from freetrain.slurm import commands
+from freetrain.slurm.commands import Command
+from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
 from freetrain.slurm.finding import Finding
 from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
+from freetrain.slurm.pyslurm_process import closed_part
 from freetrain.slurm.site.advice import advise, harmless
 from freetrain.slurm.site.facts import Site
 from freetrain.slurm.site.harm import own_nodes, what_preemption_means
 from freetrain.slurm.site.reader import ALL_QUESTIONS
 from freetrain.slurm.site.terms import judge_terms
 from freetrain.slurm.submissions import find_submissions
+from freetrain.store.store import DAEMONS_STORE
 
 _USUAL_ACCOUNT = "freetrain"
 
@@ -208,3 +217,165 @@ def _of_sources(sources: Sequence[Path]) -> Iterator[Finding]:
         with suppress(OSError):
             if source.stat().st_mode & 0o002:
                 yield Finding(f"Everybody may write {source}, and so decide what is lent.", f"chmod o-w {source}")
+
+
+_NAME = "freetrain-check"
+_REFUSED = (SlurmRefusedError, SlurmBusyError)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What came of it.
+
+    Attributes:
+        done: what was done, in a sentence; empty: nothing was.
+        findings: what Slurm refused.
+    """
+
+    done: str = ""
+    findings: tuple[Finding, ...] = ()
+
+
+def prove_rights(config: Config, gateway: Gateway, snapshot: Snapshot, account: str, as_operator: bool) -> Proof:
+    """Submit a held job, change it as fragments are changed, and cancel it; it is gone afterwards.
+
+    A job of one's own may be changed by anybody, but for its priority, which only an operator may raise: that
+    shows whether the jobs of others may be steered, too.
+
+    Args:
+        config: the settings.
+        gateway: the way to Slurm.
+        snapshot: what there is.
+        account: that of the daemon, as which this runs.
+        as_operator: whether it should be able to steer everybody's jobs.
+
+    Raises:
+        SlurmUnreachableError: Slurm does not answer.
+    """
+    queue = config.slurm.queue
+    try:
+        printed = perform_patiently(gateway, commands.submit_held(queue, _NAME, _NAME), NO_SCRIPT)
+    except _REFUSED as error:
+        what = f"Slurm lets {account} submit nothing to {queue} ({error.what}): no daemon leaves a mark there."
+        return Proof(findings=(Finding(what, f"sacctmgr show assoc user={account}", False),))
+    job = printed.strip().partition(";")[0]
+    found = []
+    try:
+        for what, mend, command in _steps(config, snapshot, account, job, as_operator):
+            try:
+                perform_patiently(gateway, command, pauses_s=USERS_PAUSES_S)
+            except _REFUSED as error:
+                found.append(Finding(f"Slurm does not let {account} {what}: {error.what}", mend))
+    finally:
+        found += _cancel(gateway, job)
+    done = f"As {account}, job {job} was submitted to {queue}, held, changed as fragments are, and cancelled."
+    return Proof(done, tuple(found))
+
+
+def _steps(
+    config: Config, snapshot: Snapshot, account: str, job: str, as_operator: bool
+) -> Iterator[tuple[str, str, Command]]:
+    """What is tried, what mends it where it is refused, and the command."""
+    operator = f"sacctmgr -i modify user {account} set AdminLevel=Operator"
+    queue = config.slurm.queue
+    nodes = () if queue.missing(snapshot.partitions) else queue.among(snapshot.partitions).nodes
+    if node := min(nodes, default=""):
+        yield "pin a job to a node", operator, commands.pin(job, (node,), 120.0)
+    yield "change a job's time limit", operator, commands.set_limit(180.0, job)
+    yield "change a job's comment", operator, commands.set_comment(job, _NAME)
+    if as_operator:
+        yield "do what only an operator may (raise a job's priority)", operator, commands.raise_priority(job)
+
+
+def _cancel(gateway: Gateway, job: str) -> Iterator[Finding]:
+    with suppress(SlurmError):
+        gateway.perform(commands.cancel(job))
+        return
+    yield Finding(f"Job {job}, which was submitted to prove the rights, could not be cancelled.", f"scancel {job}")
+
+
+_FILES = (LOCK_NAME, DAEMONS_STORE, f"{DAEMONS_STORE}-wal", f"{DAEMONS_STORE}-shm")
+
+
+def closed_state(directory: Path, account: str) -> Finding | None:
+    """That the account may not write the directory, or a file in it that somebody else has made, as root may have.
+
+    None where it may, and where nobody can say from here: the directory is not there yet, the account is not known
+    on this machine, or an access list says more.
+
+    Args:
+        directory: the daemon's.
+        account: that of the daemon.
+    """
+    try:
+        person = pwd.getpwnam(account)
+        closed = [str(path) for path in _closed(directory, person.pw_uid, _groups(person))]
+    except (OSError, KeyError):
+        return None
+    if not closed:
+        return None
+    what = f"The daemon's account, {account}, may not write {', '.join(closed)} (state.directory)."
+    return Finding(what, shlex.join(["chown", account, *closed]))
+
+
+def closed_textfile(config: Config, account: str) -> Finding | None:
+    """That ``metrics.textfile`` lies in a directory that is not there, or that the account may not write.
+
+    None where it may, and where nobody can say from here.
+    """
+    if not config.metrics.textfile:
+        return None
+    path = Path(config.metrics.textfile)
+    directory = shlex.quote(str(path.parent))
+    if not path.is_absolute():
+        what, mend = "it depends on where the daemon is started from", '[metrics]\ntextfile = ""'
+    elif not path.parent.is_dir():
+        what, mend = f"there is no directory {path.parent}", f"install -d -o {account} {directory}"
+    elif not _may_write(path.parent, account):
+        what, mend = f"{account} may not write {path.parent}", f"setfacl -m u:{account}:rwx {directory}"
+    else:
+        return None
+    return Finding(f"metrics.textfile: {what}, so no metrics are written.", mend, False)
+
+
+def _may_write(directory: Path, account: str) -> bool:
+    """Whether the account may, or nobody can say."""
+    try:
+        person = pwd.getpwnam(account)
+        known = directory.stat()
+        return has_access_list(directory) or may(WRITE | ENTER, known, person.pw_uid, _groups(person))
+    except (OSError, KeyError):
+        return True
+
+
+def closed_python(config: Config, account: str) -> Finding | None:
+    """That the account may not execute Python, which pyslurm's process needs; ``auto`` takes the commands then.
+
+    None where it may, where pyslurm is not wanted or not installed, and where nobody can say from here.
+    """
+    backend = config.slurm.backend
+    if config.lend.in_parts or backend == "cli" or (backend == "auto" and find_spec("pyslurm") is None):
+        return None
+    try:
+        person = pwd.getpwnam(account)
+        groups = _groups(person)
+        closed = closed_part(Path(sys.executable), lambda part: may(ENTER, part.stat(), person.pw_uid, groups))
+    except (OSError, KeyError):
+        return None
+    if closed is None:
+        return None
+    return Finding(
+        f"slurm.backend: the daemon's account, {account}, may not execute {closed}, which pyslurm needs.",
+        f"chmod o+x {shlex.quote(str(closed))}",
+        backend == "pyslurm",
+    )
+
+
+def _groups(person: pwd.struct_passwd) -> list[int]:
+    return os.getgrouplist(person.pw_name, person.pw_gid)
+
+
+def _closed(directory: Path, user: int, groups: list[int]) -> Iterator[Path]:
+    for path, wanted in ((directory, WRITE | ENTER), *((directory / name, WRITE) for name in _FILES)):
+        if path.exists() and not has_access_list(path) and not may(wanted, path.stat(), user, groups):
+            yield path

@@ -26,16 +26,16 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any, Protocol
 
 from freetrain.core.classes import Offer
 from freetrain.core.topology import FLAT, Topology
+from freetrain.lending.rooms import Rooms
 from freetrain.lending.sharing.claims import Claimant, Deal, Shares, Want, usable_sizes
 from freetrain.lending.sharing.node_stock import NodeStock
-from freetrain.lending.sharing.part_nodes import Divided
 from freetrain.lending.sharing.part_stock import PartStock
 
 __all__ = ["Claimant", "Deal", "Shares", "Want", "deal", "usable_sizes"]
@@ -76,7 +76,7 @@ def deal(
     nodes: Sequence[Offer],
     claimants: Sequence[Claimant],
     shares: Shares | None = None,
-    rooms: Mapping[str, Divided] | None = None,
+    rooms: Rooms | None = None,
     topology: Topology = FLAT,
 ) -> Deal:
     """Deal the nodes.
@@ -100,9 +100,7 @@ def deal(
     )
 
 
-def _in_parts(
-    nodes: Sequence[Offer], claimants: Sequence[Claimant], shares: Shares, rooms: Mapping[str, Divided]
-) -> Deal:
+def _in_parts(nodes: Sequence[Offer], claimants: Sequence[Claimant], shares: Shares, rooms: Rooms) -> Deal:
     """Deal parts; who is dealt as much as they hold keeps what they hold, if all get as much that way.
 
     While it is dealt nobody knows who will have to give up something: the first place that makes room for somebody

@@ -9,7 +9,7 @@ A claimant's next place is found in this order:
 5. A part of a node on which there is room once all such places are packed again, and others' as in 3 leave.
 
 So nobody goes without a place for which there would be room: of equal size as 2 deals them, of different sizes as
-far as the work lasts that may be spent on 5 (``part_repacking.py``), which small machines do not exhaust.
+far as the work lasts that may be spent on 5 (``part_packing.py``), which small machines do not exhaust.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from math import inf
 from freetrain.core.amounts import Amount, left_of, times_in
 from freetrain.core.classes import Offer
 from freetrain.core.fragment import new_place, node_of, room_of
+from freetrain.lending.rooms import Rooms
 from freetrain.lending.sharing.claims import Claimant, Deal
 from freetrain.lending.sharing.keeping import keep
-from freetrain.lending.sharing.part_moves import OnNode, PartMoves
-from freetrain.lending.sharing.part_nodes import Divided, PartNode, Place
-from freetrain.lending.sharing.part_repacking import PartRepacking
-from freetrain.lending.sharing.part_rooms import PartRooms, Size, size_of
+from freetrain.lending.sharing.part_nodes import DealtPlace, PartNode, PartNodes, Size, size_of
+from freetrain.lending.sharing.part_packing import PartPacking
 
 
 class PartStock:
@@ -38,64 +37,57 @@ class PartStock:
         rooms: node → what is left of it.
     """
 
-    def __init__(
-        self, places: Sequence[Offer], claimants: Sequence[Claimant], rooms: Mapping[str, Divided]
-    ) -> None:
+    def __init__(self, places: Sequence[Offer], claimants: Sequence[Claimant], rooms: Rooms) -> None:
         self._claimants = claimants
-        self._divided = rooms
-        self._since_s = {one.place: one.started_s for room in rooms.values() for one in room.lent}
-        self._nodes = _nodes_of(places, rooms)
-        held = self._held_places(places)
-        self._list = list(self._nodes.values())
-        self._held = [len(held[row]) for row in range(len(claimants))]
-        self._kept = [self._in_order(row, held[row]) for row in range(len(claimants))]
-        self._all_held = [(node, place) for kept in self._kept for node, place in kept]
-        self._held_on = [Counter(node.name for node, _ in kept) for kept in self._kept]
-        self._capacity = {node.name: sum((place.amount for place in node.held), node.room) for node in self._list}
-        self._rooms = PartRooms(self._list, claimants)
-        self._moves = PartMoves(self._rooms, len(claimants))
-        self._repacking = PartRepacking(self._list, claimants, self._moves)
-        self._in_vain: dict[Size, int] = {}
+        self._rooms = rooms
+        self._started_s = {part.place: part.started_s for room in rooms.values() for part in room.lent}
+        by_name = _nodes_of(places, rooms)
+        held = self._held_places(places, by_name)
+        self._held = [self._in_order(row, held[row], by_name) for row in range(len(claimants))]
+        nodes = list(by_name.values())
+        self._capacity = {node.name: sum((place.amount for place in node.held), node.room) for node in nodes}
+        self._nodes = PartNodes(nodes, claimants, self._held)
+        self._packing = PartPacking(self._nodes, claimants)
+        self._hopeless: dict[Size, int] = {}
         self._most: dict[Size, int] = {}
-        self.nodes = float(len(self._list))
+        self.nodes = float(len(nodes))
 
-    def _held_places(self, places: Sequence[Offer]) -> Mapping[int, list[Offer]]:
+    def _held_places(self, places: Sequence[Offer], nodes: Mapping[str, PartNode]) -> Mapping[int, list[Offer]]:
         """Claimant → the places that its trainers hold; where others stay the site counts as there."""
-        of_trainer = {want.trainer: row for row, one in enumerate(self._claimants) for want in one.wants}
+        of_trainer = {want.trainer: row for row, claimant in enumerate(self._claimants) for want in claimant.wants}
         held: defaultdict[int, list[Offer]] = defaultdict(list)
         settled = {name for claimant in self._claimants for name in claimant.settled}
         for place in places:
             if place.held_by is not None and place.held_by in of_trainer and place.name not in settled:
                 held[of_trainer[place.held_by]].append(place)
             elif place.held_by is not None:
-                self._nodes[node_of(place.name)].used_by_site = True
+                nodes[node_of(place.name)].used_by_site = True
         return held
 
-    def _in_order(self, row: int, held: Sequence[Offer]) -> list[OnNode]:
+    def _in_order(self, row: int, held: Sequence[Offer], nodes: Mapping[str, PartNode]) -> list[DealtPlace]:
         """What a claimant holds, such that it keeps the last ones first.
 
         What stays long goes last, and of equals what has run long: a task that begins again loses that time.
         """
-        one = self._claimants[row]
-        since_s = self._since_s
-        by_life = sorted(held, key=lambda place: (-(place.free_until_s or inf), since_s.get(place.name, inf)))
+        claimant, started_s = self._claimants[row], self._started_s
+        by_life = sorted(held, key=lambda place: (-(place.free_until_s or inf), started_s.get(place.name, inf)))
         sizes = Counter(place.held_by for place in held)
         found = []
-        for name in keep(by_life, 0, one.wants, sizes)[1]:
-            node = self._nodes[node_of(name)]
-            all_of_it = self._divided[node.name].total if node.name in self._divided else Amount()
-            place = Place(name, row, all_of_it if one.each is None else one.each)
+        for name in keep(by_life, 0, claimant.wants, sizes)[1]:
+            node = nodes[node_of(name)]
+            all_of_it = self._rooms[node.name].total if node.name in self._rooms else Amount()
+            place = DealtPlace(name, row, all_of_it if claimant.each is None else claimant.each, node)
             node.held.append(place)
-            found.append((node, place))
+            found.append(place)
         return found
 
     def most(self, row: int) -> int:
         """For how many places there would be room if nobody else held any."""
-        one = self._claimants[row]
-        size = size_of(one)
+        claimant = self._claimants[row]
+        size = size_of(claimant)
         if size not in self._most:
-            may_use = (node for node in self._list if node.name in one.eligible)
-            self._most[size] = sum(self._most_on(node, one.each) for node in may_use)
+            may_use = (node for node in self._nodes.list if node.name in claimant.eligible)
+            self._most[size] = sum(self._most_on(node, claimant.each) for node in may_use)
         return self._most[size]
 
     def _most_on(self, node: PartNode, each: Amount | None) -> int:
@@ -103,12 +95,13 @@ class PartStock:
 
     def held(self, row: int) -> int:
         """How many places its trainers hold."""
-        return self._held[row]
+        return len(self._held[row])
 
     def kept(self, row: int) -> int:
         """How many of these it has been given again, or others on the same nodes, which is the same."""
-        on_nodes = Counter(node.name for node, _ in self._moves.given[row])
-        return sum(min(count, on_nodes[name]) for name, count in self._held_on[row].items())
+        on_nodes = Counter(place.node for place in self._nodes.given[row])
+        held_on = Counter(place.node for place in self._held[row])
+        return sum(min(count, on_nodes[node]) for node, count in held_on.items())
 
     def free(self, row: int) -> int:
         """Not known without trying."""
@@ -116,38 +109,38 @@ class PartStock:
 
     def save(self) -> int:
         """Where things stand."""
-        return self._moves.save()
+        return self._nodes.save()
 
     def restore(self, saved: int) -> None:
         """Back to where things stood."""
-        self._moves.restore(saved)
+        self._nodes.restore(saved)
 
     def take(self, row: int) -> bool:
         """Give a claimant one more place; False: none was found.
 
         Who has found no room finds none until some has come back.
         """
-        if self._moves.keep_one(row, self._kept[row]):
+        if self._nodes.keep_place(row):
             return True
         size = size_of(self._claimants[row])
-        if self._in_vain.get(size) == self._moves.gains:
+        if self._hopeless.get(size) == self._nodes.gains:
             return False
         node = (
-            self._rooms.first_taking(self._claimants[row])
+            self._nodes.first_taking(self._claimants[row])
             or self._take_back(row)
             or self._make_way(row)
-            or self._repacking.node_for(row)
+            or self._packing.node_for(row)
         )
         if node is None:
-            self._in_vain[size] = self._moves.gains
+            self._hopeless[size] = self._nodes.gains
             return False
-        self._moves.give(row, node, self._claimants[row].each)
+        self._nodes.give(row, node, self._claimants[row].each)
         return True
 
     def _take_back(self, row: int) -> PartNode | None:
         """A node from which places leave that others hold and have not been given again."""
         best: tuple[PartNode, int] | None = None
-        for node in self._list:
+        for node in self._nodes.list:
             if node.held and node.name in self._claimants[row].eligible:
                 count = self._too_many(node, row)
                 if count and (best is None or count < best[1]):
@@ -158,7 +151,7 @@ class PartStock:
             return None
         node, count = best
         for _ in range(count):
-            self._moves.evict(node)
+            self._nodes.evict(node)
         return node
 
     def _too_many(self, node: PartNode, row: int) -> int:
@@ -177,23 +170,23 @@ class PartStock:
         eligible, each = self._claimants[row].eligible, self._claimants[row].each
         if each is None:
             return None
-        may_use = (node for node in self._list if node.given and node.name in eligible)
+        may_use = (node for node in self._nodes.list if node.given and node.name in eligible)
         return next((node for node in may_use if self._is_cleared(node, each)), None)
 
     def _is_cleared(self, node: PartNode, each: Amount) -> bool:
         """Whether enough of a node's places have moved; none has where there are not enough that can."""
-        movable = [place for place in node.given if not place.name and self._claimants[place.row].each is not None]
+        movable = [place for place in node.movable if self._claimants[place.row].each is not None]
         if left_of(sum((place.amount for place in movable), node.room), each) is None:
             return False
-        before = self._moves.save()
+        before = self._nodes.save()
         for place in movable:
-            other = self._rooms.first_taking(self._claimants[place.row], but=node)
+            other = self._nodes.first_taking(self._claimants[place.row], but=node)
             if other is not None:
-                self._moves.lift(place, node)
-                self._moves.put(place, other, place.amount)
+                self._nodes.lift(place)
+                self._nodes.put(place, other, place.amount)
                 if node.takes(each):
                     return True
-        self._moves.restore(before)
+        self._nodes.restore(before)
         return False
 
     def named(self) -> Deal:
@@ -201,33 +194,31 @@ class PartStock:
 
         Who is given a place on a node where one of theirs was to leave keeps that: it need not begin again.
         """
-        keys = [claimant.key for claimant in self._claimants]
         parts: dict[Hashable, tuple[str, ...]] = {}
         new: list[Offer] = []
         gains: dict[str, Hashable] = {}
-        given_again = {place.name for given in self._moves.given for _, place in given}
-        taken: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
-        for node, place in self._all_held:
+        all_held = [place for held in self._held for place in held]
+        given_again = {place.name for given in self._nodes.given for place in given}
+        taken: defaultdict[tuple[PartNode, int], list[str]] = defaultdict(list)
+        for place in all_held:
             if place.name not in given_again:
-                taken[node.name, place.row].append(place.name)
-        for row, key in enumerate(keys):
-            names = []
-            for node, place in self._moves.given[row]:
-                if not place.name and taken[node.name, row]:
-                    place.name = taken[node.name, row].pop()
+                taken[place.node, place.row].append(place.name)
+        for row, claimant in enumerate(self._claimants):
+            for place in self._nodes.given[row]:
+                node = place.node
+                if not place.name and taken[node, row]:
+                    place.name = taken[node, row].pop()
                 elif not place.name:
-                    is_whole = self._claimants[row].each is None
-                    place.name = node.name if is_whole else new_place(node.name, len(new) + 1)
+                    place.name = node.name if claimant.each is None else new_place(node.name, len(new) + 1)
                     new.append(Offer(place.name, node.until_s))
-                    gains[node.name] = key
-                names.append(place.name)
-            parts[key] = tuple(names)
+                    gains[node.name] = claimant.key
+            parts[claimant.key] = tuple(place.name for place in self._nodes.given[row])
         kept = {name for names in parts.values() for name in names}
-        leaving = {place.name: gains.get(node.name) for node, place in self._all_held if place.name not in kept}
+        leaving = {place.name: gains.get(place.node.name) for place in all_held if place.name not in kept}
         return Deal(parts, leaving, tuple(new))
 
 
-def _nodes_of(places: Sequence[Offer], rooms: Mapping[str, Divided]) -> dict[str, PartNode]:
+def _nodes_of(places: Sequence[Offer], rooms: Rooms) -> dict[str, PartNode]:
     """The nodes by name, with what may be lent of each that nobody has."""
     is_offered = {place.name for place in places}
     nodes: dict[str, PartNode] = {}

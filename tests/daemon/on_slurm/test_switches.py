@@ -14,8 +14,8 @@ import pytest
 from benchmarks.live.site import Site, configuration
 from freetrain.core.decision import Decision
 from freetrain.core.topology import nodes_by_leaf
+from freetrain.daemon.admission.sole_lender import MARK_NAME
 from freetrain.lab import LabOptions
-from freetrain.slurm.marks import MARK_NAME
 from freetrain.slurm.parsing import parse_topology
 from freetrain.store.store import Store
 from tests.daemon.on_slurm.site import daemon_that_polls_every, idle_nodes, nodes_of, site_of, wait_until

@@ -12,7 +12,7 @@ from freetrain.core.amounts import Amount
 from freetrain.core.data_wait import DataWait, WaitProfile
 from freetrain.core.shared_nodes import NewPart, SharedNode
 from freetrain.guest.guest import Guest
-from freetrain.loop.finishing import finish
+from freetrain.loop.cycle import finish
 from freetrain.policies import FINISHERS, Finisher, find_finisher
 from freetrain.policies.binary_programme import BinaryProgramme, ProgrammeGuest
 from freetrain.policies.stages import AsAsked

@@ -10,9 +10,7 @@ from typing import NamedTuple
 
 from freetrain.core.amounts import Amount, is_of, left_of
 from freetrain.lending.sharing.claims import Claimant
-from freetrain.lending.sharing.part_moves import PartMoves
-from freetrain.lending.sharing.part_nodes import PartNode, Place
-from freetrain.lending.sharing.part_rooms import Size, size_of
+from freetrain.lending.sharing.part_nodes import DealtPlace, PartNode, PartNodes, Size, size_of
 
 Counts = tuple[int, ...]
 """How many places of each size."""
@@ -69,7 +67,7 @@ class _Search:
         self._rooms = [_vector(bin_.room, names) for bin_ in bins]
         self._takes = [bin_.takes for bin_ in bins]
         self._work = work
-        self._in_vain: set[tuple[int, Counts]] = set()
+        self._hopeless: set[tuple[int, Counts]] = set()
         last = len(bins)
         fits = [self._fits_alone(number) for number in range(last)]
         self._fits_from = _sums_from(fits, len(sizes))
@@ -83,7 +81,7 @@ class _Search:
         while any(left[-1]):
             way = next(ways[-1], None)
             if way is None:
-                self._in_vain.add((len(filled), left[-1]))
+                self._hopeless.add((len(filled), left[-1]))
                 ways.pop()
                 left.pop()
                 if not ways:
@@ -98,7 +96,7 @@ class _Search:
 
     def _ways(self, number: int, left: Counts) -> Iterator[Counts]:
         """How a node may be filled with what is left; nothing where that cannot come to anything."""
-        if (number, left) in self._in_vain or not self._may_fit(number, left):
+        if (number, left) in self._hopeless or not self._may_fit(number, left):
             return
         takes = [count if may else 0 for count, may in zip(left, self._takes[number], strict=True)]
         for size, each in enumerate(self._each):
@@ -118,7 +116,7 @@ class _Search:
         each = self._each[len(counts)]
         rooms = [room]
         while each is not None and len(rooms) <= takes[len(counts)] and _is_room(rooms[-1], each):
-            rooms.append(tuple(amount - one for amount, one in zip(rooms[-1], each, strict=True)))
+            rooms.append(tuple(map(int.__sub__, rooms[-1], each)))
         for count in reversed(range(len(rooms))):
             if self._work.left <= 0:
                 return
@@ -136,7 +134,7 @@ class _Search:
         sums = [0] * len(self._room_from[number])
         for count, each in zip(left, self._each, strict=True):
             if count and each is not None:
-                sums = [total + count * one for total, one in zip(sums, each, strict=True)]
+                sums = [total + count * amount for total, amount in zip(sums, each, strict=True)]
         return all(map(int.__le__, sums, self._room_from[number]))
 
     def _fits_alone(self, number: int) -> Counts:
@@ -148,13 +146,13 @@ class _Search:
 
 
 def _names_in(sizes: Sequence[Amount | None]) -> Sequence[str]:
-    """The generic resources that anybody asks for, with types and without."""
+    """The generic resources that some place asks for, with types and without."""
     return sorted({name for size in sizes if size is not None for name, _ in size.gres})
 
 
 def _vector(room: Amount, names: Sequence[str]) -> _Vector:
     """What there is; of a resource without a type all types together."""
-    there = (sum(count for one, count in room.gres if is_of(one, name) or is_of(name, one)) for name in names)
+    there = (sum(count for kind, count in room.gres if is_of(kind, name) or is_of(name, kind)) for name in names)
     return (room.cpus, room.memory_mb, *there)
 
 
@@ -163,7 +161,7 @@ def _taken(each: Amount, names: Sequence[str]) -> _Vector:
     return (
         each.cpus,
         each.memory_mb,
-        *(sum(count for one, count in each.gres if is_of(one, name)) for name in names),
+        *(sum(count for kind, count in each.gres if is_of(kind, name)) for name in names),
     )
 
 
@@ -173,14 +171,14 @@ def _is_room(room: _Vector, each: _Vector) -> bool:
 
 def _times(room: _Vector, each: _Vector) -> int:
     """How often there is as much; at most as often as the node has CPUs."""
-    return min((amount // one for amount, one in zip(room, each, strict=True) if one), default=room[0])
+    return min((there // taken for there, taken in zip(room, each, strict=True) if taken), default=room[0])
 
 
 def _sums_from(vectors: Sequence[_Vector], width: int) -> list[_Vector]:
     """What each has together with all that follow."""
     nothing: _Vector = (0,) * width
     backwards = accumulate(
-        reversed(vectors), lambda one, other: tuple(map(int.__add__, one, other)), initial=nothing
+        reversed(vectors), lambda total, vector: tuple(map(int.__add__, total, vector)), initial=nothing
     )
     return list(backwards)[::-1]
 
@@ -190,7 +188,7 @@ _AT_ONCE, _IN_ALL = 2000, 10_000
 counts as one, so that the largest machines are left as they are."""
 
 
-class PartRepacking:
+class PartPacking:
     """Finds a node for a place where there is room for it only once others lie elsewhere.
 
     Places that are held, and have been given to their holders again, stay where they are.
@@ -198,14 +196,12 @@ class PartRepacking:
     Args:
         nodes: all of them.
         claimants: whose places lie there.
-        moves: what everybody has been given.
     """
 
-    def __init__(self, nodes: Sequence[PartNode], claimants: Sequence[Claimant], moves: PartMoves) -> None:
+    def __init__(self, nodes: PartNodes, claimants: Sequence[Claimant]) -> None:
         self._nodes = nodes
         self._claimants = claimants
         self._eligible = {id(claimant.eligible): claimant.eligible for claimant in claimants}
-        self._moves = moves
         self._left = _IN_ALL
 
     def node_for(self, row: int) -> PartNode | None:
@@ -213,46 +209,31 @@ class PartRepacking:
 
         Places that are held and have not been given again leave only where it does not go without.
         """
-        movable = self._movable() if self._left > 0 else {}
+        movable = [place for node in self._nodes.list for place in node.movable] if self._left > 0 else []
         if not movable:
             return None
-        wanted = Counter(self._size(place) for places in movable.values() for place in places)
+        wanted = Counter(map(self._size, movable))
         wanted[size_of(self._claimants[row])] += 1
-        someone_leaves = any(node.held for node in self._nodes)
-        return self._packed(row, movable, wanted, False) or (
-            self._packed(row, movable, wanted, True) if someone_leaves else None
-        )
+        some_are_held = any(node.held for node in self._nodes.list)
+        return self._packed(row, wanted, False) or (self._packed(row, wanted, True) if some_are_held else None)
 
-    def _movable(self) -> Mapping[str, Sequence[Place]]:
-        """Node → the places on it that nobody holds yet."""
-        found: defaultdict[str, list[Place]] = defaultdict(list)
-        for node in self._nodes:
-            for place in node.given:
-                if not place.name:
-                    found[node.name].append(place)
-        return found
-
-    def _packed(
-        self, row: int, movable: Mapping[str, Sequence[Place]], wanted: Counter[Size], with_held: bool
-    ) -> PartNode | None:
+    def _packed(self, row: int, wanted: Counter[Size], with_held: bool) -> PartNode | None:
         """The same, on the room of those that others hold and have not been given again, or without it."""
         sizes = list(wanted)
-        self._left -= len(self._nodes) * len(sizes)
+        self._left -= len(self._nodes.list) * len(sizes)
         if self._left <= 0:
             return None
         bins = {
-            node: Bin(_room_of(node, movable.get(node.name, ()), with_held), self._takes(node, sizes, with_held))
-            for node in self._nodes
+            node: Bin(_movable_room(node, with_held), self._takes(node, sizes, with_held))
+            for node in self._nodes.list
         }
-        used = [node for node, one in bins.items() if movable.get(node.name) or _fits_any(one, sizes)]
+        used = [node for node, bin_ in bins.items() if node.movable or _fits_any(bin_, sizes)]
         work = Work(min(_AT_ONCE, self._left))
         self._left -= work.left
         each = [amount for _, amount in sizes]
         found = pack(tuple(wanted.values()), each, [bins[node] for node in used], work)
         self._left += max(work.left, 0)
-        if found is None:
-            return None
-        return self._arranged(size_of(self._claimants[row]), movable, sizes, dict(zip(used, found, strict=True)))
+        return None if found is None else self._arranged(row, sizes, dict(zip(used, found, strict=True)))
 
     def _takes(self, node: PartNode, sizes: Sequence[Size], with_held: bool) -> tuple[bool, ...]:
         """Of each size whether the node may be used for it, and could be cleared where that is to be all of it."""
@@ -263,52 +244,45 @@ class PartRepacking:
             node.name in self._eligible[own] and (each is not None or may_be_cleared) for own, each in sizes
         )
 
-    def _arranged(
-        self,
-        own: Size,
-        movable: Mapping[str, Sequence[Place]],
-        sizes: Sequence[Size],
-        on_node: Mapping[PartNode, Counts],
-    ) -> PartNode | None:
-        """Put the places where they are to lie; the node on which one of the size ``own`` is missing then."""
-        before = self._moves.save()
-        lifted: defaultdict[Size, list[Place]] = defaultdict(list)
+    def _arranged(self, row: int, sizes: Sequence[Size], on_node: Mapping[PartNode, Counts]) -> PartNode | None:
+        """Put the places where they are to lie; the node on which the claimant's new one is missing then."""
+        own, before = size_of(self._claimants[row]), self._nodes.save()
+        lifted: defaultdict[Size, list[DealtPlace]] = defaultdict(list)
         changed: dict[PartNode, list[Size]] = {}
         for node, counts in on_node.items():
             wanted = [size for size, count in zip(sizes, counts, strict=True) for _ in range(count)]
-            places = movable.get(node.name, ())
-            if Counter(wanted) != Counter(map(self._size, places)):
+            if Counter(wanted) != Counter(map(self._size, node.movable)):
                 changed[node] = wanted
-                for place in places:
-                    self._moves.lift(place, node)
+                for place in node.movable:
+                    self._nodes.lift(place)
                     lifted[self._size(place)].append(place)
         left_out = next(node for node in reversed(changed) if own in changed[node])
         for node, wanted in changed.items():
             while node.held and not _fit(wanted, node):
-                self._moves.evict(node)
+                self._nodes.evict(node)
             if not _fit(wanted, node):  # GPUs without a type lie on the types that another had before
-                self._moves.restore(before)
+                self._nodes.restore(before)
                 return None
             if node is left_out:
                 wanted.remove(own)
             for size in wanted:
-                self._moves.put(lifted[size].pop(), node, size[1])
+                self._nodes.put(lifted[size].pop(), node, size[1])
         return left_out
 
-    def _size(self, place: Place) -> Size:
+    def _size(self, place: DealtPlace) -> Size:
         return size_of(self._claimants[place.row])
 
 
-def _room_of(node: PartNode, movable: Sequence[Place], with_held: bool) -> Amount:
+def _movable_room(node: PartNode, with_held: bool) -> Amount:
     """What may be used of a node for places that may move."""
-    room = sum((place.amount for place in movable), node.room)
-    return sum((place.amount for place in node.held), room) if with_held else room
+    leaving = (*node.movable, *(node.held if with_held else ()))
+    return sum((place.amount for place in leaving), node.room)
 
 
-def _fits_any(one: Bin, sizes: Sequence[Size]) -> bool:
+def _fits_any(bin_: Bin, sizes: Sequence[Size]) -> bool:
     return any(
-        may and (each is None or left_of(one.room, each) is not None)
-        for may, (_, each) in zip(one.takes, sizes, strict=True)
+        may and (each is None or left_of(bin_.room, each) is not None)
+        for may, (_, each) in zip(bin_.takes, sizes, strict=True)
     )
 
 
