@@ -13,7 +13,7 @@ import numpy as np
 
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import Fragment, FragmentState, node_of
+from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
@@ -96,9 +96,9 @@ class Machine:
             self._queue.remove(job)
             self._start(job, starting[job.id].nodes)
         for nodes, trainers in judged.questions:
-            for number, place in enumerate(one for one in nodes if one.held_by is None):
+            for number, place in enumerate(one for one in nodes if one.holder is None):
                 if trainers:
-                    self._lend(trainers[number % len(trainers)].id, node_of(place.name))
+                    self._lend(trainers[number % len(trainers)].id, place.node)
 
     def _start(self, job: Job, names: frozenset[str]) -> None:
         for name in names:

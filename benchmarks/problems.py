@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from freetrain.core.past import past_of_samples
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.throughput import Curve
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.replay.trainers import CURVES
@@ -46,7 +47,7 @@ def random_problem(
     lent = (_random_holder(draw, free_share, room) for _ in range(nodes))
     return Problem(
         NOW_S,
-        tuple(Offer(f"n{number:05}", held_by=holder) for number, holder in enumerate(lent)),
+        tuple(Place(f"n{number:05}", holder=holder) for number, holder in enumerate(lent)),
         jobs,
         horizon_s,
         objective,
@@ -91,7 +92,7 @@ def problem_with_ends(
     up_s, down_s, eviction_s, start_s = costs
     return replace(
         problem,
-        nodes=tuple(replace(node, free_until_s=draw.choice(due_s)) for node in problem.nodes),
+        nodes=tuple(replace(node, until_s=draw.choice(due_s)) for node in problem.nodes),
         trainers=tuple(
             replace(
                 trainer,
@@ -119,7 +120,7 @@ def mixed_problem(seed: int, *, lives: bool = False) -> Problem:
     count = draw.randint(0, 14)
     ends = _mixed_ends(draw, horizon_s) if lives else [None]
     holders = _mixed_holders(draw, jobs, count)
-    nodes = tuple(Offer(f"n{number}", draw.choice(ends), holder) for number, holder in enumerate(holders))
+    nodes = tuple(Place(f"n{number}", draw.choice(ends), holder) for number, holder in enumerate(holders))
     return Problem(NOW_S, nodes, jobs, horizon_s, draw.choice(("throughput", "speedup", "weighted")))
 
 
@@ -181,9 +182,7 @@ def with_kinds(problem: Problem, seed: int, kinds: int = 3, *, orderly: bool = F
     at_home = {one.id: _some_home(draw, one, names) for one in trainers}
     astray = 0.0 if orderly else draw.choice((0.0, 0.0, 0.3))
     nodes = tuple(
-        replace(
-            node, kind=draw.choice(names if draw.random() < astray else at_home.get(node.held_by or "", names))
-        )
+        replace(node, kind=draw.choice(names if draw.random() < astray else at_home.get(node.holder or "", names)))
         for node in problem.nodes
     )
     return replace(problem, nodes=nodes, trainers=trainers)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from freetrain.core.fragment import node_of
 from freetrain.core.job import JobState
 from freetrain.core.node import NodeState
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place, node_of
+from freetrain.core.problem import Problem
 from freetrain.core.value import counts_of, total_value
 from freetrain.lending.next_in_line import first_in_line
 from freetrain.loop.lending_loop import Look
@@ -41,9 +41,9 @@ class Truth:
     def one_more_is_worth(self, trainer: str) -> tuple[float, float]:
         """What it is worth with the nodes that it has, and with one more, all free for the whole horizon."""
         request, size = self.requests[trainer].trainer, self.sizes[trainer]
-        held = {one.name for one in self.judgement.offers.offered if one.held_by == trainer}
+        held = {one.name for one in self.judgement.offers.offered if one.holder == trainer}
         names = [f"x{number}" for number in range(size + 1)]
-        offers = tuple(Offer(n, None, trainer if number < len(held) else None) for number, n in enumerate(names))
+        offers = tuple(Place(n, None, trainer if number < len(held) else None) for number, n in enumerate(names))
         rules = self.judgement.rules
         problem = Problem(
             now_s=self.judgement.now_s, nodes=offers, trainers=(request,), horizon_s=rules.horizon_s,

@@ -24,7 +24,7 @@ from freetrain.daemon.admission.inspection import (
 from freetrain.errors import ExitCode, InputError
 from freetrain.showing.words import printable
 from freetrain.slurm.errors import SlurmError
-from freetrain.slurm.finding import Finding, Place
+from freetrain.slurm.finding import Finding, LineKind
 from freetrain.slurm.opening import OpenedWhenAsked
 
 FORMAT = "freetrain-check/1"
@@ -85,7 +85,7 @@ def lines_of(finding: Finding, settings: Path) -> Iterator[str]:
     """A finding for people; ``settings`` is the file whose lines mend what lies in no file of its own."""
     yield f"{'error' if finding.is_unsafe else 'warning'}: {finding.what}"
     for place, line in finding.mends:
-        where = finding.file or settings if place is Place.FREETRAIN_TOML else place
+        where = finding.file or settings if place is LineKind.FREETRAIN_TOML else place
         yield f"    {where}: {line}"
 
 

@@ -18,47 +18,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import Annotated, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field
 
-from freetrain.core import bounds
 from freetrain.core.deadlines import Hurries
+from freetrain.core.place import Place
 from freetrain.core.terms import Sizes, Terms, read_only
 from freetrain.core.trainer import KindChoice, Trainer
 
-"""More than any node takes."""
-_HOLDER = attrgetter("held_by")
-_GROUP = attrgetter("free_until_s", "kind", "watts", "held_by")
+_HOLDER = attrgetter("holder")
+_GROUP = attrgetter("until_s", "kind", "watts", "holder")
 Mask = NDArray[np.bool_]
 EACH_BY_ITSELF = -1
 """No class with which all nodes of a trainer leave."""
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """An idle node that freetrain may lend, or lends already.
-
-    Attributes:
-        name: Slurm's name of it.
-        free_until_s: when it is expected to be taken back, UTC epoch seconds; None: not within the horizon.
-        held_by: trainer that has it now; None: free.
-        kind: what it is to the trainers; nodes that none of them tells apart are of one kind.
-        watts: electricity that it takes while it is lent, beyond what it takes idle; 0: it counts for nothing.
-    """
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
-
-    name: Annotated[str, Field(min_length=1)]
-    free_until_s: Annotated[float | None, Field(alias="free_until", allow_inf_nan=False)] = None
-    held_by: str | None = None
-    kind: str = ""
-    watts: Annotated[float, bounds.WATTS.field] = 0.0
-
-
-class AlikeNodes(Sequence[Offer]):
+class AlikeNodes(Sequence[Place]):
     """Nodes that no trainer tells apart and of which no end is known, grouped by their holders.
 
     Args:
@@ -71,23 +48,23 @@ class AlikeNodes(Sequence[Offer]):
     def __len__(self) -> int:
         return sum(map(len, self.names.values()))
 
-    def __iter__(self) -> Iterator[Offer]:
-        return (Offer(name, held_by=holder) for holder, names in self.names.items() for name in names)
+    def __iter__(self) -> Iterator[Place]:
+        return (Place(name, holder=holder) for holder, names in self.names.items() for name in names)
 
     @overload
-    def __getitem__(self, at: int) -> Offer: ...
+    def __getitem__(self, at: int) -> Place: ...
 
     @overload
-    def __getitem__(self, at: slice) -> tuple[Offer, ...]: ...
+    def __getitem__(self, at: slice) -> tuple[Place, ...]: ...
 
-    def __getitem__(self, at: int | slice) -> Offer | tuple[Offer, ...]:
+    def __getitem__(self, at: int | slice) -> Place | tuple[Place, ...]:
         return tuple(self)[at]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AlikeNodes | tuple) and tuple(self) == tuple(other)
 
 
-def holders_of(nodes: Sequence[Offer]) -> set[str | None]:
+def holders_of(nodes: Sequence[Place]) -> set[str | None]:
     """The holders of any of these nodes; None: some are free."""
     return set(nodes.names) if isinstance(nodes, AlikeNodes) else set(map(_HOLDER, nodes))
 
@@ -116,7 +93,7 @@ class NodeClass:
         return sum(map(len, self.names.values()))
 
 
-def group_nodes(nodes: Sequence[Offer], now_s: float, horizon_s: float) -> tuple[NodeClass, ...]:
+def group_nodes(nodes: Sequence[Place], now_s: float, horizon_s: float) -> tuple[NodeClass, ...]:
     """Put nodes of one kind together by the time they are expected to stay, longest first, then by kind and watts.
 
     Those already due are left out.

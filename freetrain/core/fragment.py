@@ -6,39 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from freetrain.core.place import lent_place
 from freetrain.core.quick_enum import quick
-
-_MARK = "#"
-
-
-def node_of(place: str) -> str:
-    """The node on which a place is.
-
-    A place is a task's worth of a node. Where it is all of the node it has the node's name, ``c01``. A part that a
-    fragment has is called ``c01#123_4``, after its job; a free one ``c01#+1``, and what is left of
-    the node ``c01#``. These names hold for one look.
-    """
-    return place.partition(_MARK)[0]
-
-
-def is_part(place: str) -> bool:
-    """Whether a place is on a node that is lent in parts."""
-    return _MARK in place
-
-
-def room_of(node: str) -> str:
-    """The name of what is left of a node."""
-    return f"{node}{_MARK}"
-
-
-def new_place(node: str, number: int) -> str:
-    """The name of a free part of a node."""
-    return f"{node}{_MARK}+{number}"
-
-
-def is_new(place: str) -> bool:
-    """Whether a place is what is left of a node, or a free part of it."""
-    return place.partition(_MARK)[2][:1] in ("", "+") and is_part(place)
 
 
 @quick
@@ -121,8 +90,8 @@ class Fragment:
 
     @property
     def place(self) -> str:
-        """The name of the part of its node that it has, see :func:`node_of`."""
-        return f"{self.node}{_MARK}{self.job}"
+        """The name of the part of its node that it has."""
+        return lent_place(self.node, self.job)
 
     def waits_since_before(self, time_s: float) -> bool:
         """Whether its start was ordered before then and has not happened."""

@@ -37,7 +37,7 @@ class Holes:
         from_s: start of the window.
         until_s: end of the window.
         kind_of: node → its kind; empty: kinds are unknown.
-        in_parts: the nodes are places on nodes (:func:`freetrain.core.fragment.node_of`).
+        in_parts: the nodes are places on nodes (:func:`freetrain.core.place.node_of`).
     """
 
     node_names: tuple[str, ...]

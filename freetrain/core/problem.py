@@ -17,18 +17,19 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from freetrain.core import bounds
 from freetrain.core.aim import read_aim
-from freetrain.core.classes import Choices, NodeClass, Offer, choices_of, first_of_life, group_nodes
+from freetrain.core.classes import Choices, NodeClass, choices_of, first_of_life, group_nodes
 from freetrain.core.deadlines import Hurries, hurries_of
 from freetrain.core.objectives import find_objective
 from freetrain.core.past import TrainerPast, past_of_samples
+from freetrain.core.place import Place
 from freetrain.core.servers import Serving
 from freetrain.core.terms import Sizes, Terms, read_only, terms_of, with_changes, with_sizes_that_stay
 from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError
 
-__all__ = ["Counts", "Offer", "Problem", "Question", "first_error", "problem_from_json", "problem_to_dict"]
+__all__ = ["Counts", "Place", "Problem", "Question", "first_error", "problem_from_json", "problem_to_dict"]
 
-Question = tuple[Sequence[Offer], tuple[Trainer, ...]]
+Question = tuple[Sequence[Place], tuple[Trainer, ...]]
 """Nodes, and the trainers that may have them: what is to be decided, without the rules by which."""
 
 Counts = NDArray[np.int64]
@@ -59,7 +60,7 @@ class Problem:
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     now_s: Annotated[float, Field(alias="now"), bounds.INSTANT.field]
-    nodes: Sequence[Offer]
+    nodes: Sequence[Place]
     trainers: tuple[Trainer, ...]
     horizon_s: Annotated[float, Field(gt=0, le=bounds.SECONDS.most)] = 120.0
     objective: str = "speedup"
@@ -265,9 +266,9 @@ def _check_names(problem: Problem) -> None:
             if times > 1:
                 raise InputError(f"This problem cannot be solved: {what} {name!r} occurs {times} times.")
     for position, node in enumerate(problem.nodes):
-        if node.held_by is not None and node.held_by not in ids:
+        if node.holder is not None and node.holder not in ids:
             raise InputError(
-                f"This problem cannot be solved: nodes[{position}].held_by: there is no trainer {node.held_by!r}."
+                f"This problem cannot be solved: nodes[{position}].holder: there is no trainer {node.holder!r}."
             )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from freetrain.core.fragment import node_of
+from freetrain.core.place import node_of
 
 UNKNOWN_LEAF = ""
 """The leaf of every node of which no switch is known."""

@@ -27,7 +27,7 @@ from freetrain.daemon.reports.status import LookStatus
 from freetrain.daemon.rules import roster_rules_of, rules_of
 from freetrain.daemon.second_opinions import SecondOpinions
 from freetrain.daemon.setup import launcher_of, switches_of
-from freetrain.daemon.trainers.progress_reader import Place, ProgressReader
+from freetrain.daemon.trainers.progress_reader import ProgressFiles, ProgressReader
 from freetrain.daemon.trainers.training import Training
 from freetrain.lending.judge import Judgement
 from freetrain.lending.lost_nodes import LostNode, LostNodes
@@ -297,7 +297,7 @@ class Lender:
     def _follow_progress(self, most_nodes: int) -> None:
         self._progress.look_at(
             {
-                training.id: Place(
+                training.id: ProgressFiles(
                     training.tag.directory, training.trainer.owner, training.trainer.progress_bytes, most_nodes
                 )
                 for training in self.trainings

@@ -10,10 +10,11 @@ from typing import assert_never
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.data_wait import WaitProfile
-from freetrain.core.fragment import End, Fragment, FragmentState, jobs_of, node_of
+from freetrain.core.fragment import End, Fragment, FragmentState, jobs_of
 from freetrain.core.job import Job, shares_limit
 from freetrain.core.node import Node
 from freetrain.core.past import TrainerPast
+from freetrain.core.place import node_of
 from freetrain.core.plan import Action, Lend, Limit, PlaceServers, Release, TidySubmission
 from freetrain.core.servers import Serving
 from freetrain.daemon.executor import Executor
@@ -30,7 +31,7 @@ from freetrain.slurm import commands
 from freetrain.slurm.comments import servers_on
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.launcher import Launcher, Order, Place
+from freetrain.slurm.launcher import Launcher, NodeLimit, Order
 from freetrain.store.ledger import Ledger
 
 
@@ -265,7 +266,7 @@ class FragmentStarter:
             decision: that led to it.
         """
         nodes = snapshot.node
-        places = [Place(node_of(name), s) for name, s in zip(action.nodes, action.limits_s, strict=True)]
+        places = [NodeLimit(node_of(name), s) for name, s in zip(action.nodes, action.limits_s, strict=True)]
         task = action.trainer if strategy_of(training.tag).tasks_compete else ""
         wanted = self._launcher.lend(training.submission, training.fragments, places, snapshot.time_s, task)
         amounts = [self._given(training, nodes[node_of(name)], action.amounts.get(name)) for name in action.nodes]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from freetrain.core.fragment import node_of
 from freetrain.core.node import Nodes
+from freetrain.core.place import node_of
 from freetrain.lending.facts import Facts, Request
 
 

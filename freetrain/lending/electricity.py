@@ -7,15 +7,14 @@ from dataclasses import replace
 from functools import lru_cache
 
 from freetrain.core.aim import read_aim
-from freetrain.core.classes import Offer
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import node_of
+from freetrain.core.place import Place
 from freetrain.core.power import PowerDraw
 
 
 def with_watts(
-    nodes: Iterable[Offer], snapshot: Snapshot, draw: PowerDraw, objective: str, part: float = 1.0
-) -> tuple[Offer, ...]:
+    nodes: Iterable[Place], snapshot: Snapshot, draw: PowerDraw, objective: str, part: float = 1.0
+) -> tuple[Place, ...]:
     """The nodes with what each takes while it is lent, if the objective counts it.
 
     Args:
@@ -27,7 +26,7 @@ def with_watts(
     """
     if not read_aim(objective).energy or not draw.is_known:
         return tuple(nodes)
-    return tuple(_taking(node, part * _watts(node_of(node.name), snapshot, draw)) for node in nodes)
+    return tuple(_taking(node, part * _watts(node.node, snapshot, draw)) for node in nodes)
 
 
 def _watts(name: str, snapshot: Snapshot, draw: PowerDraw) -> float:
@@ -36,5 +35,5 @@ def _watts(name: str, snapshot: Snapshot, draw: PowerDraw) -> float:
 
 
 @lru_cache(maxsize=65536)  # nodes are the same from look to look, but for a few
-def _taking(node: Offer, watts: float) -> Offer:
+def _taking(node: Place, watts: float) -> Place:
     return replace(node, watts=watts)

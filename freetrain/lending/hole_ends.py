@@ -14,7 +14,7 @@ from types import MappingProxyType
 from freetrain.core.amounts import Amount, left_of
 from freetrain.core.cluster import Snapshot
 from freetrain.core.job import Job, JobState
-from freetrain.core.problem import Offer
+from freetrain.core.place import Place
 from freetrain.core.trainer import Trainer
 from freetrain.lending.rooms import Room, Rooms
 from freetrain.lending.shadow import PlannedStart, Shadow
@@ -37,7 +37,7 @@ class HoleEnd:
 
 _NEVER = HoleEnd(inf, "")
 
-cached_offer = lru_cache(maxsize=65536)(Offer)
+cached_place = lru_cache(maxsize=65536)(Place)
 """Offers are the same from look to look, but for a few."""
 
 _HALVINGS = 4
@@ -125,8 +125,8 @@ def planned_ends_s(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, float]:
 
 
 def in_few_classes(
-    offered: Sequence[Offer], now_s: float, horizon_s: float, trainers: Iterable[Trainer] = ()
-) -> tuple[Offer, ...]:
+    offered: Sequence[Place], now_s: float, horizon_s: float, trainers: Iterable[Trainer] = ()
+) -> tuple[Place, ...]:
     """The nodes, those that leave at about the same time given the mean of their ends.
 
     Each different end makes the decision harder. So the ends within the second half of the horizon count as one,
@@ -139,7 +139,7 @@ def in_few_classes(
     """
     boots_s = [trainer.boot_s for trainer in trainers if trainer.boot_s]
     bounds_s = (min(boots_s), max(boots_s)) if boots_s else ()
-    nodes = Counter(node.free_until_s for node in offered if node.free_until_s is not None)
+    nodes = Counter(node.until_s for node in offered if node.until_s is not None)
     if not nodes:
         return tuple(offered)
     groups: defaultdict[tuple[int, int], list[float]] = defaultdict(list)
@@ -150,9 +150,7 @@ def in_few_classes(
         left_s = fmean((max(end_s - now_s, 0.0) for end_s in ends_s), [nodes[end_s] for end_s in ends_s])
         mean_s |= dict.fromkeys(ends_s, now_s + left_s if halvings else None)
     return tuple(
-        node
-        if node.free_until_s is None
-        else cached_offer(node.name, mean_s[node.free_until_s], node.held_by, node.kind)
+        node if node.until_s is None else cached_place(node.name, mean_s[node.until_s], node.holder, node.kind)
         for node in offered
     )
 

@@ -8,10 +8,11 @@ from functools import cached_property
 from math import inf
 
 from freetrain.core.decision import Decision
-from freetrain.core.fragment import Fragment, node_of
+from freetrain.core.fragment import Fragment
 from freetrain.core.node import Nodes
+from freetrain.core.place import Place, node_of
 from freetrain.core.plan import Action, Release, TidySubmission
-from freetrain.core.problem import Offer, Question
+from freetrain.core.problem import Question
 from freetrain.core.servers import Serving
 from freetrain.core.shared_nodes import SharedNode
 from freetrain.lending.back_off import BackOff, find_back_off
@@ -82,12 +83,12 @@ class Judgement:
         return self.facts.stopped or (self.back_off.sentence if self.back_off else "")
 
     @cached_property
-    def free_until_s(self) -> Mapping[str, float]:
+    def hole_ends_s(self) -> Mapping[str, float]:
         """Offered place → when its hole ends, or its trainer has to begin to leave; inf: nobody knows."""
         offered, slow = (*self.offers.offered, *self.parts.dealt.new), self.slow
         if not slow:
-            return {offer.name: offer.free_until_s or inf for offer in offered}
-        return {offer.name: (offer.free_until_s or inf) - slow.get(offer.held_by or "", 0.0) for offer in offered}
+            return {offer.name: offer.until_s or inf for offer in offered}
+        return {offer.name: (offer.until_s or inf) - slow.get(offer.holder or "", 0.0) for offer in offered}
 
     @property
     def orders(self) -> Sequence[Action]:
@@ -104,7 +105,7 @@ class Judgement:
         return (
             *(Release(tuple(names), why) for why, names in due.items()),
             *map(TidySubmission, facts.to_tidy),
-            *limits(facts.fragments, self.free_until_s, facts.snapshot, self.rules),
+            *limits(facts.fragments, self.hole_ends_s, facts.snapshot, self.rules),
             *self.parts.releases,
         )
 
@@ -148,7 +149,7 @@ class Judgement:
             questions.append((self._with_watts(offers, claimants[0].worth), own))
         return questions or [((), ())]
 
-    def _with_watts(self, nodes: Sequence[Offer], part: float) -> tuple[Offer, ...]:
+    def _with_watts(self, nodes: Sequence[Place], part: float) -> tuple[Place, ...]:
         return with_watts(nodes, self.facts.snapshot, self.rules.draw, self.rules.objective, part)
 
     @property
@@ -160,7 +161,7 @@ class Judgement:
 
     def limit_s(self, place: str) -> float:
         """For how long it may be lent from now on."""
-        return self.rules.limit_s(self.free_until_s[place], self.facts.snapshot)
+        return self.rules.limit_s(self.hole_ends_s[place], self.facts.snapshot)
 
     def shared_nodes(self, lent: Mapping[str, Sequence[str]]) -> Iterable[SharedNode]:
         """The nodes on which trainers are lent these new parts."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from freetrain.core.fragment import End, Fragment
-from freetrain.core.problem import Offer
+from freetrain.core.place import Place
 from freetrain.lending.barred import Bar
 from freetrain.lending.facts import Facts
 from freetrain.lending.offers import Offers
@@ -102,12 +102,12 @@ def due_of_slow(offers: Offers, slow: Mapping[str, float], now_s: float) -> Mapp
     """Lent place → why it is given back by a trainer that takes long to leave."""
     due = {}
     for offer in offers.offered if slow else ():
-        took_s = slow.get(offer.held_by or "")
+        took_s = slow.get(offer.holder or "")
         if took_s is not None and not _is_free_for(offer, took_s, now_s):
-            due[offer.name] = f"trainer {offer.held_by} takes {took_s:.0f} s to leave, longer than harm.limit"
+            due[offer.name] = f"trainer {offer.holder} takes {took_s:.0f} s to leave, longer than harm.limit"
     return due
 
 
-def _is_free_for(offer: Offer, seconds: float, now_s: float) -> bool:
+def _is_free_for(offer: Place, seconds: float, now_s: float) -> bool:
     """Whether it is known who wants a place next, and that nobody does for so long."""
-    return offer.free_until_s is not None and offer.free_until_s - now_s > seconds
+    return offer.until_s is not None and offer.until_s - now_s > seconds

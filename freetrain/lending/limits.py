@@ -20,13 +20,13 @@ _LIMITED: Callable[[Fragment], tuple[float | None, float]] = attrgetter("started
 
 
 def limits(
-    fragments: Sequence[Fragment], free_until_s: Mapping[str, float], snapshot: Snapshot, rules: Rules
+    fragments: Sequence[Fragment], hole_ends_s: Mapping[str, float], snapshot: Snapshot, rules: Rules
 ) -> list[Limit]:
     """What has to be changed.
 
     Args:
         fragments: those that have not ended.
-        free_until_s: offered place → when its hole ends; inf: nobody knows.
+        hole_ends_s: offered place → when its hole ends; inf: nobody knows.
         snapshot: what there is.
         rules: how the site wants it.
     """
@@ -35,7 +35,7 @@ def limits(
         (started_s, now_s, inf): _fitting_s(started_s, now_s, inf, longest_s, snapshot, rules)
         for started_s, now_s in set(map(_LIMITED, fragments))  # many are alike
     }
-    is_any_end_known = min(free_until_s.values(), default=inf) < inf
+    is_any_end_known = min(hole_ends_s.values(), default=inf) < inf
     if not is_any_end_known and all(fits_s == now_s for (_, now_s, _), fits_s in fitting_s.items()):
         return []
     place_of = rules.nodes.place_of
@@ -43,7 +43,7 @@ def limits(
     job_until_s: dict[str, float] = {}  # of a job of several nodes the first hole to end counts
     for fragment in fragments:
         place = place_of(fragment)
-        until_s = free_until_s.get(place) if fragment.goes_on else None
+        until_s = hole_ends_s.get(place) if fragment.goes_on else None
         if until_s is None:
             continue
         offered.append((place, fragment))
@@ -63,16 +63,16 @@ def limits(
 def _fitting_s(
     started_s: float | None,
     limit_s: float,
-    free_until_s: float,
+    hole_end_s: float,
     longest_s: float,
     snapshot: Snapshot,
     rules: Rules,
 ) -> float:
     """A fragment's limit, if that will do, or a better one, in whole minutes; ``longest_s`` from now at most."""
     if started_s is None:  # with too long a limit it would never start
-        return min(limit_s, whole_minutes_s(rules.limit_s(free_until_s, snapshot)))
+        return min(limit_s, whole_minutes_s(rules.limit_s(hole_end_s, snapshot)))
     # It runs, so nothing has to be planned any more.
-    wanted_s = whole_minutes_s(min(free_until_s, snapshot.time_s + longest_s) - started_s)
+    wanted_s = whole_minutes_s(min(hole_end_s, snapshot.time_s + longest_s) - started_s)
     too_short = wanted_s > limit_s + max(_LONGER_BY_S, rules.fragments.longest_s / 4)
     return wanted_s if wanted_s < limit_s or too_short else limit_s
 

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import node_of
 from freetrain.core.job import Job, JobState
 from freetrain.core.node import Nodes
-from freetrain.core.problem import Offer
+from freetrain.core.place import Place
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import PlannedStart, Shadow
@@ -19,7 +18,7 @@ _YOUNG_S = 30.0
 
 
 def nodes_of_next(
-    offered: Iterable[Offer],
+    offered: Iterable[Place],
     shadow: Shadow,
     snapshot: Snapshot,
     rules: NodeRules,
@@ -40,7 +39,7 @@ def nodes_of_next(
     plans = [plan for plan in first_in_line(shadow, snapshot).values() if plan.part is None]
     if not plans:
         return {}
-    names = frozenset(node_of(offer.name) for offer in offered)
+    names = frozenset(offer.node for offer in offered)
     clear = frozenset(name for name in names if not (rooms and name in rooms and rooms[name].used_by_site))
     jobs_on = Counter(name for job in _running(snapshot, rules) for name in job.nodes)
     ending = [frozenset(name for name in job.nodes if jobs_on[name] == 1) for job in _ending(snapshot, rules)]

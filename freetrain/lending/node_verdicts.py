@@ -20,9 +20,9 @@ from functools import cached_property
 from math import inf
 
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import Fragment, FragmentState, is_part, node_of
+from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.node import Node, NodeState
-from freetrain.core.problem import Offer
+from freetrain.core.place import Place, is_part, node_of
 from freetrain.lending.facts import Facts
 from freetrain.lending.hole_ends import HoleEnd, ends_of_parts, hole_ends
 from freetrain.lending.leaving import due_of_slow
@@ -153,14 +153,14 @@ class NodeVerdict:
         why_not = self.find(offers, context)
         if not why_not:
             return offers
-        in_parts, kept = context.nodes.in_parts, list[Offer]()
+        in_parts, kept = context.nodes.in_parts, list[Place]()
         due, withheld, verdicts = dict(offers.due), dict(offers.withheld), dict(offers.verdicts)
         for offer in offers.offered:
-            node = node_of(offer.name) if in_parts else offer.name
+            node = offer.node if in_parts else offer.name
             why = why_not.get(offer.name) or why_not.get(node)
-            if why is None or self.applies_to is (AppliesTo.LENT if offer.held_by is None else AppliesTo.IDLE):
+            if why is None or self.applies_to is (AppliesTo.LENT if offer.holder is None else AppliesTo.IDLE):
                 kept.append(offer)
-            elif offer.held_by is not None and self._is_given_back(context.snapshot.node.get(node)):
+            elif offer.holder is not None and self._is_given_back(context.snapshot.node.get(node)):
                 due[offer.name], verdicts[offer.name] = why, self.name
             else:
                 withheld[node], verdicts[node] = why, self.name
@@ -225,7 +225,7 @@ def _used_by_the_site(_offers: Offers, context: NodeContext) -> WhyNot:
 
 def _not_free(offers: Offers, context: NodeContext) -> WhyNot:
     nodes = context.snapshot.node
-    unfit = (offer.name for offer in offers.offered if not _is_free(nodes[node_of(offer.name)], context))
+    unfit = (offer.name for offer in offers.offered if not _is_free(nodes[offer.node], context))
     return {name: f"Slurm says {nodes[node_of(name)].state_text}" for name in unfit}
 
 
@@ -269,8 +269,8 @@ def _partition_down(offers: Offers, context: NodeContext) -> WhyNot:
 
 def _short(offers: Offers, context: NodeContext) -> WhyNot:
     shortest_s = context.nodes.shortest_hole_s
-    known = (offer for offer in offers.offered if offer.free_until_s is not None)
-    left_s = {offer.name: (offer.free_until_s or 0.0) - context.now_s for offer in known}
+    known = (offer for offer in offers.offered if offer.until_s is not None)
+    left_s = {offer.name: (offer.until_s or 0.0) - context.now_s for offer in known}
     return {name: f"its hole ends in {each_s:.0f} s" for name, each_s in left_s.items() if each_s < shortest_s}
 
 
@@ -292,20 +292,20 @@ def _in_reserve(offers: Offers, context: NodeContext) -> WhyNot:
     rules = context.nodes
     if not rules.reserve_nodes and not rules.most_nodes:
         return {}
-    free_until_s = {node_of(offer.name): offer.free_until_s for offer in offers.offered}
-    allowed = max(0, len(free_until_s) - rules.reserve_nodes)
+    until_s = {offer.node: offer.until_s for offer in offers.offered}
+    allowed = max(0, len(until_s) - rules.reserve_nodes)
     if rules.most_nodes:
         allowed = min(allowed, rules.most_nodes)
-    if allowed >= len(free_until_s):
+    if allowed >= len(until_s):
         return {}
-    held = {node_of(offer.name) for offer in offers.offered if offer.held_by is not None}
-    order = sorted(free_until_s, key=lambda name: (name not in held, -(free_until_s[name] or inf)))
+    held = {offer.node for offer in offers.offered if offer.holder is not None}
+    order = sorted(until_s, key=lambda name: (name not in held, -(until_s[name] or inf)))
     return dict.fromkeys(order[allowed:], "kept in reserve for the site")
 
 
 def _idle(offers: Offers) -> Iterator[str]:
     """The places that nobody has."""
-    return (offer.name for offer in offers.offered if offer.held_by is None)
+    return (offer.name for offer in offers.offered if offer.holder is None)
 
 
 def _claimed(_offers: Offers, context: NodeContext) -> WhyNot:
@@ -365,7 +365,7 @@ def _of_others(offers: Offers, context: NodeContext) -> WhyNot:
     competing = context.competing
     if competing is None or offers.held.keys() <= set(competing):
         return {}
-    held = ((offer.name, offer.held_by) for offer in offers.offered if offer.held_by is not None)
+    held = ((offer.name, offer.holder) for offer in offers.offered if offer.holder is not None)
     return {name: f"trainer {by} does not compete for nodes" for name, by in held if by not in competing}
 
 

@@ -10,10 +10,10 @@ from math import inf
 from types import MappingProxyType
 
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import Fragment, room_of
+from freetrain.core.fragment import Fragment
 from freetrain.core.job import JobState
-from freetrain.core.problem import Offer
-from freetrain.lending.hole_ends import HoleEnd, cached_offer
+from freetrain.core.place import Place, room_of
+from freetrain.lending.hole_ends import HoleEnd, cached_place
 from freetrain.lending.rooms import LentParts, Rooms
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import NO_SEARCHES, Searches, Shadow, find_shadow
@@ -25,7 +25,7 @@ class Offers:
     """The verdict on every node of the partition.
 
     Where nodes are lent in parts, each part that is lent is offered for itself, and what is left of a node beside
-    them (:func:`freetrain.core.fragment.node_of` tells how they are called).
+    them (:func:`freetrain.core.place.node_of` tells how they are called).
 
     Attributes:
         offered: places that may be lent or stay lent, with the end of their hole where one is known.
@@ -35,7 +35,7 @@ class Offers:
             (:data:`freetrain.lending.node_verdicts.NODE_VERDICTS`) that says so.
     """
 
-    offered: tuple[Offer, ...]
+    offered: tuple[Place, ...]
     due: Mapping[str, str]
     withheld: Mapping[str, str]
     verdicts: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -43,7 +43,7 @@ class Offers:
     @cached_property
     def held(self) -> Counter[str]:
         """Trainer → how many of the offered places it has."""
-        return Counter([offer.held_by for offer in self.offered if offer.held_by is not None])
+        return Counter([offer.holder for offer in self.offered if offer.holder is not None])
 
 
 def all_places(
@@ -80,12 +80,12 @@ def all_places(
             if has_room or not on[name]:
                 places.append((room_of(name) if has_room else name, None))
     if hole_end is None:
-        return Offers(tuple(cached_offer(name, None, by) for name, by in places), {}, {})
+        return Offers(tuple(cached_place(name, None, by) for name, by in places), {}, {})
     ends = ((hole_end(name), name, by) for name, by in places)
-    return Offers(tuple(cached_offer(name, _free_until_s(end, rules), by) for end, name, by in ends), {}, {})
+    return Offers(tuple(cached_place(name, _until_s(end, rules), by) for end, name, by in ends), {}, {})
 
 
-def _free_until_s(end: HoleEnd | None, rules: NodeRules) -> float | None:
+def _until_s(end: HoleEnd | None, rules: NodeRules) -> float | None:
     return None if end is None or end.time_s == inf else end.time_s - rules.margin_s
 
 

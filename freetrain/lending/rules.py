@@ -233,8 +233,8 @@ class Rules:
         """
         return (self.fragments.start_within_s if self.nodes.in_parts else _LONGEST_REST_S), _LONGEST_REST_S
 
-    def limit_s(self, free_until_s: float, snapshot: Snapshot) -> float:
+    def limit_s(self, hole_end_s: float, snapshot: Snapshot) -> float:
         """Time limit of a fragment that starts now on a node whose hole ends then."""
         most_s = self.nodes.queue.among(snapshot.partitions).max_time_s
-        hole_s = free_until_s - snapshot.time_s - self.fragments.planning_s
+        hole_s = hole_end_s - snapshot.time_s - self.fragments.planning_s
         return min(hole_s, self.fragments.longest_s, most_s)

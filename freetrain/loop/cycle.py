@@ -11,8 +11,8 @@ from typing import Protocol, Self, TypeVar
 from freetrain.core.aim import read_aim
 from freetrain.core.amounts import Amount
 from freetrain.core.decision import Decision
-from freetrain.core.fragment import node_of
 from freetrain.core.past import NO_PAST, PAST_FIELDS, TrainerPast
+from freetrain.core.place import node_of
 from freetrain.core.plan import Action, Lend, plan_moves, plan_serving
 from freetrain.core.problem import Problem, Question
 from freetrain.core.servers import Serving

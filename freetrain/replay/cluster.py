@@ -10,12 +10,12 @@ from types import MappingProxyType
 
 from freetrain.core.aim import read_aim
 from freetrain.core.classes import AlikeNodes, holders_of
-from freetrain.core.fragment import node_of
 from freetrain.core.node import Nodes
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.past import TrainerPast
+from freetrain.core.place import Place, node_of
 from freetrain.core.plan import Action, Lend, PlaceServers, Release
-from freetrain.core.problem import Offer, Question
+from freetrain.core.problem import Question
 from freetrain.core.servers import Serving
 from freetrain.core.shared_nodes import SharedNode
 from freetrain.core.trainer import Trainer
@@ -63,9 +63,9 @@ class IdleNodes:
         return AlikeNodes(dict(known))
 
     @property
-    def offers(self) -> tuple[Offer, ...]:
+    def offers(self) -> tuple[Place, ...]:
         """The idle nodes as offers, with the ends that are known."""
-        return tuple(Offer(name, self._end_s.get(name), holder) for name, holder in self.holder.items())
+        return tuple(Place(name, self._end_s.get(name), holder) for name, holder in self.holder.items())
 
     def of(self, holder: str) -> tuple[str, ...]:
         """Nodes of a trainer, in the order in which it got them; that of a set would differ from run to run."""
@@ -133,7 +133,7 @@ class Idle:
     """
 
     now_s: float
-    nodes: Sequence[Offer]
+    nodes: Sequence[Place]
     trainers: tuple[Trainer, ...]
     horizon_s: float
     orders: tuple[Action, ...] = ()
@@ -148,9 +148,9 @@ class Idle:
             return replace(self, trainers=trainers)
         given_up: defaultdict[str | None, list[str]] = defaultdict(list)
         for node in self.nodes:
-            if node.held_by not in competing:
-                given_up[node.held_by].append(node.name)
-        nodes = tuple(node if node.held_by in competing else replace(node, held_by=None) for node in self.nodes)
+            if node.holder not in competing:
+                given_up[node.holder].append(node.name)
+        nodes = tuple(node if node.holder in competing else replace(node, holder=None) for node in self.nodes)
         why = "it does not compete for nodes"
         orders = tuple(Release(tuple(names), why, holder) for holder, names in given_up.items())
         return replace(self, nodes=nodes, trainers=trainers, orders=(*self.orders, *orders))
@@ -343,7 +343,7 @@ class ReplayedCluster:
         horizon_s = self.stays.expected_by_age_s
         return horizon_s, self.size_changes.within(horizon_s)
 
-    def _foreseen(self, planned: Planned, horizon_s: float) -> Sequence[Offer]:
+    def _foreseen(self, planned: Planned, horizon_s: float) -> Sequence[Place]:
         """The nodes on which nobody would start now, with the ends that are planned, or known."""
         has_kinds = any(run.trainer.choices is not None for run in self.running.values())
         if self._plans is None and not (self._sees_ends or has_kinds or self._counts_watts):
@@ -352,7 +352,7 @@ class ReplayedCluster:
         if self._plans is not None:
             ends_s = planned.until_s
             free = (node for node in nodes if node.name not in planned.kept)
-            nodes = tuple(replace(node, free_until_s=ends_s.get(node.name)) for node in free)
+            nodes = tuple(replace(node, until_s=ends_s.get(node.name)) for node in free)
         if self._plans is not None or self._sees_ends:
             nodes = in_few_classes(nodes, self.now_s, horizon_s, (run.trainer for run in self.running.values()))
         if has_kinds:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.fragment import node_of
 from freetrain.core.holes import Holes
+from freetrain.core.place import node_of
 from freetrain.core.power import PowerDraw
 from freetrain.replay.logs.model import LoggedJobs, SiteLog
 

@@ -10,8 +10,8 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.fragment import node_of
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes, seconds_within
+from freetrain.core.place import node_of
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs.model import IdlePart, IdleShares, SiteLog
 from freetrain.replay.nodes import nodes_by_kind, nodes_by_partition

@@ -15,7 +15,7 @@ _IN_CONF = "PartitionName={} … {}"
 _PARTITION_UPDATE = re.compile(r"scontrol update PartitionName=(\S+) (.+)")
 
 
-class Place(StrEnum):
+class LineKind(StrEnum):
     """Where a line belongs."""
 
     COMMAND = "run"
@@ -49,13 +49,13 @@ class Finding:
         return cls(what, lines_of(unique), is_unsafe, changes=unique)
 
     @property
-    def mends(self) -> list[tuple[Place, str]]:
+    def mends(self) -> list[tuple[LineKind, str]]:
         """Each line with where it belongs; what a command changes in slurmctld belongs into slurm.conf, too."""
         lines = []
         for line in self.mend.splitlines():
             lines.append((_place(line), line))
             if updated := _PARTITION_UPDATE.fullmatch(line):
-                lines.append((Place.SLURM_CONF, _IN_CONF.format(updated[1], _quoted(updated[2]))))
+                lines.append((LineKind.SLURM_CONF, _IN_CONF.format(updated[1], _quoted(updated[2]))))
         return lines
 
     def before_there_is(self, partitions: Container[str]) -> Finding:
@@ -83,7 +83,7 @@ def _quoted(change: str) -> str:
     return f'{key}="{value}"' if "=" in value else change
 
 
-def _place(line: str) -> Place:
+def _place(line: str) -> LineKind:
     if line.startswith("[") or re.match(r"[a-z_.\"]+ = ", line):
-        return Place.FREETRAIN_TOML
-    return Place.SLURM_CONF if re.match(r"[A-Z]\w+=", line) else Place.COMMAND
+        return LineKind.FREETRAIN_TOML
+    return LineKind.SLURM_CONF if re.match(r"[A-Z]\w+=", line) else LineKind.COMMAND

@@ -30,7 +30,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodeLimit:
     """A node to be lent.
 
     Attributes:
@@ -77,7 +77,7 @@ class Launcher(Protocol):
         self,
         submission: Submission,
         fragments: Sequence[Fragment],
-        places: Sequence[Place],
+        places: Sequence[NodeLimit],
         now_s: float,
         task: str = "",
     ) -> Sequence[Fragment]:

@@ -14,7 +14,7 @@ from freetrain.core.fragment import Fragment, FragmentState, jobs_of
 from freetrain.core.job import Job
 from freetrain.core.node import Node
 from freetrain.slurm import commands
-from freetrain.slurm.launcher import Order, Place
+from freetrain.slurm.launcher import NodeLimit, Order
 from freetrain.slurm.preconditions import Candidate, refusal, repairs, why_not_yet
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import TAG_PREFIX
@@ -45,7 +45,7 @@ class Steering:
         self,
         submission: Submission,
         fragments: Sequence[Fragment],
-        places: Sequence[Place],
+        places: Sequence[NodeLimit],
         now_s: float,
         task: str = "",
     ) -> Sequence[Fragment]:

@@ -20,7 +20,7 @@ from freetrain.core.needs import Needs
 from freetrain.core.node import Node
 from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmRefusedError
-from freetrain.slurm.launcher import Order, Place
+from freetrain.slurm.launcher import NodeLimit, Order
 from freetrain.slurm.preconditions import OF_PATTERNS, Candidate, why_not_yet
 from freetrain.slurm.submissions import Submission
 
@@ -97,7 +97,7 @@ class Submitting:
         self,
         submission: Submission,
         fragments: Sequence[Fragment],
-        places: Sequence[Place],
+        places: Sequence[NodeLimit],
         now_s: float,
         task: str = "",
     ) -> Sequence[Fragment]:

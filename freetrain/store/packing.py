@@ -23,8 +23,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from freetrain.core.past import TrainerPast
+from freetrain.core.place import Place
 from freetrain.core.placement import Placement
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.problem import Problem
 from freetrain.core.servers import Serving
 from freetrain.core.trainer import Trainer
 from freetrain.errors import StateError
@@ -79,7 +80,7 @@ class Packer:
         nodes = sorted(problem.nodes, key=lambda node: numbers.get(node.name, inf))
         seats: dict[str | None, int | str] = {None: 0}
         seats.update((trainer.id, seat) for seat, trainer in enumerate(problem.trainers, start=1))
-        ends = {end_s: position for position, end_s in enumerate({node.free_until_s: 0 for node in nodes})}
+        ends = {end_s: position for position, end_s in enumerate({node.until_s: 0 for node in nodes})}
         document = {
             "horizon_s": problem.horizon_s,
             "objective": problem.objective,
@@ -89,9 +90,9 @@ class Packer:
             "nodes": _steps([numbers[node.name] for node in nodes if node.name in numbers]),
             "unnumbered": [node.name for node in nodes if node.name not in numbers],
             "ends_s": list(ends),
-            "end": [ends[node.free_until_s] for node in nodes],
+            "end": [ends[node.until_s] for node in nodes],
             **({"past": list(map(_past, problem.trainers, repeat(problem)))} if problem.past else {}),
-            "holder": [seats.get(node.held_by, node.held_by) for node in nodes],
+            "holder": [seats.get(node.holder, node.holder) for node in nodes],
             **_serving(problem.serving),
             **({"kind": [node.kind for node in nodes]} if any(node.kind for node in nodes) else {}),
             **({"watts": [node.watts for node in nodes]} if any(node.watts for node in nodes) else {}),
@@ -100,14 +101,14 @@ class Packer:
         return PackedDecision(compressed(document), compressed(moves))
 
     def _moves(
-        self, nodes: Sequence[Offer], placement: Placement, seats: Mapping[str | None, int | str]
+        self, nodes: Sequence[Place], placement: Placement, seats: Mapping[str | None, int | str]
     ) -> dict[str, Any]:
         """Nodes whose owner differs from their holder; and nodes that are none of the problem's."""
         owner = {name: trainer for trainer, names in placement.items() for name in names}
         moved = [
             (position, owner.get(node.name))
             for position, node in enumerate(nodes)
-            if owner.get(node.name) != node.held_by
+            if owner.get(node.name) != node.holder
         ]
         there = {node.name for node in nodes}
         others = [(seats.get(trainer, trainer), name) for name, trainer in owner.items() if name not in there]
@@ -141,7 +142,7 @@ def unpack(
         holders = [named(seat) for seat in document["holder"]]
         kinds = document.get("kind", [""] * len(names))
         watts = document.get("watts", [0.0] * len(names))
-        nodes = tuple(Offer(*node) for node in zip(names, ends_s, holders, kinds, watts, strict=True))
+        nodes = tuple(Place(*node) for node in zip(names, ends_s, holders, kinds, watts, strict=True))
         past = {
             trainer.id: TrainerPast(*values)
             for trainer, values in zip(trainers, _pasts(document), strict=False)

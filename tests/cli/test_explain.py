@@ -15,7 +15,8 @@ from freetrain.cli.main import cli
 from freetrain.config import Config
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.harm import Harm
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.daemon.reports.status_file import StatusFile
@@ -60,7 +61,7 @@ def store(state: Path) -> Store:
     """A database with a decision: training 7 has four nodes, training 6 of the same user one."""
     store = Store.open(state / "freetrain.db")
     trainers = (Trainer("7", CURVE, max_nodes=6), Trainer("6", CURVE, max_nodes=6))
-    offers = tuple(Offer(name, None, "7" if number < 4 else "6") for number, name in enumerate(NAMES[:5]))
+    offers = tuple(Place(name, None, "7" if number < 4 else "6") for number, name in enumerate(NAMES[:5]))
     problem = Problem(1000.0, offers, trainers)
     with store.begin_run(new_run(DAEMON_COMMAND, NAMES), batch_decisions=1) as journal:
         journal.record(problem, decide(problem, {"7": NAMES[:4], "6": ("n5",)}))
@@ -106,7 +107,7 @@ def test_of_tasks_of_several_nodes_it_says_which_run_on_how_many(state: Path) ->
         Trainer(f"7_{number}", ((1, 1.0), (4, 4.0)), min_nodes=2, max_nodes=4, start_s=10, moldable=True)
         for number in range(3)
     )
-    offers = tuple(Offer(name, None, "7_0" if number < 2 else None) for number, name in enumerate(NAMES))
+    offers = tuple(Place(name, None, "7_0" if number < 2 else None) for number, name in enumerate(NAMES))
     problem = Problem(1000.0, offers, (*tasks, Trainer("6", CURVE)))
     with store.begin_run(new_run(DAEMON_COMMAND, NAMES), batch_decisions=1) as journal:
         journal.record(problem, decide(problem, {"7_0": NAMES[:2], "7_1": NAMES[2:4]}))
@@ -180,7 +181,7 @@ def test_a_lent_node_has_a_training_an_end_and_a_decision() -> None:
 def test_what_a_policy_with_a_value_of_its_own_weighed_is_said(state: Path) -> None:
     store = Store.open(state / "freetrain.db")
     trainer = Trainer("7", CURVE, max_nodes=6, target_samples=4e5)
-    offers = tuple(Offer(name) for name in NAMES[:4])
+    offers = tuple(Place(name) for name in NAMES[:4])
     problem = Problem(1000.0, offers, (trainer,), 1000.0)
     with store.begin_run(new_run(DAEMON_COMMAND, NAMES), batch_decisions=1) as journal:
         journal.record(problem, decide(problem, {"7": NAMES[:2]}, "gadget"))
@@ -255,7 +256,7 @@ def with_deadline(due_in_s: float, objective: str = "speedup,deadlines=3") -> Pr
         Trainer("7", CURVE, max_nodes=4, target_samples=1e5, deadline_s=1000.0 + due_in_s),
         Trainer("6", CURVE, max_nodes=4),
     )
-    return Problem(1000.0, tuple(Offer(name) for name in NAMES[:4]), trainers, 600.0, objective)
+    return Problem(1000.0, tuple(Place(name) for name in NAMES[:4]), trainers, 600.0, objective)
 
 
 def test_what_a_deadline_asks_for_and_what_it_did_is_said(state: Path) -> None:
@@ -290,7 +291,7 @@ def test_who_has_no_deadline_is_told_whose_took_nodes_from_it(state: Path) -> No
 
 
 def test_what_electricity_did_is_said(state: Path) -> None:
-    offers = tuple(Offer(name, watts=1000.0) for name in NAMES[:4])
+    offers = tuple(Place(name, watts=1000.0) for name in NAMES[:4])
     trainers = (Trainer("7", CURVE, max_nodes=4, weight=2.0),)
     sentences = explained(state, Problem(1000.0, offers, trainers, 600.0, "weighted,energy=3000"), {"7": 2})
     assert (

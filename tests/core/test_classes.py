@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.core.classes import Offer, group_nodes
+from freetrain.core.classes import group_nodes
+from freetrain.core.place import Place
 from freetrain.core.problem import Problem, problem_from_json, problem_to_dict
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.core.value import total_value
@@ -20,10 +21,10 @@ NOW_S = 1_000.0
 
 def test_nodes_that_leave_together_are_one_class_whoever_has_them() -> None:
     nodes = [
-        Offer("a", NOW_S + 30),
-        Offer("b"),
-        Offer("c", NOW_S + 30, "7"),
-        Offer("d", NOW_S + 500, "7"),
+        Place("a", NOW_S + 30),
+        Place("b"),
+        Place("c", NOW_S + 30, "7"),
+        Place("d", NOW_S + 500, "7"),
     ]
     stay, leave = group_nodes(nodes, NOW_S, 120.0)
     assert (stay.life_s, stay.taken_back, stay.names) == (120.0, False, {None: ["b"], "7": ["d"]})
@@ -32,7 +33,7 @@ def test_nodes_that_leave_together_are_one_class_whoever_has_them() -> None:
 
 
 def test_nodes_that_are_due_already_are_in_no_class() -> None:
-    assert group_nodes([Offer("a", NOW_S), Offer("b", NOW_S - 1, "7")], NOW_S, 120.0) == ()
+    assert group_nodes([Place("a", NOW_S), Place("b", NOW_S - 1, "7")], NOW_S, 120.0) == ()
 
 
 @given(st.lists(st.tuples(st.none() | st.integers(-50, 300), st.none() | st.sampled_from("789"))))
@@ -40,7 +41,7 @@ def test_every_node_that_stays_a_while_is_in_the_class_of_its_life(
     drawn: list[tuple[int | None, str | None]],
 ) -> None:
     nodes = [
-        Offer(f"n{number}", None if end is None else NOW_S + end, holder)
+        Place(f"n{number}", None if end is None else NOW_S + end, holder)
         for number, (end, holder) in enumerate(drawn)
     ]
     classes = group_nodes(nodes, NOW_S, 120.0)
@@ -54,9 +55,9 @@ def test_every_node_that_stays_a_while_is_in_the_class_of_its_life(
         for name in names
     }
     assert found == {
-        node.name: (120.0 if node.free_until_s is None else min(node.free_until_s - NOW_S, 120.0), node.held_by)
+        node.name: (120.0 if node.until_s is None else min(node.until_s - NOW_S, 120.0), node.holder)
         for node in nodes
-        if node.free_until_s is None or node.free_until_s > NOW_S
+        if node.until_s is None or node.until_s > NOW_S
     }
     assert sum(node_class.count for node_class in classes) == len(found)
 
@@ -69,7 +70,7 @@ def problem(
 ) -> Problem:
     """Nodes of these kinds and holders, each once for each end."""
     offers = tuple(
-        Offer(f"{kind}{number}-{end_s}", end_s, holder, kind)
+        Place(f"{kind}{number}-{end_s}", end_s, holder, kind)
         for end_s in ends_s
         for number, (kind, holder) in enumerate(nodes)
     )

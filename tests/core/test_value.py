@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.core.classes import NodeClass
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.terms import terms_of
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import distinct_tables, total_value
@@ -27,7 +28,7 @@ def value(
 ) -> float:
     """Value for a trainer that has ``held`` nodes of the first class, with this many of each class."""
     nodes = tuple(
-        Offer(f"n{position}-{number}", end_s, trainer.id if position == 0 and number < held else None)
+        Place(f"n{position}-{number}", end_s, trainer.id if position == 0 and number < held else None)
         for position, end_s in enumerate(ends_s)
         for number in range(4)
     )

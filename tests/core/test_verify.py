@@ -7,8 +7,9 @@ import pytest
 
 from benchmarks.problems import mixed_problem
 from freetrain.core.decision import Decision, Status
+from freetrain.core.place import Place
 from freetrain.core.placement import Placement, place
-from freetrain.core.problem import Counts, Offer, Problem
+from freetrain.core.problem import Counts, Problem
 from freetrain.core.servers import Servers
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import counts_of, total_value
@@ -19,10 +20,10 @@ from tests.policies.deciding import decide
 PROBLEM = Problem(
     now_s=1000.0,
     nodes=(
-        Offer("n1", None, "A"),
-        Offer("n2", None, "A"),
-        Offer("n3"),
-        Offer("gone", 900.0),
+        Place("n1", None, "A"),
+        Place("n2", None, "A"),
+        Place("n3"),
+        Place("gone", 900.0),
     ),
     trainers=(
         Trainer("A", ((1, 10.0), (2, 18.0), (3, 25.0))),
@@ -58,7 +59,7 @@ def test_a_wrong_placement_is_found(placement: Placement, complaint: str) -> Non
 
 CLASSES = Problem(
     now_s=0.0,
-    nodes=(Offer("long1", None, "A"), Offer("long2"), Offer("short1", 60.0, "A"), Offer("short2", 60.0)),
+    nodes=(Place("long1", None, "A"), Place("long2"), Place("short1", 60.0, "A"), Place("short2", 60.0)),
     trainers=PROBLEM.trainers,
     objective="throughput",
 )

@@ -13,7 +13,7 @@ from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
-from freetrain.slurm.launcher import Place
+from freetrain.slurm.launcher import NodeLimit
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.submitting import Pattern, Submitting, fragment_script
 from tests.daemon.conftest import Daemon, StartDaemon
@@ -210,7 +210,7 @@ def test_fragments_on_parts_of_a_node_ask_for_their_parts_and_are_told_apart() -
     needs = Needs(cpus=4, memory_mb=300, gres=(("gpu:a100", 2),), is_whole=False).lent_in_part()
     pattern = Job("7", "7", "news", "freetrain", JobState.PENDING)
     submission = Submission("7", "news", "", 0.0, (pattern,), needs)
-    places = [Place("n1", 600.0), Place("n2", 600.0), Place("n1", 600.0)]
+    places = [NodeLimit("n1", 600.0), NodeLimit("n2", 600.0), NodeLimit("n1", 600.0)]
     fragments = submitting().lend(submission, [], places, 1000.0)
     assert len({one.job for one in fragments}) == 3, "Slurm knows them by their comments until they have a number"
     order = submitting().place(submission, fragments[0], node("n1", cpus=64))

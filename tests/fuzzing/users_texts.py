@@ -12,7 +12,7 @@ from pathlib import Path
 from freetrain.core.curves import believed
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState
-from freetrain.daemon.trainers.progress_reader import Place, read_report
+from freetrain.daemon.trainers.progress_reader import ProgressFiles, read_report
 from freetrain.durations import parse_duration
 from freetrain.elastic.on_disk.files import read_json
 from freetrain.elastic.on_disk.members import Generation, Member, from_document
@@ -58,7 +58,7 @@ def progress(random: random.Random, folder: Path) -> None:
     rescale = {"event": "rescale", "time_s": 2.0, "generation": 2, "world": 4, "nodes": 4, "from_world": 2}
     text = damaged(random, line * random.choice([1, 2, 20]) + json.dumps(rescale).encode() + b"\n")
     (folder / "progress.jsonl").write_bytes(text)
-    read_report(Place(str(folder), getpass.getuser(), random.choice([0, 0, 1, len(text) // 2, len(text)])))
+    read_report(ProgressFiles(str(folder), getpass.getuser(), random.choice([0, 0, 1, len(text) // 2, len(text)])))
 
 
 def records(random: random.Random, folder: Path) -> None:

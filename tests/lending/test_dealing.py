@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freetrain.core.classes import Offer
+from freetrain.core.place import Place
 from freetrain.core.topology import Topology
 from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, Want, deal, usable_sizes
 
@@ -23,8 +23,8 @@ def names(count: int) -> tuple[str, ...]:
     return tuple(f"n{number}" for number in range(count))
 
 
-def nodes(count: int) -> list[Offer]:
-    return [Offer(name) for name in names(count)]
+def nodes(count: int) -> list[Place]:
+    return [Place(name) for name in names(count)]
 
 
 def claimant(user: str, *ranges: tuple[int, int], on: int | frozenset[str] = 100, account: str = "") -> Claimant:
@@ -96,14 +96,14 @@ def test_nodes_are_passed_along_a_chain() -> None:
         claimant("c", (1, 2), on=frozenset(names(6)[4:])),
     ]
     holders = (None, None, "a0", "a0", "b0", "b0")
-    held = [Offer(name, held_by=by) for name, by in zip(names(6), holders, strict=True)]
+    held = [Place(name, holder=by) for name, by in zip(names(6), holders, strict=True)]
     found = deal(held, who)
     assert sizes(found) == [2, 2, 2]
     assert set(found.parts["c"]) == {"n4", "n5"}
 
 
 def test_a_trainer_far_above_its_minimum_gives_up_nodes_first() -> None:
-    held = [Offer(name, held_by="a0" if number < 4 else "a1") for number, name in enumerate(names(16))]
+    held = [Place(name, holder="a0" if number < 4 else "a1") for number, name in enumerate(names(16))]
     found = deal(held, [claimant("a", (4, 16), (1, 16)), claimant("b", (1, 16))])
     assert set(names(4)) <= set(found.parts["a"])
     assert set(found.leaving.values()) == {"b"}
@@ -111,7 +111,7 @@ def test_a_trainer_far_above_its_minimum_gives_up_nodes_first() -> None:
 
 
 def test_those_who_lack_nodes_get_long_lived_ones_in_turns() -> None:
-    offered = [Offer(name, free_until_s=float(number + 1)) for number, name in enumerate(names(4))]
+    offered = [Place(name, until_s=float(number + 1)) for number, name in enumerate(names(4))]
     found = deal(offered, [claimant("a", (1, 4)), claimant("b", (1, 4))])
     assert found.parts == {"a": ("n3", "n1"), "b": ("n2", "n0")}
 
@@ -130,7 +130,7 @@ weights = st.sampled_from([0.5, 0.625, 0.75, 1.0, 2.0])
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> tuple[list[Offer], list[Claimant], Shares]:
+def tables(draw: st.DrawFn) -> tuple[list[Place], list[Claimant], Shares]:
     """Nodes, some of them held, users who may use some or all of them, and what the site has set."""
     count = draw(st.integers(1, 24))
     kinds = [frozenset(names(24)), frozenset(names(12)), frozenset(names(18)[6:])]
@@ -139,7 +139,7 @@ def tables(draw: st.DrawFn) -> tuple[list[Offer], list[Claimant], Shares]:
         for number in range(draw(st.integers(1, 5)))
     ]
     trainers = [want.trainer for one in who for want in one.wants]
-    offered = [Offer(name, held_by=draw(st.sampled_from([None, *trainers]))) for name in names(count)]
+    offered = [Place(name, holder=draw(st.sampled_from([None, *trainers]))) for name in names(count)]
     labels = [one.path[0] for one in who]
     shares = Shares(
         {label: draw(weights) for label in labels},
@@ -151,7 +151,7 @@ def tables(draw: st.DrawFn) -> tuple[list[Offer], list[Claimant], Shares]:
 
 @given(tables())
 @settings(max_examples=400)
-def test_every_deal_keeps_its_promises(table: tuple[list[Offer], list[Claimant], Shares]) -> None:
+def test_every_deal_keeps_its_promises(table: tuple[list[Place], list[Claimant], Shares]) -> None:
     offered, who, shares = table
     found = deal(offered, who, shares)
     dealt = Counter(name for part in found.parts.values() for name in part)
@@ -167,7 +167,7 @@ def test_every_deal_keeps_its_promises(table: tuple[list[Offer], list[Claimant],
         bigger = [size for size in range(len(part) + 1, 25) if one.sizes >> size & 1]
         if bigger and bigger[0] <= limit:
             assert len(part) + len(unused & one.eligible) < bigger[0], "no step fits into what is left"
-        held = {node.name for node in offered if holder.get(node.held_by or "") == one.key}
+        held = {node.name for node in offered if holder.get(node.holder or "") == one.key}
         assert {name for name in held if name not in part} == found.leaving.keys() & held
     for name, key in found.leaving.items():
         assert (key is None and name in unused) or name in found.parts[key]
@@ -188,14 +188,14 @@ def test_of_nodes_that_stay_equally_long_everybody_gets_those_of_few_switches() 
 
 
 def test_new_nodes_are_near_those_that_a_claimant_has() -> None:
-    offered = [Offer(node.name, held_by="b0" if node.name == "n6" else None) for node in nodes(16)]
+    offered = [Place(node.name, holder="b0" if node.name == "n6" else None) for node in nodes(16)]
     found = deal(offered, [claimant("a", (1, 12)), claimant("b", (1, 4))], topology=INTERLEAVED)
     assert leaves_of(found.parts["b"], INTERLEAVED) == {"s2"}
     assert leaves_of(found.parts["a"], INTERLEAVED) == {"s0", "s1", "s3"}
 
 
 def test_nodes_that_stay_longer_are_still_dealt_in_turns() -> None:
-    offered = [Offer(name, free_until_s=1000.0 - number) for number, name in enumerate(names(16))]
+    offered = [Place(name, until_s=1000.0 - number) for number, name in enumerate(names(16))]
     found = deal(offered, [claimant("a", (1, 16)), claimant("b", (1, 16))], topology=INTERLEAVED)
     assert [part[0] for part in found.parts.values()] == ["n0", "n1"]
     assert found == deal(offered, [claimant("a", (1, 16)), claimant("b", (1, 16))])
@@ -204,12 +204,12 @@ def test_nodes_that_stay_longer_are_still_dealt_in_turns() -> None:
 @given(tables())
 @settings(max_examples=400)
 def test_dealing_again_what_was_dealt_moves_nothing(
-    table: tuple[list[Offer], list[Claimant], Shares],
+    table: tuple[list[Place], list[Claimant], Shares],
 ) -> None:
     offered, who, shares = table
     first = deal(offered, who, shares)
     now = {name: one.wants[0].trainer for one in who for name in first.parts[one.key]}
-    again = deal([Offer(node.name, held_by=now.get(node.name)) for node in offered], who, shares)
+    again = deal([Place(node.name, holder=now.get(node.name)) for node in offered], who, shares)
     assert again.leaving == {}
     assert {key: set(part) for key, part in again.parts.items()} == {
         key: set(part) for key, part in first.parts.items()

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.core.amounts import Amount, left_of
-from freetrain.core.classes import Offer
-from freetrain.core.fragment import node_of, room_of
+from freetrain.core.place import Place, node_of, room_of
 from freetrain.lending.rooms import Room
 from freetrain.lending.shadow import LentPart
 from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, Want, deal
@@ -37,9 +36,9 @@ def room(left: int, total: int = 8) -> Room:
     return Room(free, Amount(64, 1000, (("gpu", total),)), left < total)
 
 
-def offers_of(rooms: Rooms, held: Mapping[str, str] = {}) -> list[Offer]:
+def offers_of(rooms: Rooms, held: Mapping[str, str] = {}) -> list[Place]:
     """What is left of each node, and the places that trainers hold: name → trainer."""
-    return [*(Offer(room_of(name)) for name in rooms), *(Offer(name, held_by=who) for name, who in held.items())]
+    return [*(Place(room_of(name)) for name in rooms), *(Place(name, holder=who) for name, who in held.items())]
 
 
 def claimant(

@@ -111,7 +111,7 @@ def test_nodes_that_may_change_hands_within_a_decision_are_not_released_before_i
     assert found.parts.dealt.leaving
     assert found.orders == ()
     ((nodes, _),) = found.questions
-    assert {one.held_by for one in nodes} == {"7"}
+    assert {one.holder for one in nodes} == {"7"}
 
 
 def test_who_leaves_nodes_to_another_trainer_of_its_owner_has_left_nothing() -> None:

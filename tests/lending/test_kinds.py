@@ -7,7 +7,8 @@ from dataclasses import replace
 from freetrain.core.cluster import Snapshot
 from freetrain.core.needs import Needs
 from freetrain.core.node import Node
-from freetrain.core.problem import Offer, Question
+from freetrain.core.place import Place
+from freetrain.core.problem import Question
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.lending.facts import Request
 from freetrain.lending.sharing.kinds import ask_by_kind
@@ -35,7 +36,7 @@ def usable(request: Request) -> frozenset[str]:
 def asked(*requests: Request, nodes: tuple[Node, ...] = NODES) -> Question:
     groups = [([one], usable(one)) for one in requests]
     there = frozenset().union(*(names for _, names in groups))
-    offered = [Offer(each.name) for each in nodes if each.name in there]
+    offered = [Place(each.name) for each in nodes if each.name in there]
     return ask_by_kind(offered, groups, Snapshot(0.0, nodes, ()))
 
 

@@ -6,7 +6,7 @@ from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState, WaitsFor
 from freetrain.core.node import Partition
-from freetrain.core.problem import Offer
+from freetrain.core.place import Place
 from freetrain.lending.next_in_line import nodes_of_next
 from freetrain.lending.offers import shadow_of
 from freetrain.lending.rules import NodeRules
@@ -42,7 +42,7 @@ def kept(*jobs: Job, rules: NodeRules = RULES, lent: tuple[str, ...] = ()) -> se
         jobs,
         partitions={name: Partition(name, its) for name, its in partitions.items()},
     )
-    offered = [Offer(name, None, "7" if name in lent else None) for name in names if name not in busy]
+    offered = [Place(name, None, "7" if name in lent else None) for name in names if name not in busy]
     return set(nodes_of_next(offered, shadow_of(found, (), rules, Sightings()), found, rules))
 
 

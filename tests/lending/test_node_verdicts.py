@@ -10,7 +10,7 @@ from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.node import Partition
-from freetrain.core.problem import Offer
+from freetrain.core.place import Place
 from freetrain.lending.facts import Facts
 from freetrain.lending.memory import Memory
 from freetrain.lending.node_verdicts import NODE_VERDICTS, NOT_COMPETING, NodeContext, judge_nodes
@@ -34,7 +34,7 @@ PAUSED = replace(NOTHING.facts, paused="a pause")
 
 
 def test_what_no_verdict_names_is_offered() -> None:
-    assert judge_nodes(NOTHING).offered == (Offer("n1", held_by="7"), Offer("n2"))
+    assert judge_nodes(NOTHING).offered == (Place("n1", holder="7"), Place("n2"))
 
 
 @pytest.mark.parametrize(

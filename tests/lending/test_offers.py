@@ -8,7 +8,7 @@ from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState
 from freetrain.core.node import Node, Partition, Reservation
-from freetrain.core.problem import Offer
+from freetrain.core.place import Place
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Facts
 from freetrain.lending.hole_ends import in_few_classes
@@ -92,7 +92,7 @@ def test_a_planned_job_ends_the_holes_of_its_nodes() -> None:
     busy = {"n6": node("n6", "ALLOCATED", features=frozenset({"big"}))}
     queue = (running_job("n6", until_s=900.0), replace(waiting, required_nodes=waiting.planned_nodes))
     answer = offers_of(snapshot(*queue, nodes=planned | busy), [])
-    ends = {node.name: node.free_until_s for node in answer.offered}
+    ends = {node.name: node.until_s for node in answer.offered}
     assert ends["n1"] == ends["n2"] == NOW_S + 540, "Slurm's plan is earlier than the shadow's"
     assert ends["n4"] is None
     assert "PLANNED" in answer.withheld["n3"]
@@ -101,7 +101,7 @@ def test_a_planned_job_ends_the_holes_of_its_nodes() -> None:
 def test_a_job_that_slurm_has_not_planned_yet_ends_the_holes_of_its_nodes_too() -> None:
     queue = (running_job("n6", until_s=900.0), main_job("9", node_count=6))
     answer = offers_of(snapshot(*queue, nodes={"n6": node("n6", "ALLOCATED")}), [])
-    assert {node.free_until_s for node in answer.offered} == {NOW_S + 840}
+    assert {node.until_s for node in answer.offered} == {NOW_S + 840}
 
 
 def test_a_job_that_could_start_now_finds_its_nodes_whatever_slurm_has_planned_before() -> None:
@@ -201,14 +201,14 @@ def test_a_node_must_have_been_idle_for_a_while_and_rests_after_it_was_taken_bac
     assert "a moment ago" in offers_of(snapshot(), [], RULES, seen).withheld["n3"]
 
 
-def lives_of(nodes: Sequence[Offer], *trainers: Trainer) -> dict[str, float | None]:
+def lives_of(nodes: Sequence[Place], *trainers: Trainer) -> dict[str, float | None]:
     """In how many seconds each node is expected back, once the nodes are in few classes."""
     few = in_few_classes(nodes, NOW_S, 1200.0, trainers)
-    return {one.name: None if one.free_until_s is None else one.free_until_s - NOW_S for one in few}
+    return {one.name: None if one.until_s is None else one.until_s - NOW_S for one in few}
 
 
-def leaving_in(*left_s: float) -> list[Offer]:
-    return [Offer(f"n{number}", NOW_S + each) for number, each in enumerate(left_s, 1)]
+def leaving_in(*left_s: float) -> list[Place]:
+    return [Place(f"n{number}", NOW_S + each) for number, each in enumerate(left_s, 1)]
 
 
 def test_nodes_that_leave_at_about_the_same_time_are_given_the_mean_of_their_ends() -> None:
@@ -216,7 +216,7 @@ def test_nodes_that_leave_at_about_the_same_time_are_given_the_mean_of_their_end
     nodes = leaving_in(*first_eighth, *second_eighth, *second_half, 1200.0)
     means = [50.0] * 3 + [220.0] * 3 + [899.5] * 2
     assert [*lives_of(nodes).values()] == [*means, None]
-    assert [*lives_of([Offer("n1"), *leaving_in(-30.0, 20.0)[1:]]).values()] == [None, 20.0]
+    assert [*lives_of([Place("n1"), *leaving_in(-30.0, 20.0)[1:]]).values()] == [None, 20.0]
 
 
 def test_an_end_that_is_past_counts_as_now() -> None:

@@ -9,7 +9,7 @@ from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.needs import Needs
 from freetrain.core.node import Node
-from freetrain.core.problem import Offer
+from freetrain.core.place import Place
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request
 from freetrain.lending.rooms import Room
@@ -45,7 +45,7 @@ def kept(
     nodes: Sequence[Node] = NODES,
 ) -> list[set[str]]:
     """The nodes that each group of trainers, of one owner each, may use then."""
-    offered = [Offer(each.name, None, (held or {}).get(each.name)) for each in nodes]
+    offered = [Place(each.name, None, (held or {}).get(each.name)) for each in nodes]
     claimants = [replace(claimant(*some, nodes=nodes), decided_with=decided_with) for some in groups]
     competing = [one for some in groups for one in some]
     found = keep_to_kinds(claimants, competing, offered, Snapshot(0.0, tuple(nodes), ()), tasks or Tasks())

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from freetrain.core.amounts import Amount
-from freetrain.core.fragment import End, FragmentState, node_of
+from freetrain.core.fragment import End, FragmentState
 from freetrain.core.job import Job, JobState
+from freetrain.core.place import node_of
 from freetrain.lending.facts import Facts
 from freetrain.lending.judge import Judgement, judge
 from freetrain.lending.rules import Rules
@@ -40,7 +41,7 @@ def runs(id_: str, names: str, has: Amount | None, left_s: float, age_s: float =
 
 def until_s(found: Judgement) -> dict[str, float | None]:
     """Offered place → when its hole ends, from now on."""
-    ends = {one.name: one.free_until_s for one in found.offers.offered}
+    ends = {one.name: one.until_s for one in found.offers.offered}
     return {name: None if end_s is None else end_s - NOW_S for name, end_s in ends.items()}
 
 
@@ -66,7 +67,7 @@ def test_a_new_part_is_dealt_until_the_first_who_wants_any_of_its_node() -> None
     site = [runs("5", "n1", gpus(4), 100.0), runs("6", "n1", gpus(1), 9000.0)]
     seen = snapshot(gpu_node("n1", 7, 400, 7), jobs=[*site, waiting_job(gpus(5))])
     found = judged(seen, request("7", ONE_GPU), lent_parts=[lent("n1", 0), lent("n1", 1)])
-    assert sorted(found.limit_s(name) for name in found.free_until_s if "+" in name) == [60.0]
+    assert sorted(found.limit_s(name) for name in found.until_s if "+" in name) == [60.0]
 
 
 def test_where_slurm_has_planned_it_sooner_the_same_may_stay_beside_it() -> None:

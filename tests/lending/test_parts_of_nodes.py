@@ -13,11 +13,12 @@ import pytest
 from freetrain.core.amounts import Amount, Gres
 from freetrain.core.cluster import Snapshot
 from freetrain.core.data_wait import DataWait, WaitProfile
-from freetrain.core.fragment import Fragment, FragmentState, node_of
+from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
 from freetrain.core.node import Node, Partition, Reservation
+from freetrain.core.place import node_of
 from freetrain.core.plan import Lend, Limit, Release, plan_moves
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Facts, Request
@@ -91,7 +92,7 @@ def judged(
 def places(found: Judgement, trainer: str) -> list[str]:
     """The nodes of the places that are asked about for a trainer, one for each."""
     return [
-        node_of(place.name)
+        place.node
         for nodes, trainers in found.questions
         for place in nodes
         if trainer in [one.id for one in trainers]
@@ -171,7 +172,7 @@ def test_each_part_that_is_lent_is_kept_given_back_and_limited_by_itself() -> No
     seen = snapshot(gpu_node("n1", 4, 200, 2), gpu_node("n2", 2, 100, 1))
     found = judged(seen, request("7", ONE_GPU), lent_parts=parts)
     assert found.offers.due == {"n1#8_1": "trainer 8 does not compete for nodes"}
-    kept = {place.name for place in found.questions[0][0] if place.held_by == "7"}
+    kept = {place.name for place in found.questions[0][0] if place.holder == "7"}
     assert kept == {"n1#7_0", "n2#7_2"}
     late = replace(RULES, fragments=replace(RULES.fragments, longest_s=99_999.0))
     orders = judged(seen, request("7", ONE_GPU), lent_parts=parts, rules=late).orders
@@ -357,7 +358,7 @@ def new_places(found: Judgement, trainer: str) -> list[str]:
         place.name
         for nodes, trainers in found.questions
         for place in nodes
-        if place.held_by is None and trainer in [one.id for one in trainers]
+        if place.holder is None and trainer in [one.id for one in trainers]
     ]
 
 

@@ -8,9 +8,9 @@ from math import inf
 import pytest
 from hypothesis import given
 
-from freetrain.core.classes import Offer
 from freetrain.core.fragment import Fragment
 from freetrain.core.node import Node
+from freetrain.core.place import Place
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request
 from freetrain.lending.rules import Share
@@ -120,7 +120,7 @@ def test_what_is_settled_stays_and_the_others_are_dealt_the_rest(problem: Proble
 
 
 def test_a_share_counts_what_is_settled() -> None:
-    nodes = [Offer(f"n{number}", held_by="a0" if number < 3 else None) for number in range(6)]
+    nodes = [Place(f"n{number}", holder="a0" if number < 3 else None) for number in range(6)]
     every = frozenset(one.name for one in nodes)
     two = [Claimant(user, (f"user {user}",), (Want(f"{user}0", 1, 9),), every) for user in "ab"]
     found = deal(nodes, [replace(two[0], settled=("n0", "n1")), two[1]])

@@ -37,7 +37,7 @@ def test_a_task_that_can_keep_its_nodes_is_asked_about_with_all_of_them() -> Non
     found = judge(seen(TASK, OTHER), Memory(), RULES)
     (nodes, trainers) = found.questions[0]
     assert [one.id for one in trainers] == ["7_0", "7_1"]
-    assert [one.held_by for one in nodes].count("7_0") == 2
+    assert [one.holder for one in nodes].count("7_0") == 2
     assert not released(found)
 
 
@@ -58,7 +58,7 @@ def test_a_task_that_is_ending_keeps_nothing() -> None:
     ending = tuple(replace(one, state=FragmentState.ENDING) for one in seen(TASK).fragments)
     found = judge(replace(seen(TASK), fragments=ending), Memory(), RULES)
     assert not released(found)
-    assert all(one.held_by is None for one in found.offers.offered)
+    assert all(one.holder is None for one in found.offers.offered)
 
 
 def test_a_filler_waits_only_while_none_of_its_tasks_has_nodes() -> None:

@@ -10,8 +10,9 @@ import numpy as np
 from freetrain.core.amounts import Amount
 from freetrain.core.decision import Decision
 from freetrain.core.past import TrainerPast
+from freetrain.core.place import Place
 from freetrain.core.plan import Action, Lend, PlaceServers, Release
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.problem import Problem
 from freetrain.core.servers import Servers
 from freetrain.core.shared_nodes import NewPart, SharedNode
 from freetrain.core.topology import FLAT
@@ -29,9 +30,9 @@ class Diary:
     now_s: float = 0.0
     written: list[object] = field(default_factory=list)
     orders: Sequence[Action] = (Release(("n9",), "somebody waits"),)
-    questions: Sequence[tuple[tuple[Offer, ...], tuple[Trainer, ...]]] = (
-        ((Offer("n1"), Offer("n2")), TRAINERS[:1]),
-        ((Offer("n3"),), TRAINERS[1:]),
+    questions: Sequence[tuple[tuple[Place, ...], tuple[Trainer, ...]]] = (
+        ((Place("n1"), Place("n2")), TRAINERS[:1]),
+        ((Place("n3"),), TRAINERS[1:]),
     )
     serving: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -106,8 +107,8 @@ def test_who_reserves_bandwidth_is_told_of_all_questions_of_the_look() -> None:
     """The ring of b, whose turn comes later, has taken what the links of both nodes carry."""
     curve = ((1, 100.0), (2, 190.0))
     rings = tuple(Trainer(name, curve, bytes_per_sample=1e7, target_samples=1e6) for name in ("a", "b"))
-    held = (Offer("n1#1", held_by="b"), Offer("n2#2", held_by="b"))
-    questions = (((Offer("n1#+1"), Offer("n2#+1")), rings[:1]), (held, rings[1:]))
+    held = (Place("n1#1", holder="b"), Place("n2#2", holder="b"))
+    questions = (((Place("n1#+1"), Place("n2#+1")), rings[:1]), (held, rings[1:]))
     for gbit, nodes in ((14.0, ("n1#+1",)), (16.0, ("n1#+1", "n2#+1"))):
         diary = Diary(questions=questions, orders=())
         diary.limit_s = lambda node: 60.0  # type: ignore[method-assign]
@@ -120,7 +121,7 @@ def test_who_reserves_bandwidth_is_told_of_all_questions_of_the_look() -> None:
 
 def test_servers_move_when_their_nodes_are_lent() -> None:
     served = replace(TRAINERS[0], servers=Servers())
-    questions = (((Offer("n1"), Offer("n2")), (served,)), ((Offer("n3"),), TRAINERS[1:]))
+    questions = (((Place("n1"), Place("n2")), (served,)), ((Place("n3"),), TRAINERS[1:]))
     diary = Diary(questions=questions, serving={"a": ("n9",), "somebody": ("n7",)})
     problems = list[Problem]()
     diary.record = lambda problem, decision: problems.append(problem)  # type: ignore[method-assign]
@@ -183,7 +184,7 @@ def test_a_policy_is_told_those_parts_of_the_past_that_it_needs() -> None:
 
 def test_a_problem_says_what_those_have_done_whose_deadlines_count() -> None:
     due = (replace(TRAINERS[0], deadline_s=9e9, target_samples=1e3), replace(TRAINERS[0], id="somebody"))
-    diary, seen = Diary(questions=(((Offer("n1"), Offer("n2")), due),)), []
+    diary, seen = Diary(questions=(((Place("n1"), Place("n2")), due),)), []
 
     def record(problem: Problem, decision: Decision) -> None:
         seen.append(problem.done_samples)

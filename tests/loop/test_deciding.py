@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from freetrain.core.decision import Allocation, Decision, Status
+from freetrain.core.place import Place
 from freetrain.core.placement import Placement
-from freetrain.core.problem import Counts, Offer, Problem
+from freetrain.core.problem import Counts, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import total_value
 from freetrain.core.verify import verify
@@ -22,10 +23,10 @@ from freetrain.policies import find_policy
 PROBLEM = Problem(
     now_s=0.0,
     nodes=(
-        Offer("n1", None, "A"),
-        Offer("n2", None, "A"),
-        Offer("n3", None, "B"),
-        Offer("n4"),
+        Place("n1", None, "A"),
+        Place("n2", None, "A"),
+        Place("n3", None, "B"),
+        Place("n4"),
     ),
     trainers=(Trainer("A", ((1, 10.0), (2, 18.0))), Trainer("B", ((2, 30.0),), min_nodes=2, max_nodes=9)),
 )

@@ -17,7 +17,8 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 
 Amounts = tuple[int, ...]
@@ -46,19 +47,19 @@ def _with_trainer(best: np.ndarray, choices: Mapping[Amounts, float]) -> np.ndar
     return after
 
 
-def _present(problem: Problem) -> list[Offer]:
+def _present(problem: Problem) -> list[Place]:
     """The nodes that are not already due back."""
-    return [node for node in problem.nodes if node.free_until_s is None or node.free_until_s > problem.now_s]
+    return [node for node in problem.nodes if node.until_s is None or node.until_s > problem.now_s]
 
 
-def _end_s(problem: Problem, node: Offer) -> float:
+def _end_s(problem: Problem, node: Place) -> float:
     """When the node is due back, seconds from now; nothing after the horizon is of interest."""
-    if node.free_until_s is None:
+    if node.until_s is None:
         return problem.horizon_s
-    return min(problem.horizon_s, node.free_until_s - problem.now_s)
+    return min(problem.horizon_s, node.until_s - problem.now_s)
 
 
-def _amounts(problem: Problem, slots: Slots, nodes: Sequence[Offer]) -> Amounts:
+def _amounts(problem: Problem, slots: Slots, nodes: Sequence[Place]) -> Amounts:
     counted = Counter((_end_s(problem, node), node.kind, node.watts) for node in nodes)
     return tuple(counted[slot] for slot in slots)
 
@@ -66,7 +67,7 @@ def _amounts(problem: Problem, slots: Slots, nodes: Sequence[Offer]) -> Amounts:
 def _choices(problem: Problem, trainer: Trainer, slots: Slots) -> dict[Amounts, float]:
     """Value of everything that the trainer may be given."""
     there = _amounts(problem, slots, _present(problem))
-    held = _amounts(problem, slots, [node for node in _present(problem) if node.held_by == trainer.id])
+    held = _amounts(problem, slots, [node for node in _present(problem) if node.holder == trainer.id])
     has = {kind for count, (_, kind, _) in zip(held, slots, strict=True) if count}
     choices: dict[Amounts, float] = {}
     for kinds, speed in _kinds(problem, trainer, has):

@@ -56,7 +56,7 @@ def solve_published(problem: Problem, time_limit_s: float = 60.0, relative_gap: 
     Raises:
         ValueError: a node is due back at some time.
     """
-    if any(node.free_until_s is not None for node in problem.nodes):
+    if any(node.until_s is not None for node in problem.nodes):
         raise ValueError("the published model knows no time at which a node is due back")
     programme = _Programme()
     jobs = [_add_columns(programme, problem, trainer) for trainer in problem.trainers]
@@ -198,7 +198,7 @@ def _add_columns(programme: _Programme, problem: Problem, trainer: Trainer) -> _
     Where o(C) is 0, a start is charged at the new worth: (T − start)·Σ o(cornerᵢ)·shareᵢ.
     """
     worth = worth_per_s(trainer, problem.objective)
-    holds = [int(node.held_by == trainer.id) for node in problem.nodes]
+    holds = [int(node.holder == trainer.id) for node in problem.nodes]
     now = _worth_now(trainer, worth, sum(holds))
     useful_s = problem.horizon_s - (trainer.start_s if now == 0 else 0.0)
     corners = _corners(trainer, worth)

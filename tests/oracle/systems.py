@@ -205,7 +205,7 @@ def utility(alpha: float, done: float, target: float, weight: float) -> float:
 def gadget_value(problem: Problem, trainer: Trainer, alpha: float, size: int) -> float:
     """The utility that a size gains until the horizon, and a millionth of what it does, for who is done sooner."""
     done, target = problem.done_samples.get(trainer.id, 0.0), trainer.target_samples or math.inf
-    held = sum(node.held_by == trainer.id for node in problem.nodes)
+    held = sum(node.holder == trainer.id for node in problem.nodes)
     now, then = _samples_per_s(trainer, held), _samples_per_s(trainer, size)
     more = then * problem.horizon_s
     if size != held and now:
@@ -218,7 +218,7 @@ def gadget_value(problem: Problem, trainer: Trainer, alpha: float, size: int) ->
 
 def smd_value(problem: Problem, trainer: Trainer, size: int) -> float:
     """The worth of completing at a size: half of it a day from now."""
-    held = sum(node.held_by == trainer.id for node in problem.nodes)
+    held = sum(node.holder == trainer.id for node in problem.nodes)
     now, then = _samples_per_s(trainer, held), _samples_per_s(trainer, size)
     if not then:
         return 0.0

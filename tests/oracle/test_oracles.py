@@ -6,7 +6,8 @@ import pytest
 
 from benchmarks.problems import NOW_S, mixed_problem, random_problem
 from freetrain.core.decision import Decision, Status
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
 from freetrain.replay.trainers import CURVES
@@ -19,7 +20,7 @@ LINEAR = Trainer("a", ((1, 10.0), (4, 40.0)), scale_up_s=18.0, scale_down_s=12.0
 def problem_of(*nodes: tuple[float | None, str | None], trainers: tuple[Trainer, ...] = (LINEAR,)) -> Problem:
     """A throughput problem over 100 s; a node is (seconds until it is due back, holder)."""
     named = (
-        Offer(f"n{number}", None if life_s is None else NOW_S + life_s, holder)
+        Place(f"n{number}", None if life_s is None else NOW_S + life_s, holder)
         for number, (life_s, holder) in enumerate(nodes)
     )
     return Problem(NOW_S, tuple(named), trainers, 100.0, "throughput")
@@ -53,7 +54,7 @@ def test_enumeration_and_published_model_agree_on_many(seeds: range) -> None:
 
 def test_one_trainer_takes_all_idle_nodes() -> None:
     shufflenet = Trainer("shufflenet", CURVES["ShuffleNet"], max_nodes=64)
-    problem = Problem(NOW_S, tuple(Offer(f"n{number}") for number in range(5)), (shufflenet,), 120.0, "throughput")
+    problem = Problem(NOW_S, tuple(Place(f"n{number}") for number in range(5)), (shufflenet,), 120.0, "throughput")
     assert best_by_enumeration(problem) == pytest.approx(1_510_296)
     assert solve_published(problem).objective == pytest.approx(1_510_296)
 

@@ -17,7 +17,8 @@ from benchmarks.problems import (
     with_watts,
 )
 from freetrain.core.decision import Decision, Status
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.core.verify import verify
 from freetrain.policies import find_policy
@@ -199,7 +200,7 @@ def test_a_baseline_is_usable_where_deadlines_and_electricity_count(baseline: st
 
 
 def test_greedy_lends_no_node_that_is_worth_less_than_its_electricity() -> None:
-    nodes = tuple(Offer(f"n{number}", watts=1000.0) for number in range(4))
+    nodes = tuple(Place(f"n{number}", watts=1000.0) for number in range(4))
     trainer = Trainer("a", ((1, 10.0), (2, 18.0), (4, 30.0)))
     for energy, lent in ((2100.0, 4), (2200.0, 2), (3500.0, 1), (3700.0, 0)):
         problem = Problem(NOW_S, nodes, (trainer,), 600.0, f"speedup,energy={energy}")
@@ -248,7 +249,7 @@ def test_a_baseline_leaves_no_node_idle_that_somebody_could_use(baseline: str) -
     """Two trainers with a kind of node each: what one cannot use is not kept for it."""
     curve = tuple((nodes, 10.0 * nodes) for nodes in range(1, 9))
     trainers = tuple(Trainer(name, curve, choices=(KindChoice((name,)),)) for name in ("a", "b"))
-    nodes = tuple(Offer(f"n{number}", kind="b" if number < 2 else "a") for number in range(8))
+    nodes = tuple(Place(f"n{number}", kind="b" if number < 2 else "a") for number in range(8))
     decision = decide(find_policy(baseline), Problem(NOW_S, nodes, trainers))
     assert {trainer: len(names) for trainer, names in decision.placement.items()} == {"a": 6, "b": 2}
 
@@ -258,7 +259,7 @@ def test_who_can_use_one_kind_of_node_only_shares_it_equally() -> None:
     trainers = tuple(
         Trainer(f"t{number}", curve, choices=(KindChoice(("a" if number else "b",)),)) for number in range(3)
     )
-    nodes = tuple(Offer(f"n{number}", kind="a" if number < 4 else "b") for number in range(10))
+    nodes = tuple(Place(f"n{number}", kind="a" if number < 4 else "b") for number in range(10))
     decision = decide(find_policy("equal-share"), Problem(NOW_S, nodes, trainers))
     assert {trainer: len(names) for trainer, names in decision.placement.items()} == {"t0": 6, "t1": 2, "t2": 2}
 
@@ -270,7 +271,7 @@ def test_nobody_gets_a_new_node_that_leaves_before_it_has_booted(policy: str) ->
         decision = decide(find_policy(policy), problem)
         assert verify(problem, decision) == (), f"seed {seed}"
         assert decision.objective <= best_by_enumeration(problem) + 1e-6 * problem.horizon_s * 1e3, f"seed {seed}"
-        lives_s = {node.name: (node.free_until_s or math.inf) - problem.now_s for node in problem.nodes}
+        lives_s = {node.name: (node.until_s or math.inf) - problem.now_s for node in problem.nodes}
         for trainer in problem.trainers:
             new = set(decision.placement.get(trainer.id, ())) - set(problem.held_names.get(trainer.id, ()))
             assert all(lives_s[name] > trainer.boot_s for name in new), f"seed {seed}"
@@ -330,7 +331,7 @@ def test_the_same_problem_gets_the_same_decision(policy: str, solver: str) -> No
 def test_one_trainer_takes_all_five_idle_nodes(solver: str) -> None:
     """The published rows, with their constant of N + 1, let it have only three."""
     shufflenet = Trainer("shufflenet", CURVES["ShuffleNet"], max_nodes=64)
-    problem = Problem(NOW_S, tuple(Offer(f"n{number}") for number in range(5)), (shufflenet,), 120.0, "throughput")
+    problem = Problem(NOW_S, tuple(Place(f"n{number}") for number in range(5)), (shufflenet,), 120.0, "throughput")
     decision = solve(problem, solver)
     assert len(decision.placement["shufflenet"]) == 5
     assert_optimal(problem, decision, 1_510_296.0, "")
@@ -342,7 +343,7 @@ def test_a_trainer_too_large_for_the_nodes_stops_nobody_else(solver: str) -> Non
     curve = CURVES["ShuffleNet"]
     small, large = Trainer("small", curve), Trainer("large", curve, min_nodes=8)
     problem = Problem(
-        NOW_S, tuple(Offer(f"n{number}") for number in range(5)), (large, small), 120.0, "throughput"
+        NOW_S, tuple(Place(f"n{number}") for number in range(5)), (large, small), 120.0, "throughput"
     )
     decision = solve(problem, solver)
     assert set(decision.placement) == {"small"}

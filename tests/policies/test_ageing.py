@@ -10,7 +10,8 @@ from itertools import pairwise
 import pytest
 
 from freetrain.core.past import past_of_samples
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.policies import VARIANTS, Policy, find_policy
 
@@ -42,8 +43,8 @@ def longest_waits(policy: Policy, seed: int, hours: int = 200) -> dict[str, floa
     now_s = 0.0
     while now_s < hours * HOUR_S:
         holders = [name for name, size in held.items() for _ in range(size)]
-        offers = [Offer(f"n{number}", None, holder) for number, holder in enumerate(holders)]
-        offers += [Offer(f"n{number}") for number in range(len(holders), nodes)]
+        offers = [Place(f"n{number}", None, holder) for number, holder in enumerate(holders)]
+        offers += [Place(f"n{number}") for number in range(len(holders), nodes)]
         problem = Problem(
             now_s,
             tuple(offers),
@@ -84,7 +85,7 @@ def test_a_long_training_has_its_turn_though_shorter_work_always_comes(policy: s
     curve = tuple((count, 100.0 * count**0.9) for count in (1, 2, 4, 8, 16))
     long = Trainer("long", curve, target_samples=3.6e9, submitted_s=0.0)
     short = tuple(Trainer(f"{name}", curve, target_samples=1e7, submitted_s=86300.0) for name in ("b", "c"))
-    nodes = tuple(Offer(f"n{number}") for number in range(16))
+    nodes = tuple(Place(f"n{number}") for number in range(16))
     early = Problem(86300.0, nodes, (long, *short), 1200.0)
     assert find_policy(policy).decide(replace(early, now_s=86500.0)).counts[0].sum() >= 1
     assert find_policy("smd").decide(early).counts[0].sum() == 0
@@ -95,7 +96,7 @@ def test_turns_follow_each_other_and_change_no_more_often_than_there_are_trainin
     trainers = tuple(Trainer(name, curve, target_samples=1e9, submitted_s=0.0, min_nodes=2) for name in "abc")
     holders = []
     for step in range(48):
-        problem = Problem(2e5 + 600.0 * step, (Offer("n0"), Offer("n1")), trainers, 600.0)
+        problem = Problem(2e5 + 600.0 * step, (Place("n0"), Place("n1")), trainers, 600.0)
         allocation = patient("smd", 2).decide(problem)
         holders += [
             trainer.id for trainer, size in zip(trainers, allocation.counts.sum(axis=1), strict=True) if size
@@ -110,6 +111,6 @@ def test_a_size_that_stays_is_not_taken_for_anybodys_turn() -> None:
     curve = ((1, 100.0), (2, 180.0))
     task = Trainer("task", curve, moldable=True, submitted_s=0.0)
     long = Trainer("long", curve, target_samples=1e9, submitted_s=0.0)
-    problem = Problem(1e6, (Offer("n0", None, "task"), Offer("n1", None, "task")), (task, long), 600.0)
+    problem = Problem(1e6, (Place("n0", None, "task"), Place("n1", None, "task")), (task, long), 600.0)
     for policy in AGEING:
         assert find_policy(policy).decide(problem).counts.sum(axis=1).tolist() == [2, 0]

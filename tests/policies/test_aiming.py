@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from benchmarks.problems import mixed_problem, with_kinds
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.core.verify import verify
 from freetrain.policies import VARIANTS, find_policy
@@ -32,8 +33,8 @@ OF_THEIR_OWN = tuple(
 DEAR, CHEAP = "speedup,energy=1e9", "speedup,energy=1e-6"
 
 
-def offers(count: int, watts: float = 0.0) -> tuple[Offer, ...]:
-    return tuple(Offer(f"n{number}", watts=watts) for number in range(count))
+def offers(count: int, watts: float = 0.0) -> tuple[Place, ...]:
+    return tuple(Place(f"n{number}", watts=watts) for number in range(count))
 
 
 def twins(needed_nodes: int) -> tuple[Trainer, Trainer]:
@@ -105,7 +106,7 @@ def test_a_deadline_never_costs_its_trainer_a_node(policy: str) -> None:
             for trainer in problem.trainers
         )
         trainers = (replace(trainers[0], target_samples=1e6), *trainers[1:])
-        nodes = tuple(replace(node, held_by=None) for node in problem.nodes)
+        nodes = tuple(replace(node, holder=None) for node in problem.nodes)
         calm = replace(problem, trainers=trainers, nodes=nodes, objective="speedup,deadlines=5")
         in_time_s = 2 * 1e6 / max(trainers[0].samples_per_s.max(), 1e-9)
         soon = replace(trainers[0], deadline_s=problem.now_s + in_time_s * random.Random(seed).uniform(0.6, 3.0))
@@ -116,7 +117,7 @@ def test_a_deadline_never_costs_its_trainer_a_node(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", heeding("energy"))
 def test_where_electricity_is_too_dear_nothing_is_lent(policy: str) -> None:
-    nodes = tuple(replace(node, held_by="calm") for node in offers(2, 500.0)) + offers(8, 500.0)[2:]
+    nodes = tuple(replace(node, holder="calm") for node in offers(2, 500.0)) + offers(8, 500.0)[2:]
     problem = Problem(0.0, nodes, twins(6), 3600.0)
     assert sizes_of(policy, replace(problem, objective=DEAR)) == {}
     assert sizes_of(policy, replace(problem, objective=CHEAP)) == sizes_of(policy, problem)
@@ -148,8 +149,8 @@ def test_sizes_are_never_such_as_are_worth_less_than_their_electricity(policy: s
 def test_electricity_is_that_of_the_nodes_that_a_trainer_may_have() -> None:
     thrifty = Trainer("thrifty", CURVE, choices=(KindChoice(("small",)),))
     other = Trainer("other", CURVE, choices=(KindChoice(("large",), 2.0),))
-    nodes = (*(Offer(f"s{number}", None, None, "small", 100.0) for number in range(8)),)
-    nodes += (*(Offer(f"l{number}", None, None, "large", 2000.0) for number in range(8)),)
+    nodes = (*(Place(f"s{number}", None, None, "small", 100.0) for number in range(8)),)
+    nodes += (*(Place(f"l{number}", None, None, "large", 2000.0) for number in range(8)),)
     asked = asked_of(Problem(0.0, nodes, (thrifty, other), 3600.0, "speedup,energy=2520"))
     assert asked.max_nodes.tolist() == [8, 4]
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import total_value
 from freetrain.policies import VARIANTS, find_policy
@@ -22,7 +23,7 @@ THREE = tuple(Trainer(name, curve) for name, curve in zip("abc", (WELL, FAIRLY, 
 
 
 def problem_of(trainers: tuple[Trainer, ...], nodes: int = 8) -> Problem:
-    return Problem(0.0, tuple(Offer(f"n{number}") for number in range(nodes)), trainers, 1200.0)
+    return Problem(0.0, tuple(Place(f"n{number}") for number in range(nodes)), trainers, 1200.0)
 
 
 @pytest.mark.parametrize("policy", BY_TARGET)

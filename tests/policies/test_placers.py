@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from benchmarks.problems import mixed_problem, random_problem
+from freetrain.core.place import Place
 from freetrain.core.placement import Placement
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.problem import Problem
 from freetrain.core.topology import FLAT, Topology, crossings, nodes_by_leaf
 from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify_counts, verify_placement
@@ -47,7 +48,7 @@ def leaves_of_four(free: str, held: str = "") -> tuple[Problem, Topology]:
     """Nodes a1 … a4, b1 … b4, c1 … c4 on leaves a, b, c; some of them idle, some of them trainer A's."""
     names = [f"{leaf}{number}" for leaf in "abc" for number in range(1, 5)]
     there = {*free.split(), *held.split()}
-    offers = tuple(Offer(name, None, "A" if name in held.split() else None) for name in names if name in there)
+    offers = tuple(Place(name, None, "A" if name in held.split() else None) for name in names if name in there)
     leaves = {name: name[0] for name in names}
     return Problem(0.0, offers, (Trainer("A", SIZES),)), Topology(leaves, dict.fromkeys("abc", "root"))
 
@@ -97,7 +98,7 @@ def mean_crossings(placer: str, seeds: int) -> float:
         idle = sorted(draw.sample(range(256), 38))
         sizes = draw.sample([2, 4, 8, 12], 4)
         trainers = tuple(Trainer(f"T{row}", SIZES) for row in range(len(sizes)))
-        problem = Problem(0.0, tuple(Offer(f"n{node:03}") for node in idle), trainers)
+        problem = Problem(0.0, tuple(Place(f"n{node:03}") for node in idle), trainers)
         topology = Topology({f"n{node:03}": f"leaf{node // 16:02}" for node in range(256)})
         chosen = placed_as(placer, problem, sizes, topology, draw)
         found += [crossings(names, topology) for names in chosen.values()]

@@ -7,9 +7,9 @@ import pytest
 
 from benchmarks.problems import mixed_problem, random_problem
 from freetrain.core.decision import Status
-from freetrain.core.fragment import node_of
 from freetrain.core.past import past_of_samples
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.topology import Topology
 from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
@@ -71,7 +71,7 @@ def test_every_policy_copes_with_nothing(policy: str) -> None:
     decision = decide(find_policy(policy), problem)
     assert decision.placement == {}
     assert verify(problem, decision) == ()
-    only_nodes = replace(problem, nodes=(Offer("n1"),))
+    only_nodes = replace(problem, nodes=(Place("n1"),))
     assert verify(only_nodes, decide(find_policy(policy), only_nodes)) == ()
 
 
@@ -106,7 +106,7 @@ def test_every_policy_keeps_the_rules_whatever_there_is_and_decides_alike_twice(
 
 def in_parts(problem: Problem) -> Problem:
     """Its nodes are parts of nodes: three of each, those that fragments have and those that nobody has yet."""
-    names = (f"n{number // 3}#{'' if one.held_by else '+'}{number}" for number, one in enumerate(problem.nodes))
+    names = (f"n{number // 3}#{'' if one.holder else '+'}{number}" for number, one in enumerate(problem.nodes))
     return replace(
         problem, nodes=tuple(replace(one, name=name) for one, name in zip(problem.nodes, names, strict=True))
     )
@@ -114,7 +114,7 @@ def in_parts(problem: Problem) -> Problem:
 
 def stages(policy: str, problem: Problem, seed: int) -> tuple[Policy, Placer]:
     """A policy and a placer in turn, who know the switches; two of five times with little bandwidth."""
-    leaves = {node_of(node.name): f"leaf{number // 3}" for number, node in enumerate(problem.nodes)}
+    leaves = {node.node: f"leaf{number // 3}" for number, node in enumerate(problem.nodes)}
     topology = Topology(leaves, dict.fromkeys(leaves.values(), "root"))
     links = Links.of_gbit(10.0, 10.0, topology) if seed % 5 < 2 else UNKNOWN_LINKS
     questions = ((problem.nodes, problem.trainers),)
@@ -138,7 +138,7 @@ def test_the_longer_the_horizon_the_more_the_better_scaler_gets(
         Trainer(name, amdahl(*curve), scale_up_s=30, scale_down_s=10)
         for name, curve in (("better", (100.0, 0.99)), ("worse", (80.0, 0.95)))
     )
-    nodes = tuple(Offer(f"n{number}", None, "better" if number < 2 else "worse") for number in range(6))
+    nodes = tuple(Place(f"n{number}", None, "better" if number < 2 else "worse") for number in range(6))
     decision = decide(find_policy("freetrain"), Problem(0.0, nodes, trainers, horizon_s, "throughput"))
     assert tuple(len(decision.placement.get(trainer.id, ())) for trainer in trainers) == sizes
     assert decision.objective == pytest.approx(value, abs=0.05)
@@ -147,7 +147,7 @@ def test_the_longer_the_horizon_the_more_the_better_scaler_gets(
 def test_short_lived_nodes_go_to_the_trainer_that_is_hurt_least() -> None:
     fragile = Trainer("fragile", ((1, 10.0), (2, 20.0)), scale_down_s=50)
     robust = Trainer("robust", ((1, 10.0), (2, 20.0)), scale_down_s=0)
-    nodes = (Offer("long1"), Offer("long2"), Offer("short1", 60.0), Offer("short2", 60.0))
+    nodes = (Place("long1"), Place("long2"), Place("short1", 60.0), Place("short2", 60.0))
     decision = decide(find_policy("freetrain"), Problem(0.0, nodes, (fragile, robust)))
     assert set(decision.placement["robust"]) == {"short1", "short2"}
     assert set(decision.placement["fragile"]) == {"long1", "long2"}
@@ -156,7 +156,7 @@ def test_short_lived_nodes_go_to_the_trainer_that_is_hurt_least() -> None:
 def lives_problem() -> Problem:
     problem = random_problem(3, 12, 90)
     ends = (None, problem.now_s + 40, problem.now_s + 80)
-    nodes = tuple(replace(node, free_until_s=ends[row % 3]) for row, node in enumerate(problem.nodes))
+    nodes = tuple(replace(node, until_s=ends[row % 3]) for row, node in enumerate(problem.nodes))
     return replace(problem, nodes=nodes)
 
 

@@ -10,7 +10,8 @@ from itertools import accumulate
 import pytest
 
 from freetrain.core.past import past_of_samples
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.policies import find_policy
 from freetrain.policies.dltap.placer import Host, PlacedTask, TaskKind, Weights, place_tasks
@@ -139,7 +140,7 @@ def random_decision(draw: random.Random) -> Problem:
     for number in range(draw.randint(1, 8)):
         holder = draw.choice((None, *(name for name, left in room.items() if left)))
         room[holder or ""] = room.get(holder or "", 1) - 1
-        nodes.append(Offer(f"n{number}", None, holder))
+        nodes.append(Place(f"n{number}", None, holder))
     done = {trainer.id: draw.uniform(0, 1.1) * (trainer.target_samples or 0.0) for trainer in trainers}
     return Problem(0.0, tuple(nodes), trainers, draw.uniform(60, 7200), past=past_of_samples(done))
 

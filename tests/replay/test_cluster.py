@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.core.classes import Offer, group_nodes, holders_of
+from freetrain.core.classes import group_nodes, holders_of
+from freetrain.core.place import Place
 from freetrain.replay.cluster import IdleNodes
 
 NAMES = st.sampled_from("abcdef")
@@ -34,7 +35,7 @@ def test_it_knows_what_a_list_of_all_nodes_would_show(happened: list[tuple]) -> 
         elif what == "look":
             idle.note_seen()
             seen = set(holder)
-        offers = tuple(Offer(name, held_by=its) for name, its in holder.items())
+        offers = tuple(Place(name, holder=its) for name, its in holder.items())
         assert idle.offers == offers
         assert sorted(idle.alike, key=lambda offer: offer.name) == sorted(offers, key=lambda offer: offer.name)
         assert (set(idle.came), idle.gone) == (set(holder) - seen, seen - set(holder))
@@ -54,10 +55,10 @@ def test_nodes_that_nobody_tells_apart_are_one_class_that_stays() -> None:
 def test_an_end_is_known_as_long_as_the_node_is_idle() -> None:
     idle = IdleNodes()
     idle.join("a", 10.0)
-    assert idle.offers == (Offer("a", 10.0),)
+    assert idle.offers == (Place("a", 10.0),)
     idle.leave("a")
     idle.join("a", None)
-    assert idle.offers == (Offer("a"),)
+    assert idle.offers == (Place("a"),)
 
 
 def test_what_somebody_has_is_in_the_order_in_which_he_got_it() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from freetrain.core.amounts import Amount
-from freetrain.core.fragment import node_of
+from freetrain.core.place import node_of
 from freetrain.core.placement import Placement, place
 from freetrain.core.power import PowerDraw
 from freetrain.core.problem import Counts, Problem

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from freetrain.core.amounts import Amount
-from freetrain.core.fragment import node_of
+from freetrain.core.place import node_of
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.errors import InputError
 from freetrain.lending.facts import Request

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from freetrain.config import Config
 from freetrain.config.loading import load_config
-from freetrain.core.fragment import node_of
 from freetrain.core.needs import find_misfit, kinds_of
+from freetrain.core.place import node_of
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.admission.site_guard import owners_in, premise_of
 from freetrain.daemon.rules import rules_of
@@ -139,7 +139,7 @@ def _request(submission: Submission) -> Request:
 
 
 def _lent(judgement: Judgement) -> str:
-    offered = {node_of(one.name): one.free_until_s for one in judgement.offers.offered}
+    offered = {one.node: one.until_s for one in judgement.offers.offered}
     if not offered:
         return "lends nothing"
     ends = {name: end_s for name, end_s in offered.items() if end_s is not None and end_s < inf}

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from freetrain.slurm.finding import Finding, Place, describe
+from freetrain.slurm.finding import Finding, LineKind, describe
 from freetrain.slurm.site.changes import partition
 
 
@@ -13,18 +13,18 @@ def test_each_line_that_mends_goes_where_it_belongs() -> None:
         "chmod o-w /etc/freetrain/freetrain.toml",
     ]
     assert [place for place, _ in Finding("Wrong.", "\n".join(lines)).mends] == [
-        Place.COMMAND,
-        Place.SLURM_CONF,
-        Place.FREETRAIN_TOML,
-        Place.FREETRAIN_TOML,
-        Place.COMMAND,
+        LineKind.COMMAND,
+        LineKind.SLURM_CONF,
+        LineKind.FREETRAIN_TOML,
+        LineKind.FREETRAIN_TOML,
+        LineKind.COMMAND,
     ]
 
 
 def test_what_scontrol_changes_belongs_into_slurm_conf_too() -> None:
     assert Finding.of("Wrong.", [partition("freetrain", "GraceTime", "0")]).mends == [
-        (Place.COMMAND, "scontrol update PartitionName=freetrain GraceTime=0"),
-        (Place.SLURM_CONF, "PartitionName=freetrain … GraceTime=0"),
+        (LineKind.COMMAND, "scontrol update PartitionName=freetrain GraceTime=0"),
+        (LineKind.SLURM_CONF, "PartitionName=freetrain … GraceTime=0"),
     ]
 
 

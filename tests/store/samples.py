@@ -7,8 +7,9 @@ from pathlib import Path
 from alembic import command
 
 from freetrain.core.decision import Decision, Status
+from freetrain.core.place import Place
 from freetrain.core.placement import Placement
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import counts_of, total_value
 from freetrain.store import NewRun, TrainerRecord, schema
@@ -22,11 +23,11 @@ BERT = Trainer("bert", ((2, 30.5), (4, 55.25)), min_nodes=2, submitted_s=90.0)
 PROBLEM = Problem(
     100.0,
     (
-        Offer("n01", None, "resnet"),
-        Offer("n02", 160.5, "resnet"),
-        Offer("n05", 160.5),
-        Offer("n06"),
-        Offer("n11", 400.0, "bert"),
+        Place("n01", None, "resnet"),
+        Place("n02", 160.5, "resnet"),
+        Place("n05", 160.5),
+        Place("n06"),
+        Place("n11", 400.0, "bert"),
     ),
     (RESNET, BERT),
 )

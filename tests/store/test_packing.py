@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.core.past import TrainerPast
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.errors import StateError
 from freetrain.store import schema
@@ -38,7 +39,7 @@ def problems_with_placements(draw):
     kinds = st.sampled_from(["", "a100", "v100"])
     watts = st.sampled_from([0.0, 1234.5])
     nodes = tuple(
-        Offer(name, draw(ends), draw(st.sampled_from([None, *IDS])), draw(kinds), draw(watts)) for name in names
+        Place(name, draw(ends), draw(st.sampled_from([None, *IDS])), draw(kinds), draw(watts)) for name in names
     )
     owners = {name: draw(st.sampled_from([None, *IDS])) for name in names}
     placement = {
@@ -101,7 +102,7 @@ def test_a_problem_without_anything_comes_back_empty():
 
 
 def test_holders_and_owners_that_are_no_trainers_of_the_problem_are_kept():
-    problem = Problem(0.0, (Offer("n01", 5.0), Offer("n02", None, "long gone")), (RESNET,))
+    problem = Problem(0.0, (Place("n01", 5.0), Place("n02", None, "long gone")), (RESNET,))
     placement = {"resnet": ("n01",), "nobody knows": ("n02", "n03")}
     assert packed_and_back(problem, placement) == (problem, placement)
 
@@ -109,7 +110,7 @@ def test_holders_and_owners_that_are_no_trainers_of_the_problem_are_kept():
 def test_more_than_255_trainers_and_ends_fit():
     names = tuple(f"n{number:04d}" for number in range(1000))
     trainers = tuple(Trainer(f"t{number}", ((1, 1.0),)) for number in range(400))
-    nodes = tuple(Offer(name, float(number), f"t{number % 400}") for number, name in enumerate(names))
+    nodes = tuple(Place(name, float(number), f"t{number % 400}") for number, name in enumerate(names))
     placement = {f"t{number}": (names[-1 - number],) for number in range(400)}
     problem = Problem(0.0, nodes, trainers)
     assert packed_and_back(problem, placement, names) == (problem, placement)
@@ -121,7 +122,7 @@ def test_1600_idle_nodes_of_4700_with_100_trainers_take_less_than_2_kb():
     idle = np.random.default_rng(1).choice(470, 160, replace=False)
     lent = {10 * block + offset: f"t{block % 100}" for block in idle.tolist() for offset in range(8)}
     nodes = tuple(
-        Offer(names[10 * block + offset], 1.7e9 + 300.0 * (block % 70), lent.get(10 * block + offset))
+        Place(names[10 * block + offset], 1.7e9 + 300.0 * (block % 70), lent.get(10 * block + offset))
         for block in idle.tolist()
         for offset in range(10)
     )
@@ -186,7 +187,7 @@ def test_decisions_of_an_older_store_are_written_anew(tmp_path, monkeypatch):
     problem, decision = store.decision(1, 1)
     assert (problem, decision.placement) == (PROBLEM, PLACEMENT)
     problem, decision = store.decision(1, 2)
-    added = Offer("stranger", 7.5, "resnet"), Offer("n03", None, "long gone")
+    added = Place("stranger", 7.5, "resnet"), Place("n03", None, "long gone")
     assert set(problem.nodes) == {*PROBLEM.nodes, *added}
     assert {trainer: set(names) for trainer, names in decision.placement.items()} == {
         "resnet": {"n01", "stranger"},

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from freetrain.core.decision import Decision, Status
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
 from freetrain.errors import InputError, StateError
@@ -223,7 +224,7 @@ def test_trainers_that_are_gone_are_forgotten_and_known_again_when_they_come_bac
     names = ("n1",)
     trainers = [Trainer(f"t{number}", ((1, 1.0 + number),)) for number in range(20)]
     problems = [
-        Problem(float(at_s), (Offer("n1"),), (trainer,)) for at_s, trainer in enumerate([*trainers, *trainers])
+        Problem(float(at_s), (Place("n1"),), (trainer,)) for at_s, trainer in enumerate([*trainers, *trainers])
     ]
     decision = Decision(Status.OPTIMAL, 1.0, {}, "none", 0.0, 0.0, ())
     run = NewRun("freetrain daemon", "1", {}, 0.0, 0.0, 0.0, names)

@@ -12,7 +12,8 @@ from freetrain.config import Config
 from freetrain.core.decision import Decision, Status
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.throughput import Observation
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
@@ -119,6 +120,6 @@ class Site:
 def a_decision(at_s: float) -> tuple[Problem, Decision]:
     """Trainer 101 has a node and gets two more."""
     trainer = Trainer("101", ((1, 100.0), (4, 320.0)))
-    problem = Problem(at_s, (Offer("n1", None, "101"), Offer("n2"), Offer("n3")), (trainer,))
+    problem = Problem(at_s, (Place("n1", None, "101"), Place("n2"), Place("n3")), (trainer,))
     placement = {"101": ("n1", "n2", "n3")}
     return problem, Decision(Status.OPTIMAL, 3.0, placement, "columns", 0.0, 0.004, ("two nodes were idle",))

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from freetrain.core.fragment import Fragment, FragmentState, node_of
+from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.place import node_of
 from freetrain.daemon.reports.status import LONGEST, NodeGroup, NodeStanding
 from freetrain.lending.offers import Offers
 from freetrain.slurm.parsing import fold_nodes
@@ -30,8 +31,8 @@ def groups_of(offers: Offers, fragments: Iterable[Fragment]) -> tuple[NodeGroup,
         for name, why in offers.withheld.items()
     }
     for place in offers.offered:
-        name = node_of(place.name)
-        until_s = None if place.free_until_s is None else round(place.free_until_s)
+        name = place.node
+        until_s = None if place.until_s is None else round(place.until_s)
         found[name] = _of_lent(NodeGroup("", "free", until_s=until_s), on.get(name))
     for name, why in offers.due.items():
         group = NodeGroup("", "due back", "", why[:LONGEST], verdict=named.get(name, ""))

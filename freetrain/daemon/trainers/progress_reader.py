@@ -114,7 +114,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProgressFiles:
     """Where to look.
 
     Attributes:
@@ -142,13 +142,13 @@ class ProgressReader:
 
     def __init__(self, stuck_s: float = _STUCK_S) -> None:
         self._lock = threading.Lock()
-        self._places: Mapping[str, Place] = {}
+        self._places: Mapping[str, ProgressFiles] = {}
         self._reports: dict[str, Report] = {}
         self._rounds: dict[str, list[_Round]] = {}
         self._stuck_s = stuck_s
         self._was_completed = False
 
-    def look_at(self, places: Mapping[str, Place]) -> None:
+    def look_at(self, places: Mapping[str, ProgressFiles]) -> None:
         """From now on read these trainers' directories."""
         with self._lock:
             self._places = places
@@ -158,7 +158,7 @@ class ProgressReader:
         with self._lock:
             places = self._places
             self._reports = {trainer: report for trainer, report in self._reports.items() if trainer in places}
-        by_owner: defaultdict[str, dict[str, Place]] = defaultdict(dict)
+        by_owner: defaultdict[str, dict[str, ProgressFiles]] = defaultdict(dict)
         for trainer, place in places.items():
             by_owner[place.owner][trainer] = place
         owners = self._rounds.keys() | by_owner.keys()
@@ -177,7 +177,7 @@ class ProgressReader:
         with self._lock:
             return dict(self._reports)
 
-    def _go_round(self, owner: str, places: Mapping[str, Place]) -> list[_Round]:
+    def _go_round(self, owner: str, places: Mapping[str, ProgressFiles]) -> list[_Round]:
         """All rounds of this owner's that are under way; a new one, unless one that gets on is."""
         rounds = [round_ for round_ in self._rounds.get(owner, []) if round_.is_alive()]
         stuck = [round_ for round_ in rounds if round_.is_stuck(self._stuck_s)]
@@ -214,7 +214,7 @@ class _Round(threading.Thread):
         is_last: whether to stop after it.
     """
 
-    def __init__(self, places: Mapping[str, Place], take: Callable[[str, Report], None]) -> None:
+    def __init__(self, places: Mapping[str, ProgressFiles], take: Callable[[str, Report], None]) -> None:
         super().__init__(name="progress", daemon=True)
         self._places = places
         self._take = take
@@ -236,12 +236,12 @@ class _Round(threading.Thread):
         return self.is_alive() and time.monotonic() - self._since_s > stuck_s
 
 
-def _read_isolated(place: Place, most_bytes: int) -> Report:
+def _read_isolated(place: ProgressFiles, most_bytes: int) -> Report:
     report = isolated(lambda: read_report(place, most_bytes))
     return replace(_nothing(place), fault=report.what) if isinstance(report, Fault) else report
 
 
-def read_report(place: Place, most_bytes: int = _MOST_BYTES) -> Report:
+def read_report(place: ProgressFiles, most_bytes: int = _MOST_BYTES) -> Report:
     """What a directory says; nothing is believed that is not its owner's own plain file.
 
     Args:
@@ -271,14 +271,14 @@ def read_report(place: Place, most_bytes: int = _MOST_BYTES) -> Report:
     )
 
 
-def _read(directory: int, owner: int, place: Place, most_bytes: int) -> ProgressLog:
+def _read(directory: int, owner: int, place: ProgressFiles, most_bytes: int) -> ProgressLog:
     with open_plain(directory, _PROGRESS, owner) as stream:
         # A file that is shorter than what was read of it is another one.
         is_other = stream.seek(0, 2) < place.offset_bytes
         return read_part(stream, 0 if is_other else place.offset_bytes, most_bytes, place.most_nodes)
 
 
-def _nothing(place: Place) -> Report:
+def _nothing(place: ProgressFiles) -> Report:
     return Report(None, 0.0, (), place.offset_bytes)
 
 

@@ -17,7 +17,7 @@ class LentPart:
     """A part of a node that a fragment has.
 
     Attributes:
-        place: what it is called, see :func:`freetrain.core.fragment.node_of`.
+        place: what it is called, see :func:`freetrain.core.place.node_of`.
         trainer: whose fragment it is.
         amount: how much of the node it has.
         goes_on: whether nobody has ended it.

@@ -8,10 +8,9 @@ from dataclasses import replace
 from math import inf
 
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import node_of
 from freetrain.core.needs import NO_NEEDS, Needs, kinds_of, nodes_meeting
 from freetrain.core.node import Nodes
-from freetrain.core.problem import Offer
+from freetrain.core.place import Place
 from freetrain.lending.facts import Request
 from freetrain.lending.rules import FairShare, SharingRules
 from freetrain.lending.sharing.claims import Claimant, Shares, cached_want
@@ -41,7 +40,7 @@ def claimants_of(
     competing: Sequence[Request],
     demand: Mapping[str, int],
     eligible: Eligible,
-    offered: Sequence[Offer],
+    offered: Sequence[Place],
     sharing: SharingRules,
     tasks: Tasks,
 ) -> list[Claimant]:
@@ -87,7 +86,7 @@ def claimants_of(
 
 
 def _kept_besides(
-    may_use: Sequence[Nodes], number_of: Mapping[str, int], offered: Sequence[Offer]
+    may_use: Sequence[Nodes], number_of: Mapping[str, int], offered: Sequence[Place]
 ) -> Sequence[set[str]]:
     """Of each claimant the nodes that its trainers have although they would not do for a new one.
 
@@ -101,9 +100,9 @@ def _kept_besides(
     if for_all.issuperset([node.name for node in offered]):
         return keeps
     for node in offered:
-        if node.held_by is None or node.name in for_all:
+        if node.holder is None or node.name in for_all:
             continue
-        name, number = node_of(node.name), number_of.get(node.held_by)
+        name, number = node.node, number_of.get(node.holder)
         if number is not None and name not in may_use[number]:
             keeps[number].add(name)
     return keeps

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from math import inf
 
 from freetrain.core.amounts import Amount
-from freetrain.core.classes import Offer
+from freetrain.core.place import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Deal:
 
     parts: Mapping[Hashable, tuple[str, ...]]
     leaving: Mapping[str, Hashable | None]
-    new: tuple[Offer, ...] = ()
+    new: tuple[Place, ...] = ()
 
 
 def usable_sizes(wants: Iterable[Want], most: int) -> int:

@@ -31,7 +31,7 @@ from dataclasses import replace
 from math import inf
 from typing import Any, Protocol
 
-from freetrain.core.classes import Offer
+from freetrain.core.place import Place
 from freetrain.core.topology import FLAT, Topology
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.sharing.claims import Claimant, Deal, Shares, Want, usable_sizes
@@ -73,7 +73,7 @@ class Stock(Protocol):
 
 
 def deal(
-    nodes: Sequence[Offer],
+    nodes: Sequence[Place],
     claimants: Sequence[Claimant],
     shares: Shares | None = None,
     rooms: Rooms | None = None,
@@ -89,7 +89,7 @@ def deal(
         topology: the switches; where whole nodes are dealt, everybody gets nodes near each other.
     """
     if len(claimants) == 1 and rooms is None and _takes_all(claimants[0], nodes):
-        order = sorted(nodes, key=lambda node: -(node.free_until_s or inf))
+        order = sorted(nodes, key=lambda node: -(node.until_s or inf))
         return Deal({claimants[0].key: tuple(node.name for node in order)}, {})
     if rooms is not None:
         dealt = _in_parts(nodes, claimants, shares or Shares(), rooms)
@@ -100,7 +100,7 @@ def deal(
     )
 
 
-def _in_parts(nodes: Sequence[Offer], claimants: Sequence[Claimant], shares: Shares, rooms: Rooms) -> Deal:
+def _in_parts(nodes: Sequence[Place], claimants: Sequence[Claimant], shares: Shares, rooms: Rooms) -> Deal:
     """Deal parts; who is dealt as much as they hold keeps what they hold, if all get as much that way.
 
     While it is dealt nobody knows who will have to give up something: the first place that makes room for somebody
@@ -124,13 +124,13 @@ def _filled(stock: Stock, claimants: Sequence[Claimant], shares: Shares) -> Deal
     return stock.named()
 
 
-def _takes_all(claimant: Claimant, nodes: Sequence[Offer]) -> bool:
+def _takes_all(claimant: Claimant, nodes: Sequence[Place]) -> bool:
     """Whether somebody who shares with nobody has, or can use, every node."""
     own = {None, *(want.trainer for want in claimant.wants)}
     return (
         not claimant.capped_by
         and bool(claimant.sizes >> len(nodes) & 1)
-        and own.issuperset([node.held_by for node in nodes])
+        and own.issuperset([node.holder for node in nodes])
         and claimant.eligible.issuperset([node.name for node in nodes])
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from freetrain.core.amounts import Amount
 from freetrain.core.data_wait import WaitProfile
-from freetrain.core.fragment import node_of
+from freetrain.core.place import node_of
 from freetrain.core.shared_nodes import NewPart, SharedNode
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.rooms import Rooms

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from freetrain.core.classes import Offer
+from freetrain.core.place import Place
 from freetrain.lending.sharing.claims import Want
 
 
 def keep(
-    held: Sequence[Offer], count: int, wants: Sequence[Want], sizes: Counter[str | None]
+    held: Sequence[Place], count: int, wants: Sequence[Want], sizes: Counter[str | None]
 ) -> tuple[list[str], list[str]]:
     """The nodes, longest-lived first, that a claimant keeps of those it holds, and those that it gives up.
 
@@ -24,9 +24,9 @@ def keep(
     """
     if len(held) <= count:
         return [node.name for node in held], []
-    of_trainer: defaultdict[str | None, list[Offer]] = defaultdict(list)
+    of_trainer: defaultdict[str | None, list[Place]] = defaultdict(list)
     for node in held:
-        of_trainer[node.held_by].append(node)
+        of_trainer[node.holder].append(node)
     order = {want.trainer: (number, want.min_nodes) for number, want in enumerate(wants)}
 
     def gives_first(trainer: str | None) -> tuple[int, bool, int]:

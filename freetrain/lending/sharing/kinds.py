@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import node_of
 from freetrain.core.node import Node, Nodes
-from freetrain.core.problem import Offer, Question
+from freetrain.core.place import Place
+from freetrain.core.problem import Question
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.lending.facts import Request
 
@@ -41,7 +41,7 @@ class _Kind:
 
 
 def ask_by_kind(
-    nodes: Sequence[Offer], groups: Sequence[tuple[Sequence[Request], Nodes]], snapshot: Snapshot
+    nodes: Sequence[Place], groups: Sequence[tuple[Sequence[Request], Nodes]], snapshot: Snapshot
 ) -> Question:
     """Nodes with their kinds, and trainers with the kinds that each may have.
 
@@ -57,8 +57,7 @@ def ask_by_kind(
     if len(groups) == 1 and not named and not by_gpus:
         return tuple(nodes), trainers
     kind_of = {
-        node.name: _kind_of(snapshot.node.get(node_of(node.name)), named, by_gpus, _open_to(node, groups))
-        for node in nodes
+        node.name: _kind_of(snapshot.node.get(node.node), named, by_gpus, _open_to(node, groups)) for node in nodes
     }
     names = _names(kind_of.values())
     if len(names) == 1 and all(next(iter(names)).open_to) and not any(request.speeds for request in requests):
@@ -74,7 +73,7 @@ def ask_by_kind(
 
 # Nodes and trainers are the same from look to look, but for a few.
 @lru_cache(maxsize=65536)
-def _of_kind(node: Offer, kind: str) -> Offer:
+def _of_kind(node: Place, kind: str) -> Place:
     return replace(node, kind=kind)
 
 
@@ -83,8 +82,8 @@ def _with_choices(trainer: Trainer, choices: tuple[KindChoice, ...]) -> Trainer:
     return replace(trainer, choices=choices)
 
 
-def _open_to(node: Offer, groups: Sequence[tuple[Sequence[Request], Nodes]]) -> tuple[bool, ...]:
-    return tuple(node_of(node.name) in usable for _, usable in groups)
+def _open_to(node: Place, groups: Sequence[tuple[Sequence[Request], Nodes]]) -> tuple[bool, ...]:
+    return tuple(node.node in usable for _, usable in groups)
 
 
 def named_by(request: Request) -> frozenset[str]:

@@ -7,14 +7,14 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from math import inf
 
-from freetrain.core.classes import Offer
+from freetrain.core.place import Place
 from freetrain.core.topology import FLAT, Topology
 from freetrain.lending.sharing.claims import Claimant, Deal
 from freetrain.lending.sharing.keeping import keep
 
 
 def hand_out(
-    pool: Sequence[Offer], turns: Iterable[int], parts: Sequence[Sequence[str]], topology: Topology
+    pool: Sequence[Place], turns: Iterable[int], parts: Sequence[Sequence[str]], topology: Topology
 ) -> Iterator[tuple[str, int]]:
     """Each turn's node.
 
@@ -35,7 +35,7 @@ def hand_out(
         return
     own = [Counter(map(topology.leaf_of, part)) for part in parts]
     waiting = iter(turns)
-    for _, alike in groupby(pool, key=lambda node: (node.held_by is None, node.free_until_s)):
+    for _, alike in groupby(pool, key=lambda node: (node.holder is None, node.until_s)):
         left: defaultdict[str, list[str]] = defaultdict(list)
         for node in alike:
             left[topology.leaf_of(node.name)].append(node.name)
@@ -59,20 +59,20 @@ class NodeStock:
         topology: the switches.
     """
 
-    def __init__(self, nodes: Sequence[Offer], claimants: Sequence[Claimant], topology: Topology = FLAT) -> None:
+    def __init__(self, nodes: Sequence[Place], claimants: Sequence[Claimant], topology: Topology = FLAT) -> None:
         self._claimants = claimants
         self._topology = topology
         self._of_trainer = {want.trainer: row for row, one in enumerate(claimants) for want in one.wants}
         sets = list({id(claimant.eligible): claimant.eligible for claimant in claimants}.values())
-        kinds: defaultdict[tuple[bool, ...], list[Offer]] = defaultdict(list)
+        kinds: defaultdict[tuple[bool, ...], list[Place]] = defaultdict(list)
         settled = {name for claimant in claimants for name in claimant.settled}
         for node in nodes:
-            if node.name not in settled and (node.held_by is None or node.held_by in self._of_trainer):
+            if node.name not in settled and (node.holder is None or node.holder in self._of_trainer):
                 kinds[tuple(node.name in names for names in sets)].append(node)
         position = {id(names): number for number, names in enumerate(sets)}
         self._kinds = [(open_to, kind) for open_to, kind in kinds.items() if any(open_to)]
         self._for_nobody = [
-            node.name for open_to, kind in kinds.items() if not any(open_to) for node in kind if node.held_by
+            node.name for open_to, kind in kinds.items() if not any(open_to) for node in kind if node.holder
         ]
         self._open = [
             [kind for kind, (open_to, _) in enumerate(self._kinds) if open_to[position[id(claimant.eligible)]]]
@@ -84,8 +84,8 @@ class NodeStock:
         self._held = [[0] * len(self._kinds) for _ in claimants]
         for kind, (_, members) in enumerate(self._kinds):
             for node in members:
-                if node.held_by is not None:
-                    self._held[self._of_trainer[node.held_by]][kind] += 1
+                if node.holder is not None:
+                    self._held[self._of_trainer[node.holder]][kind] += 1
         self._held_in_all = [sum(held) for held in self._held]
         self.nodes = sum(self._free) + len(settled)
 
@@ -151,11 +151,11 @@ class NodeStock:
         """Which nodes they are."""
         parts: list[list[str]] = [[] for _ in self._claimants]
         leaving: dict[str, Hashable | None] = dict.fromkeys(self._for_nobody)
-        sizes = Counter(node.held_by for _, kind in self._kinds for node in kind)
+        sizes = Counter(node.holder for _, kind in self._kinds for node in kind)
         for kind, (_, members) in enumerate(self._kinds):
-            by_holder: defaultdict[int | None, list[Offer]] = defaultdict(list)
-            for node in sorted(members, key=lambda node: -(node.free_until_s or inf)):
-                by_holder[self._of_trainer.get(node.held_by or "")].append(node)
+            by_holder: defaultdict[int | None, list[Place]] = defaultdict(list)
+            for node in sorted(members, key=lambda node: -(node.until_s or inf)):
+                by_holder[self._of_trainer.get(node.holder or "")].append(node)
             pool, by_name = by_holder[None], {node.name: node for node in members}
             lacking = {}
             for row, one in enumerate(self._claimants):

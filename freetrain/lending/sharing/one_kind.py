@@ -12,9 +12,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import node_of
 from freetrain.core.node import Nodes
-from freetrain.core.problem import Offer
+from freetrain.core.place import Place
 from freetrain.lending.facts import Request
 from freetrain.lending.sharing.claims import Claimant
 from freetrain.lending.sharing.kinds import named_by, speed_on, told_apart
@@ -45,7 +44,7 @@ _Choice = tuple[_Group, ...]
 def keep_to_kinds(
     claimants: Sequence[Claimant],
     competing: Iterable[Request],
-    offered: Sequence[Offer],
+    offered: Sequence[Place],
     snapshot: Snapshot,
     tasks: Tasks,
 ) -> list[Claimant]:
@@ -71,8 +70,8 @@ def keep_to_kinds(
         return list(claimants)
     held: defaultdict[str, set[str]] = defaultdict(set)
     for place in offered:
-        if place.held_by is not None:
-            held[place.held_by].add(node_of(place.name))
+        if place.holder is not None:
+            held[place.holder].add(place.node)
     choosing = [_Choosing(claimant, requests, groups, held) for claimant in claimants]
     wanted: dict[_Group, float] = defaultdict(float)
     for claimant in choosing:
@@ -84,11 +83,11 @@ def keep_to_kinds(
 
 
 def _groups(
-    offered: Iterable[Offer], requests: Iterable[Request], snapshot: Snapshot, tasks: Tasks
+    offered: Iterable[Place], requests: Iterable[Request], snapshot: Snapshot, tasks: Tasks
 ) -> list[_Group]:
     named = frozenset().union(*map(named_by, requests))
     names: defaultdict[tuple[frozenset[str], frozenset[str]], set[str]] = defaultdict(set)
-    for name in {node_of(offer.name) for offer in offered}:
+    for name in {offer.node for offer in offered}:
         node = snapshot.node.get(name)
         if node is not None:
             names[node.features & named, node.gpu_types].add(name)

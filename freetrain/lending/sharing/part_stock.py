@@ -19,8 +19,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from math import inf
 
 from freetrain.core.amounts import Amount, left_of, times_in
-from freetrain.core.classes import Offer
-from freetrain.core.fragment import new_place, node_of, room_of
+from freetrain.core.place import Place, new_place, node_of, room_of
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.sharing.claims import Claimant, Deal
 from freetrain.lending.sharing.keeping import keep
@@ -37,7 +36,7 @@ class PartStock:
         rooms: node → what is left of it.
     """
 
-    def __init__(self, places: Sequence[Offer], claimants: Sequence[Claimant], rooms: Rooms) -> None:
+    def __init__(self, places: Sequence[Place], claimants: Sequence[Claimant], rooms: Rooms) -> None:
         self._claimants = claimants
         self._rooms = rooms
         self._started_s = {part.place: part.started_s for room in rooms.values() for part in room.lent}
@@ -52,26 +51,26 @@ class PartStock:
         self._most: dict[Size, int] = {}
         self.nodes = float(len(nodes))
 
-    def _held_places(self, places: Sequence[Offer], nodes: Mapping[str, PartNode]) -> Mapping[int, list[Offer]]:
+    def _held_places(self, places: Sequence[Place], nodes: Mapping[str, PartNode]) -> Mapping[int, list[Place]]:
         """Claimant → the places that its trainers hold; where others stay the site counts as there."""
         of_trainer = {want.trainer: row for row, claimant in enumerate(self._claimants) for want in claimant.wants}
-        held: defaultdict[int, list[Offer]] = defaultdict(list)
+        held: defaultdict[int, list[Place]] = defaultdict(list)
         settled = {name for claimant in self._claimants for name in claimant.settled}
         for place in places:
-            if place.held_by is not None and place.held_by in of_trainer and place.name not in settled:
-                held[of_trainer[place.held_by]].append(place)
-            elif place.held_by is not None:
-                nodes[node_of(place.name)].used_by_site = True
+            if place.holder is not None and place.holder in of_trainer and place.name not in settled:
+                held[of_trainer[place.holder]].append(place)
+            elif place.holder is not None:
+                nodes[place.node].used_by_site = True
         return held
 
-    def _in_order(self, row: int, held: Sequence[Offer], nodes: Mapping[str, PartNode]) -> list[DealtPlace]:
+    def _in_order(self, row: int, held: Sequence[Place], nodes: Mapping[str, PartNode]) -> list[DealtPlace]:
         """What a claimant holds, such that it keeps the last ones first.
 
         What stays long goes last, and of equals what has run long: a task that begins again loses that time.
         """
         claimant, started_s = self._claimants[row], self._started_s
-        by_life = sorted(held, key=lambda place: (-(place.free_until_s or inf), started_s.get(place.name, inf)))
-        sizes = Counter(place.held_by for place in held)
+        by_life = sorted(held, key=lambda place: (-(place.until_s or inf), started_s.get(place.name, inf)))
+        sizes = Counter(place.holder for place in held)
         found = []
         for name in keep(by_life, 0, claimant.wants, sizes)[1]:
             node = nodes[node_of(name)]
@@ -195,7 +194,7 @@ class PartStock:
         Who is given a place on a node where one of theirs was to leave keeps that: it need not begin again.
         """
         parts: dict[Hashable, tuple[str, ...]] = {}
-        new: list[Offer] = []
+        new: list[Place] = []
         gains: dict[str, Hashable] = {}
         all_held = [place for held in self._held for place in held]
         given_again = {place.name for given in self._nodes.given for place in given}
@@ -210,7 +209,7 @@ class PartStock:
                     place.name = taken[node, row].pop()
                 elif not place.name:
                     place.name = node.name if claimant.each is None else new_place(node.name, len(new) + 1)
-                    new.append(Offer(place.name, node.until_s))
+                    new.append(Place(place.name, node.until_s))
                     gains[node.name] = claimant.key
             parts[claimant.key] = tuple(place.name for place in self._nodes.given[row])
         kept = {name for names in parts.values() for name in names}
@@ -218,17 +217,17 @@ class PartStock:
         return Deal(parts, leaving, tuple(new))
 
 
-def _nodes_of(places: Sequence[Offer], rooms: Rooms) -> dict[str, PartNode]:
+def _nodes_of(places: Sequence[Place], rooms: Rooms) -> dict[str, PartNode]:
     """The nodes by name, with what may be lent of each that nobody has."""
     is_offered = {place.name for place in places}
     nodes: dict[str, PartNode] = {}
     for place in places:
-        name = node_of(place.name)
+        name = place.node
         if name not in nodes:
             room = rooms.get(name)
             free = room.free if room is not None and room_of(name) in is_offered else Amount()
-            nodes[name] = PartNode(name, place.free_until_s, free, room is None or room.used_by_site)
+            nodes[name] = PartNode(name, place.until_s, free, room is None or room.used_by_site)
         # What is lent again ends before the first who wants any of the node; what is lent may stay beside them.
-        until_s = min(place.free_until_s or inf, nodes[name].until_s or inf)
+        until_s = min(place.until_s or inf, nodes[name].until_s or inf)
         nodes[name].until_s = until_s if until_s < inf else None
     return nodes

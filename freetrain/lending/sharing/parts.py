@@ -11,10 +11,9 @@ from itertools import chain
 from freetrain.core.aim import read_aim
 from freetrain.core.deadlines import hurries_of
 from freetrain.core.demand import demands
-from freetrain.core.fragment import node_of
 from freetrain.core.needs import has_gpus
+from freetrain.core.place import Place, node_of
 from freetrain.core.plan import Release
-from freetrain.core.problem import Offer
 from freetrain.core.trainer import Trainer
 from freetrain.lending.electricity import with_watts
 from freetrain.lending.facts import Facts, Request
@@ -99,11 +98,11 @@ class Parts:
     claimants: tuple[Claimant, ...] = ()
     shares: Shares = field(default_factory=Shares)
     dealt: Deal = field(default_factory=lambda: Deal({}, {}))
-    offered: Mapping[str, Offer] = field(default_factory=dict)
+    offered: Mapping[str, Place] = field(default_factory=dict)
     left: LeftNodes = field(default_factory=dict)
     counts_power: bool = False
 
-    def __iter__(self) -> Iterator[tuple[Together, tuple[Offer, ...]]]:
+    def __iter__(self) -> Iterator[tuple[Together, tuple[Place, ...]]]:
         """Claimants that were dealt nodes, and these; those that others are giving up are held by nobody here."""
         for some in self.together:
             if names := [name for claimant in some for name in self.dealt.parts[claimant.key]]:
@@ -134,11 +133,11 @@ class Parts:
         }
         names: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for name, key in sorted(self.dealt.leaving.items()):
-            if self.offered[name].held_by in own.get(key, ()):  # that is decided
+            if self.offered[name].holder in own.get(key, ()):  # that is decided
                 continue
             path = path_of.get(key, ())
             why = "it cannot use them" if key is None else f"the share of {path[-1] if path else 'others'}"
-            names[str(self.offered[name].held_by), why].append(name)
+            names[str(self.offered[name].holder), why].append(name)
         return [Release(tuple(nodes), why, trainer) for (trainer, why), nodes in names.items()]
 
     def with_left(self, sizes: Mapping[str, int], now_s: float) -> LeftNodes:
@@ -180,7 +179,7 @@ class Parts:
 
 def deal_parts(
     facts: Facts,
-    offered: Sequence[Offer],
+    offered: Sequence[Place],
     competing: Sequence[Request],
     eligible: Eligible,
     left: LeftNodes,
@@ -203,8 +202,8 @@ def deal_parts(
     now_s, sharing = facts.snapshot.time_s, rules.sharing
     # Who needs no GPU takes nodes with GPUs last.
     gpus = {node.name for node in facts.snapshot.nodes if node.gres and has_gpus(node)}
-    offered = sorted(offered, key=lambda one: node_of(one.name) in gpus) if gpus else list(offered)
-    held = Counter(offer.held_by for offer in offered if offer.held_by is not None)
+    offered = sorted(offered, key=lambda one: one.node in gpus) if gpus else list(offered)
+    held = Counter(offer.holder for offer in offered if offer.holder is not None)
     demand = _demand(facts, offered, [request.trainer for request in competing], held, rules, tasks)
     claimants = claimants_of(competing, demand, eligible, offered, sharing, tasks)
     claimants = keep_to_kinds(claimants, competing, offered, facts.snapshot, tasks)
@@ -223,7 +222,7 @@ def deal_parts(
 
 def _demand(
     facts: Facts,
-    offered: Sequence[Offer],
+    offered: Sequence[Place],
     trainers: Sequence[Trainer],
     held: Mapping[str, int],
     rules: Rules,
@@ -262,8 +261,8 @@ def _compete(one: Claimant, other: Claimant) -> bool:
     return is_one_owner and not one.eligible.isdisjoint(other.eligible)
 
 
-def _as_seen_by(claimants: Together, nodes: Sequence[Offer]) -> tuple[Offer, ...]:
+def _as_seen_by(claimants: Together, nodes: Sequence[Place]) -> tuple[Place, ...]:
     own = {None, *(want.trainer for claimant in claimants for want in claimant.wants)}
-    if own.issuperset([node.held_by for node in nodes]):
+    if own.issuperset([node.holder for node in nodes]):
         return tuple(nodes)
-    return tuple(node if node.held_by in own else replace(node, held_by=None) for node in nodes)
+    return tuple(node if node.holder in own else replace(node, holder=None) for node in nodes)

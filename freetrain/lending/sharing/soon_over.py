@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from freetrain.core.fragment import Fragment, FragmentState, node_of
-from freetrain.core.problem import Offer
+from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.place import Place
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.sharing.claims import Claimant
@@ -16,7 +16,7 @@ _SOON_S = 60.0
 
 
 def with_settled(
-    claimants: Sequence[Claimant], facts: Facts, offered: Iterable[Offer], rules: NodeRules
+    claimants: Sequence[Claimant], facts: Facts, offered: Iterable[Place], rules: NodeRules
 ) -> list[Claimant]:
     """The claimants with those places that they keep since their tasks there are soon over; one alone keeps all.
 
@@ -33,13 +33,13 @@ def with_settled(
         for fragment in facts.fragments
         if fragment.trainer in facts.request and _is_soon_over(fragment, facts.request[fragment.trainer], facts)
     }
-    there = [offer for offer in offered if soon.get(offer.name, "") == offer.held_by]
+    there = [offer for offer in offered if soon.get(offer.name, "") == offer.holder]
     return [replace(claimant, settled=_settled(claimant, there)) for claimant in claimants]
 
 
-def _settled(claimant: Claimant, soon: Iterable[Offer]) -> tuple[str, ...]:
+def _settled(claimant: Claimant, soon: Iterable[Place]) -> tuple[str, ...]:
     own = {want.trainer for want in claimant.wants}
-    return tuple(offer.name for offer in soon if offer.held_by in own and node_of(offer.name) in claimant.eligible)
+    return tuple(offer.name for offer in soon if offer.holder in own and offer.node in claimant.eligible)
 
 
 def _is_soon_over(fragment: Fragment, request: Request, facts: Facts) -> bool:

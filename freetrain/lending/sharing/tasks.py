@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from freetrain.core.amounts import Amount, times_in
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import node_of
 from freetrain.core.needs import Needs, NodeKinds, kinds_of
 from freetrain.core.node import Nodes
-from freetrain.core.problem import Offer
+from freetrain.core.place import Place
 from freetrain.lending.facts import Request
 from freetrain.lending.rooms import Rooms
 
@@ -60,7 +59,7 @@ class Tasks:
 
 
 def find_tasks(
-    requests: Sequence[Request], offered: Iterable[Offer], rooms: Rooms | None, snapshot: Snapshot
+    requests: Sequence[Request], offered: Iterable[Place], rooms: Rooms | None, snapshot: Snapshot
 ) -> Tasks:
     """What the tasks of all trainers take.
 
@@ -73,13 +72,13 @@ def find_tasks(
     if rooms is None:
         return Tasks()
     offered = tuple(offered)
-    names = dict.fromkeys(node_of(offer.name) for offer in offered)
+    names = dict.fromkeys(offer.node for offer in offered)
     kinds = kinds_of(snapshot.node[name] for name in names if name in snapshot.node)
     tasks = {needs: _task(needs, kinds) for needs in {request.needs for request in requests} if needs.in_part}
     each_of = {request.id: tasks[request.needs].each for request in requests if request.needs in tasks}
     capacity = {name: rooms[name].free for name in names if name in rooms}
     for offer in offered:
-        each, name = each_of.get(offer.held_by or ""), node_of(offer.name)
+        each, name = each_of.get(offer.holder or ""), offer.node
         if each is not None and name in capacity:
             capacity[name] = capacity[name] + each
     return Tasks(rooms, tasks, capacity)

@@ -14,7 +14,7 @@ from math import inf
 import numpy as np
 
 from freetrain.core.decision import Allocation
-from freetrain.core.fragment import node_of
+from freetrain.core.place import node_of
 from freetrain.core.placement import Choice, Placement, place, place_each
 from freetrain.core.problem import Counts, Problem, Question
 from freetrain.core.terms import Table
@@ -99,7 +99,7 @@ class ReservingGadget:
         questions: Sequence[Question],
     ) -> None:
         self._weigh, self._name, self._links = weigh, name, links
-        self._places = Counter(node_of(offer.name) for offers, _ in questions for offer in offers)
+        self._places = Counter(offer.node for offers, _ in questions for offer in offers)
         self._rings = _standing(questions, links.topology)
         self._placement: Placement = {}
 
@@ -281,8 +281,8 @@ def _standing(questions: Sequence[Question], topology: Topology) -> dict[str, Pl
     held: dict[str, list[str]] = {}
     for offers, _ in questions:
         for offer in offers:
-            if offer.held_by is not None:
-                held.setdefault(offer.held_by, []).append(offer.name)
+            if offer.holder is not None:
+                held.setdefault(offer.holder, []).append(offer.name)
     trainers = {trainer.id: trainer for _, asking in questions for trainer in asking}
     return {
         id_: _ring(names, trainers[id_].link_bytes_per_s(len(names)), topology)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from freetrain.core.fragment import node_of
+from freetrain.core.place import node_of
 from freetrain.core.placement import Placement
 from freetrain.core.problem import Problem
 from freetrain.core.servers import Servers, Serving

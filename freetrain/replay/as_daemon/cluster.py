@@ -9,9 +9,10 @@ from math import inf
 from types import MappingProxyType
 
 from freetrain.core.amounts import Amount
-from freetrain.core.fragment import End, Fragment, FragmentState, is_new, node_of
+from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.past import TrainerPast
+from freetrain.core.place import is_new, node_of
 from freetrain.core.plan import Action, Lend, Limit, PlaceServers, Release
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Facts
@@ -69,7 +70,7 @@ class SimulatedCluster:
         self.running: dict[str, TrainerRun] = {}
         self._each: dict[str, Amount] = {}
         self.lent = LentNodes(self.running, timing, None if shared is None else self._each)
-        self._free_until_s: Mapping[str, float] = {}
+        self._hole_ends_s: Mapping[str, float] = {}
         self._delays_s: list[float] = []
         self._serving: dict[str, tuple[str, ...]] = {}
         self._started = 0
@@ -111,7 +112,7 @@ class SimulatedCluster:
 
     def on_judgement(self, judgement: Judgement) -> None:
         """Take it that Slurm plans the site's jobs as a look expects."""
-        self._free_until_s = judgement.free_until_s
+        self._hole_ends_s = judgement.hole_ends_s
 
     @property
     def last_plan_s(self) -> float | None:
@@ -238,7 +239,7 @@ class SimulatedCluster:
     def _wanted_s(self) -> Mapping[str, float]:
         """Node → when Slurm has planned somebody there, as the last look expected it; it rounds its plans down."""
         step_s, margin_s = self._rules.nodes.backfill.resolution_s, self._rules.nodes.margin_s
-        ends = self._free_until_s.items()
+        ends = self._hole_ends_s.items()
         if self._shared is not None:  # new places alone; what is lent already may stay beside the job that starts
             ends = {node_of(name): end_s for name, end_s in ends if is_new(name)}.items()
         return {name: (end_s + margin_s) // step_s * step_s for name, end_s in ends if end_s < inf}

@@ -173,6 +173,6 @@ class DaemonReplay:
     def _note_forecasts(self, judgement: Judgement) -> None:
         """Plans are compared without the margin by which nodes are given back before them."""
         margin_s = self._rules.nodes.margin_s
-        ends_s = judgement.free_until_s.items()
+        ends_s = judgement.hole_ends_s.items()
         planned_s = ((name, end_s + margin_s) for name, end_s in ends_s if end_s < inf)
         self._course.forecasts.note(judgement.now_s, judgement.memory.stays, planned_s)

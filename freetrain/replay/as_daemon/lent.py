@@ -11,7 +11,8 @@ from itertools import count
 from math import inf
 
 from freetrain.core.amounts import Amount
-from freetrain.core.fragment import End, Fragment, FragmentState, node_of
+from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.place import node_of
 from freetrain.core.quick_enum import quick
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.trainer_run import PlaceLease, TrainerRun

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from freetrain.core.amounts import Amount
-from freetrain.core.fragment import new_place, node_of
 from freetrain.core.holes import (
     SECONDS_PER_HOUR,
     Holes,
@@ -27,6 +26,7 @@ from freetrain.core.holes import (
     sorted_holes,
     taken,
 )
+from freetrain.core.place import new_place, node_of
 from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.machine import NodeSizes
 from freetrain.replay.logs.model import IdlePart, IdleShares, TaskPlaces, TaskRequest, TaskRoom

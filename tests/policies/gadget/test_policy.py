@@ -8,14 +8,15 @@ from itertools import pairwise
 import pytest
 
 from freetrain.core.past import TrainerPast, past_of_samples
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.policies import find_policy
 from freetrain.policies.gadget.policy import LINEAR, LOG, Utility
 from tests.policies.deciding import decide
 
 CURVE = ((1, 10.0), (2, 18.0), (4, 30.0))
-NODES = tuple(Offer(f"n{number}") for number in range(4))
+NODES = tuple(Place(f"n{number}") for number in range(4))
 
 
 def sizes(policy: str, problem: Problem) -> dict[str, int]:
@@ -62,7 +63,7 @@ def test_what_would_be_done_beyond_the_target_counts_nothing() -> None:
 
 @pytest.mark.parametrize("policy", ["gadget", "gadget,utility=log", "gadget,utility=fair"])
 def test_a_change_that_costs_more_than_it_brings_is_not_made(policy: str) -> None:
-    nodes = (Offer("n0", None, "a"), Offer("n1", None, "b"), Offer("n2"))
+    nodes = (Place("n0", None, "a"), Place("n1", None, "b"), Place("n2"))
     slow = tuple(Trainer(name, CURVE, scale_up_s=500.0, target_samples=1e6) for name in "ab")
     assert sizes(policy, Problem(0.0, nodes, slow, 120.0)) == {"a": 1, "b": 1}
     quick = tuple(Trainer(name, CURVE, scale_up_s=5.0, target_samples=1e6) for name in "ab")

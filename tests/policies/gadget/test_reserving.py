@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks.problems import mixed_problem
 from freetrain.core.decision import Decision
-from freetrain.core.fragment import node_of
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place, node_of
+from freetrain.core.problem import Problem
 from freetrain.core.topology import FLAT, Topology
 from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
@@ -32,25 +32,25 @@ def trainer(id_: str, **more: object) -> Trainer:
     return Trainer(id_, CURVE, **given)  # type: ignore[arg-type]
 
 
-def places(*nodes: str, held_by: str | None = None) -> tuple[Offer, ...]:
+def places(*nodes: str, held_by: str | None = None) -> tuple[Place, ...]:
     """A place on each of them, which are lent in parts."""
     seen = Counter[str]()
     names = []
     for node in nodes:
         seen[node] += 1
         names.append(f"{node}#{'' if held_by else '+'}{seen[node]}")
-    return tuple(Offer(name, held_by=held_by) for name in names)
+    return tuple(Place(name, holder=held_by) for name in names)
 
 
-def whole(count: int) -> tuple[Offer, ...]:
-    return tuple(Offer(f"n{number}") for number in range(count))
+def whole(count: int) -> tuple[Place, ...]:
+    return tuple(Place(f"n{number}") for number in range(count))
 
 
 def decide(
-    nodes: tuple[Offer, ...],
+    nodes: tuple[Place, ...],
     trainers: tuple[Trainer, ...],
     links: Links,
-    others: tuple[tuple[tuple[Offer, ...], tuple[Trainer, ...]], ...] = (),
+    others: tuple[tuple[tuple[Place, ...], tuple[Trainer, ...]], ...] = (),
 ) -> Decision:
     """Beside questions that are decided later in the same look."""
     problem = Problem(0.0, nodes, trainers, 3600.0)
@@ -110,20 +110,20 @@ def test_two_rings_do_not_share_a_link_that_has_room_for_one() -> None:
 
 
 def test_a_ring_that_is_decided_later_keeps_its_bandwidth() -> None:
-    mine, theirs = places("a", "b"), places("a", "b", held_by="y")
+    mine, theirs = places("a", "b"), places("a", "b", holder="y")
     beside = ((theirs, (trainer("y"),)),)
     assert nodes_of(decide(mine, (trainer("x"),), of_gbit(14.0), beside)) == {"x": ["a"]}
     assert nodes_of(decide(mine, (trainer("x"),), of_gbit(16.0), beside)) == {"x": ["a", "b"]}
 
 
 def test_nodes_are_taken_whose_links_have_room() -> None:
-    mine, theirs = places("a", "b", "c", "d"), places("a", "b", held_by="y")
+    mine, theirs = places("a", "b", "c", "d"), places("a", "b", holder="y")
     beside = ((theirs, (trainer("y"),)),)
     assert nodes_of(decide(mine, (trainer("x", max_nodes=2),), of_gbit(14.0), beside)) == {"x": ["c", "d"]}
 
 
 def test_parts_of_one_node_come_before_parts_of_two() -> None:
-    mine = tuple(Offer(name) for name in ("a#+1", "b#+1", "b#+2"))
+    mine = tuple(Place(name) for name in ("a#+1", "b#+1", "b#+2"))
     found = decide(mine, (trainer("x", max_nodes=2),), of_gbit(100.0))
     assert nodes_of(found) == {"x": ["b", "b"]}
     assert found.notes == ()
@@ -131,9 +131,9 @@ def test_parts_of_one_node_come_before_parts_of_two() -> None:
 
 def test_nobody_is_made_smaller_for_bandwidth() -> None:
     """The site has lowered the figure, or the training has become quicker: who has its nodes keeps them."""
-    found = decide(places("a", "b", "c", held_by="x"), (trainer("x"),), of_gbit(1.0))
+    found = decide(places("a", "b", "c", holder="x"), (trainer("x"),), of_gbit(1.0))
     assert nodes_of(found) == {"x": ["a", "b", "c"]}
-    more = (*places("a", "b", held_by="x"), *places("c", "d"))
+    more = (*places("a", "b", holder="x"), *places("c", "d"))
     assert nodes_of(decide(more, (trainer("x"),), of_gbit(1.0))) == {"x": ["a", "b"]}
 
 
@@ -163,16 +163,16 @@ def test_a_ring_stays_on_its_leaf_where_the_uplink_has_no_room() -> None:
 
 def test_leaves_are_taken_whose_uplinks_have_room() -> None:
     """The ring of others leads over the first two leaves, each of which has a node left."""
-    others = ((Offer("n0", held_by="y"), Offer("n2", held_by="y")), (trainer("y"),))
-    mine = tuple(Offer(f"n{number}") for number in (1, 3, 5, 7))
+    others = ((Place("n0", holder="y"), Place("n2", holder="y")), (trainer("y"),))
+    mine = tuple(Place(f"n{number}") for number in (1, 3, 5, 7))
     found = decide(mine, (trainer("x", max_nodes=2),), of_gbit(100.0, 14.0, LEAVES), (others,))
     assert nodes_of(found) == {"x": ["n5", "n7"]}
 
 
 def test_a_ring_goes_as_far_as_uplinks_have_room() -> None:
     """It needs all four nodes for its largest size; the uplinks of two leaves have room for one of three nodes."""
-    others = ((Offer("n0", held_by="y"), Offer("n2", held_by="y")), (trainer("y"),))
-    mine = tuple(Offer(f"n{number}") for number in (1, 4, 5, 6))
+    others = ((Place("n0", holder="y"), Place("n2", holder="y")), (trainer("y"),))
+    mine = tuple(Place(f"n{number}") for number in (1, 4, 5, 6))
     found = decide(mine, (trainer("x"),), of_gbit(100.0, 14.0, LEAVES), (others,))
     assert nodes_of(found) == {"x": ["n4", "n5", "n6"]}
 
@@ -199,7 +199,7 @@ def test_where_only_uplinks_are_known_only_they_are_reserved() -> None:
 def in_parts(problem: Problem, draw: random.Random) -> Problem:
     """Its nodes are parts of fewer nodes; gradients of all sizes."""
     nodes = tuple(
-        replace(one, name=f"n{draw.randrange(5)}#{number}" if one.held_by else f"n{draw.randrange(5)}#+{number}")
+        replace(one, name=f"n{draw.randrange(5)}#{number}" if one.holder else f"n{draw.randrange(5)}#+{number}")
         for number, one in enumerate(problem.nodes)
     )
     sizes = (0.0, 1e5, 1e7, 1e9)

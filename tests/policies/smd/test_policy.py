@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from freetrain.core.past import past_of_samples
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.policies import find_policy
 from tests.policies.deciding import decide
@@ -14,7 +15,7 @@ CURVE = ((1, 10.0), (2, 18.0), (4, 30.0))
 def sizes(
     policy: str, trainers: tuple[Trainer, ...], nodes: int, done: dict[str, float] | None = None
 ) -> dict[str, int]:
-    offers = tuple(Offer(f"n{number}") for number in range(nodes))
+    offers = tuple(Place(f"n{number}") for number in range(nodes))
     problem = Problem(
         0.0,
         offers,

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.problems import mixed_problem
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.servers import Servers
 from freetrain.core.topology import Topology
 from freetrain.core.trainer import Trainer
@@ -49,7 +50,7 @@ def serving(
 ) -> tuple[str, ...]:
     """Where a trainer of all these nodes has its servers; leaves are the first letters of the nodes' names."""
     trainer = Trainer("A", CURVE, servers=Servers(most, (1.0, 0.0, 1.0, 0.0, 0.0)))
-    nodes = tuple(Offer(name, life_s, "A") for name, life_s in lives_s.items())
+    nodes = tuple(Place(name, life_s, "A") for name, life_s in lives_s.items())
     problem = Problem(0.0, nodes, (trainer,), 3600.0, serving={"A": tuple(now)} if now else {})
     topology = Topology({name: name[0] for name in lives_s})
     return dict(place_servers(problem, {"A": tuple(lives_s)}, find_placer(placer, topology))).get("A", ())
@@ -126,7 +127,7 @@ def tried_out(servers: Servers, nodes: int) -> int:
 
 def test_smd_takes_nodes_and_servers_together_of_the_shortest_step() -> None:
     """A curve that nobody has measured grows for ever; the measured step is shortest on six nodes."""
-    offers = tuple(Offer(f"n{number}") for number in range(1, 9))
+    offers = tuple(Place(f"n{number}") for number in range(1, 9))
     trainer = Trainer("A", CURVE, servers=Servers(4, (1.0, 0.0, 0.02, 0.02, 0.04)))
     problem = Problem(0.0, offers, (trainer,), 3600.0)
     sizes = {n: best_step_s(trainer.servers, n) for n in range(1, 9)}  # type: ignore[arg-type]
@@ -150,7 +151,7 @@ class Failing:
 
 
 def test_a_placer_that_cannot_rate_costs_nobody_its_servers() -> None:
-    nodes = (Offer("n1", None, "A"), Offer("n2", None, "A"))
+    nodes = (Place("n1", None, "A"), Place("n2", None, "A"))
     problem = Problem(0.0, nodes, (Trainer("A", ((2, 10.0),), min_nodes=2, servers=Servers()),))
     decision = deciding.decide(find_policy("freetrain"), problem, lambda: 0.0, Failing())
     assert decision.serving == {"A": ("n1",)}

@@ -9,7 +9,8 @@ import pytest
 
 from benchmarks.problems import mixed_problem, problem_with_ends, with_kinds
 from freetrain.core.decision import GOOD_ENOUGH
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import total_value
 from freetrain.core.verify import verify_counts
@@ -127,7 +128,7 @@ def test_the_same_problem_gets_the_same_allocation() -> None:
 
 def test_trainers_that_do_not_differ_are_one_kind_and_get_different_nodes() -> None:
     alike = tuple(Trainer(f"t{number}", ((1, 10.0), (2, 19.0), (3, 27.0))) for number in range(4))
-    nodes = tuple(Offer(f"n{number}", 60.0 if number % 2 else None) for number in range(8))
+    nodes = tuple(Place(f"n{number}", 60.0 if number % 2 else None) for number in range(8))
     problem = Problem(0.0, nodes, alike)
     trainers, rows = types_of(problem)
     assert rows == [[0, 1, 2, 3]]
@@ -145,7 +146,7 @@ def test_how_many_of_those_that_do_not_differ_start_is_decided_too() -> None:
     trainers = tuple(Trainer(f"t{number}", curve, **costs) for number in range(34))
     holders = [f"t{number}" for number in range(20)], [*["t20"] * 8, *["t21"] * 8, "t22", "t23", None, None]
     nodes = tuple(
-        Offer(f"{holder or 'free'}-{number}", end, holder)
+        Place(f"{holder or 'free'}-{number}", end, holder)
         for held, end in zip(holders, (None, 447.0), strict=True)
         for number, holder in enumerate(held)
     )

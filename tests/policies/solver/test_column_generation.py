@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.policies.solver.branch_limits import no_limits
 from freetrain.policies.solver.column_generation import Master
@@ -15,7 +16,7 @@ from freetrain.policies.solver.trainer_types import TrainerTypes, types_of
 def three_alike() -> tuple[TrainerTypes, Master]:
     """Nobody has a node yet; one node is worth 10 a second to each, two are worth 18."""
     trainers = tuple(Trainer(f"t{number}", ((1, 10.0), (2, 18.0)), scale_up_s=0.0) for number in range(3))
-    nodes = tuple(Offer(f"n{number}", None if number < 2 else 60.0) for number in range(4))
+    nodes = tuple(Place(f"n{number}", None if number < 2 else 60.0) for number in range(4))
     trainers, _ = types_of(Problem(0.0, nodes, trainers, 120.0, "throughput"))
     master = Master(trainers)
     for column in ([0, 0], [1, 0], [0, 1], [1, 1], [0, 2]):

@@ -10,7 +10,8 @@ import pytest
 
 from benchmarks.problems import problem_with_ends, random_problem, with_kinds
 from freetrain.core.decision import GOOD_ENOUGH, Decision, Status
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
 from freetrain.guest.guest import Guest
@@ -27,7 +28,7 @@ SHORT_S = 0.2
 def lives_problem() -> Problem:
     problem = random_problem(3, 12, 90)
     ends = (None, problem.now_s + 40, problem.now_s + 80)
-    nodes = tuple(replace(node, free_until_s=ends[row % 3]) for row, node in enumerate(problem.nodes))
+    nodes = tuple(replace(node, until_s=ends[row % 3]) for row, node in enumerate(problem.nodes))
     return replace(problem, nodes=nodes)
 
 
@@ -211,7 +212,7 @@ class Nobody(SolverGuest):
 
 ONE = Trainer("one", ((1, 10.0), (2, 20.0)))
 PAIR = Trainer("pair", ((2, 20.0), (4, 30.0)), min_nodes=3)
-NODES = (Offer("long", None, "pair"), Offer("short", 60.0, "pair"))
+NODES = (Place("long", None, "pair"), Place("short", 60.0, "pair"))
 
 
 @pytest.mark.parametrize(
@@ -219,7 +220,7 @@ NODES = (Offer("long", None, "pair"), Offer("short", 60.0, "pair"))
     [
         Problem(0.0, (), (ONE,)),
         Problem(0.0, NODES[:0], ()),
-        Problem(0.0, (Offer("long"), Offer("short", 60.0)), ()),
+        Problem(0.0, (Place("long"), Place("short", 60.0)), ()),
         Problem(0.0, NODES, (PAIR,)),
     ],
     ids=["no nodes", "nothing", "no trainers", "too few nodes for anybody"],
@@ -232,7 +233,7 @@ def test_what_cannot_change_anything_is_not_solved(problem: Problem) -> None:
 
 
 def test_what_pricing_has_proven_is_not_solved() -> None:
-    problem = Problem(0.0, (Offer("n1"), Offer("n2")), (ONE,))
+    problem = Problem(0.0, (Place("n1"), Place("n2")), (ONE,))
     decision = deciding.decide(FreeTrain(Solver.HIGHS, highs=Nobody()), problem)
     assert (decision.status, decision.solver) == (Status.OPTIMAL, "pricing")
     assert len(decision.placement["one"]) == 2

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.problems import NOW_S, mixed_problem, problem_with_ends, with_kinds
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import total_value, value_tables
 from freetrain.guest.guest import Guest
@@ -60,7 +61,7 @@ def test_highs_comes_to_an_end() -> None:
     Two trainers, six nodes: such a problem, all that did not matter left out. Nothing but ending it helps then.
     """
     trainers = (Trainer("a", ((3, 199.0),), min_nodes=2), Trainer("b", ((5, 1379.0),)))
-    problem = Problem(NOW_S, tuple(Offer(f"n{number}") for number in range(6)), trainers, 100.0, "throughput")
+    problem = Problem(NOW_S, tuple(Place(f"n{number}") for number in range(6)), trainers, 100.0, "throughput")
     guest = Guest(imports=("freetrain.policies.solver.highs",))
     tables = value_tables(problem.terms, problem.held_nodes, problem.classes[0])
     choices = list(single_class_choices(problem, price_out(tables, problem.node_count)))

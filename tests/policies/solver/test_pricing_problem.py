@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from benchmarks.problems import mixed_problem, with_boots, with_kinds
-from freetrain.core.problem import Counts, Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Counts, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import total_value
 from freetrain.policies.solver.branch_limits import BranchLimits, no_limits
@@ -55,7 +56,7 @@ def unpriced_growth(trainers: TrainerTypes, prices: np.ndarray) -> Duals:
 def test_a_task_is_worth_no_more_where_it_could_end_before_it_has_booted() -> None:
     """Nodes that stay 300 s belong to the choice of a node that leaves before that, too."""
     task = Trainer("t", ((2, 20.0),), min_nodes=2, boot_s=60.0, forced_loss_s=600.0, moldable=True)
-    nodes = tuple(Offer(f"n{number}", 300.0 if number else 30.0) for number in range(3))
+    nodes = tuple(Place(f"n{number}", 300.0 if number else 30.0) for number in range(3))
     problem = Problem(0.0, nodes, (task,), horizon_s=1200.0, objective="throughput")
     trainers, _ = types_of(problem)
     counts = np.array([2, 0])

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks.problems import NOW_S
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.throughput import Curve
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import total_value
@@ -29,7 +30,7 @@ def problem_of(seed: int, trainers: int = 3, nodes: int = 8) -> Problem:
     """Nobody has a node, changes cost nothing, and each node more is worth less."""
     draw = random.Random(seed)
     ends = [None, NOW_S + 40, NOW_S + 90]
-    offers = tuple(Offer(f"n{number}", draw.choice(ends)) for number in range(nodes))
+    offers = tuple(Place(f"n{number}", draw.choice(ends)) for number in range(nodes))
     return Problem(
         NOW_S, offers, tuple(Trainer(f"t{number}", concave(draw), **FREE) for number in range(trainers))
     )
@@ -67,7 +68,7 @@ def test_it_keeps_within_limits_and_ends() -> None:
 def test_who_grows_keeps_what_it_has_and_who_does_not_gets_nothing_new() -> None:
     curve = tuple((size, 10.0 * size) for size in range(1, 6))
     nodes = tuple(
-        Offer(f"n{number}", None if number < 3 else NOW_S + 60, "a" if number == 4 else "b") for number in range(6)
+        Place(f"n{number}", None if number < 3 else NOW_S + 60, "a" if number == 4 else "b") for number in range(6)
     )
     problem = Problem(NOW_S, nodes, (Trainer("a", curve, **FREE), Trainer("b", curve, **FREE)))
     trainers, _ = types_of(problem)
@@ -85,7 +86,7 @@ def test_who_grows_keeps_what_it_has_and_who_does_not_gets_nothing_new() -> None
 
 def test_who_keeps_what_it_has_pays_no_change_and_gets_nothing_else() -> None:
     curve = tuple((size, 10.0 * size) for size in range(1, 6))
-    nodes = tuple(Offer(f"n{number}", None if number < 3 else NOW_S + 60, "a") for number in range(5))
+    nodes = tuple(Place(f"n{number}", None if number < 3 else NOW_S + 60, "a") for number in range(5))
     problem = Problem(NOW_S, nodes, (Trainer("a", curve, scale_down_s=60.0),))
     trainers, _ = types_of(problem)
     counts = round_by_flow(trainers, [ChangePattern(0, False, (True, True), keeps=True)], no_limits(trainers))

@@ -8,7 +8,8 @@ import pytest
 
 from benchmarks.problems import mixed_problem, problem_with_ends, with_kinds
 from freetrain.core.decision import Decision, Status
-from freetrain.core.problem import Offer, Problem
+from freetrain.core.place import Place
+from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.policies import find_policy
 from freetrain.policies.solver.guests import SolverAnswer
@@ -47,5 +48,5 @@ def test_a_bound_below_what_a_decision_has_shows_that_the_models_differ() -> Non
 def test_only_a_claim_on_something_can_be_refuted() -> None:
     assert has_claim(PROBLEM, GOOD)
     assert not has_claim(PROBLEM, replace(GOOD, gap=None))
-    nothing = Problem(0.0, (Offer("n1"),), (Trainer("t", ((2, 1.0),), min_nodes=2),))
+    nothing = Problem(0.0, (Place("n1"),), (Trainer("t", ((2, 1.0),), min_nodes=2),))
     assert not has_claim(nothing, Decision(Status.OPTIMAL, 0.0, {}, "nothing to decide", 0.0))

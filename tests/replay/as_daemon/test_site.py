@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from freetrain.core.amounts import Amount
-from freetrain.core.fragment import node_of
 from freetrain.core.needs import Needs
 from freetrain.core.node import Node, NodeState
+from freetrain.core.place import node_of
 from freetrain.core.plan import Lend
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.lending.rules import Rules, Share

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from freetrain.core.amounts import Amount
-from freetrain.core.fragment import new_place
+from freetrain.core.place import new_place
 from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy

@@ -1,0 +1,73 @@
+"""Places: nodes, and parts of nodes, that may be lent. Pure.
+
+A place is what is offered, dealt, decided on and lent. Where it is all of a node it has the node's name, ``c01``.
+A part that a fragment has is called ``c01#123_4``, after its job; a free one ``c01#+1``, and what is left of the
+node ``c01#``. These names hold for one look.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from freetrain.core import bounds
+
+_MARK = "#"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An idle node, or a part of one, that freetrain may lend, or lends already.
+
+    Attributes:
+        name: of the place; the node's where it is all of it.
+        until_s: when it is expected to be taken back, UTC epoch seconds; None: not within the horizon.
+        holder: trainer that has it now; None: free.
+        kind: what it is to the trainers; places that none of them tells apart are of one kind.
+        watts: electricity that it takes while it is lent, beyond what it takes idle; 0: it counts for nothing.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    name: Annotated[str, Field(min_length=1)]
+    until_s: Annotated[float | None, Field(alias="free_until", allow_inf_nan=False)] = None
+    holder: Annotated[str | None, Field(alias="held_by")] = None
+    kind: str = ""
+    watts: Annotated[float, bounds.WATTS.field] = 0.0
+
+    @property
+    def node(self) -> str:
+        """The node on which it is."""
+        return self.name.partition(_MARK)[0]
+
+
+def node_of(place: str) -> str:
+    """The node on which the place of this name is."""
+    return place.partition(_MARK)[0]
+
+
+def is_part(place: str) -> bool:
+    """Whether a place is on a node that is lent in parts."""
+    return _MARK in place
+
+
+def lent_place(node: str, job: str) -> str:
+    """The name of the part of a node that a fragment's job has."""
+    return f"{node}{_MARK}{job}"
+
+
+def room_of(node: str) -> str:
+    """The name of what is left of a node."""
+    return f"{node}{_MARK}"
+
+
+def new_place(node: str, number: int) -> str:
+    """The name of a free part of a node."""
+    return f"{node}{_MARK}+{number}"
+
+
+def is_new(place: str) -> bool:
+    """Whether a place is what is left of a node, or a free part of it."""
+    return place.partition(_MARK)[2][:1] in ("", "+") and is_part(place)
