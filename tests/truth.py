@@ -25,17 +25,17 @@ class Truth:
         self.look, self.judgement = look, look.judgement
         self.sizes = {id_: len(names) for one in look.decisions for id_, names in one.placement.items()}
         self.requests = self.judgement.facts.request
-        self.parts = self.judgement.parts
+        self.allotment = self.judgement.allotment
 
     def dealt(self, trainer: str) -> tuple[int, int, bool]:
         """Nodes of it and its user's others, how many of them were given, whether rivals got such nodes."""
-        wanting = ((some, want.trainer) for some in self.parts.together for one in some for want in one.wants)
+        wanting = ((some, want.trainer) for some in self.allotment.together for one in some for want in one.wants)
         together = next(some for some, wants in wanting if wants == trainer)
         keys = {one.key for one in together}
-        own = [name for key in keys for name in self.parts.dealt.parts[key]]
+        own = [name for key in keys for name in self.allotment.dealt.places[key]]
         taken = sum(self.sizes.get(want.trainer, 0) for one in together for want in one.wants)
         eligible = set().union(*(one.eligible for one in together))
-        theirs = [name for key, names in self.parts.dealt.parts.items() if key not in keys for name in names]
+        theirs = [name for key, names in self.allotment.dealt.places.items() if key not in keys for name in names]
         return len(own), taken, any(node_of(name) in eligible for name in theirs)
 
     def one_more_is_worth(self, trainer: str) -> tuple[float, float]:

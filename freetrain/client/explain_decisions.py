@@ -10,7 +10,7 @@ from math import inf
 import numpy as np
 
 from freetrain.core.aim import read_aim, without
-from freetrain.core.deadlines import Outlook, best_speed, hurry_of, nodes_needed
+from freetrain.core.deadlines import Outlook, best_speed, deadline_rate_of, nodes_needed
 from freetrain.core.decision import Decision
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.trainer import Trainer
@@ -130,7 +130,7 @@ def _of_deadline(trainer: Trainer, problem: Problem, factor: float) -> str:
     its = f"Its deadline, {show_time(trainer.deadline_s)},"
     if not factor:
         return f"{its} makes no difference: the objective ({problem.objective}) counts no deadlines."
-    match hurry_of(trainer, _done(trainer, problem), problem.now_s).outlook:
+    match deadline_rate_of(trainer, _done(trainer, problem), problem.now_s).outlook:
         case Outlook.PASSED:
             return f"{its} has passed, so it makes no difference any more."
         case Outlook.OUT_OF_REACH:
@@ -147,8 +147,8 @@ def _of_deadline(trainer: Trainer, problem: Problem, factor: float) -> str:
 
 def _nodes_needed(trainer: Trainer, problem: Problem) -> int:
     """On the nodes on which it is fastest; 0: its deadline asks for nothing."""
-    hurry = hurry_of(trainer, _done(trainer, problem), problem.now_s)
-    return nodes_needed(trainer, hurry.samples_per_s, best_speed(trainer))
+    rate = deadline_rate_of(trainer, _done(trainer, problem), problem.now_s)
+    return nodes_needed(trainer, rate.samples_per_s, best_speed(trainer))
 
 
 def _done(trainer: Trainer, problem: Problem) -> float:

@@ -23,7 +23,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.deadlines import Hurries
+from freetrain.core.deadlines import DeadlineRates
 from freetrain.core.place import Place
 from freetrain.core.terms import Sizes, Terms, read_only
 from freetrain.core.trainer import KindChoice, Trainer
@@ -157,7 +157,7 @@ def choices_of(
     terms: Terms,
     classes: Sequence[NodeClass],
     held: NDArray[np.int64],
-    hurries: Hurries,
+    rates: DeadlineRates,
 ) -> Choices:
     """The choices that are left.
 
@@ -166,14 +166,14 @@ def choices_of(
         terms: theirs at speed 1.
         classes: the nodes.
         held: how many of each class each trainer has, shape (trainers, classes).
-        hurries: what their deadlines ask for.
+        rates: what their deadlines ask for.
     """
     kinds = [node_class.kind for node_class in classes]
     if len(set(kinds)) <= 1 and not terms.names_kinds and not _tell_ends(terms, held):
         every = read_only(np.ones(held.shape, dtype=bool))
         owner = read_only(np.arange(len(trainers)))
         alone = read_only(np.full(len(trainers), EACH_BY_ITSELF))
-        return Choices(owner, hurries.on(terms, owner.tolist(), np.ones(len(owner))), every, every, alone, True)
+        return Choices(owner, rates.on(terms, owner.tolist(), np.ones(len(owner))), every, every, alone, True)
     rows, speeds, joins, lasts = [], [], [], []
     ends = _last_of_life(classes)
     for row, trainer in enumerate(trainers):
@@ -188,7 +188,7 @@ def choices_of(
     may_join = read_only(np.array(joins, dtype=bool).reshape(len(rows), len(kinds)))
     return Choices(
         owner,
-        hurries.on(_at_speed(terms.of(owner), np.array(speeds)), rows, speeds),
+        rates.on(_at_speed(terms.of(owner), np.array(speeds)), rows, speeds),
         may_join,
         read_only(may_join | (held[owner] > 0)),
         read_only(np.array(lasts, dtype=np.int64)),

@@ -47,7 +47,7 @@ class Outlook(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Hurry:
+class DeadlineRate:
     """Demand of a deadline.
 
     Attributes:
@@ -59,10 +59,10 @@ class Hurry:
     samples_per_s: float = 0.0
 
 
-_NO_HURRY = Hurry(Outlook.NONE)
+_NO_DEADLINE = DeadlineRate(Outlook.NONE)
 
 
-def hurry_of(trainer: Trainer, done_samples: float, now_s: float) -> Hurry:
+def deadline_rate_of(trainer: Trainer, done_samples: float, now_s: float) -> DeadlineRate:
     """The demand of a trainer's deadline now.
 
     Args:
@@ -71,16 +71,16 @@ def hurry_of(trainer: Trainer, done_samples: float, now_s: float) -> Hurry:
         now_s: UTC epoch seconds.
     """
     if trainer.deadline_s is None or trainer.target_samples is None or not trainer.can_run:
-        return _NO_HURRY
+        return _NO_DEADLINE
     left, left_s = trainer.target_samples - done_samples, trainer.deadline_s - now_s
     if left <= 0:
-        return Hurry(Outlook.DONE)
+        return DeadlineRate(Outlook.DONE)
     if left_s <= 0:
-        return Hurry(Outlook.PASSED)
+        return DeadlineRate(Outlook.PASSED)
     fastest = float(_rates(trainer).max()) * best_speed(trainer)
     if left > fastest * left_s:
-        return Hurry(Outlook.OUT_OF_REACH)
-    return Hurry(Outlook.OPEN, min(left / ((1 - _SPARE) * left_s), fastest))
+        return DeadlineRate(Outlook.OUT_OF_REACH)
+    return DeadlineRate(Outlook.OPEN, min(left / ((1 - _SPARE) * left_s), fastest))
 
 
 def nodes_needed(trainer: Trainer, samples_per_s: float, speed: float = 1.0) -> int:
@@ -98,7 +98,7 @@ def nodes_needed(trainer: Trainer, samples_per_s: float, speed: float = 1.0) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Hurries:
+class DeadlineRates:
     """Demands of the deadlines of a problem's trainers.
 
     Attributes:
@@ -144,9 +144,9 @@ class Hurries:
         return np.array(found, dtype=np.int64)
 
 
-def hurries_of(
+def deadline_rates_of(
     trainers: Sequence[Trainer], done_samples: Mapping[str, float], now_s: float, factor: float
-) -> Hurries:
+) -> DeadlineRates:
     """Demands of the deadlines of trainers.
 
     Args:
@@ -156,10 +156,12 @@ def hurries_of(
         factor: how many times more it counts; 0: not at all.
     """
     if not factor or all(trainer.deadline_s is None for trainer in trainers):
-        return Hurries()
-    rates = (hurry_of(trainer, done_samples.get(trainer.id, 0.0), now_s).samples_per_s for trainer in trainers)
+        return DeadlineRates()
+    rates = (
+        deadline_rate_of(trainer, done_samples.get(trainer.id, 0.0), now_s).samples_per_s for trainer in trainers
+    )
     found = tuple(rates)
-    return Hurries(trainers, found, factor) if any(found) else Hurries()
+    return DeadlineRates(trainers, found, factor) if any(found) else DeadlineRates()
 
 
 def _rates(trainer: Trainer) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from freetrain.core import bounds
 from freetrain.core.aim import read_aim
 from freetrain.core.classes import Choices, NodeClass, choices_of, first_of_life, group_nodes
-from freetrain.core.deadlines import Hurries, hurries_of
+from freetrain.core.deadlines import DeadlineRates, deadline_rates_of
 from freetrain.core.objectives import find_objective
 from freetrain.core.past import TrainerPast, past_of_samples
 from freetrain.core.place import Place
@@ -173,8 +173,8 @@ class Problem:
         return with_sizes_that_stay(terms, self.held_nodes)
 
     @cached_property
-    def _hurries(self) -> Hurries:
-        return hurries_of(self.trainers, self.done_samples, self.now_s, read_aim(self.objective).deadlines)
+    def _hurries(self) -> DeadlineRates:
+        return deadline_rates_of(self.trainers, self.done_samples, self.now_s, read_aim(self.objective).deadlines)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from freetrain.core.shared_nodes import SharedNode
 from freetrain.lending.back_off import BackOff, find_back_off
 from freetrain.lending.barred import Bar, merged, with_bars
 from freetrain.lending.causes import CauseOf, cause_of_wait, has_own_obstacle
-from freetrain.lending.crowded_out import crowded_out
 from freetrain.lending.electricity import with_watts
 from freetrain.lending.facts import Facts
 from freetrain.lending.hole_ends import in_few_classes
@@ -28,14 +27,12 @@ from freetrain.lending.limits import limits
 from freetrain.lending.memory import Memory
 from freetrain.lending.node_verdicts import NOT_COMPETING, NodeContext, judge_nodes
 from freetrain.lending.offers import Offers, shadow_of
-from freetrain.lending.part_claims import claims_of_starting
-from freetrain.lending.rooms import LentParts, Rooms, find_lent_parts, find_rooms
+from freetrain.lending.rooms import LentParts, Rooms, claims_of_starting, crowded_out, find_lent_parts, find_rooms
 from freetrain.lending.rules import NodeRules, Rules
 from freetrain.lending.shadow import PlansCompared, Shadow, compare_plans
+from freetrain.lending.sharing.allotment import Allotment, allot, shared_nodes
 from freetrain.lending.sharing.claimants import Eligible, meeting_nodes
-from freetrain.lending.sharing.finishing import shared_nodes
 from freetrain.lending.sharing.kinds import ask_by_kind
-from freetrain.lending.sharing.parts import Parts, deal_parts
 from freetrain.lending.sharing.selection import LeftOut, Selection, select
 from freetrain.lending.sharing.tasks import Tasks, find_tasks
 from freetrain.lending.stays import idle_for_the_site, idle_units_for_the_site
@@ -53,7 +50,7 @@ class Judgement:
         shadow: what the site's jobs would do if nothing were lent.
         offers: the verdict on each node.
         selection: trainers that compete for the offered ones.
-        parts: who was dealt which of them.
+        allotment: who was dealt which of them.
         rooms: what was left of each node before; None: nodes are lent whole.
         back_off: that of freetrain's own; None: there is none.
         slow: trainer that takes longer than ``harm.limit`` to leave its nodes → how long, in seconds.
@@ -66,7 +63,7 @@ class Judgement:
     shadow: Shadow
     offers: Offers
     selection: Selection
-    parts: Parts
+    allotment: Allotment
     rooms: Rooms | None
     back_off: BackOff | None
     slow: Mapping[str, float] = field(default_factory=dict)
@@ -85,7 +82,7 @@ class Judgement:
     @cached_property
     def hole_ends_s(self) -> Mapping[str, float]:
         """Offered place → when its hole ends, or its trainer has to begin to leave; inf: nobody knows."""
-        offered, slow = (*self.offers.offered, *self.parts.dealt.new), self.slow
+        offered, slow = (*self.offers.offered, *self.allotment.dealt.new), self.slow
         if not slow:
             return {offer.name: offer.until_s or inf for offer in offered}
         return {offer.name: (offer.until_s or inf) - slow.get(offer.holder or "", 0.0) for offer in offered}
@@ -106,7 +103,7 @@ class Judgement:
             *(Release(tuple(names), why) for why, names in due.items()),
             *map(TidySubmission, facts.to_tidy),
             *limits(facts.fragments, self.hole_ends_s, facts.snapshot, self.rules),
-            *self.parts.releases,
+            *self.allotment.releases,
         )
 
     @property
@@ -139,7 +136,7 @@ class Judgement:
         requests = {request.id: request for request in self.selection.competing}
         order = {id_: number for number, id_ in enumerate(requests)}
         questions = []
-        for claimants, nodes in self.parts:
+        for claimants, nodes in self.allotment:
             groups = [
                 ([requests[want.trainer] for want in claimant.wants], claimant.eligible) for claimant in claimants
             ]
@@ -165,12 +162,12 @@ class Judgement:
 
     def shared_nodes(self, lent: Mapping[str, Sequence[str]]) -> Iterable[SharedNode]:
         """The nodes on which trainers are lent these new parts."""
-        return shared_nodes(lent, self.facts, self.rooms, self.parts)
+        return shared_nodes(lent, self.facts, self.rooms, self.allotment)
 
     def remember(self, decisions: Iterable[Decision]) -> Memory:
         """What is remembered after all decisions."""
         sizes = {trainer: len(names) for decision in decisions for trainer, names in decision.placement.items()}
-        return replace(self.memory, left=self.parts.with_left(sizes, self.now_s))
+        return replace(self.memory, declined=self.allotment.declined_after(sizes, self.now_s))
 
 
 def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
@@ -212,14 +209,14 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     offers = NOT_COMPETING.applied(offers, replace(context, competing=competing))
     # In a pause nothing changes hands: who has nodes keeps them.
     offered = () if facts.paused else offers.offered
-    parts = deal_parts(facts, offered, selection.competing, eligible, memory.left, rules, tasks)
+    allotment = allot(facts, offered, selection.competing, eligible, memory.declined, rules, tasks)
     seen = memory.sightings.with_fitting(shadow, _still_held(facts, shadow, memory))
     at_fault = [
         fragment for fragment in late if cause_of_wait(facts.snapshot.job.get(fragment.job)) is CauseOf.NODE
     ]
     seen = seen.with_start_timeouts(at_fault, now_s, rules.rests_s)
-    memory = replace(memory, sightings=seen, left=parts.left, searches=shadow.searches)
-    return Judgement(facts, rules, memory, shadow, offers, selection, parts, rooms, back_off, slow, bars)
+    memory = replace(memory, sightings=seen, declined=allotment.declined, searches=shadow.searches)
+    return Judgement(facts, rules, memory, shadow, offers, selection, allotment, rooms, back_off, slow, bars)
 
 
 def _still_held(facts: Facts, shadow: Shadow, memory: Memory) -> set[str]:

@@ -18,7 +18,7 @@ from freetrain.lending.lost_nodes import LostNodes
 from freetrain.lending.meter import Meter
 from freetrain.lending.rules import NodeRules, Rules
 from freetrain.lending.shadow import NO_SEARCHES, Searches, Shadow
-from freetrain.lending.sharing.parts import LeftNodes
+from freetrain.lending.sharing.allotment import DeclinedNodes
 from freetrain.lending.sightings import Sightings
 from freetrain.lending.size_changes import SizeChanges
 from freetrain.lending.stays import Stays
@@ -35,7 +35,7 @@ class Memory:
         lost: nodes that Slurm took out of service after fragments.
         stays: how long nodes stay idle.
         size_changes: how often trainers change sizes.
-        left: who left nodes that they could have.
+        declined: claimants that did not take all the nodes that they could have.
         evicted_s: when fragments were evicted, as far back as it counts, UTC epoch seconds.
         leaving: how long fragments take to leave their nodes.
         limits: what is given back for the site's jobs that wait for a limit.
@@ -49,7 +49,7 @@ class Memory:
     lost: LostNodes = field(default_factory=LostNodes)
     stays: Stays = field(default_factory=Stays)
     size_changes: SizeChanges = field(default_factory=SizeChanges)
-    left: LeftNodes = field(default_factory=dict)
+    declined: DeclinedNodes = field(default_factory=dict)
     evicted_s: tuple[float, ...] = ()
     leaving: Leaving = field(default_factory=Leaving)
     limits: LimitClaims = field(default_factory=dict)

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import inf
 from types import MappingProxyType
 
-from freetrain.core.amounts import GPU, Amount, count_gres
+from freetrain.core.amounts import GPU, Amount, count_gres, left_of
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.needs import Needs
 from freetrain.core.node import Nodes, NodeState
 from freetrain.lending.rules import NodeRules
-from freetrain.lending.shadow import LentPart
+from freetrain.lending.shadow import LentPart, Shadow
 
 _GPU_PARTS = ("shard", "mps")
 """Generic resources that are parts of GPUs."""
@@ -152,3 +152,81 @@ def _undivided(free: Amount, total: Amount) -> Amount:
         return free
     gres = tuple((name, count) for name, count in free.gres if name.partition(":")[0] not in names)
     return Amount(free.cpus, free.memory_mb, gres)
+
+
+@dataclass(frozen=True)
+class PartClaims:
+    """The answer.
+
+    Attributes:
+        reserved: node → how much of what is free there stays free.
+        back: place that must be given back → why.
+    """
+
+    reserved: Mapping[str, Amount] = field(default_factory=dict)
+    back: Mapping[str, str] = field(default_factory=dict)
+
+    def within(self, rooms: Rooms | None) -> Rooms | None:
+        """What is left of each node, without what stays free and without what is given back."""
+        if rooms is None or not self.reserved:
+            return rooms
+        return {
+            name: replace(
+                room,
+                free=room.free.without(self.reserved[name]),
+                lent=tuple(part for part in room.lent if part.place not in self.back),
+            )
+            if name in self.reserved
+            else room
+            for name, room in rooms.items()
+        }
+
+
+def claims_of_starting(shadow: Shadow) -> PartClaims:
+    """For the jobs that would start now on parts of nodes if nothing were lent."""
+    reserved: dict[str, Amount] = {}
+    back: dict[str, str] = {}
+    for plan in shadow.plans:
+        if plan.part is None or plan.start_s > shadow.time_s:
+            continue
+        for name in plan.nodes:
+            reserved[name] = reserved.get(name, Amount()) + plan.part
+        back |= dict.fromkeys(plan.back, f"job {plan.job} could start here")
+    return PartClaims(reserved, back)
+
+
+def crowded_out(
+    snapshot: Snapshot, fragments: Iterable[Fragment], lent: LentParts, queue: FragmentQueue
+) -> list[Fragment]:
+    """Fragments for which there is no room on their nodes any more, although Slurm has not started them.
+
+    What counts is what jobs are known to have, all of them as of one instant: what Slurm says to be used of nodes
+    it says a moment later, when such a fragment may have begun. A job of which nobody knows what it has counts as
+    nothing, and so does what fragments have that leave.
+
+    Args:
+        snapshot: what there is.
+        fragments: those that have not ended.
+        lent: what they have of each node, in the order in which they were asked for.
+        queue: where they wait and run.
+    """
+    waiting = [name for name, parts in lent.items() if any(part.goes_on and not part.is_used for part in parts)]
+    if not waiting:
+        return []
+    theirs: defaultdict[str, Amount] = defaultdict(Amount)
+    for job in snapshot.jobs:
+        if job.state.has_nodes and job.asks is not None and not queue.has(job):
+            for name in job.nodes:
+                theirs[name] = theirs[name] + job.asks
+    found: set[str] = set()
+    for name in waiting:
+        left = snapshot.node[name].total.without(theirs[name])
+        for one in sorted((one for one in lent[name] if one.goes_on), key=lambda one: not one.is_used):
+            rest = left_of(left, one.amount)
+            if rest is not None:
+                left = rest
+            elif one.is_used:
+                left = left.without(one.amount)
+            else:
+                found.add(one.place)
+    return [fragment for fragment in fragments if fragment.place in found]

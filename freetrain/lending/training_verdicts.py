@@ -20,8 +20,8 @@ from typing import NamedTuple
 from freetrain.core.decision import Decision
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.lending.judge import Judgement
-from freetrain.lending.sharing.claims import Want
-from freetrain.lending.sharing.parts import Served
+from freetrain.lending.sharing.allotment import Served
+from freetrain.lending.sharing.claims import SizeRange
 from freetrain.lending.sharing.selection import LeftOut
 
 WhyNot = Mapping[str, str]
@@ -83,9 +83,9 @@ class TrainingContext:
         return frozenset(self.submission_of.get(trainer, trainer) for trainer in self.sizes)
 
     @cached_property
-    def outcomes(self) -> Sequence[tuple[Want, Served]]:
+    def outcomes(self) -> Sequence[tuple[SizeRange, Served]]:
         """The trainers and tasks that competed, with what became of their claimants."""
-        found = self.judgement.parts.served(self.sizes)
+        found = self.judgement.allotment.served(self.sizes)
         return [(want, served) for served in found for want in served.claimant.wants]
 
     def left_out(self, because: LeftOut) -> WhyNot:
@@ -93,11 +93,11 @@ class TrainingContext:
         found = self.judgement.selection.left_out.items()
         return {trainer: why for trainer, (reason, why) in found if reason is because}
 
-    def without_nodes(self) -> Iterator[tuple[Want, Served]]:
+    def without_nodes(self) -> Iterator[tuple[SizeRange, Served]]:
         """Those that competed and got nothing."""
         return ((want, served) for want, served in self.outcomes if want.trainer not in self.sizes)
 
-    def with_nodes(self) -> Iterator[tuple[Want, Served]]:
+    def with_nodes(self) -> Iterator[tuple[SizeRange, Served]]:
         """Trainers that have nodes; no tasks, whose size stays."""
         requests = self.judgement.facts.request
         return (
@@ -174,7 +174,7 @@ def _too_dear(context: TrainingContext) -> WhyNot:
     return {
         want.trainer: why + (", electricity counted (decide.objective)" if served.counts_power else "")
         for want, served in context.without_nodes()
-        if want.most < want.min_nodes
+        if want.max_nodes < want.min_nodes
     }
 
 
@@ -224,14 +224,14 @@ def _not_worth_more(context: TrainingContext) -> WhyNot:
     why = "one node more would cost it more than it gains within decide.horizon, by its curve and costs"
     holding = context.with_nodes()
     return _with_bars(
-        context, {want.trainer: why for want, _ in holding if context.sizes[want.trainer] == want.most}
+        context, {want.trainer: why for want, _ in holding if context.sizes[want.trainer] == want.max_nodes}
     )
 
 
-def _wanting_more(context: TrainingContext) -> Iterator[tuple[Want, Served]]:
+def _wanting_more(context: TrainingContext) -> Iterator[tuple[SizeRange, Served]]:
     """Trainers with fewer nodes than they would take."""
     sizes = context.sizes
-    return ((want, served) for want, served in context.with_nodes() if sizes[want.trainer] < want.most)
+    return ((want, served) for want, served in context.with_nodes() if sizes[want.trainer] < want.max_nodes)
 
 
 def _change_too_dear(context: TrainingContext) -> WhyNot:
@@ -251,7 +251,7 @@ def _has_its_share(context: TrainingContext) -> WhyNot:
     return _with_bars(context, {want.trainer: _share(want, served) for want, served in _wanting_more(context)})
 
 
-def _share(want: Want, served: Served) -> str:
+def _share(want: SizeRange, served: Served) -> str:
     whose = "its user's share is" if served.has_rivals and served.claimant.path else "there are no more than"
     others = [trainer for trainer, nodes in served.sizes.items() if nodes and trainer != want.trainer]
     shared = f"; others of them are {', '.join(others[:5])}'s" if others else ""

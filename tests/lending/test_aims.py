@@ -76,7 +76,7 @@ def test_whatever_deadlines_one_user_claims_the_others_are_dealt_the_same(
 
 def sizes_of(judgement: Judgement) -> dict[str, int]:
     """User → nodes that he is dealt."""
-    return {one.path[-1]: len(names) for some, names in judgement.parts for one in some}
+    return {one.path[-1]: len(names) for some, names in judgement.allotment for one in some}
 
 
 def test_a_node_that_would_earn_less_than_its_electricity_is_lent_to_nobody() -> None:

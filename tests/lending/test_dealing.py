@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from freetrain.core.place import Place
 from freetrain.core.topology import Topology
-from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, Want, deal, usable_sizes
+from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, SizeRange, deal, usable_sizes
 
 
 def largest_usable(sizes: int, nodes: float) -> int:
@@ -29,14 +29,14 @@ def nodes(count: int) -> list[Place]:
 
 def claimant(user: str, *ranges: tuple[int, int], on: int | frozenset[str] = 100, account: str = "") -> Claimant:
     """A user with trainers of these sizes."""
-    wants = tuple(Want(f"{user}{number}", *each) for number, each in enumerate(ranges))
+    wants = tuple(SizeRange(f"{user}{number}", *each) for number, each in enumerate(ranges))
     eligible = frozenset(names(on)) if isinstance(on, int) else on
     path = (f"account {account}", f"user {user}") if account else (f"user {user}",)
     return Claimant(user, path, wants, eligible, capped_by=(f"user {user}",))
 
 
 def sizes(found: Deal) -> list[int]:
-    return [len(part) for part in found.parts.values()]
+    return [len(part) for part in found.places.values()]
 
 
 def test_users_share_equally_however_many_trainers_they_have() -> None:
@@ -84,8 +84,8 @@ def test_who_can_only_use_few_nodes_gets_those() -> None:
     rare = frozenset(names(4))
     anywhere, particular = claimant("a", (1, 8), on=8), claimant("b", (1, 8), on=rare)
     found = deal(nodes(8), [anywhere, particular])
-    assert set(found.parts["b"]) == rare
-    assert len(found.parts["a"]) == 4
+    assert set(found.places["b"]) == rare
+    assert len(found.places["a"]) == 4
 
 
 def test_nodes_are_passed_along_a_chain() -> None:
@@ -99,13 +99,13 @@ def test_nodes_are_passed_along_a_chain() -> None:
     held = [Place(name, holder=by) for name, by in zip(names(6), holders, strict=True)]
     found = deal(held, who)
     assert sizes(found) == [2, 2, 2]
-    assert set(found.parts["c"]) == {"n4", "n5"}
+    assert set(found.places["c"]) == {"n4", "n5"}
 
 
 def test_a_trainer_far_above_its_minimum_gives_up_nodes_first() -> None:
     held = [Place(name, holder="a0" if number < 4 else "a1") for number, name in enumerate(names(16))]
     found = deal(held, [claimant("a", (4, 16), (1, 16)), claimant("b", (1, 16))])
-    assert set(names(4)) <= set(found.parts["a"])
+    assert set(names(4)) <= set(found.places["a"])
     assert set(found.leaving.values()) == {"b"}
     assert len(found.leaving) == 8
 
@@ -113,13 +113,13 @@ def test_a_trainer_far_above_its_minimum_gives_up_nodes_first() -> None:
 def test_those_who_lack_nodes_get_long_lived_ones_in_turns() -> None:
     offered = [Place(name, until_s=float(number + 1)) for number, name in enumerate(names(4))]
     found = deal(offered, [claimant("a", (1, 4)), claimant("b", (1, 4))])
-    assert found.parts == {"a": ("n3", "n1"), "b": ("n2", "n0")}
+    assert found.places == {"a": ("n3", "n1"), "b": ("n2", "n0")}
 
 
 @pytest.mark.parametrize(("low", "high"), [(1, 1), (2, 7), (5, 16), (3, 3)])
 def test_usable_sizes_are_all_sums(low: int, high: int) -> None:
     by_hand = {0} | set(range(low, high + 1)) | {4} | {4 + size for size in range(low, high + 1)}
-    bits = usable_sizes([Want("x", low, high), Want("y", 4, 4)], 20)
+    bits = usable_sizes([SizeRange("x", low, high), SizeRange("y", 4, 4)], 20)
     assert {size for size in range(25) if bits >> size & 1} == by_hand
     assert largest_usable(bits, 3.7) == max(size for size in by_hand if size <= 3)
 
@@ -154,12 +154,12 @@ def tables(draw: st.DrawFn) -> tuple[list[Place], list[Claimant], Shares]:
 def test_every_deal_keeps_its_promises(table: tuple[list[Place], list[Claimant], Shares]) -> None:
     offered, who, shares = table
     found = deal(offered, who, shares)
-    dealt = Counter(name for part in found.parts.values() for name in part)
+    dealt = Counter(name for part in found.places.values() for name in part)
     holder = {want.trainer: one.key for one in who for want in one.wants}
     assert not dealt or max(dealt.values()) == 1, "a node is dealt to one claimant at most"
     unused = {node.name for node in offered} - dealt.keys()
     for one in who:
-        part = found.parts[one.key]
+        part = found.places[one.key]
         assert set(part) <= one.eligible, "and to one that may use it"
         assert one.sizes >> len(part) & 1, "a number of nodes that can be used"
         limit = shares.caps.get(one.path[0], 99)
@@ -170,7 +170,7 @@ def test_every_deal_keeps_its_promises(table: tuple[list[Place], list[Claimant],
         held = {node.name for node in offered if holder.get(node.holder or "") == one.key}
         assert {name for name in held if name not in part} == found.leaving.keys() & held
     for name, key in found.leaving.items():
-        assert (key is None and name in unused) or name in found.parts[key]
+        assert (key is None and name in unused) or name in found.places[key]
 
 
 def leaves_of(part: tuple[str, ...], switches: Topology) -> set[str]:
@@ -184,20 +184,20 @@ INTERLEAVED = Topology({name: f"s{number % 4}" for number, name in enumerate(nam
 def test_of_nodes_that_stay_equally_long_everybody_gets_those_of_few_switches() -> None:
     found = deal(nodes(16), [claimant("a", (1, 16)), claimant("b", (1, 16))], topology=CONSECUTIVE)
     assert sizes(found) == [8, 8]
-    assert [len(leaves_of(part, CONSECUTIVE)) for part in found.parts.values()] == [2, 2]
+    assert [len(leaves_of(part, CONSECUTIVE)) for part in found.places.values()] == [2, 2]
 
 
 def test_new_nodes_are_near_those_that_a_claimant_has() -> None:
     offered = [Place(node.name, holder="b0" if node.name == "n6" else None) for node in nodes(16)]
     found = deal(offered, [claimant("a", (1, 12)), claimant("b", (1, 4))], topology=INTERLEAVED)
-    assert leaves_of(found.parts["b"], INTERLEAVED) == {"s2"}
-    assert leaves_of(found.parts["a"], INTERLEAVED) == {"s0", "s1", "s3"}
+    assert leaves_of(found.places["b"], INTERLEAVED) == {"s2"}
+    assert leaves_of(found.places["a"], INTERLEAVED) == {"s0", "s1", "s3"}
 
 
 def test_nodes_that_stay_longer_are_still_dealt_in_turns() -> None:
     offered = [Place(name, until_s=1000.0 - number) for number, name in enumerate(names(16))]
     found = deal(offered, [claimant("a", (1, 16)), claimant("b", (1, 16))], topology=INTERLEAVED)
-    assert [part[0] for part in found.parts.values()] == ["n0", "n1"]
+    assert [part[0] for part in found.places.values()] == ["n0", "n1"]
     assert found == deal(offered, [claimant("a", (1, 16)), claimant("b", (1, 16))])
 
 
@@ -208,11 +208,11 @@ def test_dealing_again_what_was_dealt_moves_nothing(
 ) -> None:
     offered, who, shares = table
     first = deal(offered, who, shares)
-    now = {name: one.wants[0].trainer for one in who for name in first.parts[one.key]}
+    now = {name: one.wants[0].trainer for one in who for name in first.places[one.key]}
     again = deal([Place(node.name, holder=now.get(node.name)) for node in offered], who, shares)
     assert again.leaving == {}
-    assert {key: set(part) for key, part in again.parts.items()} == {
-        key: set(part) for key, part in first.parts.items()
+    assert {key: set(part) for key, part in again.places.items()} == {
+        key: set(part) for key, part in first.places.items()
     }
 
 
@@ -228,7 +228,7 @@ def test_nothing_that_others_hand_in_takes_what_somebody_can_use_of_his_share(
     taking_part = [one for one in who if one.sizes > 1]
     for one in taking_part:
         share = count * weight[one.path[0]] / sum(weight[each.path[0]] for each in taking_part)
-        assert len(found.parts[one.key]) >= largest_usable(one.sizes, floor(share + 1e-9))
+        assert len(found.places[one.key]) >= largest_usable(one.sizes, floor(share + 1e-9))
 
 
 @given(st.integers(1, 40), wants, wants, wants)
@@ -237,7 +237,7 @@ def test_more_trainers_of_one_user_leave_another_his_share(
 ) -> None:
     me = claimant("b", *mine, on=count)
     before, after = (
-        len(deal(nodes(count), [claimant("a", *each, on=count), me]).parts["b"]) for each in (yours, yours + more)
+        len(deal(nodes(count), [claimant("a", *each, on=count), me]).places["b"]) for each in (yours, yours + more)
     )
     assert after >= min(before, largest_usable(me.sizes, count // 2))
 

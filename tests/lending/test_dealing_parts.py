@@ -16,7 +16,7 @@ from freetrain.core.amounts import Amount, left_of
 from freetrain.core.place import Place, node_of, room_of
 from freetrain.lending.rooms import Room
 from freetrain.lending.shadow import LentPart
-from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, Want, deal
+from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, SizeRange, deal
 
 TOTAL = Amount(64, 1000, (("gpu", 8),))
 Rooms = Mapping[str, Room]
@@ -45,17 +45,17 @@ def claimant(
     user: str, each: Amount | None, rooms: Rooms, sizes: tuple[int, int] = (1, 99), cap: bool = False
 ) -> Claimant:
     worth = 1.0 if each is None else each.part_of(TOTAL)
-    wants, capped_by = (Want(f"{user}0", *sizes),), (f"user {user}",) if cap else ()
+    wants, capped_by = (SizeRange(f"{user}0", *sizes),), (f"user {user}",) if cap else ()
     nodes = frozenset(rooms)
     return Claimant(user, (f"user {user}",), wants, nodes, capped_by=capped_by, each=each, places=99, worth=worth)
 
 
 def counts(found: Deal) -> list[int]:
-    return [len(part) for part in found.parts.values()]
+    return [len(part) for part in found.places.values()]
 
 
 def on_nodes(found: Deal, user: str) -> Counter[str]:
-    return Counter(map(node_of, found.parts[user]))
+    return Counter(map(node_of, found.places[user]))
 
 
 def test_as_many_tasks_get_a_place_as_fit() -> None:
@@ -87,7 +87,7 @@ def test_who_takes_a_whole_node_gets_one_on_which_nobody_else_is() -> None:
     rooms = rooms_of(7, 8)
     two = [claimant("a", None, rooms), claimant("b", gpus(1), rooms)]
     found = deal(offers_of(rooms), two, Shares(), rooms)
-    assert found.parts["a"] == ("n1",), "by the name of the node: it is all of it"
+    assert found.places["a"] == ("n1",), "by the name of the node: it is all of it"
     assert on_nodes(found, "b") == {"n0": 7}
 
 
@@ -96,8 +96,8 @@ def test_who_holds_places_keeps_them_and_dealing_again_moves_nothing() -> None:
     held = {"n0#a_1": "a0", "n1#a_2": "a0", "n1#b_1": "b0"}
     two = [claimant("a", gpus(1), rooms), claimant("b", gpus(1), rooms)]
     found = deal(offers_of(rooms, held), two, Shares(), rooms)
-    assert {"n0#a_1", "n1#a_2"} <= set(found.parts["a"])
-    assert "n1#b_1" in found.parts["b"]
+    assert {"n0#a_1", "n1#a_2"} <= set(found.places["a"])
+    assert "n1#b_1" in found.places["b"]
     assert found.leaving == {}
 
 
@@ -108,7 +108,7 @@ def test_who_gives_up_places_keeps_those_that_have_run_longest() -> None:
     rooms = {"n0": replace(room(0), lent=lent)}
     two = [claimant("a", gpus(2), rooms), claimant("b", gpus(2), rooms)]
     found = deal(offers_of(rooms, held), two, Shares(), rooms)
-    assert set(found.parts["a"]) == {"n0#a_1", "n0#a_3"}
+    assert set(found.places["a"]) == {"n0#a_1", "n0#a_3"}
 
 
 def test_who_comes_later_gets_the_room_of_places_beyond_the_share_of_others() -> None:
@@ -132,7 +132,7 @@ def test_nobody_gives_up_a_place_and_gets_another_on_the_same_node() -> None:
     three = [claimant(user, size, small) for user, size in zip("abc", each, strict=True)]
     found = deal(offers_of(small, held), three, Shares(), small)
     leaving = {held[name][0] for name in found.leaving}
-    gained = {one.key for one in three for name in found.parts[one.key] if name not in held}
+    gained = {one.key for one in three for name in found.places[one.key] if name not in held}
     assert not leaving & gained
 
 
@@ -204,7 +204,7 @@ def left_after(problem: Problem, found: Deal) -> dict[str, Amount | None]:
     for name in found.leaving:
         left[node_of(name)] = (left[node_of(name)] or Amount()) + (each[held[name]] or Amount())
     for one in claimants:
-        for name in found.parts[one.key]:
+        for name in found.places[one.key]:
             room = left[node_of(name)]
             if name not in held:
                 left[node_of(name)] = None if room is None or one.each is None else left_of(room, one.each)
@@ -216,12 +216,12 @@ def test_no_node_is_dealt_beyond_what_there_is_of_it(problem: Problem) -> None:
     rooms, claimants, held = problem
     found = deal(offers_of(rooms, held), claimants, Shares(), rooms)
     assert None not in left_after(problem, found).values()
-    dealt = [name for part in found.parts.values() for name in part]
+    dealt = [name for part in found.places.values() for name in part]
     assert len(dealt) == len(set(dealt))
     assert not set(dealt) & found.leaving.keys()
     for one in claimants:
-        want, size = one.wants[0], len(found.parts[one.key])
-        assert size == 0 or want.min_nodes <= size <= want.most
+        want, size = one.wants[0], len(found.places[one.key])
+        assert size == 0 or want.min_nodes <= size <= want.max_nodes
 
 
 @given(problems())
@@ -230,7 +230,7 @@ def test_dealing_again_what_was_dealt_moves_nothing(problem: Problem) -> None:
     found = deal(offers_of(rooms, held), claimants, Shares(), rooms)
     left = left_after(problem, found)
     after = {name: Room(left[name] or Amount(), TOTAL, True) for name in rooms}
-    now_held = {name: f"{key}0" for key, part in found.parts.items() for name in part}
+    now_held = {name: f"{key}0" for key, part in found.places.items() for name in part}
     again = deal(offers_of(after, now_held), claimants, Shares(), after)
     assert again.leaving == {}
 
@@ -321,12 +321,12 @@ def test_nobody_goes_without_a_place_that_enumeration_finds_for_him(seed: int) -
         new = [
             size
             for size, one in zip(each, claimants, strict=True)
-            for name in found.parts[one.key]
+            for name in found.places[one.key]
             if name not in held
         ]
         assert can_lie(list(base.values()), sorted(new, key=str)), "what was dealt lies somewhere"
         for one, size in zip(claimants, counts(found), strict=True):
-            more = size < one.wants[0].most
+            more = size < one.wants[0].max_nodes
             missed += more and can_lie(list(base.values()), sorted([*new, one.each], key=str))
     assert missed == 0
 

@@ -108,7 +108,7 @@ def test_trainers_that_can_take_no_node_from_each_other_are_decided_apart() -> N
 def test_nodes_that_may_change_hands_within_a_decision_are_not_released_before_it() -> None:
     seen = facts(request("7"), picky(request("8")), lent_nodes=tuple(map(lent, NAMES)))
     found = judge(of_features(seen, *NAMES), Memory(), RULES)
-    assert found.parts.dealt.leaving
+    assert found.allotment.dealt.leaving
     assert found.orders == ()
     ((nodes, _),) = found.questions
     assert {one.holder for one in nodes} == {"7"}
@@ -118,7 +118,7 @@ def test_who_leaves_nodes_to_another_trainer_of_its_owner_has_left_nothing() -> 
     seen = of_features(facts(request("7"), picky(request("8"))), *NAMES)
     found = judge(seen, Memory(), RULES)
     decided = [Decision(Status.OPTIMAL, 0.0, {"7": NAMES}, "test")]
-    assert found.remember(decided).left == {}
+    assert found.remember(decided).declined == {}
     assert judge_trainings(TrainingContext(found, decided))["8"].why == "its user's share is 4 nodes, lent to 7"
 
 

@@ -13,7 +13,7 @@ from freetrain.core.place import Place
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request
 from freetrain.lending.rooms import Room
-from freetrain.lending.sharing.claims import Claimant, Want
+from freetrain.lending.sharing.claims import Claimant, SizeRange
 from freetrain.lending.sharing.one_kind import keep_to_kinds
 from freetrain.lending.sharing.tasks import Task, Tasks
 from tests.facts import node
@@ -32,7 +32,7 @@ def request(id_: str, needs: Needs = ANY_GPU, most: int = 9, **facts: object) ->
 
 def claimant(*requests: Request, nodes: Sequence[Node] = NODES) -> Claimant:
     """Of one owner and with the same needs, as many nodes wanted as the curves say."""
-    wants = tuple(Want(one.id, 1, one.trainer.most_nodes) for one in requests)
+    wants = tuple(SizeRange(one.id, 1, one.trainer.most_nodes) for one in requests)
     eligible = frozenset(each.name for each in nodes if requests[0].needs.met_by(each))
     return Claimant(requests[0].owner, (f"user {requests[0].owner}",), wants, eligible)
 

@@ -67,7 +67,7 @@ def test_a_new_part_is_dealt_until_the_first_who_wants_any_of_its_node() -> None
     site = [runs("5", "n1", gpus(4), 100.0), runs("6", "n1", gpus(1), 9000.0)]
     seen = snapshot(gpu_node("n1", 7, 400, 7), jobs=[*site, waiting_job(gpus(5))])
     found = judged(seen, request("7", ONE_GPU), lent_parts=[lent("n1", 0), lent("n1", 1)])
-    assert sorted(found.limit_s(name) for name in found.until_s if "+" in name) == [60.0]
+    assert sorted(found.limit_s(name) for name in found.hole_ends_s if "+" in name) == [60.0]
 
 
 def test_where_slurm_has_planned_it_sooner_the_same_may_stay_beside_it() -> None:

@@ -14,7 +14,7 @@ from freetrain.core.place import Place
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request
 from freetrain.lending.rules import Share
-from freetrain.lending.sharing.dealing import Claimant, Shares, Want, deal
+from freetrain.lending.sharing.dealing import Claimant, Shares, SizeRange, deal
 from tests.facts import node
 from tests.lending.test_dealing_parts import Problem, left_after, offers_of, problems
 from tests.lending.test_parts_of_nodes import (
@@ -72,15 +72,15 @@ def test_a_task_ends_for_the_share_of_others_unless_it_will_soon_have_ended(
 ) -> None:
     two = filler("7", "news", task_s, most_lost_s), request("8", ONE_GPU, "games")
     found = judged(snapshot(full_node()), *two, lent_parts=running(ran_s))
-    assert sum(len(one.nodes) for one in found.parts.releases) == given_up
-    assert {len(nodes) for _, nodes in found.parts} == ({8} if not given_up else {4})
+    assert sum(len(one.nodes) for one in found.allotment.releases) == given_up
+    assert {len(nodes) for _, nodes in found.allotment} == ({8} if not given_up else {4})
 
 
 def test_what_comes_free_goes_to_who_waits_for_his_share() -> None:
     two = filler("7", "news", 30.0), request("8", ONE_GPU, "games")
     found = judged(snapshot(gpu_node("n1", 12, 600, 6)), *two, lent_parts=running(10.0, 6))
-    assert found.parts.releases == []
-    assert sorted(len(part) for part in found.parts.dealt.parts.values()) == [2, 6]
+    assert found.allotment.releases == []
+    assert sorted(len(part) for part in found.allotment.dealt.places.values()) == [2, 6]
 
 
 def test_of_whole_nodes_it_is_the_same() -> None:
@@ -94,12 +94,12 @@ def test_of_whole_nodes_it_is_the_same() -> None:
             for who, of in (("7", "news"), ("8", "games"))
         )
         found = judged(seen, *two, lent_parts=tasks, rules=rules)
-        assert sum(len(one.nodes) for one in found.parts.releases) == given_up
+        assert sum(len(one.nodes) for one in found.allotment.releases) == given_up
 
 
 def test_who_shares_with_nobody_is_left_to_his_own_decision() -> None:
     found = judged(snapshot(full_node()), filler("7", "news", 30.0), lent_parts=running(10.0))
-    assert [one.settled for one in found.parts.claimants] == [()]
+    assert [one.settled for one in found.allotment.claimants] == [()]
 
 
 @given(problems())
@@ -114,15 +114,15 @@ def test_what_is_settled_stays_and_the_others_are_dealt_the_rest(problem: Proble
     assert None not in left_after(problem, found).values()
     assert not stay & found.leaving.keys()
     for one in settled:
-        part, want = found.parts[one.key], one.wants[0]
+        part, want = found.places[one.key], one.wants[0]
         assert part[: len(one.settled)] == one.settled
-        assert len(part) == len(set(part)) <= max(want.most, len(one.settled))
+        assert len(part) == len(set(part)) <= max(want.max_nodes, len(one.settled))
 
 
 def test_a_share_counts_what_is_settled() -> None:
     nodes = [Place(f"n{number}", holder="a0" if number < 3 else None) for number in range(6)]
     every = frozenset(one.name for one in nodes)
-    two = [Claimant(user, (f"user {user}",), (Want(f"{user}0", 1, 9),), every) for user in "ab"]
+    two = [Claimant(user, (f"user {user}",), (SizeRange(f"{user}0", 1, 9),), every) for user in "ab"]
     found = deal(nodes, [replace(two[0], settled=("n0", "n1")), two[1]])
-    assert {key: len(part) for key, part in found.parts.items()} == {"a": 3, "b": 3}
+    assert {key: len(part) for key, part in found.places.items()} == {"a": 3, "b": 3}
     assert found.leaving == {}

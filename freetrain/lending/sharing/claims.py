@@ -12,21 +12,21 @@ from freetrain.core.place import Place
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class SizeRange:
     """A trainer, as far as dealing is concerned.
 
     Attributes:
         trainer: its id.
         min_nodes: fewest nodes that it can use.
-        most: most nodes that it would take.
+        max_nodes: most nodes that it would take.
     """
 
     trainer: str
     min_nodes: int
-    most: int
+    max_nodes: int
 
 
-cached_want = lru_cache(maxsize=65536)(Want)
+cached_range = lru_cache(maxsize=65536)(SizeRange)
 """Wants are the same from look to look, but for a few."""
 
 
@@ -50,7 +50,7 @@ class Claimant:
 
     key: Hashable
     path: tuple[str, ...]
-    wants: tuple[Want, ...]
+    wants: tuple[SizeRange, ...]
     eligible: frozenset[str]
     most: float = inf
     capped_by: tuple[str, ...] = ()
@@ -87,22 +87,22 @@ class Deal:
     """The answer.
 
     Attributes:
-        parts: key of a claimant → its places: those that are settled, then longest-lived first within each kind.
+        places: key of a claimant → its places: those that are settled, then longest-lived first within each kind.
         leaving: place that its holder has to give up → key of the claimant that gets it; None: nobody does.
         new: those places that are parts of nodes and that nobody has yet.
     """
 
-    parts: Mapping[Hashable, tuple[str, ...]]
+    places: Mapping[Hashable, tuple[str, ...]]
     leaving: Mapping[str, Hashable | None]
     new: tuple[Place, ...] = ()
 
 
-def usable_sizes(wants: Iterable[Want], most: int) -> int:
+def usable_sizes(wants: Iterable[SizeRange], most: int) -> int:
     """Numbers of nodes, ``most`` at most, that add up from sizes of some of the trainers: bit n stands for n."""
     mask = (1 << (most + 1)) - 1
     sums = 1
     for want in wants:
-        min_nodes, largest = max(want.min_nodes, 1), min(want.most, most)
+        min_nodes, largest = max(want.min_nodes, 1), min(want.max_nodes, most)
         if min_nodes <= largest:
             sums |= _shifted_by(sums, min_nodes, largest) & mask
         if sums == mask:  # all of them can be used, whatever follows

@@ -34,11 +34,11 @@ from typing import Any, Protocol
 from freetrain.core.place import Place
 from freetrain.core.topology import FLAT, Topology
 from freetrain.lending.rooms import Rooms
-from freetrain.lending.sharing.claims import Claimant, Deal, Shares, Want, usable_sizes
+from freetrain.lending.sharing.claims import Claimant, Deal, Shares, SizeRange, usable_sizes
 from freetrain.lending.sharing.node_stock import NodeStock
 from freetrain.lending.sharing.part_stock import PartStock
 
-__all__ = ["Claimant", "Deal", "Shares", "Want", "deal", "usable_sizes"]
+__all__ = ["Claimant", "Deal", "Shares", "SizeRange", "deal", "usable_sizes"]
 
 _SLACK = 1e-9
 
@@ -96,7 +96,7 @@ def deal(
     else:
         dealt = _filled(NodeStock(nodes, claimants, topology), claimants, shares or Shares())
     return replace(
-        dealt, parts={claimant.key: (*claimant.settled, *dealt.parts[claimant.key]) for claimant in claimants}
+        dealt, places={claimant.key: (*claimant.settled, *dealt.places[claimant.key]) for claimant in claimants}
     )
 
 

@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from freetrain.core.place import Place
-from freetrain.lending.sharing.claims import Want
+from freetrain.lending.sharing.claims import SizeRange
 
 
 def keep(
-    held: Sequence[Place], count: int, wants: Sequence[Want], sizes: Counter[str | None]
+    held: Sequence[Place], count: int, wants: Sequence[SizeRange], sizes: Counter[str | None]
 ) -> tuple[list[str], list[str]]:
     """The nodes, longest-lived first, that a claimant keeps of those it holds, and those that it gives up.
 

@@ -52,7 +52,7 @@ def ask_by_kind(
     """
     requests = [request for members, _ in groups for request in members]
     trainers = tuple(request.trainer for request in requests)
-    named = frozenset().union(*map(named_by, requests))
+    named = frozenset().union(*map(named_features, requests))
     by_gpus = any(request.needs.gpus for request in requests)
     if len(groups) == 1 and not named and not by_gpus:
         return tuple(nodes), trainers
@@ -86,17 +86,17 @@ def _open_to(node: Place, groups: Sequence[tuple[Sequence[Request], Nodes]]) -> 
     return tuple(node.node in usable for _, usable in groups)
 
 
-def named_by(request: Request) -> frozenset[str]:
+def named_features(request: Request) -> frozenset[str]:
     """The features, and types of GPUs, that its owner names."""
     named = request.needs.named_features
     return named.union(name for name, _ in request.speeds) if request.speeds else named
 
 
-def told_apart(request: Request, features: frozenset[str], gpu_types: frozenset[str]) -> frozenset[str]:
+def distinct_features(request: Request, features: frozenset[str], gpu_types: frozenset[str]) -> frozenset[str]:
     """What of a node with these features and GPUs counts for a trainer, whose nodes are alike in that."""
     if request.mixed or request.trainer.independent:
         return frozenset()
-    own = named_by(request)
+    own = named_features(request)
     return (features & own) | (gpu_types if request.needs.gpus else gpu_types & own)
 
 
@@ -128,7 +128,7 @@ def _choices(request: Request, group: int, names: Mapping[_Kind, str]) -> tuple[
     together: defaultdict[frozenset[str], list[_Kind]] = defaultdict(list)
     for kind in names:
         if kind.open_to[group]:
-            together[told_apart(request, kind.features, kind.gpu_types)].append(kind)
+            together[distinct_features(request, kind.features, kind.gpu_types)].append(kind)
     return tuple(
         KindChoice(
             tuple(names[kind] for kind in kinds),

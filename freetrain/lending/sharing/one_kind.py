@@ -16,7 +16,7 @@ from freetrain.core.node import Nodes
 from freetrain.core.place import Place
 from freetrain.lending.facts import Request
 from freetrain.lending.sharing.claims import Claimant
-from freetrain.lending.sharing.kinds import named_by, speed_on, told_apart
+from freetrain.lending.sharing.kinds import distinct_features, named_features, speed_on
 from freetrain.lending.sharing.tasks import Tasks
 
 
@@ -85,7 +85,7 @@ def keep_to_kinds(
 def _groups(
     offered: Iterable[Place], requests: Iterable[Request], snapshot: Snapshot, tasks: Tasks
 ) -> list[_Group]:
-    named = frozenset().union(*map(named_by, requests))
+    named = frozenset().union(*map(named_features, requests))
     names: defaultdict[tuple[frozenset[str], frozenset[str]], set[str]] = defaultdict(set)
     for name in {offer.node for offer in offered}:
         node = snapshot.node.get(name)
@@ -119,7 +119,7 @@ class _Choosing:
         groups: Sequence[_Group],
         held: Mapping[str, AbstractSet[str]],
     ) -> None:
-        most = {want.trainer: want.most * claimant.worth for want in claimant.wants}
+        most = {want.trainer: want.max_nodes * claimant.worth for want in claimant.wants}
         self._claimant = claimant
         self._requests = [requests[trainer] for trainer in most]
         self._choices = self._find_choices(groups)
@@ -133,7 +133,7 @@ class _Choosing:
         by_words: defaultdict[frozenset[str], list[_Group]] = defaultdict(list)
         for group in groups:
             if not group.names.isdisjoint(self._claimant.eligible):
-                words = [told_apart(request, group.features, group.gpu_types) for request in self._requests]
+                words = [distinct_features(request, group.features, group.gpu_types) for request in self._requests]
                 by_words[frozenset().union(*words) if all(words) else frozenset()].append(group)
         return [tuple(some) for some in by_words.values()]
 

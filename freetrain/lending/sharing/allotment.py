@@ -1,4 +1,4 @@
-"""Parts: who gets which part of the offered nodes at a look, and what became of it."""
+"""Allotment: who gets which part of the offered nodes at a look, and what became of it."""
 
 from __future__ import annotations
 
@@ -8,29 +8,36 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
 
+import numpy as np
+
 from freetrain.core.aim import read_aim
-from freetrain.core.deadlines import hurries_of
-from freetrain.core.demand import demands
+from freetrain.core.amounts import Amount
+from freetrain.core.classes import NodeClass
+from freetrain.core.data_wait import WaitProfile
+from freetrain.core.deadlines import deadline_rates_of
 from freetrain.core.needs import has_gpus
 from freetrain.core.place import Place, node_of
 from freetrain.core.plan import Release
+from freetrain.core.shared_nodes import NewPart, SharedNode
+from freetrain.core.terms import terms_of, with_changes
 from freetrain.core.trainer import Trainer
+from freetrain.core.value import distinct_tables
 from freetrain.lending.electricity import with_watts
 from freetrain.lending.facts import Facts, Request
+from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import Rules
-from freetrain.lending.sharing.claimants import Eligible, bounded, claimants_of, shares_of
+from freetrain.lending.sharing.claimants import Eligible, bounded, claimants_of, shares_of, with_settled
 from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, deal
 from freetrain.lending.sharing.one_kind import keep_to_kinds
-from freetrain.lending.sharing.soon_over import with_settled
 from freetrain.lending.sharing.tasks import Tasks
 
-_CONTENT_S = 600.0
-"""So long a claimant is not asked again whether it wants nodes that it has just left."""
+_DECLINED_S = 600.0
+"""So long a claimant is not asked again whether it wants nodes that it has just declined."""
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """What a claimant took when it left some of its nodes.
+class Declined:
+    """What a claimant took when it declined some of its nodes.
 
     Attributes:
         trainers: that it had then, with their smallest sizes; with others it is asked again.
@@ -43,11 +50,11 @@ class Left:
     until_s: float
 
 
-Together = tuple[Claimant, ...]
+ClaimantGroup = tuple[Claimant, ...]
 """Claimants whose nodes are divided among them in one decision."""
 
-LeftNodes = Mapping[Hashable, Left]
-"""Claimant → what it took when it left some of its nodes."""
+DeclinedNodes = Mapping[Hashable, Declined]
+"""Claimant → what it took when it declined some of its nodes."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ class Served:
     """What became of a claimant at a look.
 
     Attributes:
-        claimant: who.
+        claimant: that it is about.
         sizes: its trainers, and its owner's others among which the nodes were divided → how many each was given.
         dealt: how many nodes the policy could give them.
         caps: limit that counts its nodes → most nodes.
@@ -72,7 +79,7 @@ class Served:
 
     @cached_property
     def lent_to(self) -> str:
-        """Who has the nodes, in words."""
+        """The trainers that have the nodes, in words."""
         others = [trainer for trainer, size in self.sizes.items() if size]
         if not others:
             return ""
@@ -81,17 +88,17 @@ class Served:
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Who was dealt what.
+class Allotment:
+    """The claimants, with the places that each was dealt.
 
     Claimants get what they are dealt together with others of the same owner that may use some of it.
 
     Attributes:
-        claimants: who share with each other.
+        claimants: that share with each other.
         shares: how.
         dealt: claimant → its nodes, and which nodes must change hands.
         offered: all nodes by name.
-        left: claimants that left nodes lately.
+        declined: claimants that did not take all of their nodes lately.
         counts_power: whether a node is lent only for what is worth its electricity.
     """
 
@@ -99,27 +106,27 @@ class Parts:
     shares: Shares = field(default_factory=Shares)
     dealt: Deal = field(default_factory=lambda: Deal({}, {}))
     offered: Mapping[str, Place] = field(default_factory=dict)
-    left: LeftNodes = field(default_factory=dict)
+    declined: DeclinedNodes = field(default_factory=dict)
     counts_power: bool = False
 
-    def __iter__(self) -> Iterator[tuple[Together, tuple[Place, ...]]]:
+    def __iter__(self) -> Iterator[tuple[ClaimantGroup, tuple[Place, ...]]]:
         """Claimants that were dealt nodes, and these; those that others are giving up are held by nobody here."""
         for some in self.together:
-            if names := [name for claimant in some for name in self.dealt.parts[claimant.key]]:
+            if names := [name for claimant in some for name in self.dealt.places[claimant.key]]:
                 yield some, _as_seen_by(some, [self.offered[name] for name in names])
 
     @cached_property
-    def together(self) -> Sequence[Together]:
+    def together(self) -> Sequence[ClaimantGroup]:
         """The claimants, those together whose nodes are divided among them in one decision.
 
         They are of one owner, and there are nodes that several of them may use.
         """
-        found: list[Together] = []
+        found: list[ClaimantGroup] = []
         for claimant in self.claimants:
             joined = [some for some in found if any(map(partial(_compete, claimant), some))]
             others = [some for some in found if some not in joined]
             found = [*others, (*chain.from_iterable(joined), claimant)]
-        order = {one.key: number for number, one in enumerate(self.claimants)}
+        order = {claimant.key: number for number, claimant in enumerate(self.claimants)}
         return sorted(found, key=lambda some: order[some[0].key])
 
     @property
@@ -140,24 +147,24 @@ class Parts:
             names[str(self.offered[name].holder), why].append(name)
         return [Release(tuple(nodes), why, trainer) for (trainer, why), nodes in names.items()]
 
-    def with_left(self, sizes: Mapping[str, int], now_s: float) -> LeftNodes:
-        """After all decisions: which claimants left nodes, and what they took.
+    def declined_after(self, sizes: Mapping[str, int], now_s: float) -> DeclinedNodes:
+        """After all decisions: which claimants declined nodes, and what they took.
 
         Args:
             sizes: trainer → how many nodes it has been given in all.
             now_s: UTC epoch seconds.
         """
-        left = dict(self.left)
+        declined = dict(self.declined)
         for some in self.together:
-            dealt = {claimant.key: len(self.dealt.parts[claimant.key]) for claimant in some}
+            dealt = {claimant.key: len(self.dealt.places[claimant.key]) for claimant in some}
             took = {claimant.key: sum(sizes.get(want.trainer, 0) for want in claimant.wants) for claimant in some}
             if sum(took.values()) < sum(dealt.values()):
-                left |= {
-                    claimant.key: Left(_trainers_of(claimant), took[claimant.key], now_s + _CONTENT_S)
+                declined |= {
+                    claimant.key: Declined(_trainers_of(claimant), took[claimant.key], now_s + _DECLINED_S)
                     for claimant in some
                     if took[claimant.key] < dealt[claimant.key]
                 }
-        return left
+        return declined
 
     def served(self, sizes: Mapping[str, int]) -> Iterator[Served]:
         """What became of each claimant.
@@ -167,9 +174,9 @@ class Parts:
         """
         for some in self.together:
             keys = {claimant.key for claimant in some}
-            dealt = sum(len(self.dealt.parts[key]) for key in keys)
+            dealt = sum(len(self.dealt.places[key]) for key in keys)
             own = {want.trainer: sizes.get(want.trainer, 0) for claimant in some for want in claimant.wants}
-            others = (names for key, names in self.dealt.parts.items() if key not in keys)
+            others = (names for key, names in self.dealt.places.items() if key not in keys)
             theirs = set(map(node_of, chain.from_iterable(others)))
             for claimant in some:
                 caps = {name: self.shares.caps[name] for name in claimant.capped_by}
@@ -177,65 +184,69 @@ class Parts:
                 yield Served(claimant, own, dealt, caps, has_rivals, self.counts_power)
 
 
-def deal_parts(
+def allot(
     facts: Facts,
     offered: Sequence[Place],
     competing: Sequence[Request],
     eligible: Eligible,
-    left: LeftNodes,
+    declined: DeclinedNodes,
     rules: Rules,
     tasks: Tasks,
-) -> Parts:
-    """Deal the offered nodes.
+) -> Allotment:
+    """Deal the offered places.
 
-    A claimant gets more than it took when it left some only where nobody else wants more.
+    A claimant that declined some gets more than it took then only where nobody else wants more.
 
     Args:
         facts: of the look.
-        offered: the nodes.
+        offered: the places.
         competing: trainers that may have them.
         eligible: needs → the nodes that meet them.
-        left: who left nodes, and how many it took.
+        declined: claimants that declined nodes, and how many they took.
         rules: how the site wants it done.
         tasks: how much of a node each of their tasks takes.
     """
     now_s, sharing = facts.snapshot.time_s, rules.sharing
-    # Who needs no GPU takes nodes with GPUs last.
+    # A trainer that needs no GPU takes nodes with GPUs last.
     gpus = {node.name for node in facts.snapshot.nodes if node.gres and has_gpus(node)}
-    offered = sorted(offered, key=lambda one: one.node in gpus) if gpus else list(offered)
-    held = Counter(offer.holder for offer in offered if offer.holder is not None)
-    demand = _demand(facts, offered, [request.trainer for request in competing], held, rules, tasks)
+    offered = sorted(offered, key=lambda place: place.node in gpus) if gpus else list(offered)
+    demand = _demand(facts, offered, [request.trainer for request in competing], rules, tasks)
     claimants = claimants_of(competing, demand, eligible, offered, sharing, tasks)
     claimants = keep_to_kinds(claimants, competing, offered, facts.snapshot, tasks)
     claimants = with_settled(claimants, facts, offered, rules.nodes)
     partition_nodes = len(rules.nodes.queue.among(facts.snapshot.partitions).nodes)
     shares = shares_of(claimants, facts.used_hours, partition_nodes, sharing)
-    left = _still(left, claimants, now_s)
-    most = {key: one.took for key, one in left.items()} if len(claimants) > 1 else {}
+    declined = _still_valid(declined, claimants, now_s)
+    most = {key: answer.took for key, answer in declined.items()} if len(claimants) > 1 else {}
     dealt = deal(offered, bounded(claimants, most), shares, tasks.rooms, sharing.topology)
-    spare = _places(claimants, tasks, len(offered)) - sum(map(len, dealt.parts.values()))
+    spare = _places(claimants, tasks, len(offered)) - sum(map(len, dealt.places.values()))
     if most and spare > 0:
         dealt = deal(offered, bounded(claimants, most, spare), shares, tasks.rooms, sharing.topology)
-    every = {offer.name: offer for offer in (*offered, *dealt.new)}
-    return Parts(tuple(claimants), shares, dealt, every, left, read_aim(rules.objective).energy > 0)
+    by_name = {place.name: place for place in (*offered, *dealt.new)}
+    return Allotment(tuple(claimants), shares, dealt, by_name, declined, read_aim(rules.objective).energy > 0)
 
 
 def _demand(
-    facts: Facts,
-    offered: Sequence[Place],
-    trainers: Sequence[Trainer],
-    held: Mapping[str, int],
-    rules: Rules,
-    tasks: Tasks,
+    facts: Facts, offered: Sequence[Place], trainers: Sequence[Trainer], rules: Rules, tasks: Tasks
 ) -> Mapping[str, int]:
-    """Trainer → most nodes that it would take; parts of nodes as if they took no electricity."""
-    aim, now_s = read_aim(rules.objective), facts.snapshot.time_s
-    hurries = hurries_of(trainers, facts.done_samples, now_s, aim.deadlines)
-    taking = with_watts(offered if tasks.rooms is None else (), facts.snapshot, rules.draw, rules.objective)
-    watts = min((offer.watts for offer in taking), default=0.0)
-    return demands(
-        trainers, held, rules.objective, rules.horizon_s, hurries=hurries, watts=watts, changes=rules.changes
-    )
+    """Trainer → the size at which it is worth most over the horizon, the smallest of them; 0: it would not start.
+
+    Parts of nodes count as if they took no electricity, whole ones as much as the one that takes least.
+    """
+    if not trainers:
+        return {}
+    factor, now_s = read_aim(rules.objective).deadlines, facts.snapshot.time_s
+    rates = deadline_rates_of(trainers, facts.done_samples, now_s, factor)
+    terms = with_changes(terms_of(tuple(trainers), rules.objective), rules.changes)
+    terms = rates.on(terms, range(len(trainers)), np.ones(len(trainers)))
+    whole = offered if tasks.rooms is None else ()
+    watts = [place.watts for place in with_watts(whole, facts.snapshot, rules.draw, rules.objective)]
+    held = Counter(place.holder for place in offered if place.holder is not None)
+    now = np.array([held[trainer.id] for trainer in trainers], dtype=np.int64)
+    every_node = NodeClass(rules.horizon_s, False, {}, watts=min(watts, default=0.0))
+    tables, row = distinct_tables(terms, now, every_node)
+    best = tables.argmax(axis=1)[row]
+    return dict(zip((trainer.id for trainer in trainers), best.tolist(), strict=True))
 
 
 def _places(claimants: Iterable[Claimant], tasks: Tasks, offered: int) -> int:
@@ -243,26 +254,74 @@ def _places(claimants: Iterable[Claimant], tasks: Tasks, offered: int) -> int:
     return offered if tasks.rooms is None else sum(claimant.places or 0 for claimant in claimants)
 
 
-def _still(left: LeftNodes, claimants: Iterable[Claimant], now_s: float) -> LeftNodes:
-    """Those that left nodes not long ago and have the same trainers."""
-    if not left:
+def _still_valid(declined: DeclinedNodes, claimants: Iterable[Claimant], now_s: float) -> DeclinedNodes:
+    """Those that declined nodes not long ago and have the same trainers."""
+    if not declined:
         return {}
     trainers = {claimant.key: _trainers_of(claimant) for claimant in claimants}
-    return {key: one for key, one in left.items() if one.until_s > now_s and trainers.get(key) == one.trainers}
+    return {
+        key: answer
+        for key, answer in declined.items()
+        if answer.until_s > now_s and trainers.get(key) == answer.trainers
+    }
 
 
 def _trainers_of(claimant: Claimant) -> tuple[tuple[str, int], ...]:
     return tuple((want.trainer, want.min_nodes) for want in claimant.wants)
 
 
-def _compete(one: Claimant, other: Claimant) -> bool:
+def _compete(claimant: Claimant, other: Claimant) -> bool:
     """Whether one owner's claimants can take nodes from each other."""
-    is_one_owner = one.decided_with is not None and one.decided_with == other.decided_with
-    return is_one_owner and not one.eligible.isdisjoint(other.eligible)
+    is_one_owner = claimant.decided_with is not None and claimant.decided_with == other.decided_with
+    return is_one_owner and not claimant.eligible.isdisjoint(other.eligible)
 
 
-def _as_seen_by(claimants: Together, nodes: Sequence[Place]) -> tuple[Place, ...]:
+def _as_seen_by(claimants: ClaimantGroup, nodes: Sequence[Place]) -> tuple[Place, ...]:
     own = {None, *(want.trainer for claimant in claimants for want in claimant.wants)}
     if own.issuperset([node.holder for node in nodes]):
         return tuple(nodes)
     return tuple(node if node.holder in own else replace(node, holder=None) for node in nodes)
+
+
+def shared_nodes(
+    lent: Mapping[str, Iterable[str]], facts: Facts, rooms: Rooms | None, allotment: Allotment
+) -> Iterator[SharedNode]:
+    """The nodes of which new parts are lent; none where nodes are lent whole.
+
+    Args:
+        lent: trainer → places that it is lent.
+        facts: of the look.
+        rooms: what is left of each node.
+        allotment: who was dealt what of it.
+    """
+    new: defaultdict[str, list[NewPart]] = defaultdict(list)
+    for request in facts.requests if rooms is not None else ():
+        for place in lent.get(request.id, ()) if request.needs.in_part else ():
+            new[node_of(place)].append(_new_part(request, place, facts))
+    for name, its_parts in new.items():
+        room = rooms.get(name) if rooms is not None else None
+        if room is not None:
+            spare = room.free.without(_dealt_on(name, allotment))
+            threads = facts.snapshot.node[name].threads_per_core
+            yield SharedNode(name, spare, room.free.gpus, threads, tuple(its_parts))
+
+
+def _new_part(request: Request, place: str, facts: Facts) -> NewPart:
+    asks = request.needs.amount_on(facts.snapshot.node[node_of(place)])
+    profile = facts.data_waits.get(request.id, WaitProfile())
+    waits = profile.share_with(asks.cpus, asks.memory_mb)
+    cache_mb = request.cache_mb if request.needs.takes_memory else 0
+    return NewPart(place, request.id, asks, waits, cache_mb, profile)
+
+
+def _dealt_on(node: str, allotment: Allotment) -> Amount:
+    """What all parts of the node take that nobody has yet, of any claimant."""
+    each = {claimant.key: claimant.each for claimant in allotment.claimants}
+    new = {offer.name for offer in allotment.dealt.new}
+    taken = (
+        each[key]
+        for key, places in allotment.dealt.places.items()
+        for place in places
+        if place in new and node_of(place) == node
+    )
+    return sum((amount for amount in taken if amount is not None), Amount())
