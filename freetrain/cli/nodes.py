@@ -1,4 +1,7 @@
-"""``freetrain nodes`` and ``freetrain holes``: what may be lent just now, what is, and why not the rest."""
+"""``freetrain nodes`` and ``freetrain holes``: what may be lent just now, what is, and why not the rest.
+
+The state of each node is that of the daemon's last look, brought up to date by Slurm, or Slurm's alone.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from freetrain.core.fragment import Fragment
 from freetrain.core.node import Node, NodeState
 from freetrain.daemon.admission.checks import read_settings
 from freetrain.daemon.controls.drains import read_drains, reasons
-from freetrain.daemon.reports.node_groups import gathered, groups_of
+from freetrain.daemon.reports.look_status import gathered, groups_of
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.reports.status import NodeGroup
 from freetrain.daemon.rules import rules_of

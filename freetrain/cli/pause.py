@@ -14,8 +14,7 @@ from freetrain.cli.options import config_option, end_of, end_options
 from freetrain.config import load_config
 from freetrain.config.sections import State
 from freetrain.daemon.controls.nudge import send_nudge
-from freetrain.daemon.controls.pause import Pause, read_pause, write_pause
-from freetrain.daemon.controls.stop_files import stop_file_there
+from freetrain.daemon.controls.pause import Pause, read_pause, stop_file_there, write_pause
 from freetrain.daemon.state_directory import is_claimed
 from freetrain.errors import FreetrainError
 

@@ -1,4 +1,4 @@
-"""``freetrain unregister``: makes an ordinary job again of a trainer that was never lent a node."""
+"""``freetrain register`` makes a trainer of a job that is submitted, ``freetrain unregister`` undoes it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,16 @@ from freetrain.client.submitting import TagValues, check_tag, read_slurm
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job
 from freetrain.errors import InputError
-from freetrain.slurm import commands, handing_in
+from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
-from freetrain.slurm.registration import find_obstacle, find_obstacle_to_leaving
+from freetrain.slurm.registration import (
+    find_obstacle,
+    find_obstacle_to_leaving,
+    make_ordinary,
+    make_trainer,
+)
 from freetrain.slurm.tags import TAG_PREFIX
 
 _HINT = "docs/users/submit.md says what a trainer is; 'freetrain submit' makes one."
@@ -86,7 +91,7 @@ def _plan(job: str, first: Job, comment: str, queue: FragmentQueue) -> tuple[com
     """Held before it is changed, so that it does not start meanwhile; of a trainer only the tag changes."""
     if first.comment.startswith(TAG_PREFIX) and queue.has(first):
         return (commands.set_comment(job, comment),)
-    return (commands.hold(job), handing_in.make_trainer(job, comment, queue))
+    return (commands.hold(job), make_trainer(job, comment, queue))
 
 
 @command("unregister")
@@ -114,7 +119,7 @@ def unregister_command(config_path: Path | None, partition: str | None, dry_run:
         raise InputError(
             f"Partition {settings.partition} is for trainings alone.", "Say --to with one of the site's."
         )
-    plan = (handing_in.make_ordinary(job, where, bool(settings.queue.qos)), commands.release(job))
+    plan = (make_ordinary(job, where, bool(settings.queue.qos)), commands.release(job))
     if dry_run:
         click.echo("\n".join(map(shlex.join, plan)))
         return

@@ -16,10 +16,10 @@ from typing import TypedDict
 
 from freetrain.config import ConfigError, Slurm, load_config
 from freetrain.errors import InputError
-from freetrain.slurm import handing_in
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.opening import OpenedWhenAsked
+from freetrain.slurm.registration import submit
 from freetrain.slurm.tag_values import Kind
 from freetrain.slurm.tags import Tag, WrongTag, check_values, format_tag
 
@@ -190,9 +190,7 @@ def prepare(
     _check_options(sbatch)
     what = (str(_check_script(Path(script))), *arguments)
     tasks = array or f"0-{checked.most_nodes - 1}"
-    command = handing_in.submit(
-        what, checked.comment, tasks, slurm.queue, checked.tag.name, sbatch, is_whole=not part
-    )
+    command = submit(what, checked.comment, tasks, slurm.queue, checked.tag.name, sbatch, is_whole=not part)
     return Prepared(command, checked, slurm)
 
 

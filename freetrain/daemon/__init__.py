@@ -10,13 +10,12 @@ between the two lives in :mod:`freetrain.lending`.
 To read, in this order:
 
 - ``live_cluster.py``: observes Slurm and carries actions out; ``fragments.py``: the books;
-  ``fragment_starter.py``: how a fragment is written down, placed and started; ``housekeeping.py``: users'
-  submissions between two looks.
+  ``housekeeping.py``: users' submissions between two looks.
 - ``executor.py``: the only place that gives an order; each is in the audit before Slurm hears of it.
 - ``trainers/``: from what users submit to requests. ``admission/``: whether lending is safe at all.
   ``controls/``: stop, pause, drain and nudge. ``reports/``: status, metrics, log, mails.
-- ``rules.py``, ``setup.py``: from settings to the rules and parts of the loop; ``state_directory.py``,
-  ``whole_file.py``: files.
+- ``rules.py``, ``setup.py``: from settings to the rules and parts of the loop; ``state_directory.py``:
+  files.
 - ``departures.py``, ``external_actions.py``: what happened to trainings while nobody looked, and by whose
-  hand; ``publisher.py``, ``log_output.py``, ``lent_hours.py``: what is kept and shown of each look.
+  hand; ``publisher.py``, ``log_output.py``: what is kept and shown of each look.
 """

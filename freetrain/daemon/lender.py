@@ -15,22 +15,19 @@ from freetrain.core.fragment import End, FragmentState
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.admission.site_guard import SiteGuard
 from freetrain.daemon.controls.drains import DrainsReader
-from freetrain.daemon.controls.pause import PauseReader
-from freetrain.daemon.controls.stop_files import stop_file_there
+from freetrain.daemon.controls.pause import PauseReader, stop_file_there
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.live_cluster import LiveCluster, LookInputs
-from freetrain.daemon.reports.back_offs import BackOffs
-from freetrain.daemon.reports.findings import tell_findings, tell_unusable
+from freetrain.daemon.reports.look_log import BackOffs, Rejects, tell_findings, tell_unusable
 from freetrain.daemon.reports.look_status import status_of
-from freetrain.daemon.reports.rejects import Rejects
 from freetrain.daemon.reports.status import LookStatus
 from freetrain.daemon.rules import roster_rules_of, rules_of
 from freetrain.daemon.second_opinions import SecondOpinions
 from freetrain.daemon.setup import launcher_of, switches_of
 from freetrain.daemon.trainers.progress_reader import ProgressFiles, ProgressReader
 from freetrain.daemon.trainers.training import Training
+from freetrain.lending.back_off import LostNode, LostNodes
 from freetrain.lending.judge import Judgement
-from freetrain.lending.lost_nodes import LostNode, LostNodes
 from freetrain.lending.memory import Memory
 from freetrain.lending.meter import IN_THE_WAY_S, Meter
 from freetrain.lending.rules import HarmRules

@@ -1,4 +1,8 @@
-"""The live cluster: Slurm as the loop sees it."""
+"""The live cluster: Slurm as the loop sees it.
+
+What was decided becomes rows in the books, and then orders. What users have had comes from the ledger, counted
+again only now and then, so that shares do not flicker.
+"""
 
 from __future__ import annotations
 

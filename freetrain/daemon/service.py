@@ -22,9 +22,9 @@ from freetrain.daemon.lender import Lender
 from freetrain.daemon.log_output import set_levels
 from freetrain.daemon.publisher import Publisher
 from freetrain.daemon.reports.lent_days import sum_up_days
+from freetrain.daemon.reports.look_log import Outage
 from freetrain.daemon.reports.notices import Notices
 from freetrain.daemon.reports.notify import monotonic_usec, notify, starting
-from freetrain.daemon.reports.outage import Outage
 from freetrain.daemon.reports.status_file import StatusFile
 from freetrain.daemon.state_directory import claim, make_private
 from freetrain.daemon.timetable import Timetable

@@ -1,6 +1,7 @@
 """The daemon's directory: local, writable, one daemon's only; everybody may enter it, few may read the database.
 
-What everybody may use is made so where it is made: the status file and the nudge socket.
+What everybody may use is made so where it is made: the status file and the nudge socket. A file that others
+read is replaced as a whole.
 """
 
 from __future__ import annotations
@@ -138,3 +139,16 @@ def file_system_of(path: Path, mounts: str) -> str:
         if path.resolve().is_relative_to(point) and len(point) >= len(best):
             best, kind = point, right.split(" ")[0]
     return kind
+
+
+def replace_file(path: Path, content: bytes, permissions: int) -> None:
+    """Write a file such that nobody ever sees a part of it, with these permissions whatever the umask.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    new = path.with_name(f"{path.name}.new")
+    with new.open("wb") as file:
+        os.fchmod(file.fileno(), permissions)
+        file.write(content)
+    new.replace(path)

@@ -9,13 +9,12 @@ To read, in this order:
 - ``judge.py``: the steps of one look. ``shadow/``: what the site's jobs would do if nothing were lent.
 - ``offers.py``: places that may be lent, with ``hole_ends.py`` and ``rooms.py`` (what is left of a node);
   ``node_verdicts.py``: the table of reasons why a node is not lent, with ``next_in_line.py``, ``blocked_jobs.py``,
-  ``limit_claims.py``, ``part_claims.py``, ``crowded_out.py``; ``causes.py``: whose fault failures are.
+  ``limit_claims.py``; ``causes.py``: whose fault failures are.
 - ``sharing/``: who gets which of the offered nodes. ``barred.py``, ``leaving.py``: nodes that single trainers
   do not get. ``training_verdicts.py``: the table of reasons why a training has no nodes, or no more.
-- ``meter.py``, ``lost_nodes.py``, ``back_off.py``: what lending costs the site, and when it stops for that.
-- ``stays.py``, ``size_changes.py``, ``sightings.py``: what is learned from look to look; ``pace.py``: when to
+- ``meter.py``, ``back_off.py``: what lending costs the site, and when it stops for that.
+- ``stays.py``, ``sightings.py``: what is learned from look to look; ``pace.py``: when to
   look next.
 - ``reconcile.py``: books beside Slurm; ``limits.py``: time limits of fragments; ``lent_time.py``,
-  ``lent_check.py``: node-hours; ``whole_tasks.py``, ``electricity.py``: tasks of several nodes, and what
-  nodes draw.
+  ``lent_check.py``: node-hours.
 """

@@ -12,13 +12,13 @@ from freetrain.core.fragment import Fragment
 from freetrain.core.node import Nodes
 from freetrain.core.place import Place, node_of
 from freetrain.core.plan import Action, Release, TidySubmission
+from freetrain.core.power import with_watts
 from freetrain.core.problem import Question
 from freetrain.core.servers import Serving
 from freetrain.core.shared_nodes import SharedNode
 from freetrain.lending.back_off import BackOff, find_back_off
 from freetrain.lending.barred import Bar, merged, with_bars
 from freetrain.lending.causes import CauseOf, cause_of_wait, has_own_obstacle
-from freetrain.lending.electricity import with_watts
 from freetrain.lending.facts import Facts
 from freetrain.lending.hole_ends import in_few_classes
 from freetrain.lending.leaving import bars_of_slow
@@ -26,7 +26,7 @@ from freetrain.lending.limit_claims import bars_of_limits, without_limits
 from freetrain.lending.limits import limits
 from freetrain.lending.memory import Memory
 from freetrain.lending.node_verdicts import NOT_COMPETING, NodeContext, judge_nodes
-from freetrain.lending.offers import Offers, shadow_of
+from freetrain.lending.offers import Offers, cut_tasks, shadow_of
 from freetrain.lending.rooms import LentParts, Rooms, claims_of_starting, crowded_out, find_lent_parts, find_rooms
 from freetrain.lending.rules import NodeRules, Rules
 from freetrain.lending.shadow import PlansCompared, Shadow, compare_plans
@@ -36,7 +36,6 @@ from freetrain.lending.sharing.kinds import ask_by_kind
 from freetrain.lending.sharing.selection import LeftOut, Selection, select
 from freetrain.lending.sharing.tasks import Tasks, find_tasks
 from freetrain.lending.stays import idle_for_the_site, idle_units_for_the_site
-from freetrain.lending.whole_tasks import cut_tasks
 
 
 @dataclass(frozen=True)

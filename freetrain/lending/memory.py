@@ -8,20 +8,18 @@ from dataclasses import dataclass, field, replace
 
 from freetrain.core.fragment import Fragment
 from freetrain.core.node import Nodes
-from freetrain.lending.back_off import evictions_after
+from freetrain.lending.back_off import LostNodes, evictions_after
 from freetrain.lending.blocked_jobs import Blocked, find_waits
 from freetrain.lending.causes import Suspects
 from freetrain.lending.facts import Facts
 from freetrain.lending.leaving import Leaving
 from freetrain.lending.limit_claims import LimitClaims, claims_after
-from freetrain.lending.lost_nodes import LostNodes
 from freetrain.lending.meter import Meter
 from freetrain.lending.rules import NodeRules, Rules
 from freetrain.lending.shadow import NO_SEARCHES, Searches, Shadow
 from freetrain.lending.sharing.allotment import DeclinedNodes
 from freetrain.lending.sightings import Sightings
-from freetrain.lending.size_changes import SizeChanges
-from freetrain.lending.stays import Stays
+from freetrain.lending.stays import SizeChanges, Stays
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,11 +29,10 @@ from freetrain.lending.leaving import due_of_slow
 from freetrain.lending.limit_claims import due_for_limits
 from freetrain.lending.memory import Memory
 from freetrain.lending.next_in_line import nodes_of_next
-from freetrain.lending.offers import Offers, all_places
+from freetrain.lending.offers import Offers, all_places, doubtful_nodes
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import Shadow
-from freetrain.lending.whole_tasks import doubtful_nodes
 
 WhyNot = Mapping[str, str]
 """Node or place → why it is not lent, as a sentence without its end."""

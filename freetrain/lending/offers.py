@@ -1,4 +1,7 @@
-"""Offers: the places of the machine that may be lent, who has them, and what is done with the others."""
+"""Offers: the places of the machine that may be lent, who has them, and what is done with the others.
+
+Tasks of several nodes keep all of them or none.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.core.job import JobState
 from freetrain.core.place import Place, room_of
+from freetrain.lending.facts import Facts
 from freetrain.lending.hole_ends import HoleEnd, cached_place
 from freetrain.lending.rooms import LentParts, Rooms
 from freetrain.lending.rules import NodeRules
@@ -114,3 +118,32 @@ def shadow_of(
     lent_to = {fragment.node: fragment.trainer for fragment in fragments if fragment.goes_on}
     disbelieved = seen.disbelieved(snapshot.time_s, rules.claim_s)
     return find_shadow(snapshot, rules.queue, ours, lent_to, rules.backfill, disbelieved, parts, before)
+
+
+def doubtful_nodes(facts: Facts, offers: Offers, rules: NodeRules) -> Mapping[str, str]:
+    """Nodes of tasks that have others of which nothing is certain → why they are left as they are."""
+    tasks = _places_of_tasks(facts, rules)
+    offered = {offer.name for offer in offers.offered} if tasks else set()
+    return {
+        place: "its task has other nodes of which nothing is certain"
+        for places in tasks.values()
+        if offers.due.keys().isdisjoint(places) and not offered.issuperset(places)
+        for place in places
+    }
+
+
+def cut_tasks(facts: Facts, offers: Offers, rules: NodeRules) -> set[str]:
+    """Tasks not all of whose nodes are offered: where one has to go the others go with it."""
+    tasks = _places_of_tasks(facts, rules)
+    offered = {offer.name for offer in offers.offered} if tasks else set()
+    return {task for task, places in tasks.items() if not offered.issuperset(places)}
+
+
+def _places_of_tasks(facts: Facts, rules: NodeRules) -> Mapping[str, list[str]]:
+    """Task that runs, or is to start → its nodes."""
+    tasks = {request.id for request in facts.requests if request.filler}
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for fragment in facts.fragments if tasks else ():
+        if fragment.goes_on and fragment.trainer in tasks:
+            places[fragment.trainer].append(rules.place_of(fragment))
+    return places

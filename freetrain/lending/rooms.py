@@ -1,7 +1,8 @@
 """Rooms: what is left of each node, where nodes are lent in parts. Pure.
 
 What the site's jobs and the fragments have of a node is what Slurm says that it has given away. Of a fragment that
-was asked for and does not run yet Slurm knows nothing: what it will have is taken off here.
+was asked for and does not run yet Slurm knows nothing: what it will have is taken off here. What the site's jobs
+would start on now stays free, and a fragment whose part they took before it began is found.
 """
 
 from __future__ import annotations

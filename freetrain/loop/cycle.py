@@ -1,4 +1,8 @@
-"""One cycle of the loop. All who run it differ only in the cluster and the judge that they hand in."""
+"""One cycle of the loop. All who run it differ only in the cluster and the judge that they hand in.
+
+Where a finisher's answer on shared nodes cannot be used, whatever the reason, new parts of that node get what they
+ask for: no error of a finisher's ends a look.
+"""
 
 from __future__ import annotations
 

@@ -20,8 +20,7 @@ from freetrain.core.servers import Serving
 from freetrain.core.shared_nodes import SharedNode
 from freetrain.core.trainer import Trainer
 from freetrain.lending.hole_ends import in_few_classes
-from freetrain.lending.size_changes import SizeChanges
-from freetrain.lending.stays import Stays
+from freetrain.lending.stays import SizeChanges, Stays
 from freetrain.replay.foresight import Foresight, Knowledge, Planned, SitePlans
 from freetrain.replay.trainer_run import PlaceLeases, TrainerRun
 from freetrain.replay.trainers import with_other_kinds

@@ -15,5 +15,5 @@ command is pure, and tested on recorded texts of several versions.
 - ``launcher.py``: how fragments are made, with ``steering.py`` (the users' own tasks) and ``submitting.py``
   (copies of a pattern).
 - ``settings.py``, ``site/``: Slurm's configuration as a model that says who may preempt, delay or block whom.
-- ``node_groups.py``, ``marks.py``, ``patterns.py``, ``finding.py``: smaller facts.
+- ``node_groups.py``, ``patterns.py``, ``finding.py``: smaller facts.
 """

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from freetrain.daemon.reports.recent_nodes import KEPT_S, PERIOD_S, RecentNodes
-from freetrain.daemon.reports.status import NodeGroup
+from freetrain.daemon.reports.status import KEPT_S, PERIOD_S, NodeGroup, RecentNodes
 from freetrain.showing import palette
 from freetrain.showing.ticks import time_axis
 from freetrain.slurm.parsing import expand_nodes

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from freetrain.cli.health import Health
 from freetrain.cli.main import cli
 from freetrain.config import Config
-from freetrain.daemon.controls import stop_files
+from freetrain.daemon.controls import pause
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.daemon.reports.status_file import StatusFile
 
@@ -86,7 +86,7 @@ def test_a_stop_file_in_a_directory_that_outlives_the_machines_restart_counts(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(state)
-    monkeypatch.setattr(stop_files, "LASTING", str(state / "etc-STOP"))
+    monkeypatch.setattr(pause, "LASTING", str(state / "etc-STOP"))
     assert "stopped by" not in health().stdout
     (state / "etc-STOP").touch()
     assert f"stopped by {state}/etc-STOP" in health().stdout

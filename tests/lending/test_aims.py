@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.core.power import PowerDraw
+from freetrain.core.power import PowerDraw, with_watts
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
-from freetrain.lending.electricity import with_watts
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.judge import Judgement, judge
 from freetrain.lending.memory import Memory

@@ -6,8 +6,7 @@ import pytest
 
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.harm import Harm
-from freetrain.lending.back_off import BackOff, Cause, evictions_after, find_back_off
-from freetrain.lending.lost_nodes import LostNode, LostNodes
+from freetrain.lending.back_off import BackOff, Cause, LostNode, LostNodes, evictions_after, find_back_off
 from freetrain.lending.rules import HarmRules
 
 LIMITS = HarmRules(delay_s=60.0, within_s=3600.0, allowed=2, pause_s=600.0, evictions=3)

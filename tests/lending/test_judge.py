@@ -17,8 +17,7 @@ from freetrain.lending.facts import Facts, Request
 from freetrain.lending.judge import judge
 from freetrain.lending.memory import Memory
 from freetrain.lending.rules import FragmentRules, HarmRules, NodeRules, Rules, SharingRules
-from freetrain.lending.size_changes import SizeChanges
-from freetrain.lending.stays import Seen, Stays
+from freetrain.lending.stays import Seen, SizeChanges, Stays
 from freetrain.lending.training_verdicts import TrainingContext, judge_trainings
 from tests.facts import node
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
-from freetrain.lending.lost_nodes import LostNodes
+from freetrain.lending.back_off import LostNodes
 from freetrain.lending.rules import HarmRules
 from freetrain.slurm.parsing import parse_nodes
 

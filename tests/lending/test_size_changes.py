@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.lending.size_changes import SizeChanges
+from freetrain.lending.stays import SizeChanges
 
 DAY_S = 86400.0
 

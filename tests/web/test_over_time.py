@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.daemon.reports.recent_nodes import RecentNodes
-from freetrain.daemon.reports.status import NodeGroup
+from freetrain.daemon.reports.status import NodeGroup, RecentNodes
 from freetrain.web.over_time import (
     COLUMNS,
     NodeLease,

@@ -8,8 +8,7 @@ then after.
   settings name exists.
 - ``site_guard.py``: the site's jobs are safe from fragments (:mod:`freetrain.slurm.site` judges);
   ``sole_lender.py``: nobody else lends here; ``wake_check.py``: slurmctld can wake the daemon.
-- ``contradictions.py``, ``names.py``, ``permissions.py``, ``state_check.py``: settings that make no sense
-  together, names that nobody has, rights on files, the state directory.
-- ``inspection.py``: all of it at once, for people; ``proof.py``: a job that never runs proves the account's
-  rights; ``first_configuration.py``: a proposal for a site without settings.
+- ``contradictions.py``, ``names.py``: settings that make no sense together, names that nobody has.
+- ``inspection.py``: all of it at once, for people, with files that the daemon needs and a job that never runs
+  and proves its account's rights; ``first_configuration.py``: a proposal for a site without settings.
 """

@@ -1,4 +1,8 @@
-"""The whole configuration, held against Slurm: what the daemon asks at its start, and the terms of lending."""
+"""The whole configuration, held against Slurm: what the daemon asks at its start, and the terms of lending.
+
+The rights of the daemon's account are proved with a job of its own that never runs; files that it needs (its
+state, its metrics, Python) are looked at as it would find them.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +20,10 @@ from pathlib import Path
 
 from freetrain.config import Config, ConfigError, find_setting
 from freetrain.core.cluster import Snapshot
-from freetrain.daemon.admission.checks import lacking_rights
+from freetrain.daemon.admission.checks import ENTER, WRITE, has_access_list, lacking_rights, may
 from freetrain.daemon.admission.choices import without_effect, wrong_choices
 from freetrain.daemon.admission.contradictions import find_contradictions, find_misfits
 from freetrain.daemon.admission.names import unknown_nodes, unknown_people
-from freetrain.daemon.admission.permissions import ENTER, WRITE, has_access_list, may
 from freetrain.daemon.admission.site_guard import owners_in, premise_of
 from freetrain.daemon.admission.sole_lender import NO_SCRIPT
 from freetrain.daemon.admission.wake_check import closed_wake_file

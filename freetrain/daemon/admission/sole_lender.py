@@ -1,4 +1,9 @@
-"""One daemon lends in a queue: it leaves its mark in Slurm, and heeds that of another."""
+"""One daemon lends in a queue: it leaves its mark in Slurm, and heeds that of another.
+
+The mark is a held job where its fragments run: the one thing that an account without power over Slurm can leave
+there, that every version shows to everybody, that survives slurmctld's restart and needs no accounting. It never
+runs. Its comment says whose it is, and when it was last renewed.
+"""
 
 from __future__ import annotations
 

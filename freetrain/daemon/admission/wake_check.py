@@ -13,7 +13,7 @@ from contextlib import suppress
 from math import inf
 from pathlib import Path
 
-from freetrain.daemon.admission.permissions import ENTER, WRITE, has_access_list, may
+from freetrain.daemon.admission.checks import ENTER, WRITE, has_access_list, may
 from freetrain.daemon.controls.wake_file import WAKE_NAME
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.finding import Finding

@@ -21,8 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from freetrain.core import bounds
 from freetrain.core.node import Nodes
-from freetrain.daemon.state_directory import CHANGE_HINT, READ_HINT
-from freetrain.daemon.whole_file import replace_file
+from freetrain.daemon.state_directory import CHANGE_HINT, READ_HINT, replace_file
 from freetrain.errors import StateError
 
 log = logging.getLogger(__name__)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from freetrain.config.sections import State
 from freetrain.core import bounds
-from freetrain.daemon.state_directory import CHANGE_HINT, READ_HINT
-from freetrain.daemon.whole_file import replace_file
+from freetrain.daemon.state_directory import CHANGE_HINT, READ_HINT, replace_file
 from freetrain.errors import StateError
 
 log = logging.getLogger(__name__)
@@ -112,3 +113,12 @@ class PauseReader:
             log.info("nothing more is lent: %s", found.sentence) if found else log.info("the pause has ended")
         self._last, self._last_error = found, error
         return found.sentence if found else ""
+
+
+LASTING = "/etc/freetrain/STOP"
+"""A restart of the machine empties /run, but not this one's directory."""
+
+
+def stop_file_there(state: State) -> str:
+    """The first stop file that exists; empty: there is none."""
+    return next((path for path in (state.stop_file, LASTING) if os.path.exists(path)), "")  # noqa: PTH110 (raises not)

@@ -3,11 +3,9 @@
 Everything is made from what a look came to; nothing here changes what is lent.
 
 - ``status.py``, ``status_file.py``: the published document, and how it is written and read;
-  ``look_status.py``, ``node_groups.py``, ``recent_nodes.py``: what a look puts into it; ``standing.py``: what
+  ``look_status.py``: what a look puts into it; ``standing.py``: what
   a reader makes of it, with whether a daemon is at work.
-- ``metrics.py``, ``metrics_outlets.py``: Prometheus, over HTTP or in a textfile.
-- ``findings.py``, ``outage.py``, ``rejects.py``, ``back_offs.py``: lines of the log, each
-  once.
+- ``metrics.py``: Prometheus's text. ``look_log.py``: lines of the log, each once.
 - ``news.py``, ``notices.py``: what somebody must hear of, gathered, and sent as mail or by a command.
 - ``lent_days.py``: sums by day, so that the history stays small. ``notify.py``: systemd.
 """

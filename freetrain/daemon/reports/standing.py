@@ -12,7 +12,7 @@ from typing import Any
 
 from freetrain.config import Config
 from freetrain.core.known_trainer import TrainerState
-from freetrain.daemon.controls.stop_files import stop_file_there
+from freetrain.daemon.controls.pause import stop_file_there
 from freetrain.daemon.reports.status import LookStatus, Status, TrainerStatus
 from freetrain.daemon.reports.status_file import StatusUnknownError, read_status
 from freetrain.lending.pace import LONGEST_RETRY_S

@@ -16,9 +16,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from freetrain import __version__
 from freetrain.config import Config
-from freetrain.daemon.reports.recent_nodes import RecentNodes, with_look
-from freetrain.daemon.reports.status import LONGEST, Identity, LookStatus, Status
-from freetrain.daemon.whole_file import replace_file
+from freetrain.daemon.reports.status import LONGEST, Identity, LookStatus, RecentNodes, Status, with_look
+from freetrain.daemon.state_directory import replace_file
 
 log = logging.getLogger(__name__)
 

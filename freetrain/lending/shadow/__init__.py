@@ -2,8 +2,8 @@
 
 ``starts.py`` goes through the queue, and ``searches.py`` keeps what was found for each job until something
 changes it. ``machine.py`` knows where a job could run, and ``schedule.py`` finds out when, beside the jobs
-that are planned already: ``running.py`` says when running jobs are over, and ``node_sets.py`` counts with
-sets of nodes. Where jobs share nodes, ``rooms_ahead.py`` says what running jobs leave of each, and
+that are planned already, by the ends of running ones; ``node_sets.py`` counts with sets of nodes. Where jobs
+share nodes, ``rooms_ahead.py`` says what running jobs leave of each, and
 ``ground.py`` which lent parts are given back for who starts now.
 """
 

@@ -1,4 +1,7 @@
-"""Who has been planned for when, and the first moment at which Slurm would plan another job beside them."""
+"""The jobs that are planned, and the first moment at which Slurm would plan another beside them.
+
+When running jobs are expected to be over, and how Slurm looks for the moment at which enough of them are.
+"""
 
 from __future__ import annotations
 

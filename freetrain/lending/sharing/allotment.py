@@ -18,11 +18,11 @@ from freetrain.core.deadlines import deadline_rates_of
 from freetrain.core.needs import has_gpus
 from freetrain.core.place import Place, node_of
 from freetrain.core.plan import Release
+from freetrain.core.power import with_watts
 from freetrain.core.shared_nodes import NewPart, SharedNode
 from freetrain.core.terms import terms_of, with_changes
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import distinct_tables
-from freetrain.lending.electricity import with_watts
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import Rules

@@ -1,4 +1,7 @@
-"""Claimants: the trainers that compete, by who shares with whom and by what they ask of their nodes."""
+"""Claimants: the trainers that compete, by who shares with whom and by what they ask of their nodes.
+
+Tasks that are soon over keep their places, so that none ends for another user's share just before its end.
+"""
 
 from __future__ import annotations
 

@@ -9,8 +9,7 @@ from math import inf
 
 from freetrain.core.place import Place
 from freetrain.core.topology import FLAT, Topology
-from freetrain.lending.sharing.claims import Claimant, Deal
-from freetrain.lending.sharing.keeping import keep
+from freetrain.lending.sharing.claims import Claimant, Deal, keep
 
 
 def hand_out(

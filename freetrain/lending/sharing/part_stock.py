@@ -21,8 +21,7 @@ from math import inf
 from freetrain.core.amounts import Amount, left_of, times_in
 from freetrain.core.place import Place, new_place, node_of, room_of
 from freetrain.lending.rooms import Rooms
-from freetrain.lending.sharing.claims import Claimant, Deal
-from freetrain.lending.sharing.keeping import keep
+from freetrain.lending.sharing.claims import Claimant, Deal, keep
 from freetrain.lending.sharing.part_nodes import DealtPlace, PartNode, PartNodes, Size, size_of
 from freetrain.lending.sharing.part_packing import PartPacking
 

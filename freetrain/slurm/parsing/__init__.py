@@ -1,6 +1,5 @@
 """Slurm's texts as facts. Pure; what is not understood is named, and never guessed."""
 
-from freetrain.slurm.parsing.amounts import parse_amount, parse_gres
 from freetrain.slurm.parsing.hardware import (
     default_memory_mb,
     parse_nodes,
@@ -19,7 +18,7 @@ from freetrain.slurm.parsing.jobs import (
     waiting_tasks,
 )
 from freetrain.slurm.parsing.node_lists import expand_nodes, fold_nodes
-from freetrain.slurm.parsing.words import text_or_nothing, time_of
+from freetrain.slurm.parsing.words import parse_amount, parse_gres, text_or_nothing, time_of
 
 __all__ = [
     "default_memory_mb",

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from freetrain.core.amounts import Amount, Gres
 from freetrain.core.node import Node, Nodes, Partition, Reservation
 from freetrain.core.topology import Topology
-from freetrain.slurm.parsing.amounts import parse_gres
 from freetrain.slurm.parsing.node_lists import expand_nodes
-from freetrain.slurm.parsing.words import fields_of, limit_of, lines_of, text_or_nothing, time_of
+from freetrain.slurm.parsing.words import fields_of, limit_of, lines_of, parse_gres, text_or_nothing, time_of
 from freetrain.slurm.states import facts_of_state
 
 _NODE_FIELDS = (

@@ -18,9 +18,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from freetrain import __version__
 from freetrain.config import Config, ConfigError, Loaded, MetricsSettings
 from freetrain.core.harm import Harm
+from freetrain.daemon.publisher import MetricsOutlets
 from freetrain.daemon.reports.look_status import status_of
 from freetrain.daemon.reports.metrics import Metrics
-from freetrain.daemon.reports.metrics_outlets import MetricsOutlets
 from freetrain.daemon.reports.status import LookStatus
 from freetrain.daemon.service import Service
 from freetrain.lending.meter import Meter

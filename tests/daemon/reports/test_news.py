@@ -3,7 +3,7 @@ from __future__ import annotations
 from freetrain.core.harm import Harm
 from freetrain.daemon.reports.news import Kind, Noticed, news_of, noticed_after, of_trainings
 from freetrain.daemon.reports.status import LookStatus, TrainerStatus
-from freetrain.lending.lost_nodes import LostNode, LostNodes
+from freetrain.lending.back_off import LostNode, LostNodes
 from freetrain.lending.memory import Memory
 from freetrain.lending.meter import Meter
 

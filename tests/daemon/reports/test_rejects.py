@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.daemon.reports.rejects import Rejects
+from freetrain.daemon.reports.look_log import Rejects
 
 
 def test_each_line_that_was_not_understood_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
