@@ -105,5 +105,5 @@ def compare(
     return Check(ledger_s, accounting_s, compared, tuple(sorted(differences, key=lambda each: each.start_s)))
 
 
-def _same(one: Lending, runs: Sequence[JobRun]) -> JobRun | None:
-    return next((run for run in runs if abs((run.start_s or 0.0) - one.start_s) <= _SAME_S), None)
+def _same(lending: Lending, runs: Sequence[JobRun]) -> JobRun | None:
+    return next((run for run in runs if abs((run.start_s or 0.0) - lending.start_s) <= _SAME_S), None)

@@ -148,18 +148,18 @@ def _change(stayed: int, came: int, went: int, costs: ChangeCosts) -> tuple[str,
     return "ends", min(costs.scale_down_s, LONGEST_LOSS_S) if went and stayed else 0.0
 
 
-def _time_alone(one: Lending, costs: ChangeCosts, from_s: float, until_s: float) -> LentTime:
+def _time_alone(lending: Lending, costs: ChangeCosts, from_s: float, until_s: float) -> LentTime:
     """What one node that works by itself came to."""
 
     def within(begin_s: float, end_s: float) -> float:
-        return one.share * max(0.0, min(end_s, until_s) - max(begin_s, from_s))
+        return lending.share * max(0.0, min(end_s, until_s) - max(begin_s, from_s))
 
-    begun_s = min(one.start_s + costs.start_s, one.end_s)
-    kept_s = max(begun_s, one.end_s - costs.scale_down_s) if one.was_cut_off else one.end_s
+    begun_s = min(lending.start_s + costs.start_s, lending.end_s)
+    kept_s = max(begun_s, lending.end_s - costs.scale_down_s) if lending.was_cut_off else lending.end_s
     return LentTime(
-        within(one.start_s, one.end_s),
-        within(one.start_s, begun_s),
-        within(kept_s, one.end_s),
-        int(from_s <= one.start_s < until_s),
-        int(one.was_evicted and from_s <= one.end_s < until_s),
+        within(lending.start_s, lending.end_s),
+        within(lending.start_s, begun_s),
+        within(kept_s, lending.end_s),
+        int(from_s <= lending.start_s < until_s),
+        int(lending.was_evicted and from_s <= lending.end_s < until_s),
     )

@@ -186,7 +186,13 @@ def _enough(job: Job, nodes: Sequence[str], facts: Facts, shadow: Shadow, claime
     left = _wanted(job, counts, [facts.snapshot.node[name].cpus for name in nodes])
     taken = {name for plan in shadow.plans if plan.start_s <= shadow.time_s for name in plan.nodes}
     holders.sort(
-        key=lambda one: (one.goes_on, one.node not in taken, facts.lost_s(one), -(one.started_s or inf), one.job)
+        key=lambda fragment: (
+            fragment.goes_on,
+            fragment.node not in taken,
+            facts.lost_s(fragment),
+            -(fragment.started_s or inf),
+            fragment.job,
+        )
     )
     chosen: dict[str, None] = {}
     for fragment in holders:

@@ -50,12 +50,12 @@ def limits(
         if until_s < inf:
             job_until_s[fragment.job] = min(until_s, job_until_s.get(fragment.job, inf))
     changed: defaultdict[float, list[str]] = defaultdict(list)
-    for place, one in offered:
-        key = one.started_s, one.limit_s, job_until_s.get(one.job, inf)
+    for place, fragment in offered:
+        key = fragment.started_s, fragment.limit_s, job_until_s.get(fragment.job, inf)
         limit_s = fitting_s.get(key)
         if limit_s is None:
             limit_s = fitting_s[key] = _fitting_s(*key, longest_s, snapshot, rules)
-        if limit_s != one.limit_s:
+        if limit_s != fragment.limit_s:
             changed[limit_s].append(place)
     return [Limit(tuple(places), limit_s) for limit_s, places in changed.items()]
 

@@ -92,16 +92,16 @@ def expect(
         id_: tuple(sorted({*names, *by_limit.get(id_, ())})) for id_, names in _in_the_way(starting, facts).items()
     }
     known: dict[str, Expected] = {}
-    for id_, one in before.items():
-        if id_ not in waiting or not (one.is_firm or id_ in starting):
+    for id_, expected in before.items():
+        if id_ not in waiting or not (expected.is_firm or id_ in starting):
             continue
         # A job that still waits for a limit in which no fragment counts does so because of others.
         is_clear = not in_the_way[id_] if id_ in starting else waiting[id_].limit is not None
-        clear_s = one.clear_s or now_s if is_clear else None
-        if not is_clear or not one.is_disproved(facts.last_plan_s):
-            limits = tuple(sorted({*one.by_limit, *by_limit.get(id_, ())}))
-            is_firm = one.is_firm or one.start_s <= now_s
-            known[id_] = replace(one, is_firm=is_firm, clear_s=clear_s, by_limit=limits)
+        clear_s = expected.clear_s or now_s if is_clear else None
+        if not is_clear or not expected.is_disproved(facts.last_plan_s):
+            limits = tuple(sorted({*expected.by_limit, *by_limit.get(id_, ())}))
+            is_firm = expected.is_firm or expected.start_s <= now_s
+            known[id_] = replace(expected, is_firm=is_firm, clear_s=clear_s, by_limit=limits)
     for id_, plan in starting.items():
         if in_the_way[id_] and id_ not in known:
             start_s = _start_s(waiting[id_], plan, facts, id_ in blocked, looked_s, rules)
@@ -165,7 +165,7 @@ def _start_s(
             [job.submitted_s, *(fragment.end_s or 0.0 for name in plan.nodes for fragment in ended.get(name, ()))]
         )
     now_s = facts.snapshot.time_s
-    happened = [job.submitted_s, *(one.end_s or now_s for one in _ended(facts, rules))]
+    happened = [job.submitted_s, *(ended.end_s or now_s for ended in _ended(facts, rules))]
     lately = [at_s for at_s in happened if looked_s is not None and looked_s - SAME_S < at_s <= now_s]
     event_s = max(lately, default=now_s)
     if not plan.by_backfill or facts.last_plan_s is None:
@@ -314,9 +314,9 @@ class Meter:
         return Expected(start_s, start_s)
 
 
-def _gave_way(one: Fragment, expected: Expected | None) -> bool:
+def _gave_way(fragment: Fragment, expected: Expected | None) -> bool:
     """Whether one that left a part of a node did so for a job that began there, rather than for another reason."""
-    return one.end is End.PREEMPTED or (expected is not None and one.job in expected.fragments)
+    return fragment.end is End.PREEMPTED or (expected is not None and fragment.job in expected.fragments)
 
 
 def _has_started(job: Job) -> bool:

@@ -57,7 +57,7 @@ def find_lent_parts(
     needs: Mapping[str, Needs],
     amounts: Mapping[str, Amount] = MappingProxyType({}),
     owners: Mapping[str, str] = MappingProxyType({}),
-    lost_s: Callable[[Fragment], float] = lambda one: 0.0,
+    lost_s: Callable[[Fragment], float] = lambda fragment: 0.0,
 ) -> LentParts:
     """What fragments have of each node; those of trainers of which nothing is known are left out.
 
@@ -123,11 +123,11 @@ def find_rooms(
         if node.used is None or node.name not in ours:
             continue
         free = node.total.without(node.used)
-        for one in asked[node.name]:
-            task = needs.get(one.trainer, Needs())
-            free = free.without(amounts.get(one.job) or task.amount_on(node))
+        for fragment in asked[node.name]:
+            task = needs.get(fragment.trainer, Needs())
+            free = free.without(amounts.get(fragment.job) or task.amount_on(node))
         free = _undivided(free, node.total).without(rules.keep)
-        staying = tuple(one for one in lent.get(node.name, ()) if one.goes_on)
+        staying = tuple(part for part in lent.get(node.name, ()) if part.goes_on)
         rooms[node.name] = Room(free, node.total.without(rules.keep), node.name in sites, staying)
     return rooms
 
@@ -222,12 +222,12 @@ def crowded_out(
     found: set[str] = set()
     for name in waiting:
         left = snapshot.node[name].total.without(theirs[name])
-        for one in sorted((one for one in lent[name] if one.goes_on), key=lambda one: not one.is_used):
-            rest = left_of(left, one.amount)
+        for part in sorted((part for part in lent[name] if part.goes_on), key=lambda part: not part.is_used):
+            rest = left_of(left, part.amount)
             if rest is not None:
                 left = rest
-            elif one.is_used:
-                left = left.without(one.amount)
+            elif part.is_used:
+                left = left.without(part.amount)
             else:
-                found.add(one.place)
+                found.add(part.place)
     return [fragment for fragment in fragments if fragment.place in found]

@@ -139,7 +139,7 @@ class Stays:
         """Departures per second and node, for each of the bounds."""
         usual = self.left / self.idle_node_s
         doubt_s = _DOUBT_LEFT / usual
-        return tuple((one.left + _DOUBT_LEFT) / (one.idle_node_s + doubt_s) for one in self.by_age)
+        return tuple((stay.left + _DOUBT_LEFT) / (stay.idle_node_s + doubt_s) for stay in self.by_age)
 
     @cached_property
     def _from_bound_s(self) -> tuple[float, ...]:
@@ -180,7 +180,7 @@ def idle_units_for_the_site(rooms: Rooms, lent: LentParts) -> Nodes:
     """
     units = set()
     for name, room in rooms.items():
-        free = sum((one.amount for one in lent.get(name, ())), room.free)
+        free = sum((part.amount for part in lent.get(name, ())), room.free)
         count = free.gpus if room.total.gpus else _CPU_UNITS * free.cpus // max(room.total.cpus, 1)
         units |= {f"{name}/{number}" for number in range(count)}
     return frozenset(units)

@@ -4,10 +4,10 @@
 changes it. ``machine.py`` knows where a job could run, and ``schedule.py`` finds out when, beside the jobs
 that are planned already, by the ends of running ones; ``node_sets.py`` counts with sets of nodes. Where jobs
 share nodes, ``rooms_ahead.py`` says what running jobs leave of each, and
-``ground.py`` which lent parts are given back for who starts now.
+``free_capacity.py`` which lent parts are given back for who starts now.
 """
 
-from freetrain.lending.shadow.ground import LentPart
+from freetrain.lending.shadow.free_capacity import LentPart
 from freetrain.lending.shadow.schedule import BackfillRules
 from freetrain.lending.shadow.searches import NO_SEARCHES, PlannedStart, Searches
 from freetrain.lending.shadow.starts import PlansCompared, Shadow, compare_plans, find_shadow

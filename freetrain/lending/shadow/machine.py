@@ -15,7 +15,7 @@ from freetrain.core.cluster import Snapshot
 from freetrain.core.job import Job, JobState
 from freetrain.core.needs import meets_constraint
 from freetrain.core.node import Nodes, NodeState, Partition
-from freetrain.lending.shadow.ground import Ground, LentPart
+from freetrain.lending.shadow.free_capacity import FreeCapacity, LentPart
 from freetrain.lending.shadow.node_sets import NodeSet, closest, node_sets
 from freetrain.lending.shadow.rooms_ahead import Hold, RoomsAhead, in_whole_cores
 
@@ -121,9 +121,9 @@ class Machine:
         return RoomsAhead(self._snapshot.nodes, self._holds(), self._snapshot.time_s)
 
     @cached_property
-    def ground(self) -> Ground:
+    def free_capacity(self) -> FreeCapacity:
         """What of each node is free or lent in the real world."""
-        return Ground(self._snapshot.nodes, self._parts)
+        return FreeCapacity(self._snapshot.nodes, self._parts)
 
     def choose(self, nodes: NodeSet, count: int, job: Job) -> NodeSet:
         """As many: those on which Slurm has planned the job, or those that fit closest."""
@@ -154,13 +154,13 @@ class Machine:
         which Slurm has planned the job, and else those that Slurm itself would choose, since it may preempt there
         before anything is given back elsewhere. Those being cleared up after a job of the site's come last.
         """
-        chosen = closest(nodes & self.sets.of(self.ground.with_room(part)), job.node_count)
+        chosen = closest(nodes & self.sets.of(self.free_capacity.with_room(part)), job.node_count)
         if chosen.bit_count() < job.node_count:
             others = self.sets.in_order(nodes & ~chosen)
-            lent = self.sets.of(name for name in others if self.ground.makes_room(name, part))
+            lent = self.sets.of(name for name in others if self.free_capacity.makes_room(name, part))
             for those in (lent & self.sets.of(job.planned_nodes), lent, nodes):
                 chosen |= closest(those & ~chosen, job.node_count - chosen.bit_count())
-        return {name: self.ground.take(name, part) for name in self.sets.in_order(chosen)}
+        return {name: self.free_capacity.take(name, part) for name in self.sets.in_order(chosen)}
 
     def _end_s(self, job: Job) -> float:
         """When a running job is over; one whose limit is over is so at any moment."""
@@ -213,7 +213,7 @@ class Machine:
         rest = self._snapshot.node[name].used
         if rest is None:
             return None
-        parts = [one.part for one in known if one.part is not None]
+        parts = [hold.part for hold in known if hold.part is not None]
         for part in (*parts, *(part.amount for part in self._parts.get(name, ()) if part.is_used)):
             rest = rest.without(part)
         return rest
@@ -222,7 +222,7 @@ class Machine:
 def partitions_of(names: str, snapshot: Snapshot) -> list[Partition]:
     """Those of the partitions of these names, with commas between, in which jobs may run."""
     listed = (snapshot.partitions.get(name) for name in names.split(","))
-    return [one for one in listed if one is not None and one.is_up]
+    return [partition for partition in listed if partition is not None and partition.is_up]
 
 
 def _hidden(snapshot: Snapshot, lent: Iterable[str]) -> Nodes:

@@ -119,11 +119,11 @@ def steps_of(node: Node, holds: Sequence[Hold], now_s: float) -> list[Step]:
     """What is left of a node now, and after each end, until all of it is."""
     room, steps = node.total, list[Step]()
     later_s = inf
-    for one in sorted(holds, key=lambda hold: hold.end_s, reverse=True):
-        if one.end_s < later_s:
-            steps.append((one.end_s, room))
-            later_s = one.end_s
-        room = Amount() if one.part is None else left_of(room, one.part) or room.without(one.part)
+    for hold in sorted(holds, key=lambda hold: hold.end_s, reverse=True):
+        if hold.end_s < later_s:
+            steps.append((hold.end_s, room))
+            later_s = hold.end_s
+        room = Amount() if hold.part is None else left_of(room, hold.part) or room.without(hold.part)
     return [(now_s, room), *reversed(steps)]
 
 

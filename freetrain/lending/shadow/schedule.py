@@ -280,10 +280,10 @@ class Running:
             self._ends_s.insert(behind, end_s)
             for view in self._views.values():
                 view.free.insert(behind, view.free[behind - 1])
-        one = _Begun(nodes, Hold(end_s, part))
-        self._begun.append(one)
+        begun = _Begun(nodes, Hold(end_s, part))
+        self._begun.append(begun)
         for number in numbers(nodes) if self._machine.in_parts else ():
-            self._on.setdefault(number, []).append(one.hold)
+            self._on.setdefault(number, []).append(begun.hold)
 
     def free_at(self, moment_s: float, part: Amount | None = None) -> NodeSet:
         """Nodes with room for a part, None: that are free, then."""
@@ -294,9 +294,9 @@ class Running:
         ahead, names, left = self._machine.ahead, self._machine.sets.in_order(nodes), {}
         for name, number in zip(names, numbers(nodes), strict=True):
             room = ahead.room_at(number, moment_s).without(ahead.rounded(number, part))
-            for one in self._on.get(number, ()):
-                if one.end_s > moment_s:
-                    room = Amount() if one.part is None else room.without(ahead.rounded(number, one.part))
+            for hold in self._on.get(number, ()):
+                if hold.end_s > moment_s:
+                    room = Amount() if hold.part is None else room.without(ahead.rounded(number, hold.part))
             left[name] = room
         return left
 

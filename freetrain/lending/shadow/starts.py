@@ -17,7 +17,7 @@ from types import MappingProxyType
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState, WaitsFor
-from freetrain.lending.shadow.ground import LentPart
+from freetrain.lending.shadow.free_capacity import LentPart
 from freetrain.lending.shadow.machine import Machine, partitions_of
 from freetrain.lending.shadow.schedule import BackfillRules, Schedule
 from freetrain.lending.shadow.searches import NO_SEARCHES, PlannedStart, Searcher, Searches
@@ -166,4 +166,4 @@ def _number(job: Job) -> int:
 
 
 def _tier(partition: str, snapshot: Snapshot) -> int:
-    return max((one.priority_tier for one in partitions_of(partition, snapshot)), default=0)
+    return max((partition_.priority_tier for partition_ in partitions_of(partition, snapshot)), default=0)

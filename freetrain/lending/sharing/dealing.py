@@ -144,11 +144,11 @@ class _Table:
         self._shares = shares
         self._size = [len(claimant.settled) for claimant in claimants]
         most = [stock.most(row) + size for row, size in enumerate(self._size)]
-        self._sizes = [one.sizes & ((1 << (most[row] + 1)) - 1) for row, one in enumerate(claimants)]
+        self._sizes = [claimant.sizes & ((1 << (most[row] + 1)) - 1) for row, claimant in enumerate(claimants)]
         self._next = [self._next_size(row) for row in range(len(claimants))]
         self._total: defaultdict[str, float] = defaultdict(float)
-        for one, size in zip(claimants, self._size, strict=True):
-            self._count(one, size * one.worth)
+        for claimant, size in zip(claimants, self._size, strict=True):
+            self._count(claimant, size * claimant.worth)
         self._fraction = self._fractions()
 
     def fill(self) -> Sequence[int]:
@@ -174,7 +174,11 @@ class _Table:
 
     def _fractions(self) -> list[float]:
         """Which part of all nodes is each claimant's by right: equal among equals at each place of the paths."""
-        taking_part = [one for one, step in zip(self._claimants, self._next, strict=True) if step or one.settled]
+        taking_part = [
+            claimant
+            for claimant, step in zip(self._claimants, self._next, strict=True)
+            if step or claimant.settled
+        ]
         below: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
         for claimant in taking_part:
             for depth, member in enumerate(claimant.path):
@@ -182,10 +186,10 @@ class _Table:
         alike = Counter(claimant.path for claimant in taking_part)
         weights = {path: sum(map(self._weight, members)) for path, members in below.items()}
         fractions = []
-        for one in self._claimants:
-            part = 1.0 / max(alike[one.path], 1)
-            for depth, member in enumerate(one.path):
-                part *= self._weight(member) / weights.get(one.path[:depth], 1.0)
+        for claimant in self._claimants:
+            part = 1.0 / max(alike[claimant.path], 1)
+            for depth, member in enumerate(claimant.path):
+                part *= self._weight(member) / weights.get(claimant.path[:depth], 1.0)
             fractions.append(part)
         return fractions
 
@@ -233,6 +237,6 @@ class _Table:
         self._count(claimant, gained)
         return True
 
-    def _count(self, one: Claimant, gained: float) -> None:
-        for member in {*one.path, *one.capped_by}:
+    def _count(self, claimant: Claimant, gained: float) -> None:
+        for member in {*claimant.path, *claimant.capped_by}:
             self._total[member] += gained

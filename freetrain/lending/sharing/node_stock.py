@@ -61,7 +61,7 @@ class NodeStock:
     def __init__(self, nodes: Sequence[Place], claimants: Sequence[Claimant], topology: Topology = FLAT) -> None:
         self._claimants = claimants
         self._topology = topology
-        self._of_trainer = {want.trainer: row for row, one in enumerate(claimants) for want in one.wants}
+        self._of_trainer = {want.trainer: row for row, claimant in enumerate(claimants) for want in claimant.wants}
         sets = list({id(claimant.eligible): claimant.eligible for claimant in claimants}.values())
         kinds: defaultdict[tuple[bool, ...], list[Place]] = defaultdict(list)
         settled = {name for claimant in claimants for name in claimant.settled}
@@ -157,8 +157,8 @@ class NodeStock:
                 by_holder[self._of_trainer.get(node.holder or "")].append(node)
             pool, by_name = by_holder[None], {node.name: node for node in members}
             lacking = {}
-            for row, one in enumerate(self._claimants):
-                kept, given_up = keep(by_holder[row], self._given[row][kind], one.wants, sizes)
+            for row, claimant in enumerate(self._claimants):
+                kept, given_up = keep(by_holder[row], self._given[row][kind], claimant.wants, sizes)
                 parts[row] += kept
                 pool += [by_name[name] for name in given_up]
                 leaving.update(dict.fromkeys(given_up))

@@ -76,8 +76,8 @@ def keep_to_kinds(
     wanted: dict[_Group, float] = defaultdict(float)
     for claimant in choosing:
         claimant.want_what_is_settled(wanted)
-    for one in choosing:
-        one.choose(wanted)
+    for claimant in choosing:
+        claimant.choose(wanted)
     sets: dict[tuple[int, frozenset[_Choice]], Nodes] = {}
     return [claimant.kept(sets) for claimant in choosing]
 

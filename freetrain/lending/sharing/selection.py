@@ -76,13 +76,13 @@ def select(
     share = offered_nodes // max(len(people), 1)
     queues = []
     for person in sorted(people, key=lambda person: hours.get(person, 0.0)):
-        queue = sorted(people[person], key=lambda one: one.trainer.min_nodes > share)
+        queue = sorted(people[person], key=lambda request: request.trainer.min_nodes > share)
         allowed = sharing.most_trainers_per_user or len(queue)
         queues.append(queue[:allowed])
         cap = f"its user has {allowed} trainings before it (lend.most_trainers_per_user)"
         left_out.update({request.id: (LeftOut.USERS_TRAININGS, cap) for request in queue[allowed:]})
     most = sharing.max_running
-    in_turn = [one for one in chain.from_iterable(zip_longest(*queues)) if one is not None]
+    in_turn = [request for request in chain.from_iterable(zip_longest(*queues)) if request is not None]
     full = f"{most} trainings run before it (lend.max_running)"
     left_out.update({request.id: (LeftOut.ALL_TRAININGS, full) for request in in_turn[most:]})
     chosen = {request.submission_id for request in in_turn[:most]}

@@ -41,7 +41,7 @@ _ALIKE_S = 10.0
 """Losses that differ by less are the same: what they are is not known so well."""
 
 
-class Ground:
+class FreeCapacity:
     """All nodes; what is taken of them is gone.
 
     Args:
@@ -51,25 +51,25 @@ class Ground:
 
     def __init__(self, nodes: Iterable[Node], lent: Mapping[str, Sequence[LentPart]]) -> None:
         self._node = {node.name: node for node in nodes if node.used is not None}
-        self._free = {name: one.total.without(one.used or Amount()) for name, one in self._node.items()}
+        self._free = {name: node.total.without(node.used or Amount()) for name, node in self._node.items()}
         self._lent: defaultdict[str, list[LentPart]] = defaultdict(list)
         for name in lent.keys() & self._node.keys():
-            for one in lent[name]:
-                self._note(name, one)
+            for lent_part in lent[name]:
+                self._note(name, lent_part)
         self._held = _Held()
         for name, parts in self._lent.items():
             for part in parts:
                 self._held.add(part, self._node[name].total)
         self._with_room: dict[Amount, set[str]] = {}
 
-    def _note(self, name: str, one: LentPart) -> None:
+    def _note(self, name: str, lent_part: LentPart) -> None:
         """What is on its way back is free, and what was asked for is taken, whatever Slurm says now."""
-        if one.goes_on:
-            self._lent[name].append(one)
-        if one.goes_on and not one.is_used:
-            self._free[name] = self._free[name].without(one.amount)
-        elif one.is_used and not one.goes_on:
-            self._free[name] = self._free[name] + one.amount
+        if lent_part.goes_on:
+            self._lent[name].append(lent_part)
+        if lent_part.goes_on and not lent_part.is_used:
+            self._free[name] = self._free[name].without(lent_part.amount)
+        elif lent_part.is_used and not lent_part.goes_on:
+            self._free[name] = self._free[name] + lent_part.amount
 
     def with_room(self, part: Amount) -> Set[str]:
         """Nodes of which so much is free."""
@@ -81,7 +81,7 @@ class Ground:
         """Whether there is room for a part if all that is lent of the node is given back."""
         if name not in self._node:
             return False
-        free = sum((one.amount for one in self._lent.get(name, ())), self._free[name])
+        free = sum((lent_part.amount for lent_part in self._lent.get(name, ())), self._free[name])
         return left_of(free, self._rounded(name, part)) is not None
 
     def take(self, name: str, part: Amount) -> Sequence[LentPart]:
@@ -92,10 +92,10 @@ class Ground:
         back = (
             () if self._has_room(name, part) else _to_give_back(free, lent, self._rounded(name, part), self._held)
         )
-        for one in back:
-            self._free[name] = self._free[name] + one.amount
-            self._lent[name].remove(one)
-            self._held.add(one, self._node[name].total, -1)
+        for lent_part in back:
+            self._free[name] = self._free[name] + lent_part.amount
+            self._lent[name].remove(lent_part)
+            self._held.add(lent_part, self._node[name].total, -1)
         self._free[name] = self._free[name].without(self._rounded(name, part))
         for each, nodes in self._with_room.items():
             if self._has_room(name, each):  # what was given back may be more than what is taken
