@@ -268,7 +268,7 @@ def _check_names(problem: Problem) -> None:
     for position, node in enumerate(problem.nodes):
         if node.holder is not None and node.holder not in ids:
             raise InputError(
-                f"This problem cannot be solved: nodes[{position}].holder: there is no trainer {node.holder!r}."
+                f"This problem cannot be solved: nodes[{position}].held_by: there is no trainer {node.holder!r}."
             )
 
 

@@ -103,7 +103,7 @@ TRAINER: dict[str, Any] = {"id": "A", "throughput": [[1, 10.0]]}
         ({"nods": []}, "nods: is not a field of it"),
         ({"objective": "fastest"}, "no objective 'fastest'"),
         ({"nodes": [{"free_until": None}]}, r"nodes\[0\].name: is missing"),
-        ({"nodes": [{"name": "n1", "held_by": "B"}]}, r"nodes\[0\].holder: there is no trainer 'B'"),
+        ({"nodes": [{"name": "n1", "held_by": "B"}]}, r"nodes\[0\].held_by: there is no trainer 'B'"),
         ({"nodes": [{"name": "n1"}, {"name": "n1"}]}, "'n1' occurs 2 times"),
         ({"trainers": [TRAINER, TRAINER]}, "'A' occurs 2 times"),
         ({"trainers": [TRAINER | {"min_nodes": 3, "max_nodes": 2}]}, r"trainers\[0\]: min_nodes 3 is more"),

@@ -32,14 +32,14 @@ def trainer(id_: str, **more: object) -> Trainer:
     return Trainer(id_, CURVE, **given)  # type: ignore[arg-type]
 
 
-def places(*nodes: str, held_by: str | None = None) -> tuple[Place, ...]:
+def places(*nodes: str, holder: str | None = None) -> tuple[Place, ...]:
     """A place on each of them, which are lent in parts."""
     seen = Counter[str]()
     names = []
     for node in nodes:
         seen[node] += 1
-        names.append(f"{node}#{'' if held_by else '+'}{seen[node]}")
-    return tuple(Place(name, holder=held_by) for name in names)
+        names.append(f"{node}#{'' if holder else '+'}{seen[node]}")
+    return tuple(Place(name, holder=holder) for name in names)
 
 
 def whole(count: int) -> tuple[Place, ...]:
