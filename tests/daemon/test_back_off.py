@@ -62,7 +62,8 @@ def test_it_is_said_once_in_log_and_audit_and_so_is_its_end(site: Site, caplog: 
         site.look(3)
         site.slurm.now_s += 1000.0
         site.look(2)
-    messages = [record.message for record in caplog.records if "back" in record.message]
+    records = [record for record in caplog.records if record.name.endswith(".look_log")]
+    messages = [record.message for record in records if "back" in record.message]
     began = "backing off until 1970-01-12T14:01:50Z: Slurm evicted more fragments than harm.evictions"
     assert messages == [
         f"nothing is lent, and what is lent is given back: {began}",
