@@ -12,12 +12,13 @@ from pathlib import Path
 from freetrain.core.curves import believed
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState
+from freetrain.daemon.admission.sole_lender import find_marks
 from freetrain.daemon.trainers.progress_reader import ProgressFiles, read_report
 from freetrain.durations import parse_duration
 from freetrain.elastic.on_disk.files import read_json
 from freetrain.elastic.on_disk.members import Generation, Member, from_document
 from freetrain.showing.ready_text import parse_head
-from freetrain.slurm import comments, marks
+from freetrain.slurm import comments
 from freetrain.slurm.tags import Tag, parse_tag
 from freetrain.web.server import Rendered, page_answers
 from tests.fuzzing.damage import damaged, damaged_text
@@ -45,7 +46,7 @@ def tag(random: random.Random, folder: Path) -> None:
         if read.curve:
             believed(read.curve)
     job = Job("7", "7", "me", "freetrain", JobState.PENDING, comment=comment)
-    marks.find_marks([job], QUEUE)
+    find_marks([job], QUEUE)
     comments.ask_to_resume(comment, 1.79e9)
     comments.servers_on(comments.with_answer(comment, "x"))
     comments.servers_on(comment)
