@@ -6,7 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
-from freetrain.slurm.tag_values import Kind
+from freetrain.slurm.tag_values import ArrayKind
 from freetrain.slurm.tags import KEYS, Tag, WrongTag, parse_tag
 from tests.test_docs import block
 
@@ -33,15 +33,15 @@ def test_the_documented_script_is_a_batch_script() -> None:
 
 def test_the_documented_filler_is_one() -> None:
     comments = re.findall(r"--comment=(\S+?)(?: |`)", FILLERS.read_text())
-    filler = Tag(kind=Kind.TASKS, save_s=300)
-    moldable = Tag(kind=Kind.TASKS, task_nodes=(2, 8), save_s=300)
+    filler = Tag(kind=ArrayKind.TASKS, save_s=300)
+    moldable = Tag(kind=ArrayKind.TASKS, task_nodes=(2, 8), save_s=300)
     assert [parse_tag(comment) for comment in comments] == [filler, filler, moldable]
     assert block("docs/users/fillers.md", "bash", "SLURM_ARRAY_TASK_ID").startswith("#!/bin/bash\n")
 
 
 def test_the_keys_of_fillers_are_those_of_the_grammar() -> None:
     table = dict(re.findall(r"^\| `(\w+)=([\w:/-]+)` \|", FILLERS.read_text(), re.MULTILINE))
-    its_own = {name for name, key in KEYS.items() if key.only is Kind.TASKS}
+    its_own = {name for name, key in KEYS.items() if key.only is ArrayKind.TASKS}
     assert its_own == {"nodes", "shortest"}
     assert table.keys() == its_own | {"curve", "save", "start", "boot", "notice"}
     assert not isinstance(parse_tag("freetrain:kind=tasks," + ",".join(map("=".join, table.items()))), WrongTag)

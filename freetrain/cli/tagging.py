@@ -10,7 +10,7 @@ import click
 from freetrain.cli.options import options
 from freetrain.cli.times import Duration
 from freetrain.config import Slurm
-from freetrain.slurm.tags import KEYS, Key
+from freetrain.slurm.tags import KEYS, TagKey
 
 _BY_NODES = ("min", "max", "nodes")
 _METAVARS = {
@@ -27,7 +27,7 @@ _METAVARS = {
 }
 
 
-def _option(name: str, key: Key) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _option(name: str, key: TagKey) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     meaning = f"{key.meaning[0].upper()}{key.meaning[1:]}."
     if key.is_duration:
         return click.option(f"--{name}", type=Duration(), help=meaning)

@@ -20,7 +20,7 @@ from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.registration import submit
-from freetrain.slurm.tag_values import Kind
+from freetrain.slurm.tag_values import ArrayKind
 from freetrain.slurm.tags import Tag, WrongTag, check_values, format_tag
 
 _PATIENCE_S = 90.0
@@ -109,7 +109,7 @@ def check_tag(nodes: str | int | None, values: TagValues) -> CheckedTag:
     Raises:
         InputError: the tag would be wrong.
     """
-    is_filler = values.get("kind") == Kind.TASKS
+    is_filler = values.get("kind") == ArrayKind.TASKS
     if nodes is None and not is_filler:
         raise InputError("How many nodes can it use?", "Say --nodes 2-16; docs/users/tag.md explains it.")
     texts = _bounds(str(nodes or ""), is_filler)
@@ -181,7 +181,7 @@ def prepare(
     """
     if array is not None:
         _check_array(array)
-        values = {**values, "kind": values.get("kind") or Kind.TASKS}
+        values = {**values, "kind": values.get("kind") or ArrayKind.TASKS}
     checked = check_tag(nodes, values)
     if checked.tag.is_filler != bool(array):
         raise InputError("A filler has --array and --kind tasks.", "docs/users/fillers.md shows one.")

@@ -30,7 +30,7 @@ from freetrain.slurm.site.reader import SiteReader
 from freetrain.slurm.tags import TAG_PREFIX
 
 
-class Run(Protocol):
+class RunCommand(Protocol):
     """A way to run a command."""
 
     def __call__(
@@ -54,7 +54,7 @@ class Run(Protocol):
 def run_here(
     command: Command, stdin: str, timeout_s: float, environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """Run it on this machine: see :class:`Run`."""
+    """Run it on this machine: see :class:`RunCommand`."""
     return subprocess.run(
         command, input=stdin, capture_output=True, text=True, errors="replace", timeout=timeout_s,
         env={**os.environ, **environment}, check=False,
@@ -92,7 +92,7 @@ class CommandLine(Questions):
         clock_s: Callable[[], float] = time.time,
         environment: Mapping[str, str] = commands.ENVIRONMENT,
         in_parts: bool = False,
-        run: Run = run_here,
+        run: RunCommand = run_here,
     ) -> None:
         self._timeout_s = timeout_s
         self._run_command = run

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from freetrain.core import bounds
 from freetrain.core.bounds import Bound
-from freetrain.slurm.tags import KEYS, Key
+from freetrain.slurm.tags import KEYS, TagKey
 
 _BEGIN = "---- Made by python -m freetrain.config, of freetrain/slurm/tags.py and freetrain/core/bounds.py "
 _END = "---- Written by hand again "
@@ -49,11 +49,11 @@ def _lua_bound(bound: Bound) -> str:
     return f'{{ least = {bound.least:.15g}, most = {bound.most:.15g}, words = "{bound}", above = "{above}" }}'
 
 
-def _lua_key(name: str, key: Key) -> str:
+def _lua_key(name: str, key: TagKey) -> str:
     return f"{{ {', '.join(_lua_fields(name, key))} }}"
 
 
-def _lua_fields(name: str, key: Key) -> Iterator[str]:
+def _lua_fields(name: str, key: TagKey) -> Iterator[str]:
     yield f'name = "{name}"'
     yield f'reader = "{key.read.__name__.removeprefix("read_")}"'
     if key.only is not None:

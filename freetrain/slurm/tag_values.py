@@ -21,7 +21,7 @@ _SPAN_S = {"m": 60.0, "h": 3600.0, "d": 86400.0}
 _PATH = re.compile(r"/[A-Za-z0-9._/+@:-]{0,400}")
 
 
-class Kind(StrEnum):
+class ArrayKind(StrEnum):
     """What the tasks of an array are."""
 
     TRAINING = "training"
@@ -145,11 +145,11 @@ def read_step(text: str) -> tuple[float, float, float, float, float]:
     return a, b, c, d, e
 
 
-def read_kind(text: str) -> Kind:
+def read_kind(text: str) -> ArrayKind:
     """What the tasks are."""
-    if text not in list(Kind):
+    if text not in list(ArrayKind):
         raise ValueError("is neither training nor tasks")
-    return Kind(text)
+    return ArrayKind(text)
 
 
 def read_deadline(text: str) -> str:

@@ -13,7 +13,7 @@ from freetrain.core.bounds import SERVERS
 from freetrain.core.throughput import Curve
 from freetrain.slurm.comments import ANSWER
 from freetrain.slurm.tag_values import (
-    Kind,
+    ArrayKind,
     read_curve,
     read_deadline,
     read_gradients,
@@ -80,7 +80,7 @@ class Tag:
     scale_down_s: float = 0.5
     start_s: float = 10.0
     curve: Curve = ()
-    kind: Kind = Kind.TRAINING
+    kind: ArrayKind = ArrayKind.TRAINING
     task_nodes: tuple[int, int] | None = None
     shortest_s: float | None = None
     save_s: float = 0.0
@@ -97,7 +97,7 @@ class Tag:
     @property
     def is_filler(self) -> bool:
         """Whether its tasks are programs of their own."""
-        return self.kind is Kind.TASKS
+        return self.kind is ArrayKind.TASKS
 
     @property
     def is_moldable(self) -> bool:
@@ -124,7 +124,7 @@ class WrongTag:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class TagKey:
     """A key of the tag.
 
     Attributes:
@@ -137,7 +137,7 @@ class Key:
     field: str
     read: Callable[[str], Any]
     meaning: str
-    only: Kind | None = None
+    only: ArrayKind | None = None
 
     @property
     def is_duration(self) -> bool:
@@ -146,80 +146,90 @@ class Key:
 
 
 KEYS = {
-    "min": Key("min_nodes", read_nodes, "smallest number of nodes it can train on (1)", Kind.TRAINING),
-    "max": Key("max_nodes", read_nodes, "most nodes it can use (the array's number of tasks)"),
-    "name": Key("name", read_name, "a name for people (the job's id)"),
-    "dir": Key(
-        "directory", read_path, "the trainer's directory, where freetrain reads its progress", Kind.TRAINING
+    "min": TagKey("min_nodes", read_nodes, "smallest number of nodes it can train on (1)", ArrayKind.TRAINING),
+    "max": TagKey("max_nodes", read_nodes, "most nodes it can use (the array's number of tasks)"),
+    "name": TagKey("name", read_name, "a name for people (the job's id)"),
+    "dir": TagKey(
+        "directory", read_path, "the trainer's directory, where freetrain reads its progress", ArrayKind.TRAINING
     ),
-    "weight": Key("weight", read_weight, "how much it counts against your other trainers, 0.01 to 100 (1)"),
-    "target": Key(
+    "weight": TagKey("weight", read_weight, "how much it counts against your other trainers, 0.01 to 100 (1)"),
+    "target": TagKey(
         "target_samples",
         read_samples,
         "samples after which it is complete (when its program says so)",
-        Kind.TRAINING,
+        ArrayKind.TRAINING,
     ),
-    "grow": Key("scale_up_s", read_seconds, "seconds of training lost when it grows (0.5)", Kind.TRAINING),
-    "shrink": Key("scale_down_s", read_seconds, "seconds of training lost when it shrinks (0.5)", Kind.TRAINING),
-    "start": Key("start_s", read_seconds, "seconds lost when it starts from nothing (10)"),
-    "curve": Key(
+    "grow": TagKey("scale_up_s", read_seconds, "seconds of training lost when it grows (0.5)", ArrayKind.TRAINING),
+    "shrink": TagKey(
+        "scale_down_s", read_seconds, "seconds of training lost when it shrinks (0.5)", ArrayKind.TRAINING
+    ),
+    "start": TagKey("start_s", read_seconds, "seconds lost when it starts from nothing (10)"),
+    "curve": TagKey(
         "curve",
         read_curve,
         "measured throughput, nodes:samples/s, as 1:100/2:190/4:350 (found out; of tasks: linear)",
     ),
-    "kind": Key(
+    "kind": TagKey(
         "kind", read_kind, "what it is: a training, or tasks, programs of their own that each run once (training)"
     ),
-    "nodes": Key(
-        "task_nodes", read_range_of_nodes, "nodes of each task, chosen when it starts, as 2-8 or 4 (1)", Kind.TASKS
+    "nodes": TagKey(
+        "task_nodes",
+        read_range_of_nodes,
+        "nodes of each task, chosen when it starts, as 2-8 or 4 (1)",
+        ArrayKind.TASKS,
     ),
-    "shortest": Key("shortest_s", read_seconds, "seconds that a task must run to be of use (as save)", Kind.TASKS),
-    "save": Key("save_s", read_period, "seconds from one checkpoint to the next (none)"),
-    "boot": Key(
+    "shortest": TagKey(
+        "shortest_s", read_seconds, "seconds that a task must run to be of use (as save)", ArrayKind.TASKS
+    ),
+    "save": TagKey("save_s", read_period, "seconds from one checkpoint to the next (none)"),
+    "boot": TagKey(
         "boot_s", read_seconds, "seconds that a new node needs before it is of use, as for a container (0)"
     ),
-    "notice": Key("notice", read_yes, "whether SIGTERM lets it save what it has done: yes or no (no)"),
-    "speed": Key(
+    "notice": TagKey("notice", read_yes, "whether SIGTERM lets it save what it has done: yes or no (no)"),
+    "speed": TagKey(
         "speeds",
         read_speeds,
         "how fast it is on nodes with a feature or type of GPU, as a100:1/v100:0.4 (1 everywhere)",
-        Kind.TRAINING,
+        ArrayKind.TRAINING,
     ),
-    "servers": Key(
+    "servers": TagKey(
         "servers",
         read_servers,
         f"most parameter servers it can use, 1 to {SERVERS.most}; it runs with --servers auto (none)",
-        Kind.TRAINING,
+        ArrayKind.TRAINING,
     ),
-    "step": Key(
+    "step": TagKey(
         "step_s_by_size",
         read_step,
         "seconds of a step on n nodes with p servers, A/B/C/D/E of A/n + B + C n/p + D n + E p, as "
         "'freetrain curve' prints them (one server)",
-        Kind.TRAINING,
+        ArrayKind.TRAINING,
     ),
-    "cache": Key(
+    "cache": TagKey(
         "cache_mb",
         read_megabytes,
         "megabytes beyond what a task asks for in which it caches its data itself, all on each node (none)",
-        Kind.TRAINING,
+        ArrayKind.TRAINING,
     ),
-    "gradients": Key(
+    "gradients": TagKey(
         "bytes_per_sample",
         read_gradients,
         "megabytes of gradients that its nodes exchange in a step, and samples of a node in a step, as 98/192 "
         "(no bandwidth is reserved for it)",
-        Kind.TRAINING,
+        ArrayKind.TRAINING,
     ),
-    "mixed": Key(
-        "mixed", read_yes, "whether its nodes may be of different kinds at once: yes or no (no)", Kind.TRAINING
+    "mixed": TagKey(
+        "mixed",
+        read_yes,
+        "whether its nodes may be of different kinds at once: yes or no (no)",
+        ArrayKind.TRAINING,
     ),
-    "deadline": Key(
+    "deadline": TagKey(
         "deadline",
         read_deadline,
         "when it shall have done its target, as 2026-12-01T08:00, or how long after its submission, as 90m, 12h, "
         "3d (whenever)",
-        Kind.TRAINING,
+        ArrayKind.TRAINING,
     ),
 }
 

@@ -14,7 +14,7 @@ from freetrain.config.loading import find_mistakes, load_config
 from freetrain.core.problem import problem_from_json, problem_to_dict
 from freetrain.daemon.controls.drains import DrainsReader
 from freetrain.daemon.controls.pause import PauseReader
-from freetrain.daemon.reports.status import Identity, Status
+from freetrain.daemon.reports.status import DaemonStatus, Identity
 from freetrain.daemon.reports.status_file import STATUS_NAME, StatusUnknownError, read_status
 from freetrain.slurm.node_groups import expand_with_groups
 from freetrain.store.packing import VERSION, PackedDecision, Packer, Roll, unpack, unpack_serving
@@ -77,7 +77,7 @@ def drains(random: random.Random, folder: Path) -> None:
 def status(random: random.Random, folder: Path) -> None:
     """What the daemon published, as users' listings read it."""
     daemon = Identity(4711, "login1", "1.0", 1.79e9, "act", "steer", "freetrain", 30.0)
-    text = json.dumps(asdict(Status(daemon, "running", 1.79e9, None))).encode()
+    text = json.dumps(asdict(DaemonStatus(daemon, "running", 1.79e9, None))).encode()
     (folder / STATUS_NAME).write_bytes(damaged(random, text))
     read_status(folder)
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from freetrain.slurm.tag_values import Kind
+from freetrain.slurm.tag_values import ArrayKind
 from freetrain.slurm.tags import KEYS, Tag, WrongTag, parse_tag
 from tests.slurm.lua import INTERPRETERS, JOB_SUBMIT
 
@@ -155,7 +155,7 @@ def read_back(said: str) -> Tag:
             "step": lambda text: tuple(map(float, text.split("/"))),
             "number": float,
             "gradients": float,
-            "kind": Kind,
+            "kind": ArrayKind,
             "yes": lambda text: text == "yes",
             "curve": lambda text: tuple(
                 (int(n), float(r)) for n, _, r in (p.partition(":") for p in text.split("/"))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.slurm.tag_values import Kind
+from freetrain.slurm.tag_values import ArrayKind
 from freetrain.slurm.tags import KEYS, Tag, WrongTag, check_values, format_tag, parse_tag
 
 
@@ -42,15 +42,15 @@ def test_a_deadline_is_a_time_of_this_machine_or_so_long_after_the_submission(
 def test_a_fillers_tag() -> None:
     text = "freetrain:kind=tasks,max=8,start=5,shortest=60,save=30,boot=2,notice=yes"
     assert parse_tag(text) == Tag(
-        max_nodes=8, start_s=5.0, kind=Kind.TASKS, shortest_s=60.0, save_s=30.0, boot_s=2.0, notice=True
+        max_nodes=8, start_s=5.0, kind=ArrayKind.TASKS, shortest_s=60.0, save_s=30.0, boot_s=2.0, notice=True
     )
 
 
 def test_the_tag_of_a_filler_whose_tasks_have_several_nodes() -> None:
     tag = parse_tag("freetrain:kind=tasks,nodes=2-8,curve=2:1/8:3")
-    assert tag == Tag(kind=Kind.TASKS, task_nodes=(2, 8), curve=((2, 1.0), (8, 3.0)))
+    assert tag == Tag(kind=ArrayKind.TASKS, task_nodes=(2, 8), curve=((2, 1.0), (8, 3.0)))
     assert tag.is_moldable
-    assert parse_tag("freetrain:kind=tasks,nodes=4") == Tag(kind=Kind.TASKS, task_nodes=(4, 4))
+    assert parse_tag("freetrain:kind=tasks,nodes=4") == Tag(kind=ArrayKind.TASKS, task_nodes=(4, 4))
 
 
 def test_the_shortest_tag() -> None:

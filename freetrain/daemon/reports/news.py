@@ -14,7 +14,7 @@ from freetrain.lending.memory import Memory
 from freetrain.slurm.parsing import fold_nodes
 
 
-class Kind(StrEnum):
+class NewsKind(StrEnum):
     """What it is about; each has its own pace."""
 
     HARM = "harm"
@@ -33,7 +33,7 @@ class Kind(StrEnum):
     @property
     def is_for_owners(self) -> bool:
         """Whether owners of trainings hear of it, each of their own; else the site's admins do."""
-        return self in (Kind.REGISTERED, Kind.FINISHED, Kind.PAUSED)
+        return self in (NewsKind.REGISTERED, NewsKind.FINISHED, NewsKind.PAUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class News:
         owner: who hears of it; empty: the site's admins.
     """
 
-    kind: Kind
+    kind: NewsKind
     what: str
     owner: str = ""
 
@@ -95,26 +95,32 @@ def news_of(look: LookStatus, memory: Memory, before: Noticed, limit_s: float) -
     for harm in memory.meter.harms:
         if _about(harm) not in before and harm.delay_s > limit_s:
             jobs = ", ".join(harm.fragments)
-            yield News(Kind.HARM, f"job {harm.job} started {harm.delay_s:.0f} s later because of fragments {jobs}")
+            yield News(
+                NewsKind.HARM, f"job {harm.job} started {harm.delay_s:.0f} s later because of fragments {jobs}"
+            )
     for wait in memory.blocked.new:
         nodes = fold_nodes(wait.nodes)
-        yield News(Kind.HARM, f"job {wait.job} of {wait.partition} would wait for the end of fragments on {nodes}")
+        yield News(
+            NewsKind.HARM, f"job {wait.job} of {wait.partition} would wait for the end of fragments on {nodes}"
+        )
     if (look.stopped_by or look.paused_by) and before.get(_LENDING) != "stopped":
         what = (
             f"nothing is lent: {look.stopped_by}" if look.stopped_by else f"nothing more is lent: {look.paused_by}"
         )
-        yield News(Kind.PAUSE, what)
+        yield News(NewsKind.PAUSE, what)
     for lost in memory.lost.all:
         if before.get(f"node {lost.node}") == lost.fragment:
             continue
         yield News(
-            Kind.FAILURE,
+            NewsKind.FAILURE,
             f"node {lost.node} is out of service ({lost.state_text}) since fragment {lost.fragment} could not be "
             "ended or cleared up after",
         )
     for node, owners in memory.suspects.new.items():
         whose = ", ".join(sorted(owners))
-        yield News(Kind.FAILURE, f"programs of {whose}, which work on other nodes, failed at once on node {node}")
+        yield News(
+            NewsKind.FAILURE, f"programs of {whose}, which work on other nodes, failed at once on node {node}"
+        )
     known = trainings_in(before)
     for trainer in look.trainers:
         if trainer.state != (state := known.get(trainer.id)):
@@ -125,17 +131,19 @@ def news_of_departure(one: Departure) -> Iterator[News]:
     """What its owner hears of a training that left Slurm unseen; that they cancelled it they know."""
     if not one.is_cancelled:
         what = f"training {one.id} has left Slurm while no daemon looked; its last fragment: {one.end}"
-        yield News(Kind.FINISHED, what, one.owner)
+        yield News(NewsKind.FINISHED, what, one.owner)
 
 
 def _news_of_training(one: TrainerStatus, before: str | None) -> Iterator[News]:
     """What its change of state means; before it was None where it was not known."""
     if before is None and one.state in (TrainerState.ACTIVE, TrainerState.RESTING):
         yield News(
-            Kind.REGISTERED, f"training {one.id} is registered: it may be lent idle nodes from now on", one.owner
+            NewsKind.REGISTERED,
+            f"training {one.id} is registered: it may be lent idle nodes from now on",
+            one.owner,
         )
     if one.state == TrainerState.COMPLETE and before is not None:
-        yield News(Kind.FINISHED, f"training {one.id} is complete", one.owner)
+        yield News(NewsKind.FINISHED, f"training {one.id} is complete", one.owner)
     if one.state == TrainerState.PAUSED:
-        yield News(Kind.FAILURE, f"training {one.id} of {one.owner} is {one.note}")
-        yield News(Kind.PAUSED, f"training {one.id} is {one.note}", one.owner)
+        yield News(NewsKind.FAILURE, f"training {one.id} of {one.owner} is {one.note}")
+        yield News(NewsKind.PAUSED, f"training {one.id} is {one.note}", one.owner)

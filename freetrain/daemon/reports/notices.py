@@ -27,8 +27,8 @@ from freetrain.config import Config
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.departures import Departures
 from freetrain.daemon.reports.news import (
-    Kind,
     News,
+    NewsKind,
     Noticed,
     news_of,
     news_of_departure,
@@ -63,7 +63,7 @@ class Letter:
         partition: in which fragments run.
     """
 
-    kind: Kind
+    kind: NewsKind
     lines: Sequence[str]
     left_out: int
     owner: str
@@ -173,7 +173,7 @@ _ACCOUNT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 class _Hearer:
     """Who hears of what: each has a pace of its own."""
 
-    kind: Kind
+    kind: NewsKind
     owner: str
 
 
@@ -206,7 +206,7 @@ class Notices:
         self._outage_is_told = False
         self._waiting: dict[_Hearer, list[Notice]] = {}
         self._told_s = {
-            _Hearer(Kind(kind), owner): clock_s() - (wall_s() - at_s)
+            _Hearer(NewsKind(kind), owner): clock_s() - (wall_s() - at_s)
             for (kind, owner), at_s in book.last_told(wall_s() - config.notify.every).items()
         }
         self._running: dict[_Hearer, threading.Thread] = {}
@@ -232,7 +232,7 @@ class Notices:
         self._outage_is_told = self._outage_is_told or is_news
         if is_news:
             what = f"no look has succeeded for {lasts_s:.0f} s: {why}"
-            self._note([News(Kind.FAILURE, what)], self._noticed)
+            self._note([News(NewsKind.FAILURE, what)], self._noticed)
         self._tell()
 
     def close(self) -> None:
@@ -252,7 +252,7 @@ class Notices:
 
     def _queue(self, notices: Iterable[Notice]) -> None:
         for notice in notices:
-            self._waiting.setdefault(_Hearer(Kind(notice.kind), notice.owner), []).append(notice)
+            self._waiting.setdefault(_Hearer(NewsKind(notice.kind), notice.owner), []).append(notice)
 
     def _tell(self) -> None:
         every_s = self.config.notify.every
@@ -312,7 +312,7 @@ def _can_be_told(one: News) -> bool:
     return not one.kind.is_for_owners or bool(_ACCOUNT.fullmatch(one.owner))
 
 
-def _command(config: Config, kind: Kind) -> str:
+def _command(config: Config, kind: NewsKind) -> str:
     return config.notify.owners_command if kind.is_for_owners else config.notify.command
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from freetrain.config import Config
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.controls.pause import stop_file_there
-from freetrain.daemon.reports.status import LookStatus, Status, TrainerStatus
+from freetrain.daemon.reports.status import DaemonStatus, LookStatus, TrainerStatus
 from freetrain.daemon.reports.status_file import StatusUnknownError, read_status
 from freetrain.lending.pace import LONGEST_RETRY_S
 from freetrain.showing.words import printable, show_time
@@ -33,7 +33,7 @@ class Standing:
         now_s: when this was found out, UTC epoch seconds.
     """
 
-    status: Status | None
+    status: DaemonStatus | None
     why_not: str
     stop_file: str
     now_s: float
@@ -127,7 +127,7 @@ class Standing:
             "jobs_planned_differently": look.planned_differently if look else None,
         }
 
-    def _how_it_looks(self, status: Status) -> Iterator[str]:
+    def _how_it_looks(self, status: DaemonStatus) -> Iterator[str]:
         look = status.look
         if look is None:
             yield "It has not looked yet."
@@ -170,7 +170,7 @@ def find_standing(config: Config) -> Standing:
     return Standing(status, _why_not(status, now_s), stop_file, now_s)
 
 
-def _why_not(status: Status, now_s: float) -> str:
+def _why_not(status: DaemonStatus, now_s: float) -> str:
     """Why the daemon that wrote this is not at work, as the end of a sentence; empty: it is."""
     daemon, ago = status.daemon, _ago(now_s - status.written_s)
     if status.phase == "stopped":

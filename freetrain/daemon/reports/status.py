@@ -200,7 +200,7 @@ class LookStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class DaemonStatus:
     """What is published.
 
     Attributes:

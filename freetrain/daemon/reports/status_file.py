@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from freetrain import __version__
 from freetrain.config import Config
-from freetrain.daemon.reports.status import LONGEST, Identity, LookStatus, RecentNodes, Status, with_look
+from freetrain.daemon.reports.status import LONGEST, DaemonStatus, Identity, LookStatus, RecentNodes, with_look
 from freetrain.daemon.state_directory import replace_file
 
 log = logging.getLogger(__name__)
@@ -26,15 +26,15 @@ _MOST_BYTES = 64_000_000
 
 
 @cache
-def _status() -> TypeAdapter[Status]:
-    return TypeAdapter(Status)
+def _status() -> TypeAdapter[DaemonStatus]:
+    return TypeAdapter(DaemonStatus)
 
 
 class StatusUnknownError(Exception):
     """There is no status to be read; the message says why, as the end of a sentence."""
 
 
-def read_status(directory: Path) -> Status:
+def read_status(directory: Path) -> DaemonStatus:
     """What the daemon that works in this directory published last.
 
     Raises:
@@ -79,7 +79,7 @@ class StatusFile:
         self._clock_s = clock_s
         self._started_s = clock_s()
         self._failed = False
-        self._status: Status | None = None
+        self._status: DaemonStatus | None = None
         self._recent = _recent_in(directory)
         self._refused = ""
 
@@ -99,7 +99,7 @@ class StatusFile:
         if look is not None:
             self._recent = with_look(self._recent, look.time_s, look.idle_nodes, look.lent_nodes)
         now_s, refused = self._clock_s(), self._refused
-        self._publish(Status(daemon, "running", now_s, look, recent=self._recent, refused_settings=refused))
+        self._publish(DaemonStatus(daemon, "running", now_s, look, recent=self._recent, refused_settings=refused))
 
     def refused(self, why: str) -> None:
         """Publish that new settings were refused; empty: there are none that were."""
@@ -119,7 +119,7 @@ class StatusFile:
         if self._status is not None:
             self._publish(replace(self._status, phase="stopped", written_s=self._clock_s()))
 
-    def _publish(self, status: Status) -> None:
+    def _publish(self, status: DaemonStatus) -> None:
         self._status = status
         try:
             replace_file(self._path, json.dumps(asdict(status)).encode(), self._permissions)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.daemon.reports.news import Kind
+from freetrain.daemon.reports.news import NewsKind
 from freetrain.daemon.reports.notices import Letter, TemplateProblem, written
 
-LETTER = Letter(Kind.REGISTERED, ["training 7 is registered"], 0, "news", "head", "spare")
+LETTER = Letter(NewsKind.REGISTERED, ["training 7 is registered"], 0, "news", "head", "spare")
 
 
 def test_an_owner_gets_a_mail_with_a_header() -> None:
@@ -20,12 +20,12 @@ def test_an_owner_gets_a_mail_with_a_header() -> None:
 
 
 def test_admins_get_a_line_for_each_thing() -> None:
-    text = written(replace(LETTER, kind=Kind.HARM, lines=["one", "two"], left_out=3))
+    text = written(replace(LETTER, kind=NewsKind.HARM, lines=["one", "two"], left_out=3))
     assert text == "one\ntwo\nand 3 more\n"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in Kind if kind.is_for_owners])
-def test_each_kind_says_what_can_be_done(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in NewsKind if kind.is_for_owners])
+def test_each_kind_says_what_can_be_done(kind: NewsKind) -> None:
     assert "freetrain" in message_from_string(written(replace(LETTER, kind=kind))).get_payload()
 
 
@@ -46,7 +46,7 @@ def test_words_are_bounded() -> None:
 def test_a_sites_own_words_count_where_there_are_some(tmp_path: Path) -> None:
     (tmp_path / "for_owners.j2").write_text("To: {{ owner }}@example.org\n\n{{ lines[0] }} ({{ partition }})\n")
     assert written(LETTER, str(tmp_path)) == "To: news@example.org\n\ntraining 7 is registered (spare)\n"
-    admins = replace(LETTER, kind=Kind.PAUSE)
+    admins = replace(LETTER, kind=NewsKind.PAUSE)
     assert written(admins, str(tmp_path)) == written(admins)
 
 
