@@ -9,9 +9,9 @@ from dataclasses import replace
 from benchmarks.live.workload import SAMPLE_LOG, SiteJob, draw, read_samples
 from benchmarks.queue.daemon import Habits, SimulatedDaemon
 from benchmarks.queue.slurm import PARTITION, Pace, SimulatedSlurm
-from freetrain.core.curves import prior_curve
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.harm import Harm
+from freetrain.core.observed import prior_curve
 from freetrain.core.trainer import Trainer
 from freetrain.lending.rules import FairShare, FragmentRules, HarmRules, NodeRules, Rules, SharingRules
 from freetrain.lending.shadow import BackfillRules

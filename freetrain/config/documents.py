@@ -5,12 +5,16 @@ Beside them, parts of texts that are made of the tag's keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from freetrain.config.settings import Setting, sections, settings
 from freetrain.config.values import Section
-from freetrain.slurm.tag_texts import with_grammar, with_key_table
+from freetrain.core import bounds
+from freetrain.core.bounds import Bound
+from freetrain.slurm.tags import KEYS, TagKey
 
 _WIDTH = 110
 _PLACES = """
@@ -109,13 +113,6 @@ DOCUMENTS: Mapping[str, Callable[[], str]] = {
 """Each with where it lies in the project."""
 
 
-PARTLY_MADE: Mapping[str, Callable[[str], str]] = {
-    "etc/slurm/job_submit.lua": with_grammar,
-    "docs/users/tag.md": with_key_table,
-}
-"""Texts in which a part is made, each with what renews that part."""
-
-
 def write_documents(project: Path) -> None:
     """Write them all.
 
@@ -159,3 +156,60 @@ def _lines(text: str, width: int) -> list[str]:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".lstrip()
     return lines
+
+
+_BEGIN = "---- Made by python -m freetrain.config, of freetrain/slurm/tags.py and freetrain/core/bounds.py "
+_END = "---- Written by hand again "
+_BLOCK = re.compile(f"^{re.escape(_BEGIN)}-*\n.*?^{re.escape(_END)}", re.MULTILINE | re.DOTALL)
+_ROWS = re.compile(r"(^\| `\w+` \| .* \|\n)+", re.MULTILINE)
+_LUA_WIDTH = 119
+
+_BOUNDS = {
+    "nodes": bounds.NODES,
+    "seconds": bounds.SECONDS,
+    "samples": bounds.SAMPLES,
+    "weight": bounds.OWNERS_WEIGHT,
+    "servers": bounds.SERVERS,
+    "step": bounds.STEP_COEFFICIENT_S,
+    "bytes": bounds.BYTES_PER_SAMPLE,
+}
+
+
+def with_grammar(script: str) -> str:
+    """The text of job_submit.lua with the keys, their readers and their bounds as they are now."""
+    return _BLOCK.sub(lambda _: f"{_BEGIN:-<{_LUA_WIDTH}}\n\n{_grammar()}\n\n{_END}", script)
+
+
+def with_key_table(page: str) -> str:
+    """The text of docs/users/tag.md with the keys as they are now."""
+    return _ROWS.sub(lambda _: "".join(f"| `{name}` | {key.meaning} |\n" for name, key in KEYS.items()), page, 1)
+
+
+def _grammar() -> str:
+    numbers = (f"    {name} = {_lua_bound(bound)}," for name, bound in _BOUNDS.items())
+    keys = (f"    {_lua_key(name, key)}," for name, key in KEYS.items())
+    return "\n".join(("local BOUND = {", *numbers, "}", "local KEYS = {", *keys, "}"))
+
+
+def _lua_bound(bound: Bound) -> str:
+    """A bound with the words for both, numbers that may be its least and numbers that may not."""
+    above = replace(bound, is_open=True)
+    return f'{{ least = {bound.least:.15g}, most = {bound.most:.15g}, words = "{bound}", above = "{above}" }}'
+
+
+def _lua_key(name: str, key: TagKey) -> str:
+    return f"{{ {', '.join(_lua_fields(name, key))} }}"
+
+
+def _lua_fields(name: str, key: TagKey) -> Iterator[str]:
+    yield f'name = "{name}"'
+    yield f'reader = "{key.read.__name__.removeprefix("read_")}"'
+    if key.only is not None:
+        yield f'only = "{key.only}"'
+
+
+PARTLY_MADE: Mapping[str, Callable[[str], str]] = {
+    "etc/slurm/job_submit.lua": with_grammar,
+    "docs/users/tag.md": with_key_table,
+}
+"""Texts in which a part is made, each with what renews that part."""

@@ -11,8 +11,7 @@ Files, in reading order:
 - ``layout.py``: where its files lie; its directory made, and emptied of an earlier lab.
 - ``configuration.py``: the texts of its configuration files. Pure.
 - ``programs.py``: programs that it needs and runs, and the processes that belong to it.
-- ``daemons.py``: its daemons, started and stopped.
-- ``lab.py``: :class:`Lab`, what commands and tests use.
+- ``lab.py``: :class:`Lab`, what commands and tests use, and its daemons, started and stopped.
 """
 
 from freetrain.lab.lab import Lab, LabStatus

@@ -9,7 +9,7 @@ command is pure, and tested on recorded texts of several versions.
   what the answers mean; ``answers.py``: what is an answer at all; ``errors.py``, ``patience.py``:
   when there is none.
 - ``tags.py``, ``tag_values.py``, ``comments.py``: what users write into a job's comment, and what is answered
-  there; ``tag_texts.py``: what is made of the tag's keys.
+  there.
 - ``submissions.py``: tagged arrays; ``preconditions.py``: what they must be; ``registration.py``: ordinary
   jobs that become such.
 - ``launcher.py``: how fragments are made, with ``steering.py`` (the users' own tasks) and ``submitting.py``
