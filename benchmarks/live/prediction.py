@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.live.site import Ran
-from freetrain.core.observed import prior_curve
+from freetrain.core.known_trainer import prior_curve
 
 HEADER = "JobID|Partition|State|Submit|Start|End|Timelimit|NNodes|NCPUS|NodeList"
 

@@ -11,7 +11,7 @@ from benchmarks.queue.daemon import Habits, SimulatedDaemon
 from benchmarks.queue.slurm import PARTITION, Pace, SimulatedSlurm
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.harm import Harm
-from freetrain.core.observed import prior_curve
+from freetrain.core.known_trainer import prior_curve
 from freetrain.core.trainer import Trainer
 from freetrain.lending.rules import FairShare, FragmentRules, HarmRules, NodeRules, Rules, SharingRules
 from freetrain.lending.shadow import BackfillRules

@@ -9,8 +9,8 @@ Files in reading order:
   snapshot), ``topology.py``, ``fragment_queue.py``, ``place.py`` (a node or a part of
   one that may be lent), ``fragment.py`` (one that is lent to a trainer).
 - *Trainers*: ``bounds.py`` (of all values that come in), ``throughput.py`` (curves and their fit), ``servers.py``,
-  ``trainer.py``, ``needs.py`` (of their tasks), ``known_trainer.py`` (the daemon's record), ``observed.py``
-  (speeds and costs as seen, curves as believed), ``data_wait.py`` and ``shared_nodes.py``.
+  ``trainer.py``, ``needs.py`` (of their tasks), ``observed.py`` (speeds and costs as seen), ``known_trainer.py``
+  (the daemon's record, and the curve that it is believed to have), ``data_wait.py`` and ``shared_nodes.py``.
 - *The problem*: ``aim.py`` and ``objectives.py`` (what a site wants), ``terms.py`` (trainers as arrays),
   ``deadlines.py``, ``power.py`` (what nodes draw), ``classes.py`` (nodes that are alike, and the choices among
   them), ``problem.py``, ``value.py`` (the objective function, with the formula).

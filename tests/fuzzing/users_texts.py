@@ -11,7 +11,7 @@ from pathlib import Path
 
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState
-from freetrain.core.observed import believed
+from freetrain.core.known_trainer import believed
 from freetrain.daemon.admission.sole_lender import find_marks
 from freetrain.daemon.trainers.progress_reader import ProgressFiles, read_report
 from freetrain.durations import parse_duration

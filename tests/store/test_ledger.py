@@ -10,8 +10,7 @@ import pytest
 
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.harm import Harm
-from freetrain.core.known_trainer import KnownTrainer, TrainerState
-from freetrain.core.observed import curve_of, prior_curve
+from freetrain.core.known_trainer import KnownTrainer, TrainerState, curve_of, prior_curve
 from freetrain.core.past import TrainerPast
 from freetrain.core.throughput import Observation
 from freetrain.daemon.trainers.ends import Patience, after_ends, awake, is_complete, is_finishing

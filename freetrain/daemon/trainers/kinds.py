@@ -18,9 +18,9 @@ import numpy as np
 
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.job import Job, JobState
-from freetrain.core.known_trainer import KnownTrainer, TrainerState
+from freetrain.core.known_trainer import KnownTrainer, TrainerState, believed, curve_of, linear_curve
 from freetrain.core.objectives import find_objective
-from freetrain.core.observed import at_speed_1, believed, curve_of, linear_curve
+from freetrain.core.observed import at_speed_1
 from freetrain.core.servers import Servers
 from freetrain.core.terms import terms_of
 from freetrain.core.throughput import Curve
