@@ -1,6 +1,7 @@
-"""Golden replays: every verdict, order and decision of replays as the daemon, recorded as rows and compared.
+"""Golden recordings: every verdict, order and decision, recorded as rows and compared.
 
-``cases.py`` names the replays, ``recorder.py`` turns each look into rows, and the command does the rest:
+``cases.py`` names replays as the daemon, ``without_logs.py`` makes random walks and random problems,
+``recorder.py`` turns each look into rows, and the command does the rest:
 
     python -m tests.golden record DIR [--data DIR] [CASE…]
     python -m tests.golden compare DIR [--data DIR] [CASE…]

@@ -1,10 +1,11 @@
-"""Records golden replays, or compares them with what is replayed now."""
+"""Records decisions of replays, random walks and random problems, or compares them with those of today."""
 
 from __future__ import annotations
 
 import gzip
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from math import inf
 from pathlib import Path
@@ -15,8 +16,11 @@ from click.testing import CliRunner
 
 from freetrain.cli import replay_as_daemon
 from freetrain.cli.replay import replay_command
-from tests.golden.cases import CASES, Case
+from tests.golden.cases import CASES
 from tests.golden.recorder import Row, recorded
+from tests.golden.without_logs import problems, walks
+
+Make = Callable[[], Sequence[Row]]
 
 
 @click.command()
@@ -25,35 +29,38 @@ from tests.golden.recorder import Row, recorded
 @click.argument("names", nargs=-1, metavar="[CASE]…")
 @click.option("--data", type=click.Path(path_type=Path), help="Where the public traces are.")
 def main(action: str, directory: Path, names: tuple[str, ...], data: Path | None) -> None:
-    """Record replays as the daemon into DIRECTORY, or compare them with what is there."""
+    """Record decisions into DIRECTORY, or compare them with what is there."""
     directory.mkdir(parents=True, exist_ok=True)
     differing = 0
-    for case in chosen(names):
-        if (arguments := case.arguments(data)) is None:
-            click.echo(f"{case.name}: its trace is not at hand (--data)")
+    for name, make in chosen(names, data).items():
+        if make is None:
+            click.echo(f"{name}: its trace is not at hand (--data)")
             continue
         began_s = time.process_time()
-        rows = rows_of(arguments)
+        rows = make()
         spent_s = time.process_time() - began_s
-        path = directory / f"{case.name}.jsonl.gz"
+        path = directory / f"{name}.jsonl.gz"
         if action == "record":
             path.write_bytes(gzip.compress("\n".join(rows).encode(), mtime=0))
-            click.echo(f"{case.name}: {len(rows):,} rows, {spent_s:.1f} CPU-s with recording")
+            click.echo(f"{name}: {len(rows):,} rows, {spent_s:.1f} CPU-s with recording")
             continue
         before = gzip.decompress(path.read_bytes()).decode().split("\n")
         difference = next(differences(before, rows), None)
         differing += difference is not None
-        click.echo(f"{case.name}: {difference or 'equal'}, {len(rows):,} rows, {spent_s:.1f} CPU-s with recording")
+        click.echo(f"{name}: {difference or 'equal'}, {len(rows):,} rows, {spent_s:.1f} CPU-s with recording")
     if differing:
-        raise click.ClickException(f"{differing} replays differ from what was recorded.")
+        raise click.ClickException(f"{differing} recordings differ from what was recorded before.")
 
 
-def chosen(names: Sequence[str]) -> list[Case]:
-    """The cases of these names; all where none is named."""
-    known = {case.name: case for case in CASES}
+def chosen(names: Sequence[str], data: Path | None) -> Mapping[str, Make | None]:
+    """Name of a recording → what makes its rows, None: its trace is not at hand; all where none is named."""
+    known: dict[str, Make | None] = {"walks": walks, "problems": problems}
+    for case in CASES:
+        arguments = case.arguments(data)
+        known[case.name] = None if arguments is None else partial(rows_of, arguments)
     if strangers := set(names) - known.keys():
         raise click.BadParameter(f"there is no {min(strangers)}; there are {', '.join(known)}")
-    return [known[name] for name in names] or list(CASES)
+    return {name: known[name] for name in names or known}
 
 
 def rows_of(arguments: Sequence[str]) -> list[Row]:

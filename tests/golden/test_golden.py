@@ -6,6 +6,7 @@ import json
 
 from tests.golden.__main__ import differences, rows_of
 from tests.golden.cases import Case
+from tests.golden.without_logs import problems, walks
 
 CASE = Case("hours", "small-cluster.sacct.gz", ("--until", "2024-06-03T02:00"), is_sample=True)
 
@@ -16,6 +17,13 @@ def test_a_replay_is_recorded_alike_each_time_with_all_that_was_decided() -> Non
     rows = rows_of(arguments)
     assert list(differences(rows, rows_of(arguments))) == []
     assert {json.loads(row)[1] for row in rows} >= {"offered", "withheld", "decision", "horizon"}
+
+
+def test_walks_and_problems_are_recorded_alike_each_time() -> None:
+    assert list(differences(problems(20), problems(20))) == []
+    rows = walks(1)
+    assert list(differences(rows, walks(1))) == []
+    assert {json.loads(row)[1] for row in rows} >= {"offered", "order", "decision"}
 
 
 def test_the_first_row_that_differs_is_named() -> None:
