@@ -190,7 +190,7 @@ def test_a_defect_in_reading_one_trainers_progress_is_its_fault(
 ) -> None:
     right = progress_reader.read_report
 
-    def fail(place: progress_reader.Place, most_bytes: int) -> progress_reader.Report:
+    def fail(place: progress_reader.ProgressFiles, most_bytes: int) -> progress_reader.Report:
         if place.owner == "mallory":
             raise ZeroDivisionError("nobody thought of this")
         return right(place, most_bytes)

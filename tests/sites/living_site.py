@@ -150,8 +150,8 @@ def _lent(judgement: Judgement) -> str:
 def _dealt(judgement: Judgement) -> list[str]:
     """Trainer by trainer: the nodes that it may have, with how many parts of each."""
     said = []
-    for claimant in (one for some, _ in judgement.parts for one in some):
-        parts = Counter(node_of(name) for name in judgement.parts.dealt.parts[claimant.key])
+    for claimant in (one for some, _ in judgement.allotment for one in some):
+        parts = Counter(node_of(name) for name in judgement.allotment.dealt.places[claimant.key])
         in_parts = judgement.rules.nodes.in_parts
         named = [f"{count} x {name}" for name, count in sorted(parts.items())] if in_parts else [fold_nodes(parts)]
         said += [f"lends {', '.join(named)} to training {want.trainer}" for want in claimant.wants]
