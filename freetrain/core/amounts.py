@@ -9,6 +9,8 @@ Gres = tuple[tuple[str, int], ...]
 """Generic resources of Slurm's, GPUs above all: names with types, as ``gpu:a100``, and how many; sorted."""
 
 GPU = "gpu"
+GPU_PARTS = ("shard", "mps")
+"""Generic resources that are parts of GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,17 @@ def times_in(room: Amount, each: Amount) -> int:
 def count_gres(gres: Gres, name: str) -> int:
     """Number of generic resources of this name; without a type, of all types."""
     return sum(count for kind, count in gres if is_of(kind, name))
+
+
+def in_both_forms(taken: Amount, total: Amount) -> Amount:
+    """What is taken of a node, GPUs as their parts, too, and parts as GPUs: a GPU is used in one form alone."""
+    parts_of_a_gpu = {name: count_gres(total.gres, name) // max(1, total.gpus) for name in GPU_PARTS}
+    divided = {name: parts for name, parts in parts_of_a_gpu.items() if parts}
+    if not divided:
+        return taken
+    as_parts = tuple((name, taken.gpus * parts) for name, parts in divided.items())
+    as_gpus = sum(-(-count_gres(taken.gres, name) // parts) for name, parts in divided.items())
+    return taken + Amount(gres=(*as_parts, (GPU, as_gpus)))
 
 
 def is_of(kind: str, name: str) -> bool:

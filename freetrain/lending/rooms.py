@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from types import MappingProxyType
 
-from freetrain.core.amounts import GPU, Amount, count_gres, left_of
+from freetrain.core.amounts import GPU, GPU_PARTS, Amount, count_gres, in_both_forms, left_of
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
@@ -21,9 +21,6 @@ from freetrain.core.needs import Needs
 from freetrain.core.node import Nodes, NodeState
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import LentPart, Shadow
-
-_GPU_PARTS = ("shard", "mps")
-"""Generic resources that are parts of GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +144,8 @@ def _undivided(free: Amount, total: Amount) -> Amount:
     How many parts of a GPU are left that is used in part, and how many GPUs have no part used, Slurm does not say
     in numbers that can be relied upon.
     """
-    names = (GPU, *_GPU_PARTS)
-    has_parts = any(count_gres(total.gres, name) for name in _GPU_PARTS)
+    names = (GPU, *GPU_PARTS)
+    has_parts = any(count_gres(total.gres, name) for name in GPU_PARTS)
     if not has_parts or all(count_gres(free.gres, name) == count_gres(total.gres, name) for name in names):
         return free
     gres = tuple((name, count) for name, count in free.gres if name.partition(":")[0] not in names)
@@ -174,7 +171,7 @@ class PartClaims:
         return {
             name: replace(
                 room,
-                free=room.free.without(self.reserved[name]),
+                free=room.free.without(in_both_forms(self.reserved[name], room.total)),
                 lent=tuple(part for part in room.lent if part.place not in self.back),
             )
             if name in self.reserved

@@ -26,9 +26,11 @@ from freetrain.lending.judge import Judgement, judge
 from freetrain.lending.memory import Memory
 from freetrain.lending.rooms import find_rooms
 from freetrain.lending.rules import FragmentRules, HarmRules, NodeRules, Rules, Share, SharingRules
+from freetrain.slurm.asking import parse_asks
 from freetrain.slurm.parsing import parse_nodes
 from tests.facts import node
 
+RECORDED = Path(__file__).parents[1] / "slurm" / "recorded"
 NOW_S = 1_000_000.0
 NAMES = ("n1", "n2", "n3")
 GPUS = (("gpu:a100", 8),)
@@ -232,10 +234,52 @@ def test_where_gpus_may_be_used_in_parts_none_is_lent_beside_any_that_is_used(pa
     assert left(("nvme", 1)) == tuple(sorted((*GPUS, ("nvme", 1), (parts, 400)))), "that is no GPU"
 
 
+def recorded_nodes(name: str) -> list[Node]:
+    nodes, rejected = parse_nodes((RECORDED / f"{name}_22.05.txt").read_text(), in_parts=True)
+    assert rejected == []
+    return nodes
+
+
 def test_nodes_of_a_slurm_without_generic_resources_are_lent_in_parts() -> None:
-    text = (Path(__file__).parents[1] / "slurm" / "recorded" / "nodes_without_gres_22.05.txt").read_text()
-    found = judged(snapshot(*parse_nodes(text, in_parts=True)[0]), request("7", NO_GPU))
+    found = judged(snapshot(*recorded_nodes("nodes_without_gres")), request("7", NO_GPU))
     assert places(found, "7") == [name for name in ("n001", "n002", "n003") for _ in range(2)]
+
+
+def test_of_recorded_nodes_with_mps_no_gpu_is_lent_beside_used_parts_and_no_part_beside_used_gpus() -> None:
+    """Jobs run there with ``--gres=mps:100``, with ``--gres=gpu:1``, and with a GPU of a node without mps."""
+    nodes = recorded_nodes("nodes_with_mps")
+    seen = snapshot(*nodes, jobs=[site_job(*(node.name for node in nodes))])
+    assert places(judged(seen, request("7", ONE_GPU)), "7") == ["n003"] * 7
+    assert places(judged(seen, request("7", replace(ONE_GPU, gres=(("mps", 100),)))), "7") == []
+
+
+def test_a_job_that_waits_for_parts_of_a_gpu_is_given_a_gpu_that_is_lent() -> None:
+    """It was believed to have room beside four fragments with a GPU each, and waited until they left."""
+    first, second, _ = recorded_nodes("nodes_with_mps")
+    full = replace(first, used=Amount(8, 400, (("gpu:a100", 4),)))
+    parts, job = [lent("n001", number) for number in range(4)], waiting_job(Amount(1, 20, (("mps", 100),)))
+    found = judged(snapshot(full, jobs=[job]), request("7", ONE_GPU), lent_parts=parts)
+    assert list(found.offers.due.values()) == ["job 9 could start here"]
+    beside = judged(
+        snapshot(full, replace(second, used=Amount()), jobs=[job]), request("7", ONE_GPU), lent_parts=parts
+    )
+    assert beside.offers.due == {}
+    assert places(beside, "7").count("n002") == 3, "one of the four is for the job"
+
+
+def test_an_exclusive_job_takes_nothing_of_nodes_that_have_too_few_gpus_for_it() -> None:
+    """Recorded of ``--exclusive --gres=gpu:8`` and ``--exclusive --gpus=8``."""
+    first, _, large = recorded_nodes("nodes_with_mps")
+    used = Amount(8, 400, (("gpu:a100", 4),))
+    parts = [lent(name, number) for number, name in enumerate(("n001", "n003") * 4)]
+    seen = (replace(first, used=used), replace(large, used=used))
+    asks = parse_asks((RECORDED / "exclusive_needs_22.05.txt").read_text())
+    for asked in (asks["4"], asks["6"]):
+        job = waiting_job(asked.part, least=asked.least)
+        on_both = judged(snapshot(*seen, jobs=[job]), request("7", ONE_GPU), lent_parts=parts)
+        assert sorted(map(node_of, on_both.offers.due)) == ["n003"] * 4
+        on_small = judged(snapshot(seen[0], jobs=[job]), request("7", ONE_GPU), lent_parts=parts[::2])
+        assert on_small.offers.due == {}
 
 
 def test_a_job_that_wants_all_of_a_larger_node_takes_nothing_back() -> None:

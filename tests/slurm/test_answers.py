@@ -44,12 +44,14 @@ STATISTICS: tuple[Command, str, Parse] = (queries.ask_statistics(), "", parse_la
 WITH_AN_END = {"config": SETTINGS, "sdiag": STATISTICS}
 TABLES: dict[str, tuple[Command, str, Parse]] = {
     "assoc": (queries.ask_associations("lab"), ASSOCIATIONS_HEADER, parse_associations),
+    "exclusive_needs": (queries.ask_needs_of(["4", "5", "6"]), NEEDS_HEADER, parse_asks),
     "excluded": (queries.ask_excluded_nodes(QUEUE), EXCLUDED_HEADER, str.splitlines),
     "gpu_node": (queries.ask_nodes(), "", parse_nodes),
     "job": (queries.show_job("1"), "", str.splitlines),
     "layout": (queries.ask_partitions(), "", parse_partitions),
     "needs": (queries.ask_needs(QUEUE), NEEDS_HEADER, parse_asks),
     "nodes": (queries.ask_nodes(), "", parse_nodes),
+    "nodes_with_mps": (queries.ask_nodes(in_parts=True), "", parse_nodes),
     "nodes_without_gres": (queries.ask_nodes(in_parts=True), "", parse_nodes),
     "nodes_in_parts": (queries.ask_nodes(in_parts=True), "", parse_nodes),
     "partition": (queries.ask_partitions(), "", parse_partitions),

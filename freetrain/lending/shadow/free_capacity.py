@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
-from freetrain.core.amounts import Amount, left_of
+from freetrain.core.amounts import Amount, in_both_forms, left_of
 from freetrain.core.node import Node
 from freetrain.lending.shadow.rooms_ahead import in_whole_cores
 
@@ -51,11 +51,15 @@ class FreeCapacity:
 
     def __init__(self, nodes: Iterable[Node], lent: Mapping[str, Sequence[LentPart]]) -> None:
         self._node = {node.name: node for node in nodes if node.used is not None}
-        self._free = {name: node.total.without(node.used or Amount()) for name, node in self._node.items()}
+        self._free = {
+            name: node.total.without(in_both_forms(node.used or Amount(), node.total))
+            for name, node in self._node.items()
+        }
         self._lent: defaultdict[str, list[LentPart]] = defaultdict(list)
         for name in lent.keys() & self._node.keys():
             for lent_part in lent[name]:
-                self._note(name, lent_part)
+                amount = in_both_forms(lent_part.amount, self._node[name].total)
+                self._note(name, replace(lent_part, amount=amount))
         self._held = _Held()
         for name, parts in self._lent.items():
             for part in parts:
@@ -96,7 +100,8 @@ class FreeCapacity:
             self._free[name] = self._free[name] + lent_part.amount
             self._lent[name].remove(lent_part)
             self._held.add(lent_part, self._node[name].total, -1)
-        self._free[name] = self._free[name].without(self._rounded(name, part))
+        taken = in_both_forms(self._rounded(name, part), self._node[name].total)
+        self._free[name] = self._free[name].without(taken)
         for each, nodes in self._with_room.items():
             if self._has_room(name, each):  # what was given back may be more than what is taken
                 nodes.add(name)
