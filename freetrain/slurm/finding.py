@@ -42,12 +42,6 @@ class Finding:
     file: Path | None = None
     changes: tuple[SiteChange, ...] = ()
 
-    @classmethod
-    def of(cls, what: str, changes: Iterable[SiteChange], is_unsafe: bool = True) -> Finding:
-        """A finding that these changes mend."""
-        unique = in_typing_order(changes)
-        return cls(what, lines_of(unique), is_unsafe, changes=unique)
-
     @property
     def mends(self) -> list[tuple[LineKind, str]]:
         """Each line with where it belongs; what a command changes in slurmctld belongs into slurm.conf, too."""
@@ -67,6 +61,23 @@ class Finding:
             for line in self.mend.splitlines()
         ]
         return replace(self, mend="\n".join(lines))
+
+
+def error_if(is_unsafe: bool, what: str, *mends: SiteChange | str) -> Finding:
+    """A finding that these changes, or these lines, mend; a warning where it is not unsafe."""
+    changes = in_typing_order(mend for mend in mends if isinstance(mend, SiteChange))
+    lines = (mend for mend in mends if isinstance(mend, str))
+    return Finding(what, "\n".join(filter(None, (*lines, lines_of(changes)))), is_unsafe, changes=changes)
+
+
+def error(what: str, *mends: SiteChange | str) -> Finding:
+    """A finding for which freetrain cannot lend, or the site's jobs could wait."""
+    return error_if(True, what, *mends)
+
+
+def warning(what: str, *mends: SiteChange | str) -> Finding:
+    """A finding that only costs something."""
+    return error_if(False, what, *mends)
 
 
 def describe(findings: Iterable[Finding]) -> str:

@@ -137,6 +137,10 @@ IN_SLURM_CONF = {
         f"{UPDATE} Nodes=g1,n[001-004]", False,
     ),
     "SIGKILL comes late": (conf("KillWait=600 sec"), "KillWait=30", False),
+    "SIGKILL comes late for a site that tolerates little": (
+        lambda site: (site.conf("KillWait=30 sec"), setattr(site, "toml", '[harm]\nlimit = "20s"\n')),
+        "KillWait=20", False,
+    ),
     "plans are rare": (
         conf("SchedulerParameters=bf_continue,bf_interval=900"),
         "SchedulerParameters=bf_continue,bf_interval=30", False,

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from freetrain.slurm.finding import Finding, LineKind, describe
+from freetrain.slurm.finding import Finding, LineKind, describe, error, warning
 from freetrain.slurm.site.changes import partition
 
 
@@ -22,16 +22,15 @@ def test_each_line_that_mends_goes_where_it_belongs() -> None:
 
 
 def test_what_scontrol_changes_belongs_into_slurm_conf_too() -> None:
-    assert Finding.of("Wrong.", [partition("freetrain", "GraceTime", "0")]).mends == [
+    assert error("Wrong.", partition("freetrain", "GraceTime", "0")).mends == [
         (LineKind.COMMAND, "scontrol update PartitionName=freetrain GraceTime=0"),
         (LineKind.SLURM_CONF, "PartitionName=freetrain … GraceTime=0"),
     ]
 
 
 def test_a_value_of_several_is_quoted_in_slurm_conf_alone() -> None:
-    assert [
-        line for _, line in Finding.of("Dear.", [partition("freetrain", "TRESBillingWeights", "CPU=0.0")]).mends
-    ] == [
+    dear = warning("Dear.", partition("freetrain", "TRESBillingWeights", "CPU=0.0"))
+    assert [line for _, line in dear.mends] == [
         "scontrol update PartitionName=freetrain TRESBillingWeights=CPU=0.0",
         'PartitionName=freetrain … TRESBillingWeights="CPU=0.0"',
     ]

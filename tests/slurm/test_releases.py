@@ -76,8 +76,8 @@ def test_partitions(release: str) -> None:
     main, ours = partitions["main"], partitions["freetrain"]
     assert main.partition == Partition("main", EVERYWHERE, True, 10, "OFF", 0.0, 7 * 86400.0, 1000)
     assert ours.partition == Partition("freetrain", EVERYWHERE, False, 1, "REQUEUE", 0.0, inf, 1000)
-    assert (main.is_default, main.qos, main.allow_qos) == (True, "", None)
-    assert (ours.is_default, ours.qos, ours.allow_qos) == (False, "freetrain", {"normal", "freetrain"})
+    assert (main.is_default, main.qos, main.job_qos.allow) == (True, "", None)
+    assert (ours.is_default, ours.qos, ours.job_qos.allow) == (False, "freetrain", {"normal", "freetrain"})
     assert (ours.billing, ours.over_s) == ({"cpu": 0.0}, None)
     limits = [ours.row[key] for key in ("MaxCPUsPerNode", "MaxNodes", "MinNodes", "RootOnly", "ReqResv")]
     assert limits == ["UNLIMITED", "UNLIMITED", "0", "NO", "NO"]

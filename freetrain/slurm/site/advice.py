@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, product
 
 from freetrain.core.fragment_queue import FragmentQueue
-from freetrain.slurm.finding import Finding
+from freetrain.slurm.finding import Finding, error, error_if
 from freetrain.slurm.site.changes import (
     SiteChange,
     Target,
@@ -25,7 +25,7 @@ from freetrain.slurm.site.changes import (
     setting,
 )
 from freetrain.slurm.site.facts import BY_PARTITION, BY_QOS, USUAL_QOS, Site
-from freetrain.slurm.site.harm import OWN, Premise, found, judge_harm, make_qos, nodes_of_the_site
+from freetrain.slurm.site.harm import OWN, Premise, judge_harm, make_qos, nodes_of_the_site
 from freetrain.slurm.site.preemption import (
     JobKind,
     Preemption,
@@ -154,12 +154,12 @@ def missing_names(site: Site, queue: FragmentQueue) -> list[Finding]:
     if name := queue.missing(site.partitions):
         there = ", ".join(sorted(site.partitions)) or "none"
         findings.append(
-            found(f"Slurm has no partition {name}; it has {there}.", *_made_partition(site, queue, name))
+            error(f"Slurm has no partition {name}; it has {there}.", *_made_partition(site, queue, name))
         )
     if queue.qos and site.qos is not None and queue.qos not in site.qos:
         near = _near(queue.qos, site.qos)
         what = f"Slurm has no QOS {queue.qos}; it has {', '.join(sorted(site.qos))}."
-        findings.append(found(what + (f" Did you mean {near}?" if near else ""), *make_qos(queue.qos)))
+        findings.append(error(what + (f" Did you mean {near}?" if near else ""), *make_qos(queue.qos)))
     return findings
 
 
@@ -190,7 +190,7 @@ def _plan(site: Site, premise: Premise, queue: FragmentQueue) -> Plan | None:
     first = _unmended(site, replace(premise, queue=queue))
     changes: dict[Finding, tuple[SiteChange, ...]] = {}
     typed, after = list(settings), site
-    root = found("")
+    root = error("")
     for _ in range(_MOST_ROUNDS):
         findings = (*_unmended(after, replace(premise, queue=queue)), *judge_own_jobs(site, after, queue, meant))
         unsafe = [finding for finding in findings if finding.is_unsafe]
@@ -248,7 +248,7 @@ def _new_preemptions(before: Site, after: Site, kinds: list[JobKind]) -> Iterato
         if now != was:
             mend = [partition(holder.partition, "PreemptMode", "OFF")] if _by_tiers_anew(before, after) else []
             verb = "would preempt" if now > was else "would no longer preempt"
-            yield found(f"Jobs of {_named(after, taker)} {verb} jobs of {_named(after, holder)}.", *mend)
+            yield error(f"Jobs of {_named(after, taker)} {verb} jobs of {_named(after, holder)}.", *mend)
 
 
 def _by_tiers_anew(before: Site, after: Site) -> bool:
@@ -270,11 +270,11 @@ def _locked_out(before: Site, after: Site, kinds: Iterable[JobKind], queue: Frag
     of_fragments = {queue.qos} if queue.qos else {best_fragment_qos(before, OWN)}
     for kind in kinds:
         there = after.partitions[kind.partition]
-        if kind.qos and kind.qos not in of_fragments and not there.admits_qos(kind.qos):
-            yield found(f"Jobs with QOS {kind.qos} could not run in partition {kind.partition} any more.")
+        if kind.qos and kind.qos not in of_fragments and not there.job_qos.admits(kind.qos):
+            yield error(f"Jobs with QOS {kind.qos} could not run in partition {kind.partition} any more.")
     for name, one in before.partitions.items():
         if one.is_default and name not in queue.partitions and not after.partitions[name].is_default:
-            yield found(f"Jobs that name no partition would not run in partition {name} any more.")
+            yield error(f"Jobs that name no partition would not run in partition {name} any more.")
 
 
 def _another_order(before: Site, after: Site, names: Sequence[str]) -> Iterator[Finding]:
@@ -284,14 +284,14 @@ def _another_order(before: Site, after: Site, names: Sequence[str]) -> Iterator[
 
     for first, second in combinations(names, 2):
         if order(before, first, second) != order(after, first, second):
-            yield found(f"Jobs of partitions {first} and {second} would be considered in another order.")
+            yield error(f"Jobs of partitions {first} and {second} would be considered in another order.")
 
 
 def _new_limits(before: Site, after: Site) -> Iterator[Finding]:
     for name in sorted(before.usual_qos & (before.qos or {}).keys()):
         new = (after.qos or {})[name].limits.items() - (before.qos or {})[name].limits.items()
         for key, limit in sorted(new):
-            yield found(f"Jobs with QOS {name} would have a limit ({key}={limit}).")
+            yield error(f"Jobs with QOS {name} would have a limit ({key}={limit}).")
 
 
 def _cost(site: Site, plan: Plan) -> tuple[int, int, int]:
@@ -322,7 +322,7 @@ def _with_changes(site: Site, plan: Plan, finding: Finding, changes: Sequence[Si
     concerned = [_concerned(site, change) for change in changes if _is_the_sites(site, plan.queue, change)]
     names = list(dict.fromkeys(filter(None, concerned)))
     whom = f" The lines concern {', '.join(names)}, too." if names else ""
-    return Finding.of(finding.what + whom, changes, finding.is_unsafe)
+    return error_if(finding.is_unsafe, finding.what + whom, *changes)
 
 
 def _concerned(site: Site, change: SiteChange) -> str:

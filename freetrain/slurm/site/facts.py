@@ -29,25 +29,57 @@ def names_of(text: str) -> Names:
 
 
 @dataclass(frozen=True, slots=True)
+class NameFilter:
+    """Names that a partition allows, and denies.
+
+    Attributes:
+        kind: of what, as in Slurm's fields: ``Accounts``, ``Qos``.
+        allow: the only ones; None: all.
+        deny: those that are not admitted in any case.
+    """
+
+    kind: str
+    allow: Names | None
+    deny: Names
+
+    @property
+    def admitted(self) -> Names | None:
+        """Those that are admitted; None: every one that is not denied."""
+        return None if self.allow is None else self.allow - self.deny
+
+    def admits(self, name: str) -> bool:
+        """Whether this one is admitted."""
+        return (self.allow is None or name in self.allow) and name not in self.deny
+
+    def plus(self, names: Names) -> tuple[str, str]:
+        """The field, and the value with which it admits these, too."""
+        if self.allow is None:
+            return f"Deny{self.kind}", ",".join(sorted(self.deny - names))
+        return f"Allow{self.kind}", ",".join(sorted(self.allow | names))
+
+    def minus(self, names: Names) -> tuple[str, str]:
+        """The field, and the value with which it admits none of these."""
+        if self.allow is None:
+            return f"Deny{self.kind}", ",".join(sorted(self.deny | names))
+        return f"Allow{self.kind}", ",".join(sorted(self.allow - self.deny - names))
+
+
+@dataclass(frozen=True, slots=True)
 class SitePartition:
     """A partition, and which jobs may run in it.
 
     Attributes:
         partition: its nodes, tier and preemption.
         row: all that Slurm shows of it.
-        allow_accounts: accounts that may use it; None: all.
-        deny_accounts: accounts that may not.
-        allow_qos: QOS that jobs in it may have; None: all.
-        deny_qos: QOS that they may not have.
+        accounts: those that may use it.
+        job_qos: QOS that jobs in it may have.
         billing: what is charged of each resource, by name in small letters; None: one for each CPU.
     """
 
     partition: Partition
     row: Row
-    allow_accounts: Names | None
-    deny_accounts: Names
-    allow_qos: Names | None
-    deny_qos: Names
+    accounts: NameFilter
+    job_qos: NameFilter
     billing: Mapping[str, float] | None
 
     @property
@@ -75,20 +107,6 @@ class SitePartition:
     def over_s(self) -> float | None:
         """How long jobs may go on after their limit; None: as the cluster says."""
         return parse_over_time(self.row.get("OverTimeLimit", "NONE"))
-
-    @property
-    def admitted_qos(self) -> Names | None:
-        """The QOS that jobs in it may have; None: every one that is not denied."""
-        return None if self.allow_qos is None else self.allow_qos - self.deny_qos
-
-    def admits_qos(self, qos: str) -> bool:
-        """Whether jobs with this QOS may run in it."""
-        return (self.allow_qos is None or qos in self.allow_qos) and qos not in self.deny_qos
-
-    def admits_account(self, account: str) -> bool:
-        """Whether jobs of this account may run in it."""
-        is_allowed = self.allow_accounts is None or account in self.allow_accounts
-        return is_allowed and account not in self.deny_accounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,19 +296,13 @@ def _rows(
 
 
 def _partition_of(row: Row) -> SitePartition:
-    return SitePartition(
-        parse_partition(row),
-        row,
-        _names_or_all(row.get("AllowAccounts", "ALL")),
-        _names_or_all(row.get("DenyAccounts", "")) or frozenset(),
-        _names_or_all(row.get("AllowQos", "ALL")),
-        _names_or_all(row.get("DenyQos", "")) or frozenset(),
-        parse_billing(row.get("TRESBillingWeights", "")),
-    )
+    billing = parse_billing(row.get("TRESBillingWeights", ""))
+    return SitePartition(parse_partition(row), row, _filter_of(row, "Accounts"), _filter_of(row, "Qos"), billing)
 
 
-def _names_or_all(text: str) -> Names | None:
-    return None if text in ("ALL", "(null)", "") else names_of(text)
+def _filter_of(row: Row, kind: str) -> NameFilter:
+    allowed, denied = (row.get(f"{verb}{kind}", "").replace("(null)", "") for verb in ("Allow", "Deny"))
+    return NameFilter(kind, None if allowed in ("ALL", "") else names_of(allowed), names_of(denied))
 
 
 def _qos_of(row: Row) -> Qos:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.durations import show_duration
-from freetrain.slurm.finding import Finding
+from freetrain.slurm.finding import Finding, error, error_if, warning
 from freetrain.slurm.parsing import fold_nodes
 from freetrain.slurm.site.changes import (
     CLOCK_BY_NETWORK,
     SiteChange,
+    Target,
     conf,
     new_partition,
     new_qos,
@@ -21,17 +22,18 @@ from freetrain.slurm.site.changes import (
     setting,
 )
 from freetrain.slurm.site.facts import BY_PARTITION, BY_QOS, Names, Qos, Site, SitePartition, pools
-from freetrain.slurm.site.fields import OF_WORDS
+from freetrain.slurm.site.fields import OF_WORDS, judge_fields, replaced, with_words
 from freetrain.slurm.site.limits import QosLimits, shared_limits
 from freetrain.slurm.site.preemption import (
     STOPS,
+    Fate,
     best_fragment_qos,
     exempt_times,
+    fates,
     fragment_qos,
     is_shared,
     mode_words,
     ours,
-    qos_mode,
     sites_on,
     what_is_done,
     what_is_done_to_fragments,
@@ -66,11 +68,6 @@ class Premise:
     in_parts: bool = False
     steers: bool = True
     account: str = ""
-
-
-def found(what: str, *changes: SiteChange, is_unsafe: bool = True) -> Finding:
-    """A finding with the changes that mend it."""
-    return Finding.of(what, changes, is_unsafe)
 
 
 def judge_harm(site: Site, premise: Premise) -> list[Finding]:
@@ -109,12 +106,12 @@ def _judge_in(site: Site, premise: Premise, own: SitePartition) -> Iterator[Find
 
 def _of_partition(site: Site, premise: Premise, own: SitePartition) -> Iterator[Finding]:
     if own.is_default and not is_shared(own, premise.queue):
-        yield found(
+        yield error(
             f"Partition {own.name} is Slurm's default: the site's jobs that name no partition run in it.",
             _another_default(site, premise, own),
         )
     if not sites_on(site, own, premise.queue):
-        yield Finding(
+        yield error(
             f"No other partition has nodes of {own.name}: the site's own jobs run in it, or never on its nodes.",
             f"PartitionName=<the site's> Nodes={fold_nodes(own.partition.nodes)} "
             f"PriorityTier={own.partition.priority_tier + 1} State=UP",
@@ -122,12 +119,12 @@ def _of_partition(site: Site, premise: Premise, own: SitePartition) -> Iterator[
     state = own.row.get("State", "UP")
     if state != "UP":
         up = partition(own.name, "State", "UP")
-        yield found(f"Partition {own.name} is {state}: no fragment can start.", up, is_unsafe=False)
-    kept_out = sorted(owner for owner in premise.owners if owner[1] and not own.admits_account(owner[1]))
+        yield warning(f"Partition {own.name} is {state}: no fragment can start.", up)
+    kept_out = sorted(owner for owner in premise.owners if owner[1] and not own.accounts.admits(owner[1]))
     if kept_out:
         names = ", ".join(f"{user} (account {account})" for user, account in kept_out)
         what = f"Partition {own.name} does not admit owners of trainings: {names}."
-        yield found(what, _admit_accounts(own, {account for _, account in kept_out}), is_unsafe=False)
+        yield warning(what, partition(own.name, *own.accounts.plus(frozenset(account for _, account in kept_out))))
 
 
 def _another_default(site: Site, premise: Premise, own: SitePartition) -> SiteChange:
@@ -136,12 +133,6 @@ def _another_default(site: Site, premise: Premise, own: SitePartition) -> SiteCh
     if any(other.is_default for other in site.partitions.values() if other != own) or not others:
         return partition(own.name, "Default", "NO")
     return partition(max(others, key=lambda one: len(one.partition.nodes)).name, "Default", "YES")
-
-
-def _admit_accounts(own: SitePartition, accounts: set[str]) -> SiteChange:
-    if own.allow_accounts is not None:
-        return partition(own.name, "AllowAccounts", ",".join(sorted(own.allow_accounts | accounts)))
-    return partition(own.name, "DenyAccounts", ",".join(sorted(own.deny_accounts - accounts)))
 
 
 def preempt_by_partition(site: Site, queue: FragmentQueue) -> tuple[SiteChange, ...]:
@@ -157,44 +148,39 @@ def _of_cluster(site: Site, premise: Premise, own: SitePartition) -> Iterator[Fi
     if settings.preempt_type not in (BY_PARTITION, BY_QOS) or modes == {"OFF"}:
         by_qos = is_shared(own, queue) or settings.preempt_type == BY_QOS
         switched_on = (conf("PreemptType", BY_QOS), conf("PreemptMode", "REQUEUE"))
-        yield found(
+        yield error(
             f"Slurm does not preempt, or freetrain does not know how (PreemptType={settings.preempt_type}, "
             f"PreemptMode={settings.preempt_mode}): the site's jobs would wait for fragments.",
             *(switched_on if by_qos else preempt_by_partition(site, queue)),
         )
     if "PRIORITY" in modes:
-        yield found(
+        yield error(
             "Only jobs of higher priority preempt (PreemptMode=PRIORITY): others would wait for fragments.",
-            conf("PreemptMode", _without_priority(modes) or "REQUEUE"),
+            conf("PreemptMode", replaced(settings.preempt_mode, "priority") or "REQUEUE"),
         )
     if settings.complete_wait_s > 0:
-        yield found(
+        yield error_if(
+            settings.complete_wait_s > premise.tolerable_s,
             "While the node of a fragment is cleared up, Slurm starts nothing for up to "
             f"{settings.complete_wait_s:.0f} s (CompleteWait={settings.complete_wait_s:.0f}).",
             conf("CompleteWait", "0"),
-            is_unsafe=settings.complete_wait_s > premise.tolerable_s,
         )
     if settings.kill_wait_s > premise.tolerable_s:
-        yield found(
+        yield warning(
             f"A fragment that ignores SIGTERM keeps its node for {settings.kill_wait_s:.0f} s after Slurm has "
             f"asked it to leave (KillWait={settings.kill_wait_s:.0f}): the site's job waits for so long.",
-            conf("KillWait", "30"),
-            is_unsafe=False,
+            conf("KillWait", f"{min(30.0, premise.tolerable_s):.0f}"),
         )
 
 
 def _of_words(site: Site) -> Iterator[Finding]:
     """Words of PreemptParameters and SchedulerParameters."""
-    for rule in OF_WORDS:
-        text = site.conf.get(rule.parameters, "").replace("(null)", "")
-        words = [word for word in text.split(",") if word]
-        for word in words:
-            name, _, value = word.partition("=")
-            if name.lower() == rule.word and rule.is_wrong(value):
-                kept = [other for other in words if other != word]
-                kept += [f"{rule.word}={rule.right}"] if rule.right else []
-                change = conf(rule.parameters, ",".join(kept))
-                yield found(rule.why.format(word=word), change, is_unsafe=rule.is_unsafe)
+
+    def change(key: str, right: str) -> SiteChange:
+        parameters, _, word = key.partition(".")
+        return conf(parameters, replaced(site.conf[parameters], word, right))
+
+    yield from judge_fields(OF_WORDS, with_words(site.conf, "PreemptParameters", "SchedulerParameters"), change)
 
 
 def _of_clock(site: Site, premise: Premise) -> Iterator[Finding]:
@@ -202,18 +188,18 @@ def _of_clock(site: Site, premise: Premise) -> Iterator[Finding]:
     ahead_s = site.clock_ahead_s
     if abs(ahead_s) > _TOLERABLE_CLOCK_S:
         which, length = ("ahead of", "shorter") if ahead_s > 0 else ("behind", "longer")
-        yield found(
+        yield error_if(
+            abs(ahead_s) > premise.tolerable_s,
             f"The clock of this machine is {abs(ahead_s):.0f} s {which} that of Slurm's controller: holes seem "
             f"{length} than they are.",
             CLOCK_BY_NETWORK,
-            is_unsafe=abs(ahead_s) > premise.tolerable_s,
         )
 
 
 def _by_partition(site: Site, premise: Premise, own: SitePartition) -> Iterator[Finding]:
     name, tier = own.name, own.partition.priority_tier
     if is_shared(own, premise.queue):
-        yield found(
+        yield error(
             f"Slurm preempts by partition (PreemptType={BY_PARTITION}): jobs in partition {name} take no "
             "nodes from fragments in the same one, whatever their QOS (slurm.qos).",
             conf("PreemptType", BY_QOS),
@@ -223,23 +209,19 @@ def _by_partition(site: Site, premise: Premise, own: SitePartition) -> Iterator[
     for other in others:
         if other.partition.priority_tier <= tier:
             count = len(other.partition.nodes & own.partition.nodes)
-            yield found(
+            yield error(
                 f"Partition {other.name} shares {count} nodes with {name} and has PriorityTier="
                 f"{other.partition.priority_tier}, not more than its {tier}: jobs in {other.name} wait until the "
                 "time limit of fragments.",
                 *_below(site, own, others),
             )
-        modes = mode_words(other.partition.preempt_mode)
-        if "PRIORITY" in modes:
-            yield found(
+        if "PRIORITY" in mode_words(other.partition.preempt_mode):
+            yield error(
                 f"Jobs in partition {other.name} preempt only what has less priority (PreemptMode=PRIORITY).",
-                partition(other.name, "PreemptMode", _without_priority(modes) or "OFF"),
+                partition(other.name, "PreemptMode", replaced(other.partition.preempt_mode, "priority") or "OFF"),
             )
-    mend = partition(name, "PreemptMode", "REQUEUE")
-    yield from _of_mode(own.partition.preempt_mode, f"partition {name}", mend)
-    yield from _of_grace(
-        site, premise, own.partition.grace_s, f"partition {name}", partition(name, "GraceTime", "0")
-    )
+    for fate in fates(site, premise.queue, own):
+        yield from _of_fate(site, premise, fate)
 
 
 def _below(site: Site, own: SitePartition, others: Iterable[SitePartition]) -> tuple[SiteChange, ...]:
@@ -260,24 +242,24 @@ def _by_qos(site: Site, premise: Premise, own: SitePartition) -> Iterator[Findin
     known, queue = site.qos, premise.queue
     if known is None:
         what = f"Nobody can say which QOS preempt which: {site.problem or 'not asked yet'}."
-        yield Finding(what, "sacctmgr show qos")
+        yield error(what, "sacctmgr show qos")
         return
     yield from _of_admission(site, premise, own)
     names = fragment_qos(site, queue, own)
-    for name in sorted(names):
-        if name not in known:
-            yield found(f"There is no QOS {name}, which fragments could have.", *make_qos(name))
-        elif len(names) == 1 or _is_for_fragments(site, name):
-            yield from _of_fragments(site, premise, known[name], names)
+    for name in sorted(names - known.keys()):
+        yield error(f"There is no QOS {name}, which fragments could have.", *make_qos(name))
+    for fate in fates(site, queue, own):
+        if len(names) == 1 or _is_for_fragments(site, fate.name):
+            yield from _of_fate(site, premise, fate)
+            yield from _of_fragments(known[fate.name], names)
     for other in sites_on(site, own, queue):
-        for name in sorted(name for name in known if other.admits_qos(name)):
+        for name in filter(other.job_qos.admits, sorted(known)):
             if name not in names:
                 yield from _of_site(site, known[name], names)
             elif other.name not in queue.partitions and _is_for_fragments(site, name):
-                yield found(
+                yield warning(
                     f"Jobs in partition {other.name} that ask for QOS {name} do not preempt fragments.",
-                    without_qos(other, frozenset({name}), known),
-                    is_unsafe=False,
+                    partition(other.name, *other.job_qos.minus(frozenset({name}))),
                 )
 
 
@@ -288,29 +270,24 @@ def make_qos(name: str) -> tuple[SiteChange, ...]:
 
 def _of_admission(site: Site, premise: Premise, own: SitePartition) -> Iterator[Finding]:
     """Fragments have no other QOS than theirs."""
-    name = premise.queue.qos
-    if not name:
-        admitted = own.admitted_qos
-        best = best_fragment_qos(site, OWN, admitted)
-        if admitted is None:
-            yield found(
-                f"Partition {own.name} admits every QOS, and fragments may have one that the site's do not "
-                "preempt.",
-                partition(own.name, "AllowQos", best),
-            )
-        elif len(admitted) > 1 and best in admitted and not all(_is_for_fragments(site, one) for one in admitted):
-            others = ", ".join(sorted(admitted - {best}))
-            yield found(
-                f"Partition {own.name} admits jobs with QOS {others}, too: the site's jobs do not preempt "
-                "fragments that have it.",
-                partition(own.name, "AllowQos", best),
-            )
-    elif not own.admits_qos(name):
-        allowed = partition(own.name, "AllowQos", ",".join(sorted((own.allow_qos or frozenset()) | {name})))
-        denied = partition(own.name, "DenyQos", ",".join(sorted(own.deny_qos - {name})))
-        yield found(
-            f"Partition {own.name} does not admit QOS {name}: no fragment can start.",
-            denied if own.allow_qos is None else allowed,
+    name, admitted = premise.queue.qos, own.job_qos.admitted
+    if name:
+        if not own.job_qos.admits(name):
+            what = f"Partition {own.name} does not admit QOS {name}: no fragment can start."
+            yield error(what, partition(own.name, *own.job_qos.plus(frozenset({name}))))
+        return
+    best = best_fragment_qos(site, OWN, admitted)
+    only_best = partition(own.name, "AllowQos", best)
+    if admitted is None:
+        yield error(
+            f"Partition {own.name} admits every QOS, and fragments may have one that the site's do not preempt.",
+            only_best,
+        )
+    elif len(admitted) > 1 and best in admitted and not all(_is_for_fragments(site, name) for name in admitted):
+        yield error(
+            f"Partition {own.name} admits jobs with QOS {', '.join(sorted(admitted - {best}))}, too: the site's "
+            "jobs do not preempt fragments that have it.",
+            only_best,
         )
 
 
@@ -320,14 +297,11 @@ def _is_for_fragments(site: Site, name: str) -> bool:
     return name not in site.usual_qos and any(name in one.preempts for one in known.values())
 
 
-def _of_fragments(site: Site, premise: Premise, own: Qos, names: Names) -> Iterator[Finding]:
-    yield from _of_mode(qos_mode(site, own), f"QOS {own.name}", qos(own.name, "PreemptMode", "requeue"))
-    yield from _of_grace(site, premise, own.grace_s, f"QOS {own.name}", qos(own.name, "GraceTime", "0"))
-    preempted = sorted(own.preempts - names)
-    if preempted:
-        yield found(
-            f"Fragments have QOS {own.name}, which preempts jobs with QOS {','.join(preempted)}: the site's.",
-            qos(own.name, "Preempt", ",".join(preempted), "-="),
+def _of_fragments(own: Qos, names: Names) -> Iterator[Finding]:
+    if preempted := ",".join(sorted(own.preempts - names)):
+        yield error(
+            f"Fragments have QOS {own.name}, which preempts jobs with QOS {preempted}: the site's.",
+            qos(own.name, "Preempt", preempted, "-="),
         )
 
 
@@ -335,54 +309,46 @@ def _of_site(site: Site, other: Qos, names: Names) -> Iterator[Finding]:
     wanted = names if len(names) == 1 else frozenset(name for name in names if _is_for_fragments(site, name))
     missing = sorted(wanted - other.preempts)
     if missing:
-        yield found(
+        yield error(
             f"Jobs with QOS {other.name} do not preempt those with QOS {','.join(missing)}: they wait until the "
             "time limit of fragments.",
             qos(other.name, "Preempt", ",".join(missing), "+="),
         )
     if "PRIORITY" in mode_words(other.preempt_mode):
-        yield found(
+        yield error(
             f"Jobs with QOS {other.name} preempt only what has less priority (PreemptMode=PRIORITY).",
             qos(other.name, "PreemptMode", "cluster"),
         )
 
 
-def without_qos(other: SitePartition, names: Names, known: Iterable[str]) -> SiteChange:
-    """Makes a partition admit none of these QOS; the others that are known it goes on to admit."""
-    if other.allow_qos is None:
-        return partition(other.name, "DenyQos", ",".join(sorted(other.deny_qos | (names & frozenset(known)))))
-    return partition(other.name, "AllowQos", ",".join(sorted(other.allow_qos - other.deny_qos - names)))
-
-
-def _of_mode(mode: str, where: str, mend: SiteChange) -> Iterator[Finding]:
-    """Fragments that are preempted must end."""
-    done = what_is_done(mode)
+def _of_fate(site: Site, premise: Premise, fate: Fate) -> Iterator[Finding]:
+    """Fragments that are preempted must end, and soon."""
+    done, grace_s = what_is_done(fate.mode), fate.grace_s
+    where = f"partition {fate.name}" if fate.of is Target.PARTITION else f"QOS {fate.name}"
+    requeue = SiteChange(
+        fate.of, fate.name, "PreemptMode", "REQUEUE" if fate.of is Target.PARTITION else "requeue"
+    )
     if "OFF" in done or not done:
-        yield found(f"Fragments of {where} are never preempted (PreemptMode={mode}).", mend)
+        yield error(f"Fragments of {where} are never preempted (PreemptMode={fate.mode}).", requeue)
     elif done - STOPS:
-        yield found(
-            f"Fragments of {where} are suspended, not ended (PreemptMode={mode}): they keep memory and GPUs.", mend
+        yield error(
+            f"Fragments of {where} are suspended, not ended (PreemptMode={fate.mode}): they keep memory and GPUs.",
+            requeue,
         )
-
-
-def _of_grace(site: Site, premise: Premise, grace_s: float, where: str, mend: SiteChange) -> Iterator[Finding]:
-    """And soon."""
     if grace_s <= 0:
         return
-    yield found(
+    yield error_if(
+        grace_s > premise.tolerable_s,
         f"The site's jobs wait up to {grace_s:.0f} s for each fragment of {where} that does not leave at once "
         f"(GraceTime={grace_s:.0f}).",
-        mend,
-        is_unsafe=grace_s > premise.tolerable_s,
+        SiteChange(fate.of, fate.name, "GraceTime", "0"),
     )
-    words = site.settings.preempt_parameters.split(",")
-    kept = [word for word in words if word.lower() != "send_user_signal"]
-    if kept != words:
-        yield found(
+    parameters = site.settings.preempt_parameters
+    if "send_user_signal" in parameters.lower().split(","):
+        yield warning(
             "A fragment whose script asks for --signal is sent that in place of SIGTERM when its grace time "
             "begins (send_user_signal), and may stay until it is over.",
-            conf("PreemptParameters", ",".join(kept)),
-            is_unsafe=False,
+            conf("PreemptParameters", replaced(parameters, "send_user_signal")),
         )
 
 
@@ -391,11 +357,11 @@ def _of_exempt_times(site: Site, premise: Premise, own: SitePartition) -> Iterat
     for exempt_s, by in exempt_times(site, premise.queue, own):
         if exempt_s > 0:
             where = f"QOS {by.name}" if by else "PreemptExemptTime"
-            yield found(
+            yield error_if(
+                exempt_s > premise.tolerable_s,
                 f"The site's jobs wait up to {exempt_s:.0f} s for each fragment that has just begun "
                 f"({where}: {show_duration(exempt_s)}), unless freetrain gives its node back before.",
                 _no_exempt_time(site, premise, own, by),
-                is_unsafe=exempt_s > premise.tolerable_s,
             )
 
 
@@ -404,7 +370,7 @@ def _no_exempt_time(site: Site, premise: Premise, own: SitePartition, by: Qos | 
     if by is None:
         return conf("PreemptExemptTime", "00:00:00")
     if site.settings.preempt_type != BY_QOS and by.name not in (own.qos, premise.queue.qos):
-        return without_qos(own, frozenset({by.name}), site.qos or ())
+        return partition(own.name, *own.job_qos.minus(frozenset({by.name})))
     return qos(by.name, "PreemptExemptTime", "00:00:00")
 
 
@@ -414,17 +380,16 @@ def _of_limits(site: Site, premise: Premise, own: SitePartition) -> Iterator[Fin
         name = limits.qos.name
         where = f"in partition {own.name}" if limits.of_partition else "with it"
         if limits.of_all:
-            yield found(
+            yield error(
                 f"QOS {name} limits what all jobs {where} have together ({', '.join(limits.of_all)}), "
                 "fragments among them: the site's jobs would wait for what these have of it.",
                 *changes,
             )
         elif limits.of_each:
-            yield found(
+            yield warning(
                 f"QOS {name} limits what each user or account has {where} ({', '.join(limits.of_each)}), "
                 "fragments among it: jobs of owners of trainings may wait for their own fragments.",
                 *changes,
-                is_unsafe=False,
             )
 
 
@@ -440,7 +405,7 @@ def _out_of_limits(site: Site, premise: Premise, own: SitePartition, limits: Qos
         yield qos(name, "GrpTRES", f"node={len(own.partition.nodes)}")
         yield qos(name, "MaxSubmitJobsPU", f"{most_submitted(len(own.partition.nodes))}")
     yield from admit_accounts_to(site, name)
-    if site.settings.preempt_type == BY_PARTITION or name not in (own.admitted_qos or {name}):
+    if site.settings.preempt_type == BY_PARTITION or name not in (own.job_qos.admitted or {name}):
         yield partition(own.name, "AllowQos", name)
     yield setting("qos", name)
 
@@ -455,10 +420,6 @@ def admit_accounts_to(site: Site, name: str) -> Iterator[SiteChange]:
 def most_submitted(nodes: int) -> int:
     """How many jobs a user may have waiting, as is proposed: a training has as many tasks as it can use nodes."""
     return max(1000, 2 * nodes)
-
-
-def _without_priority(modes: Names) -> str:
-    return ",".join(sorted(modes - {"PRIORITY"}))
 
 
 def what_preemption_means(site: Site, premise: Premise) -> str:

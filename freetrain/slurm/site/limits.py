@@ -57,15 +57,15 @@ def shared_limits(site: Site, queue: FragmentQueue, partition: SitePartition) ->
 
 def qos_of_fragments(site: Site, queue: FragmentQueue, partition: SitePartition) -> frozenset[str]:
     """QOS that fragments in a partition have: where it admits every QOS, those that their owners' jobs have."""
-    if queue.qos or partition.admitted_qos is not None:
+    if queue.qos or partition.job_qos.admitted is not None:
         return fragment_qos(site, queue, partition)
     usual = {member.usual_qos for member in site.members} or set(site.qos or {})
-    return frozenset(name for name in usual if partition.admits_qos(name))
+    return frozenset(name for name in usual if partition.job_qos.admits(name))
 
 
 def is_of_the_site(site: Site, queue: FragmentQueue, partition: SitePartition, qos: str) -> bool:
     """Whether jobs of the site's have this QOS, too: somebody has it by default, or there is no other."""
-    if not any(other.admits_qos(qos) for other in sites_on(site, partition, queue)):
+    if not any(other.job_qos.admits(qos) for other in sites_on(site, partition, queue)):
         return False
     return any(member.usual_qos == qos for member in site.members) or set(site.qos or {}) == {qos}
 
@@ -79,7 +79,7 @@ def limited_associations(site: Site, queue: FragmentQueue) -> list[tuple[Associa
         member
         for member in site.members
         if (not queue.qos or queue.qos in member.qos)
-        and any(partition.admits_account(member.account) for partition in partitions)
+        and any(partition.accounts.admits(member.account) for partition in partitions)
     }
     accounts = {above for owner in owners for above in site.accounts_above(owner.account)}
     found = []

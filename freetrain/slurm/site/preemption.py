@@ -14,6 +14,7 @@ from enum import IntEnum
 from itertools import product
 
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.slurm.site.changes import Target
 from freetrain.slurm.site.facts import BY_PARTITION, BY_QOS, Names, Qos, Site, SitePartition
 
 STOPS = frozenset({"CANCEL", "REQUEUE"})
@@ -60,7 +61,7 @@ def kinds_of(site: Site) -> list[JobKind]:
     return [
         JobKind(partition.name, qos)
         for partition, qos in product(site.partitions.values(), names)
-        if not qos or partition.admits_qos(qos)
+        if not qos or partition.job_qos.admits(qos)
     ]
 
 
@@ -128,7 +129,7 @@ def ours(site: Site, queue: FragmentQueue) -> list[SitePartition]:
 
 def is_shared(partition: SitePartition, queue: FragmentQueue) -> bool:
     """Whether jobs of the site's run in a partition of fragments, too, and differ from them by their QOS."""
-    return bool(queue.qos) and partition.admitted_qos != frozenset({queue.qos})
+    return bool(queue.qos) and partition.job_qos.admitted != frozenset({queue.qos})
 
 
 def sites_on(site: Site, partition: SitePartition, queue: FragmentQueue) -> list[SitePartition]:
@@ -146,7 +147,7 @@ def fragment_qos(site: Site, queue: FragmentQueue, partition: SitePartition) -> 
     """The QOS that fragments in a partition may have; where every QOS is admitted, the best for them."""
     if queue.qos:
         return frozenset({queue.qos})
-    admitted = partition.admitted_qos
+    admitted = partition.job_qos.admitted
     return frozenset({best_fragment_qos(site, queue.partition)}) if admitted is None else admitted
 
 
@@ -164,23 +165,41 @@ def best_fragment_qos(site: Site, wish: str, among: Names | None = None) -> str:
     return max(preempted, key=lambda name: times[name], default=wish)
 
 
-def what_is_done_to_fragments(site: Site, queue: FragmentQueue) -> str:
-    """The PreemptMode that counts for fragments."""
-    partition = ours(site, queue)[0]
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What becomes of preempted fragments, as their partition or a QOS of theirs says.
+
+    Attributes:
+        of: what says so.
+        name: its name.
+        mode: the PreemptMode that counts.
+        grace_s: for how long they may go on.
+    """
+
+    of: Target
+    name: str
+    mode: str
+    grace_s: float
+
+
+def fates(site: Site, queue: FragmentQueue, own: SitePartition) -> list[Fate]:
+    """What becomes of fragments in a partition; by QOS it may differ."""
     if site.settings.preempt_type != BY_QOS:
-        return partition.partition.preempt_mode
+        return [Fate(Target.PARTITION, own.name, own.partition.preempt_mode, own.partition.grace_s)]
     known = site.qos or {}
-    modes = {known[name].preempt_mode for name in fragment_qos(site, queue, partition) if name in known}
-    return (modes.pop() if len(modes) == 1 else "") or site.settings.preempt_mode
+    names = sorted(fragment_qos(site, queue, own) & known.keys())
+    return [Fate(Target.QOS, name, qos_mode(site, known[name]), known[name].grace_s) for name in names]
+
+
+def what_is_done_to_fragments(site: Site, queue: FragmentQueue) -> str:
+    """The PreemptMode that counts for fragments; where it differs that of the cluster."""
+    modes = {fate.mode for fate in fates(site, queue, ours(site, queue)[0])}
+    return modes.pop() if len(modes) == 1 else site.settings.preempt_mode
 
 
 def grace_s(site: Site, queue: FragmentQueue) -> float:
     """For how long a preempted fragment may go on."""
-    if site.settings.preempt_type != BY_QOS:
-        return max((partition.partition.grace_s for partition in ours(site, queue)), default=0.0)
-    known = site.qos or {}
-    names = frozenset[str]().union(*(fragment_qos(site, queue, one) for one in ours(site, queue)))
-    return max((known[name].grace_s for name in names if name in known), default=0.0)
+    return max((fate.grace_s for own in ours(site, queue) for fate in fates(site, queue, own)), default=0.0)
 
 
 def leaving_bound_s(site: Site, queue: FragmentQueue) -> float:
@@ -205,7 +224,7 @@ def exempt_times(site: Site, queue: FragmentQueue, partition: SitePartition) -> 
     known = site.qos or {}
     by_qos = site.settings.preempt_type == BY_QOS
     names = known if not by_qos and not queue.qos else fragment_qos(site, queue, partition)
-    for name in sorted(name for name in names if partition.admits_qos(name)) or [""]:
+    for name in sorted(name for name in names if partition.job_qos.admits(name)) or [""]:
         both = [known[qos] for qos in (partition.qos, name) if qos in known]
         given = [(qos.exempt_s, qos) for qos in both if qos.exempt_s is not None]
         yield max(given, key=lambda pair: pair[0]) if given else (site.settings.exempt_s, None)

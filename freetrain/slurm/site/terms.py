@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from math import inf
 
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.durations import parse_duration, show_duration
-from freetrain.slurm.finding import Finding
+from freetrain.slurm.finding import Finding, error, warning
 from freetrain.slurm.parsing import fold_nodes
 from freetrain.slurm.site.changes import (
+    SiteChange,
     conf,
     delete_reservation,
     new_qos,
@@ -22,16 +25,17 @@ from freetrain.slurm.site.changes import (
     qos,
     unset_default_qos,
 )
-from freetrain.slurm.site.facts import Qos, Site, SitePartition, amounts_of
-from freetrain.slurm.site.fields import OF_CONF, OF_PARTITION, OF_QOS, number
-from freetrain.slurm.site.harm import (
-    Premise,
-    admit_accounts_to,
-    found,
-    most_submitted,
-    nodes_of_the_site,
-    own_nodes,
+from freetrain.slurm.site.facts import Names, Qos, Site, SitePartition, amounts_of
+from freetrain.slurm.site.fields import (
+    OF_CONF,
+    OF_PARTITION,
+    OF_QOS,
+    judge_fields,
+    number,
+    replaced,
+    with_words,
 )
+from freetrain.slurm.site.harm import Premise, admit_accounts_to, most_submitted, nodes_of_the_site, own_nodes
 from freetrain.slurm.site.limits import limited_associations, qos_of_fragments
 
 _LITTLE = 0.25
@@ -61,81 +65,77 @@ def judge_terms(site: Site, premise: Premise) -> list[Finding]:
     7. Where parts of nodes are lent, a fragment is confined to its own, and ends with all that it started.
     8. Anybody who submits jobs gets the QOS of fragments only if they ask for it, and may have it.
     """
-    queues = [replace(premise, queue=FragmentQueue(name, premise.queue.qos)) for name in premise.queue.partitions]
-    most = len(own_nodes(site, premise.queue))
-    findings = [
-        *(
-            finding
-            for queue in queues
-            for finding in _judge_in(site, queue, site.partitions[queue.queue.partition], most)
-        ),
-        *_of_settings(site, most),
-        *_of_power(site, premise),
-        *_of_confinement(site, premise),
-        *_of_rate_limit(site, premise, most),
-        *_of_people(site, premise),
-        *_of_accounts(site, premise),
-        *_of_reservations(site, premise),
-    ]
-    return list(dict.fromkeys(findings))
+    most_nodes = len(own_nodes(site, premise.queue))
+    in_partitions = (
+        finding
+        for name in premise.queue.partitions
+        for finding in _judge_in(
+            site, replace(premise, queue=FragmentQueue(name, premise.queue.qos)), site.partitions[name], most_nodes
+        )
+    )
+    of_site = (
+        _of_settings,
+        _of_power,
+        _of_confinement,
+        _of_rate_limit,
+        _of_people,
+        _of_accounts,
+        _of_reservations,
+    )
+    return list(dict.fromkeys(chain(in_partitions, *(judge(site, premise) for judge in of_site))))
 
 
 def _judge_in(site: Site, premise: Premise, own: SitePartition, most_nodes: int) -> Iterator[Finding]:
+    names = qos_of_fragments(site, premise.queue, own)
     yield from _of_partition_fields(site, premise, own)
-    for name in sorted(qos_of_fragments(site, premise.queue, own)):
-        if site.enforces_limits and name in (site.qos or {}):
-            yield from _of_qos_fields(site, premise, own, (site.qos or {})[name])
+    for name in sorted(names & (site.qos or {}).keys()) if site.enforces_limits else ():
+        yield from _of_qos_fields(site, premise, own, (site.qos or {})[name])
     yield from _of_nodes(site, own)
     yield from _of_fences(site, premise, own, most_nodes)
-    yield from _of_charges(site, premise, own)
+    yield from _of_charges(site, own, names)
 
 
 def _of_partition_fields(site: Site, premise: Premise, own: SitePartition) -> Iterator[Finding]:
-    for rule in OF_PARTITION:
-        value = own.row.get(rule.key, "")
-        if value and rule.is_wrong(value) and not (rule.of_whole_nodes and premise.in_parts):
-            change = partition(own.name, rule.key, rule.right)
-            yield found(rule.why.format(name=own.name, value=value), change, is_unsafe=rule.is_unsafe)
+    change = partial(partition, own.name)
+    yield from judge_fields(OF_PARTITION, own.row, change, premise.in_parts, own.name)
     if own.partition.max_time_s < premise.shortest_hole_s:
-        yield found(
+        yield warning(
             f"Jobs in partition {own.name} run {show_duration(own.partition.max_time_s)} at most (MaxTime), "
             "less than lend.shortest_hole.",
             partition(own.name, "MaxTime", "1-00:00:00"),
-            is_unsafe=False,
         )
     over_s = site.settings.over_s if own.over_s is None else own.over_s
     if over_s > 0:
-        yield found(
+        yield warning(
             f"Fragments may go on for {show_duration(over_s)} after their limit (OverTimeLimit): the nodes of "
             "holes that end are not free in time.",
             partition(own.name, "OverTimeLimit", "0"),
-            is_unsafe=False,
         )
 
 
 def _of_qos_fields(site: Site, premise: Premise, own: SitePartition, quality: Qos) -> Iterator[Finding]:
     name = quality.name
-    for rule in OF_QOS:
-        value = quality.row.get(rule.key, "")
-        if value and rule.is_wrong(value):
-            change = qos(name, rule.key, rule.right, "-=" if rule.key == "Flags" else "=")
-            yield found(rule.why.format(name=name, value=value), change, is_unsafe=rule.is_unsafe)
+
+    def change(key: str, right: str) -> SiteChange:
+        of_list, _, word = key.partition(".")
+        return qos(name, of_list, words[key], "-=") if word else qos(name, key, right)
+
+    words = with_words(quality.row, "Flags")
+    yield from judge_fields(OF_QOS, words, change, premise.in_parts, name)
     wall = quality.limits.get("MaxWall", "")
     if wall and parse_duration(wall, 60.0) < max(premise.shortest_hole_s, _SHORT_S):
-        yield found(
+        yield warning(
             f"Jobs with QOS {name} run {wall} at most (MaxWall): a fragment ends before its training has begun.",
             qos(name, "MaxWall", "-1"),
-            is_unsafe=False,
         )
     yield from _of_sizes(premise, own, quality)
     others = [other.priority for other in (site.qos or {}).values() if other.name != name]
-    is_own = name == premise.queue.qos or own.admitted_qos == frozenset({name})
+    is_own = name == premise.queue.qos or own.job_qos.admitted == frozenset({name})
     if is_own and quality.priority > min(others, default=quality.priority):
-        yield found(
+        yield warning(
             f"Fragments, which have QOS {name}, come before jobs of the site's in the queue "
             f"(Priority={quality.priority}).",
             qos(name, "Priority", f"{min(others)}"),
-            is_unsafe=False,
         )
 
 
@@ -151,7 +151,7 @@ def _of_sizes(premise: Premise, own: SitePartition, quality: Qos) -> Iterator[Fi
             if size is None or not (amount > size if is_least else amount < size):
                 continue
             what = "at least" if is_least else "at most"
-            yield found(
+            yield error(
                 f"Jobs with QOS {quality.name} have {what} {amount:g} of {resource} ({key}={limit}), and a "
                 f"fragment has {size:g}: none can start.",
                 qos(quality.name, key, f"{resource}=-1"),
@@ -163,32 +163,27 @@ def _of_nodes(site: Site, own: SitePartition) -> Iterator[Finding]:
     missing = site.gpu_nodes & nodes_of_the_site(site)
     if missing and not missing & own.partition.nodes:
         nodes = fold_nodes(own.partition.nodes | missing)
-        yield found(
+        yield warning(
             f"Partition {own.name} has none of the nodes with GPUs ({fold_nodes(missing)}): they are never lent.",
             partition(own.name, "Nodes", nodes),
-            is_unsafe=False,
         )
 
 
-def _of_settings(site: Site, most_nodes: int) -> Iterator[Finding]:
-    for rule in OF_CONF:
-        value = site.conf.get(rule.key, "")
-        if value and rule.is_wrong(value):
-            yield found(rule.why.format(value=value), conf(rule.key, rule.right), is_unsafe=rule.is_unsafe)
+def _of_settings(site: Site, premise: Premise) -> Iterator[Finding]:
+    yield from judge_fields(OF_CONF, site.conf, conf, premise.in_parts)
+    most_nodes = len(own_nodes(site, premise.queue))
     if number(site.conf.get("MaxArraySize", "")) <= max(_FEW_TASKS, min(most_nodes, 1000)):
-        yield found(
+        yield warning(
             f"An array has few tasks (MaxArraySize={site.conf['MaxArraySize']}): a training can use no more "
             "nodes, and a filler is soon over.",
             conf("MaxArraySize", "1001"),
-            is_unsafe=False,
         )
     if site.settings.epilog:
-        yield found(
+        yield warning(
             "A job that ends while slurmctld runs something for it does not make Slurm's main scheduler run "
             f"(EpilogSlurmctld={site.settings.epilog}): the first in line for nodes that were lent may wait for a "
             "backfill cycle. JobCompType=jobcomp/lua or jobcomp/script has no such effect.",
             conf("EpilogSlurmctld", ""),
-            is_unsafe=False,
         )
 
 
@@ -201,50 +196,45 @@ def _of_fences(site: Site, premise: Premise, own: SitePartition, most_nodes: int
         return
     if not site.enforces_limits:
         enforced = ",".join(sorted(site.settings.enforces - {"", "none"} | {"associations", "limits", "qos"}))
-        yield found(
+        yield warning(
             "Slurm enforces no limits: nothing but freetrain's own hold what runs in its partition.",
             conf("AccountingStorageEnforce", enforced),
-            is_unsafe=False,
         )
         return
     fence = premise.queue.qos or (own.qos if own.qos not in site.usual_qos else "")
     fencing = [fence] if fence else sorted(qos_of_fragments(site, premise.queue, own))
     known = [quality for name in fencing if (quality := (site.qos or {}).get(name))]
     nodes, submitted = f"node={most_nodes}", f"{most_submitted(most_nodes)}"
-    is_own = bool(fence) or (own.admitted_qos is not None and not own.admitted_qos & site.usual_qos)
+    is_own = bool(fence) or (own.job_qos.admitted is not None and not own.job_qos.admitted & site.usual_qos)
     if not is_own and not (known and all(quality.named_limits(_ON_RUNNING) for quality in known)):
         name = own.name
         made = [] if name in (site.qos or {}) else [new_qos(name)]
-        yield found(
+        yield warning(
             f"Partition {name} has no QOS of its own with limits: nothing but freetrain's own hold what runs "
             "there.",
             *made,
             qos(name, "GrpTRES", nodes),
             qos(name, "MaxSubmitJobsPU", submitted),
             partition(name, "QOS", name),
-            is_unsafe=False,
         )
     for quality in known if is_own else ():
         if not quality.named_limits(_ON_RUNNING):
             which = f"QOS {quality.name}" + (f" of partition {own.name}" if quality.name == own.qos else "")
-            yield found(
+            yield warning(
                 f"{which} has no limit: nothing but freetrain's own hold what runs with it.",
                 qos(quality.name, "GrpTRES", nodes),
-                is_unsafe=False,
             )
         if not quality.named_limits(_ON_WAITING):
-            yield found(
+            yield warning(
                 f"QOS {quality.name} lets a user submit any number of tasks for partition {own.name}: all of them "
                 "count in slurmctld's MaxJobCount, held ones too.",
                 qos(quality.name, "MaxSubmitJobsPU", submitted),
-                is_unsafe=False,
             )
 
 
-def _of_charges(site: Site, premise: Premise, own: SitePartition) -> Iterator[Finding]:
+def _of_charges(site: Site, own: SitePartition, names: Names) -> Iterator[Finding]:
     if not site.settings.charges or (own.billing is not None and not any(own.billing.values())):
         return
-    names = qos_of_fragments(site, premise.queue, own)
     dear = [
         quality
         for name in sorted(names)
@@ -256,64 +246,46 @@ def _of_charges(site: Site, premise: Premise, own: SitePartition) -> Iterator[Fi
     weights = own.row.get("TRESBillingWeights") or "not set"
     is_own = not names & site.usual_qos
     free = [qos(quality.name, "UsageFactor", "0") for quality in dear]
-    yield found(
+    yield warning(
         f"A lent node counts against its user as any other (UsageFactor of QOS {named}; TRESBillingWeights of "
         f"partition {own.name} {weights}): users pay for nodes that are taken away from them.",
         *(free if is_own else [partition(own.name, "TRESBillingWeights", "CPU=0.0")]),
-        is_unsafe=False,
     )
 
 
 def _of_power(site: Site, premise: Premise) -> Iterator[Finding]:
     if site.settings.suspend_s < inf and not premise.spares_suspendable:
-        yield Finding(
+        yield warning(
             f"Slurm powers nodes down that are idle for {show_duration(site.settings.suspend_s)}. A lent node "
             "is not idle, so lending keeps it powered up; freetrain never wakes one that is down.",
             "[lend]\nspare_suspendable = true",
-            False,
         )
 
 
 def _of_confinement(site: Site, premise: Premise) -> Iterator[Finding]:
-    settings = site.settings
-    if not premise.in_parts:
-        return
-    if site.conf.get("SelectType", "") == "select/linear":
-        yield found(
-            "Slurm gives whole nodes only (SelectType=select/linear): no part of a node can be lent (lend.share).",
-            conf("SelectType", "select/cons_tres"),
-        )
-    if "task/cgroup" not in settings.task_plugins:
-        plugins = ",".join(sorted(settings.task_plugins - {"", "task/none"} | {"task/cgroup"}))
-        yield Finding(
+    plugins = site.settings.task_plugins
+    if premise.in_parts and "task/cgroup" not in plugins:
+        yield warning(
             "Nothing confines a job to the CPUs, the memory and the GPUs that it was given (TaskPlugin): a "
             "fragment on part of a node can use those of the jobs beside it (lend.share).",
-            f"TaskPlugin={plugins}\n# cgroup.conf: ConstrainCores=yes ConstrainRAMSpace=yes ConstrainDevices=yes",
-            False,
-        )
-    if settings.process_tracking != "proctrack/cgroup":
-        yield found(
-            f"What a fragment leaves running is not found (ProctrackType={settings.process_tracking}): on part of "
-            "a node it stays beside other jobs (lend.share).",
-            conf("ProctrackType", "proctrack/cgroup"),
-            is_unsafe=False,
+            f"TaskPlugin={','.join(sorted(plugins - {'', 'task/none'} | {'task/cgroup'}))}\n"
+            "# cgroup.conf: ConstrainCores=yes ConstrainRAMSpace=yes ConstrainDevices=yes",
         )
 
 
-def _of_rate_limit(site: Site, premise: Premise, most_nodes: int) -> Iterator[Finding]:
+def _of_rate_limit(site: Site, premise: Premise) -> Iterator[Finding]:
     """Root and SlurmUser have no limit."""
     parameters = site.settings.controller_parameters
     limit = parse_rate_limit(parameters)
+    most_nodes = len(own_nodes(site, premise.queue))
     orders = most_nodes * _ORDERS_A_NODE + _QUESTIONS
     if limit is None or premise.account in ("root", site.settings.slurm_user) or orders <= limit.tokens:
         return
-    kept = [word for word in parameters.split(",") if not word.startswith("rl_bucket_size")]
-    yield found(
+    yield warning(
         f"Slurm lets {premise.account} ask or order something {limit.tokens} times at once, and "
         f"{limit.tokens_per_s:g} times a second then (rl_enable): to lend all {most_nodes} nodes takes "
         f"{show_duration(limit.lasts_s(orders))}, in which no other look is made.",
-        conf("SlurmctldParameters", ",".join([*kept, f"rl_bucket_size={orders}"])),
-        is_unsafe=False,
+        conf("SlurmctldParameters", replaced(parameters, "rl_bucket_size", f"rl_bucket_size={orders}")),
     )
 
 
@@ -324,24 +296,20 @@ def _of_people(site: Site, premise: Premise) -> Iterator[Finding]:
         return
     unaware = sorted({account.account for account in site.accounts if account.default_qos == name})
     for account in unaware:
-        yield found(
+        yield error(
             f"Jobs of account {account} that name no QOS have that of fragments, {name}: they would be preempted.",
             unset_default_qos(account),
         )
     for member in site.members:
         if member.default_qos == name and member.account not in unaware:
-            yield found(
+            yield error(
                 f"Jobs of {member.user} (account {member.account}) that name no QOS have that of fragments "
                 f"({name}), and are preempted.",
                 unset_default_qos(member.account, member.user),
             )
     admitting = tuple(admit_accounts_to(site, name))
     if "qos" in site.settings.enforces and admitting:
-        yield found(
-            f"No account may use QOS {name}: nobody can submit a training.",
-            *admitting,
-            is_unsafe=False,
-        )
+        yield warning(f"No account may use QOS {name}: nobody can submit a training.", *admitting)
 
 
 def _of_accounts(site: Site, premise: Premise) -> Iterator[Finding]:
@@ -353,12 +321,11 @@ def _of_accounts(site: Site, premise: Premise) -> Iterator[Finding]:
             for one, limits in limited[:_MANY_SHOWN]
         ]
         more = f" and {len(limited) - _MANY_SHOWN} more" if len(limited) > _MANY_SHOWN else ""
-        yield Finding(
+        yield warning(
             f"Fragments count in the limits of {', '.join(named)}{more}: a job of the site's that waits for "
             "such a limit gets back at the next look what fragments have of it. To keep them out of it, let "
             "trainings be submitted with an account of their own.",
             "",
-            False,
         )
 
 
@@ -366,11 +333,10 @@ def _of_reservations(site: Site, premise: Premise) -> Iterator[Finding]:
     nodes = own_nodes(site, premise.queue)
     for reservation in site.reservations:
         if nodes and nodes <= reservation.nodes and reservation.end_s - reservation.start_s > _FOREVER_S:
-            yield found(
+            yield warning(
                 f"Reservation {reservation.name} has all nodes of partition {premise.queue.partition} for "
                 f"{show_duration(reservation.end_s - reservation.start_s)}: nothing can be lent meanwhile.",
                 delete_reservation(reservation.name),
-                is_unsafe=False,
             )
 
 

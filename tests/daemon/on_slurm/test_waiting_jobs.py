@@ -12,21 +12,29 @@ from benchmarks.live.workload import SiteJob
 from freetrain.core.harm import Harm
 from freetrain.lab import LabOptions
 from freetrain.store.store import Store
-from tests.daemon.on_slurm.site import POLL_S, daemon_that_polls_every, lent, site_of, wait_until
+from tests.daemon.on_slurm.site import (
+    POLL_S,
+    daemon_that_polls_every,
+    lent,
+    nodes_of,
+    site_of,
+    wait_until,
+)
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
 NODES, KILL_WAIT_S = 3, 10
 DEAF = "#!/bin/bash\ntrap '' TERM\nsrun --quiet bash -c 'trap \"\" TERM; while true; do sleep 1; done'\n"
 """A program that ignores SIGTERM."""
-COMMANDS = '[slurm]\nbackend = "cli"'
+SETTINGS = f'[harm]\nlimit = "{KILL_WAIT_S // 2}s"\nallowed = 100\n[slurm]\nbackend = "cli"'
+"""A program that ignores SIGTERM takes longer than the limit, which does not stop the lending here."""
 
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
     options = LabOptions(nodes=NODES, accounting=True)
     more = {"KillWait": str(KILL_WAIT_S)}
-    with site_of(options, more) as site, daemon_that_polls_every(POLL_S, site, NODES, more=COMMANDS):
+    with site_of(options, more) as site, daemon_that_polls_every(POLL_S, site, NODES, more=SETTINGS):
         yield site
 
 
@@ -53,6 +61,21 @@ def test_the_time_in_which_a_program_ignores_sigterm_counts_as_delay(site: Site)
     assert harm.leaving_s >= KILL_WAIT_S - POLL_S
     site.run("alice", "scancel", trainer)
     wait_until(lambda: not site.run("bob", "squeue", "-h", "-a", "-j", trainer, "-o", "%T"), 60, site)
+
+
+def test_a_training_that_is_slow_to_leave_gets_nodes_of_which_the_next_use_is_known(site: Site) -> None:
+    trainer = site.submit_trainer("alice", NODES, "min=1", DEAF)
+    wait_until(lambda: lent(site, trainer) == NODES, 60, site)
+    site.submit(SiteJob(0.0, 2, 5.0, 5))
+    explained = lambda: site.freetrain("alice", "explain", trainer).stdout  # noqa: E731
+    wait_until(lambda: "s to leave a node when it is told to, longer than harm.limit" in explained(), 60, site)
+    assert lent(site, trainer) == 0, "nobody knows when the nodes are wanted next"
+    reserve = "scontrol create reservation=later starttime=now+300 duration=5 nodes=n002 users=root"
+    site.run("root", *reserve.split())
+    wait_until(lambda: nodes_of(site, trainer) == ["n002"], 60, site)
+    site.run("alice", "scancel", trainer)
+    wait_until(lambda: not site.run("bob", "squeue", "-h", "-a", "-j", trainer, "-o", "%T"), 60, site)
+    site.run("root", "scontrol", "delete", "reservation=later")
 
 
 def test_a_job_that_waits_for_a_limit_of_its_account_gets_its_part_back(site: Site) -> None:

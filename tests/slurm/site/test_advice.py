@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.node import Partition
-from freetrain.slurm.finding import Finding
+from freetrain.slurm.finding import warning
 from freetrain.slurm.site.advice import Plan, advise, best_plan, harmless
 from freetrain.slurm.site.changes import qos
 from freetrain.slurm.site.facts import Row, Site
@@ -69,7 +69,7 @@ def check(site: Site, plan: Plan, meant: FragmentQueue) -> None:
         before, after = may_preempt(site, taker, holder), may_preempt(plan.site, taker, holder)
         assert before is after, (taker, holder, lines(plan))
     for kind in kinds:
-        assert not kind.qos or plan.site.partitions[kind.partition].admits_qos(kind.qos), lines(plan)
+        assert not kind.qos or plan.site.partitions[kind.partition].job_qos.admits(kind.qos), lines(plan)
     for name, row in site.partition_rows.items():
         if row.get("Default") == "YES" and name not in plan.queue.partitions:
             assert plan.site.partitions[name].is_default
@@ -263,7 +263,7 @@ def test_an_ordinary_qos_is_not_limited_for_the_sake_of_fragments() -> None:
     mends = [finding.mend for finding in judge_terms(site, Premise(FragmentQueue("freetrain")))]
     assert not any("modify qos normal" in mend for mend in mends)
     assert any(mend.endswith("scontrol update PartitionName=freetrain QOS=freetrain") for mend in mends)
-    limiting = Finding.of("No.", [qos("normal", "GrpTRES", "node=3")], is_unsafe=False)
+    limiting = warning("No.", qos("normal", "GrpTRES", "node=3"))
     assert harmless(site, FragmentQueue("freetrain"), limiting).mend == ""
 
 

@@ -76,15 +76,15 @@ def test_a_partition_is_its_nodes_and_those_that_it_admits() -> None:
     lines = (RECORDED / "layout_22.05.txt").read_text()
     site = site_of("PreemptType = preempt/none\n", lines)
     main, own, debug = (site.partitions[name] for name in ("main", "freetrain", "debug"))
-    assert (main.is_default, main.allow_qos, main.qos, main.cpus_of_a_node) == (True, None, "", 4.0)
-    assert (own.admitted_qos, own.qos, own.billing, own.over_s) == (
+    assert (main.is_default, main.job_qos.allow, main.qos, main.cpus_of_a_node) == (True, None, "", 4.0)
+    assert (own.job_qos.admitted, own.qos, own.billing, own.over_s) == (
         {"scavenger", "normal"},
         "scavenger",
         None,
         None,
     )
-    assert (debug.partition.is_up, debug.deny_qos) == (False, {"scavenger"})
-    assert not debug.admits_account("phys")
+    assert (debug.partition.is_up, debug.job_qos.deny) == (False, {"scavenger"})
+    assert not debug.accounts.admits("phys")
     weighted = lines.splitlines()[1].replace("OverTimeLimit=NONE", "OverTimeLimit=5")
     rows, _ = parse_partitions(f"{weighted} TRESBillingWeights=CPU=1.0,Mem=0.25G,GRES/gpu=8\n")
     found = Site({}, rows).partitions["freetrain"]

@@ -194,7 +194,7 @@ def test_qos_that_nobody_knows_are_not_taken_for_safe() -> None:
 def test_a_later_slurm_shows_the_same() -> None:
     site = site_of(CONFIG, (RECORDED / "partition_25.11.txt").read_text())
     assert [name for name, one in site.partitions.items() if one.is_default] == ["main"]
-    assert all(one.admits_account("any") and one.admits_qos("any") for one in site.partitions.values())
+    assert all(one.accounts.admits("any") and one.job_qos.admits("any") for one in site.partitions.values())
     found = judge_harm(site, Premise(FragmentQueue("freetrain")))
     assert [(one.mend, one.is_unsafe) for one in found] == [
         (

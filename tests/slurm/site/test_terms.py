@@ -26,7 +26,7 @@ def found(in_parts: bool, **fields: str) -> list[str]:
 
 
 def test_where_parts_of_nodes_are_lent_nothing_confines_jobs_without_cgroups() -> None:
-    cores, processes = found(True, TaskPlugin="task/affinity", ProctrackType="proctrack/linuxproc")
+    processes, cores = found(True, TaskPlugin="task/affinity", ProctrackType="proctrack/linuxproc")
     assert "Nothing confines a job" in cores
     assert "TaskPlugin=task/affinity,task/cgroup" in cores
     assert "ProctrackType=proctrack/linuxproc" in processes
