@@ -42,6 +42,10 @@ class Finding:
     file: Path | None = None
     changes: tuple[SiteChange, ...] = ()
 
+    def without_lines(self) -> Finding:
+        """The same, with nothing that mends it."""
+        return replace(self, mend="", changes=())
+
     @property
     def mends(self) -> list[tuple[LineKind, str]]:
         """Each line with where it belongs; what a command changes in slurmctld belongs into slurm.conf, too."""

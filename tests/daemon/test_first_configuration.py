@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.daemon.admission.first_configuration import choose_queue, propose
+from freetrain.slurm.site.advice import best_plan
 from freetrain.slurm.site.facts import Row, Site
+from freetrain.slurm.site.harm import Premise
 from tests.slurm.site.rows import qos_rows, site_of
 
 MAIN = (
@@ -41,3 +43,13 @@ def test_where_nothing_is_preempted_by_qos_a_partition_is_to_be_made() -> None:
     found = propose(site("partition_prio", MAIN))
     assert found["slurm.partition"] == "freetrain"
     assert "slurm.qos" not in found
+
+
+def test_a_partition_to_be_made_has_the_nodes_of_all_partitions_and_lies_below_those_of_tier_0() -> None:
+    main = "PartitionName=main Nodes=n[1-2] State=UP PriorityTier=0 PreemptMode=OFF GraceTime=0 MaxTime=UNLIMITED "
+    gpus = main.replace("main", "gpus").replace("n[1-2]", "g1")
+    plan = best_plan(site("partition_prio", main + "Default=YES", gpus), Premise(FragmentQueue("freetrain")))
+    assert plan is not None
+    tiers = {name: own.partition.priority_tier for name, own in plan.site.partitions.items()}
+    assert tiers == {"main": 1, "gpus": 1, "freetrain": 0}
+    assert plan.site.partitions["freetrain"].partition.nodes == {"n1", "n2", "g1"}

@@ -32,7 +32,6 @@ from freetrain.slurm.site.preemption import (
     best_fragment_qos,
     is_of_fragments,
     kinds_of,
-    may_preempt,
     preempting_pairs,
     sites_on,
 )
@@ -85,14 +84,14 @@ def advise(site: Site, premise: Premise) -> Advice:
         return Advice([harmless(site, premise.queue, finding) for finding in findings], None)
     plan = best_plan(site, premise)
     if plan is None:
-        return Advice([_without_lines(finding) for finding in findings], None)
+        return Advice([finding.without_lines() if finding.changes else finding for finding in findings], None)
     if plan.queue == premise.queue:
         mended = [_with_changes(site, plan, finding, plan.changes.get(finding, ())) for finding in unsafe]
     else:  # the premise is another one: all lines belong to the first finding, and mend the others, too
         first, *others = unsafe
         mended = [
             _with_changes(site, plan, first, plan.all_changes),
-            *(replace(finding, mend="", changes=()) for finding in others),
+            *(finding.without_lines() for finding in others),
         ]
     # Warnings are given of the site as it will be: as it is, they may follow from the wrong premise.
     warnings = judge_harm(plan.site, replace(premise, queue=plan.queue))
@@ -103,7 +102,7 @@ def harmless(site: Site, queue: FragmentQueue, finding: Finding) -> Finding:
     """The finding; without its lines where they would harm the site's own jobs."""
     after, queue_then = apply(finding.changes, site, queue)
     is_harmless = not finding.changes or not judge_own_jobs(site, after, queue_then, queue)
-    return finding if is_harmless else replace(finding, mend="", changes=())
+    return finding if is_harmless else finding.without_lines()
 
 
 def best_plan(site: Site, premise: Premise) -> Plan | None:
@@ -121,7 +120,7 @@ def premises(site: Site, wish: FragmentQueue) -> list[FragmentQueue]:
     partitions = [wish.partition, *(_near(name, site.partitions) for name in wish.partitions), OWN, *defaults]
     names = [wish.qos]
     if wish.qos or site.settings.preempt_type == BY_QOS:
-        names += [_near(wish.qos, site.qos or ()), best_fragment_qos(site, OWN), ""]
+        names += [_near(wish.qos, site.qos), best_fragment_qos(site, OWN), ""]
     queues = (
         FragmentQueue(name, qos_name)
         for name, qos_name in product(filter(None, partitions), names)
@@ -133,7 +132,7 @@ def premises(site: Site, wish: FragmentQueue) -> list[FragmentQueue]:
 def _may_be_meant(site: Site, queue: FragmentQueue) -> bool:
     """Whether no ordinary jobs would be taken for fragments: by a partition of the site's, or by a usual QOS."""
     if queue.qos:
-        is_preempted = any(queue.qos in quality.preempts for quality in (site.qos or {}).values())
+        is_preempted = any(queue.qos in quality.preempts for quality in site.qos.values())
         return queue.qos != USUAL_QOS and (is_preempted or queue.qos not in site.usual_qos)
     own = site.partitions.get(queue.partition)
     if own is None or own.name == OWN:
@@ -156,7 +155,7 @@ def missing_names(site: Site, queue: FragmentQueue) -> list[Finding]:
         findings.append(
             error(f"Slurm has no partition {name}; it has {there}.", *_made_partition(site, queue, name))
         )
-    if queue.qos and site.qos is not None and queue.qos not in site.qos:
+    if queue.qos and site.qos_rows is not None and queue.qos not in site.qos:
         near = _near(queue.qos, site.qos)
         what = f"Slurm has no QOS {queue.qos}; it has {', '.join(sorted(site.qos))}."
         findings.append(error(what + (f" Did you mean {near}?" if near else ""), *make_qos(queue.qos)))
@@ -185,7 +184,8 @@ def _unmended(site: Site, premise: Premise) -> list[Finding]:
 
 def _plan(site: Site, premise: Premise, queue: FragmentQueue) -> Plan | None:
     """What mends all that is unsafe where fragments run in this queue; None: something cannot be mended."""
-    settings = [setting(key, value) for key, value in _settings(premise.queue, queue)]
+    wanted = {"partition": queue.partition, "qos": queue.qos}
+    settings = [setting(key, name) for key, name in wanted.items() if name != getattr(premise.queue, key)]
     meant = queue
     first = _unmended(site, replace(premise, queue=queue))
     changes: dict[Finding, tuple[SiteChange, ...]] = {}
@@ -210,11 +210,6 @@ def _plan(site: Site, premise: Premise, queue: FragmentQueue) -> Plan | None:
     return None
 
 
-def _settings(before: FragmentQueue, after: FragmentQueue) -> list[tuple[str, str]]:
-    pairs = (("partition", before.partition, after.partition), ("qos", before.qos, after.qos))
-    return [(key, new) for key, old, new in pairs if old != new]
-
-
 def judge_own_jobs(before: Site, after: Site, *queues: FragmentQueue) -> list[Finding]:
     """Effects of changes on the site's own jobs: pairs that may preempt, jobs that are locked out, another order.
 
@@ -234,14 +229,8 @@ def judge_own_jobs(before: Site, after: Site, *queues: FragmentQueue) -> list[Fi
 
 def _new_preemptions(before: Site, after: Site, kinds: list[JobKind]) -> Iterator[Finding]:
     old = before.settings.preempt_type
-    if old == after.settings.preempt_type:
-        pairs_before = preempting_pairs(before, kinds)
-        pairs_after = preempting_pairs(after, kinds)
-    elif old in (BY_PARTITION, BY_QOS):
-        pairs_before = _all_pairs(before, kinds)
-        pairs_after = _all_pairs(after, kinds)
-    else:
-        pairs_before, pairs_after = {}, preempting_pairs(after, kinds)
+    is_another = old != after.settings.preempt_type and old in (BY_PARTITION, BY_QOS)
+    pairs_before, pairs_after = (preempting_pairs(site, kinds, one_by_one=is_another) for site in (before, after))
     for taker, holder in pairs_before.keys() | pairs_after.keys():
         was = pairs_before.get((taker, holder), Preemption.NEVER)
         now = pairs_after.get((taker, holder), Preemption.NEVER)
@@ -255,11 +244,6 @@ def _by_tiers_anew(before: Site, after: Site) -> bool:
     """Whether preemption by tiers is switched on."""
     was_off = before.settings.preempt_type not in (BY_PARTITION, BY_QOS) or before.settings.preempt_mode == "OFF"
     return was_off and after.settings.preempt_type == BY_PARTITION
-
-
-def _all_pairs(site: Site, kinds: list[JobKind]) -> dict[tuple[JobKind, JobKind], Preemption]:
-    found_pairs = {(a, b): may_preempt(site, a, b) for a, b in product(kinds, repeat=2)}
-    return {pair: preemption for pair, preemption in found_pairs.items() if preemption}
 
 
 def _named(site: Site, kind: JobKind) -> str:
@@ -288,8 +272,8 @@ def _another_order(before: Site, after: Site, names: Sequence[str]) -> Iterator[
 
 
 def _new_limits(before: Site, after: Site) -> Iterator[Finding]:
-    for name in sorted(before.usual_qos & (before.qos or {}).keys()):
-        new = (after.qos or {})[name].limits.items() - (before.qos or {})[name].limits.items()
+    for name in sorted(before.usual_qos & before.qos.keys()):
+        new = after.qos[name].limits.items() - before.qos[name].limits.items()
         for key, limit in sorted(new):
             yield error(f"Jobs with QOS {name} would have a limit ({key}={limit}).")
 
@@ -311,7 +295,7 @@ def _is_the_sites(site: Site, queue: FragmentQueue, change: SiteChange) -> bool:
             return change.name in site.partitions and change.name not in queue.partitions
         case Target.QOS:
             own = queue.qos or best_fragment_qos(site, OWN)
-            return change.name in (site.qos or {}) and change.name != own
+            return change.name in site.qos and change.name != own
     return True
 
 
@@ -321,8 +305,8 @@ def _with_changes(site: Site, plan: Plan, finding: Finding, changes: Sequence[Si
         return finding
     concerned = [_concerned(site, change) for change in changes if _is_the_sites(site, plan.queue, change)]
     names = list(dict.fromkeys(filter(None, concerned)))
-    whom = f" The lines concern {', '.join(names)}, too." if names else ""
-    return error_if(finding.is_unsafe, finding.what + whom, *changes)
+    concerns = f" The lines concern {', '.join(names)}, too." if names else ""
+    return error_if(finding.is_unsafe, finding.what + concerns, *changes)
 
 
 def _concerned(site: Site, change: SiteChange) -> str:
@@ -336,7 +320,3 @@ def _concerned(site: Site, change: SiteChange) -> str:
             return f"QOS {change.name} (all {len(users)} users without another QOS)"
         return f"QOS {change.name}" + (f" ({len(of_qos)} users by default)" if of_qos else "")
     return ""
-
-
-def _without_lines(finding: Finding) -> Finding:
-    return replace(finding, mend="", changes=()) if finding.changes else finding

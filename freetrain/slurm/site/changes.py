@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -96,11 +96,11 @@ class SiteChange:
                 rows = site.partition_rows
                 if (self.key, self.value) == ("Default", "YES"):  # there is one default at most
                     rows = {name: {**row, "Default": "NO"} for name, row in rows.items()}
-                return replace(site, partition_rows=_with(rows, self.name, self._partition(site)))
+                return replace(site, partition_rows={**rows, self.name: self._partition(site)})
             case Target.QOS:
                 known = site.qos_rows or {}
                 row = _changed({"Name": self.name, **NEW_QOS, **known.get(self.name, {})}, self)
-                return replace(site, qos_rows=_with(known, self.name, row))
+                return replace(site, qos_rows={**known, self.name: row})
             case Target.ACCOUNT | Target.USER:
                 before = site.association_rows or ()
                 after = tuple(_changed(row, self) if self._is_of(row) else row for row in before)
@@ -202,10 +202,6 @@ CLOCK_BY_NETWORK = SiteChange(Target.MACHINE, "", value="timedatectl set-ntp tru
 def setting(key: str, value: str) -> SiteChange:
     """``slurm.partition`` or ``slurm.qos`` of freetrain.toml."""
     return SiteChange(Target.SETTINGS, "slurm", key, value)
-
-
-def _with(rows: Mapping[str, Row], name: str, row: Row) -> Mapping[str, Row]:
-    return {**rows, name: row}
 
 
 def _with_setting(site: Site, key: str, value: str) -> Site:

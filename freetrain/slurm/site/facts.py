@@ -162,6 +162,10 @@ class Association:
     qos: Names
     limits: Mapping[str, str]
 
+    def __str__(self) -> str:
+        """As it is called in sentences."""
+        return f"user {self.user} in account {self.account}" if self.user else f"account {self.account}"
+
     @property
     def usual_qos(self) -> str:
         """The QOS of jobs that name none."""
@@ -204,9 +208,9 @@ class Site:
         return {name: _partition_of(row) for name, row in self.partition_rows.items()}
 
     @cached_property
-    def qos(self) -> Mapping[str, Qos] | None:
-        """QOS by name; None: unknown."""
-        return None if self.qos_rows is None else {name: _qos_of(row) for name, row in self.qos_rows.items()}
+    def qos(self) -> Mapping[str, Qos]:
+        """QOS by name; none where they are unknown."""
+        return {name: _qos_of(row) for name, row in (self.qos_rows or {}).items()}
 
     @cached_property
     def associations(self) -> tuple[Association, ...]:
@@ -227,6 +231,10 @@ class Site:
     def usual_qos(self) -> Names:
         """The QOS that some jobs have without asking for one."""
         return frozenset({USUAL_QOS, *(association.usual_qos for association in self.associations)})
+
+    def qos_among(self, names: Iterable[str]) -> list[Qos]:
+        """Those of these QOS that there are, by name."""
+        return [self.qos[name] for name in sorted(set(names) & self.qos.keys())]
 
     @property
     def nodes_of(self) -> Mapping[str, Partition]:

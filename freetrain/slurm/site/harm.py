@@ -240,7 +240,7 @@ def _below(site: Site, own: SitePartition, others: Iterable[SitePartition]) -> t
 
 def _by_qos(site: Site, premise: Premise, own: SitePartition) -> Iterator[Finding]:
     known, queue = site.qos, premise.queue
-    if known is None:
+    if site.qos_rows is None:
         what = f"Nobody can say which QOS preempt which: {site.problem or 'not asked yet'}."
         yield error(what, "sacctmgr show qos")
         return
@@ -293,8 +293,7 @@ def _of_admission(site: Site, premise: Premise, own: SitePartition) -> Iterator[
 
 def _is_for_fragments(site: Site, name: str) -> bool:
     """Whether some QOS preempts this one, and nobody has it by default."""
-    known = site.qos or {}
-    return name not in site.usual_qos and any(name in one.preempts for one in known.values())
+    return name not in site.usual_qos and any(name in other.preempts for other in site.qos.values())
 
 
 def _of_fragments(own: Qos, names: Names) -> Iterator[Finding]:
@@ -400,7 +399,7 @@ def _out_of_limits(site: Site, premise: Premise, own: SitePartition, limits: Qos
         yield setting("partition", OWN)
         return
     name = best_fragment_qos(site, OWN, frozenset({OWN}))
-    if name not in (site.qos or {}):
+    if name not in site.qos:
         yield from make_qos(name)
         yield qos(name, "GrpTRES", f"node={len(own.partition.nodes)}")
         yield qos(name, "MaxSubmitJobsPU", f"{most_submitted(len(own.partition.nodes))}")

@@ -27,31 +27,33 @@ class QosLimits:
 
     Attributes:
         qos: whose limits.
-        of_all: on what all its jobs have together, as ``GrpTRES=cpu=96``.
-        of_each: on what each user or account has with it.
         of_partition: whether it is the QOS of the partition, and not that of jobs.
     """
 
     qos: Qos
-    of_all: tuple[str, ...]
-    of_each: tuple[str, ...]
     of_partition: bool
+
+    @property
+    def of_all(self) -> tuple[str, ...]:
+        """Limits on what all its jobs have together, as ``GrpTRES=cpu=96``."""
+        return self.qos.named_limits(OF_ALL)
+
+    @property
+    def of_each(self) -> tuple[str, ...]:
+        """Limits on what each user or account has with it."""
+        return self.qos.named_limits(OF_EACH)
 
 
 def shared_limits(site: Site, queue: FragmentQueue, partition: SitePartition) -> list[QosLimits]:
     """The QOS with limits in which fragments in a partition count together with jobs of the site's."""
     if not site.enforces_limits:
         return []
-    known = site.qos or {}
-    job_qos = [known[name] for name in sorted(qos_of_fragments(site, queue, partition)) if name in known]
-    found = [
-        QosLimits(qos, qos.named_limits(OF_ALL), qos.named_limits(OF_EACH), False)
-        for qos in job_qos
-        if qos.name != queue.qos and is_of_the_site(site, queue, partition, qos.name)
-    ]
-    if is_shared(partition, queue) and partition.qos in known:
-        qos = known[partition.qos]
-        found.append(QosLimits(qos, qos.named_limits(OF_ALL), qos.named_limits(OF_EACH), True))
+    of_jobs = site.qos_among(qos_of_fragments(site, queue, partition) - {queue.qos})
+    of_partition = site.qos_among({partition.qos}) if is_shared(partition, queue) else []
+    found = (
+        *(QosLimits(qos, False) for qos in of_jobs if is_of_the_site(site, queue, partition, qos.name)),
+        *(QosLimits(qos, True) for qos in of_partition),
+    )
     return [limits for limits in found if limits.of_all or limits.of_each]
 
 
@@ -59,7 +61,7 @@ def qos_of_fragments(site: Site, queue: FragmentQueue, partition: SitePartition)
     """QOS that fragments in a partition have: where it admits every QOS, those that their owners' jobs have."""
     if queue.qos or partition.job_qos.admitted is not None:
         return fragment_qos(site, queue, partition)
-    usual = {member.usual_qos for member in site.members} or set(site.qos or {})
+    usual = {member.usual_qos for member in site.members} or set(site.qos)
     return frozenset(name for name in usual if partition.job_qos.admits(name))
 
 
@@ -67,7 +69,7 @@ def is_of_the_site(site: Site, queue: FragmentQueue, partition: SitePartition, q
     """Whether jobs of the site's have this QOS, too: somebody has it by default, or there is no other."""
     if not any(other.job_qos.admits(qos) for other in sites_on(site, partition, queue)):
         return False
-    return any(member.usual_qos == qos for member in site.members) or set(site.qos or {}) == {qos}
+    return any(member.usual_qos == qos for member in site.members) or set(site.qos) == {qos}
 
 
 def limited_associations(site: Site, queue: FragmentQueue) -> list[tuple[Association, tuple[str, ...]]]:

@@ -57,7 +57,7 @@ def what_is_done(mode: str) -> Names:
 
 def kinds_of(site: Site) -> list[JobKind]:
     """Every kind of jobs that partitions admit."""
-    names = sorted(site.qos or {}) or [""]
+    names = sorted(site.qos) or [""]
     return [
         JobKind(partition.name, qos)
         for partition, qos in product(site.partitions.values(), names)
@@ -77,21 +77,21 @@ def may_preempt(site: Site, taker: JobKind, holder: JobKind) -> Preemption:
     if site.settings.preempt_type == BY_PARTITION:
         return _by_partition(site.partitions[taker.partition], site.partitions[holder.partition])
     if site.settings.preempt_type == BY_QOS and taker.qos and holder.qos:
-        known = site.qos or {}
-        return _by_qos(site, known[taker.qos], known[holder.qos])
+        return _by_qos(site, site.qos[taker.qos], site.qos[holder.qos])
     return Preemption.NEVER
 
 
-def preempting_pairs(site: Site, kinds: list[JobKind]) -> Mapping[tuple[JobKind, JobKind], Preemption]:
+def preempting_pairs(
+    site: Site, kinds: list[JobKind], one_by_one: bool = False
+) -> Mapping[tuple[JobKind, JobKind], Preemption]:
     """The pairs of these kinds of which the first may preempt the second.
 
-    Slurm looks at partitions or at QOS, never at both: kinds that differ in the other are taken together.
+    Slurm looks at partitions or at QOS, never at both: kinds that differ in the other are taken together, unless
+    they are wanted one by one.
     """
-    if site.settings.preempt_type == BY_QOS:
-        alike = {kind.qos: kind for kind in reversed(kinds)}
-    else:
-        alike = {kind.partition: kind for kind in reversed(kinds)}
-    found = {(a, b): may_preempt(site, a, b) for a, b in product(alike.values(), repeat=2)}
+    key = "qos" if site.settings.preempt_type == BY_QOS else "partition"
+    alike = kinds if one_by_one else {getattr(kind, key): kind for kind in reversed(kinds)}.values()
+    found = {(a, b): may_preempt(site, a, b) for a, b in product(alike, repeat=2)}
     return {pair: preemption for pair, preemption in found.items() if preemption}
 
 
@@ -159,8 +159,8 @@ def best_fragment_qos(site: Site, wish: str, among: Names | None = None) -> str:
         wish: the name of the one to make where there is none.
         among: those that may be chosen; None: any.
     """
-    free = [name for name in site.qos or {} if name not in site.usual_qos and (among is None or name in among)]
-    times = {name: sum(name in qos.preempts for qos in (site.qos or {}).values()) for name in free}
+    free = [name for name in site.qos if name not in site.usual_qos and (among is None or name in among)]
+    times = {name: sum(name in qos.preempts for qos in site.qos.values()) for name in free}
     preempted = [name for name in sorted(free) if times[name]]
     return max(preempted, key=lambda name: times[name], default=wish)
 
@@ -186,9 +186,8 @@ def fates(site: Site, queue: FragmentQueue, own: SitePartition) -> list[Fate]:
     """What becomes of fragments in a partition; by QOS it may differ."""
     if site.settings.preempt_type != BY_QOS:
         return [Fate(Target.PARTITION, own.name, own.partition.preempt_mode, own.partition.grace_s)]
-    known = site.qos or {}
-    names = sorted(fragment_qos(site, queue, own) & known.keys())
-    return [Fate(Target.QOS, name, qos_mode(site, known[name]), known[name].grace_s) for name in names]
+    of_fragments = site.qos_among(fragment_qos(site, queue, own))
+    return [Fate(Target.QOS, qos.name, qos_mode(site, qos), qos.grace_s) for qos in of_fragments]
 
 
 def what_is_done_to_fragments(site: Site, queue: FragmentQueue) -> str:
@@ -221,7 +220,7 @@ def exempt_times(site: Site, queue: FragmentQueue, partition: SitePartition) -> 
     However Slurm preempts, a QOS comes before the cluster: that of the partition, or that of the job. Which of the
     two comes first depends on their flags, so the longer one is taken.
     """
-    known = site.qos or {}
+    known = site.qos
     by_qos = site.settings.preempt_type == BY_QOS
     names = known if not by_qos and not queue.qos else fragment_qos(site, queue, partition)
     for name in sorted(name for name in names if partition.job_qos.admits(name)) or [""]:

@@ -88,8 +88,8 @@ def judge_terms(site: Site, premise: Premise) -> list[Finding]:
 def _judge_in(site: Site, premise: Premise, own: SitePartition, most_nodes: int) -> Iterator[Finding]:
     names = qos_of_fragments(site, premise.queue, own)
     yield from _of_partition_fields(site, premise, own)
-    for name in sorted(names & (site.qos or {}).keys()) if site.enforces_limits else ():
-        yield from _of_qos_fields(site, premise, own, (site.qos or {})[name])
+    for quality in site.qos_among(names) if site.enforces_limits else ():
+        yield from _of_qos_fields(site, premise, own, quality)
     yield from _of_nodes(site, own)
     yield from _of_fences(site, premise, own, most_nodes)
     yield from _of_charges(site, own, names)
@@ -129,7 +129,7 @@ def _of_qos_fields(site: Site, premise: Premise, own: SitePartition, quality: Qo
             qos(name, "MaxWall", "-1"),
         )
     yield from _of_sizes(premise, own, quality)
-    others = [other.priority for other in (site.qos or {}).values() if other.name != name]
+    others = [other.priority for other in site.qos.values() if other.name != name]
     is_own = name == premise.queue.qos or own.job_qos.admitted == frozenset({name})
     if is_own and quality.priority > min(others, default=quality.priority):
         yield warning(
@@ -202,13 +202,12 @@ def _of_fences(site: Site, premise: Premise, own: SitePartition, most_nodes: int
         )
         return
     fence = premise.queue.qos or (own.qos if own.qos not in site.usual_qos else "")
-    fencing = [fence] if fence else sorted(qos_of_fragments(site, premise.queue, own))
-    known = [quality for name in fencing if (quality := (site.qos or {}).get(name))]
+    known = site.qos_among([fence] if fence else qos_of_fragments(site, premise.queue, own))
     nodes, submitted = f"node={most_nodes}", f"{most_submitted(most_nodes)}"
     is_own = bool(fence) or (own.job_qos.admitted is not None and not own.job_qos.admitted & site.usual_qos)
     if not is_own and not (known and all(quality.named_limits(_ON_RUNNING) for quality in known)):
         name = own.name
-        made = [] if name in (site.qos or {}) else [new_qos(name)]
+        made = [] if name in site.qos else [new_qos(name)]
         yield warning(
             f"Partition {name} has no QOS of its own with limits: nothing but freetrain's own hold what runs "
             "there.",
@@ -235,11 +234,7 @@ def _of_fences(site: Site, premise: Premise, own: SitePartition, most_nodes: int
 def _of_charges(site: Site, own: SitePartition, names: Names) -> Iterator[Finding]:
     if not site.settings.charges or (own.billing is not None and not any(own.billing.values())):
         return
-    dear = [
-        quality
-        for name in sorted(names)
-        if (quality := (site.qos or {}).get(name)) and quality.usage_factor > _LITTLE
-    ]
+    dear = [quality for quality in site.qos_among(names) if quality.usage_factor > _LITTLE]
     if not dear:
         return
     named = ", ".join(f"{quality.name} {quality.usage_factor:g}" for quality in dear)
@@ -294,18 +289,13 @@ def _of_people(site: Site, premise: Premise) -> Iterator[Finding]:
     name = premise.queue.qos
     if not name or not site.settings.has_accounting:
         return
-    unaware = sorted({account.account for account in site.accounts if account.default_qos == name})
-    for account in unaware:
-        yield error(
-            f"Jobs of account {account} that name no QOS have that of fragments, {name}: they would be preempted.",
-            unset_default_qos(account),
-        )
-    for member in site.members:
-        if member.default_qos == name and member.account not in unaware:
+    unaware = [association for association in site.associations if association.default_qos == name]
+    accounts = {association.account for association in unaware if not association.user}
+    for association in unaware:
+        if not (association.user and association.account in accounts):
             yield error(
-                f"Jobs of {member.user} (account {member.account}) that name no QOS have that of fragments "
-                f"({name}), and are preempted.",
-                unset_default_qos(member.account, member.user),
+                f"Jobs of {association} that name no QOS have that of fragments, {name}: they would be preempted.",
+                unset_default_qos(association.account, association.user),
             )
     admitting = tuple(admit_accounts_to(site, name))
     if "qos" in site.settings.enforces and admitting:
@@ -316,16 +306,12 @@ def _of_accounts(site: Site, premise: Premise) -> Iterator[Finding]:
     """No line mends it: what a job has counts in its account, whatever its QOS."""
     limited = limited_associations(site, premise.queue)
     if limited:
-        named = [
-            f"{'user ' + one.user + ' in ' if one.user else ''}account {one.account} ({', '.join(limits)})"
-            for one, limits in limited[:_MANY_SHOWN]
-        ]
+        named = [f"{association} ({', '.join(limits)})" for association, limits in limited[:_MANY_SHOWN]]
         more = f" and {len(limited) - _MANY_SHOWN} more" if len(limited) > _MANY_SHOWN else ""
         yield warning(
             f"Fragments count in the limits of {', '.join(named)}{more}: a job of the site's that waits for "
             "such a limit gets back at the next look what fragments have of it. To keep them out of it, let "
             "trainings be submitted with an account of their own.",
-            "",
         )
 
 

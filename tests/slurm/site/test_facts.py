@@ -41,7 +41,6 @@ def test_the_rows_are_those_of_a_real_slurm() -> None:
     people, odd = parse_associations((RECORDED / "assoc_22.05.txt").read_text())
     assert rejected + odd == []
     site = Site({}, qos_rows=rows, association_rows=people)
-    assert site.qos is not None
     assert site.qos["normal"].preempts == {"scavenger"}
     scavenger = site.qos["scavenger"]
     assert (scavenger.preempt_mode, scavenger.grace_s, scavenger.exempt_s) == ("REQUEUE", 600.0, 5400.0)

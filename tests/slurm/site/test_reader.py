@@ -48,7 +48,7 @@ def test_all_of_it_is_three_questions_and_then_one_at_a_time_the_oldest_first() 
     assert slurm.asked == ["config", "partition", "sacctmgr", "sacctmgr"]
     assert found.settings.preempt_type == "preempt/qos"
     assert set(found.partitions) == {"main", "freetrain", "debug"}
-    assert found.qos is not None
+    assert found.qos_rows is not None
     for _ in range(5):
         slurm.now_s += 40
         assert reader.site(180.0, 1) == found
@@ -64,10 +64,10 @@ def test_all_of_it_is_three_questions_and_then_one_at_a_time_the_oldest_first() 
 def test_where_preemption_is_by_partition_accounting_is_asked_only_when_all_is_asked_anew() -> None:
     slurm = Slurm(BY_QOS.replace("preempt/qos", "preempt/partition_prio"))
     reader = slurm.reader()
-    assert reader.site(0.0, 4).qos is not None
+    assert reader.site(0.0, 4).qos_rows is not None
     slurm.now_s += 1000
     slurm.asked.clear()
-    assert reader.site(180.0, 4).qos is not None
+    assert reader.site(180.0, 4).qos_rows is not None
     assert slurm.asked == ["config", "partition"]
 
 
@@ -75,12 +75,12 @@ def test_where_preemption_is_by_partition_accounting_may_be_away() -> None:
     slurm = Slurm(BY_QOS.replace("preempt/qos", "preempt/partition_prio"))
     slurm.accounting = SlurmUnreachableError("slurmdbd is away.")
     found = slurm.reader().site(0.0, 4)
-    assert (found.qos, found.problem) == (None, "slurmdbd is away.")
+    assert (found.qos_rows, found.problem) == (None, "slurmdbd is away.")
 
 
 def test_without_accounting_there_are_no_qos_to_be_asked_for() -> None:
     slurm = Slurm("PreemptType = preempt/partition_prio\n")
-    assert slurm.reader().site(0.0, 4).qos is None
+    assert slurm.reader().site(0.0, 4).qos_rows is None
     assert "sacctmgr" not in slurm.asked
 
 
@@ -100,7 +100,7 @@ def test_accounting_that_has_never_answered_is_no_answer() -> None:
         slurm.reader().site(0.0, 4)
     slurm.accounting = SlurmRefusedError("no.")
     found = slurm.reader().site(0.0, 4)
-    assert (found.qos, found.problem) == (None, "no.")
+    assert (found.qos_rows, found.problem) == (None, "no.")
 
 
 def test_an_answer_that_makes_no_sense_is_no_answer_and_changes_nothing() -> None:
