@@ -26,7 +26,7 @@ from freetrain.config.loading import (
     load_config,
 )
 from freetrain.config.sections import Log, MetricsSettings, Prices, Slurm
-from freetrain.config.settings import Config, Setting, find_setting, settings, value_of
+from freetrain.config.settings import Config, Setting, find_setting, setting_of, settings, value_of
 
 __all__ = [
     "CONFIG_VARIABLE",
@@ -43,6 +43,7 @@ __all__ = [
     "find_setting",
     "find_sources",
     "load_config",
+    "setting_of",
     "settings",
     "value_of",
 ]

@@ -87,6 +87,15 @@ class Setting:
         return f"{self.name} = {self.show(self.default)}"
 
     @property
+    def lines(self) -> str:
+        """The lines of the file that set it to its default, its table first."""
+        return self.set_to(self.default)
+
+    def set_to(self, value: object) -> str:
+        """Such lines with a value."""
+        return f"[{self.section}]\n{self.name} = {self.show(value)}"
+
+    @property
     def takes(self) -> str:
         """The values that it can have, in a few words."""
         if self.choices:
@@ -128,6 +137,15 @@ def sections() -> Iterator[tuple[str, type[Section]]]:
 def find_setting(path: str) -> Setting | None:
     """The setting of this path, as ``lend.mode``; None: there is none."""
     return next((setting for setting in settings() if setting.path == path), None)
+
+
+def setting_of(path: str) -> Setting:
+    """The setting of this path, which there is.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return {setting.path: setting for setting in settings()}[path]
 
 
 def value_of(config: Config, setting: Setting) -> object:

@@ -12,7 +12,7 @@ from pathlib import Path
 from freetrain.config import Config
 from freetrain.errors import FreetrainError
 from freetrain.slurm.errors import SlurmMissingError, SlurmUnfitError, SlurmUnreachableError
-from freetrain.slurm.finding import Finding
+from freetrain.slurm.finding import Finding, error, warning
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
 
@@ -75,11 +75,11 @@ def lacking_rights(config: Config, gateway: Gateway, settings: SlurmSettings, us
     if rights is None or not rights.may_steer:
         level = rights.admin_level if rights else "unknown"
         lines = mend if rights else f"sacctmgr -i add user {user} account=root\n{mend}"
-        return Finding(f"{user} has no right to steer the jobs of others (AdminLevel {level}).", lines)
+        return error(f"{user} has no right to steer the jobs of others (AdminLevel {level}).", lines)
     if rights.is_operator:
         return None
     coordinated = ", ".join(rights.coordinates)
-    return Finding(f"{user} is coordinator of {coordinated}: only their jobs can be steered.", mend, False)
+    return warning(f"{user} is coordinator of {coordinated}: only their jobs can be steered.", mend)
 
 
 WRITE, ENTER = 0o2, 0o1

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from freetrain.config import Config, ConfigError
-from freetrain.config.settings import Setting, find_setting, value_of
+from freetrain.config.settings import Setting, setting_of, value_of
 from freetrain.config.values import parse_networks
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.node import Nodes
 from freetrain.durations import show_duration
-from freetrain.slurm.finding import Finding
+from freetrain.slurm.finding import Finding, error, error_if, warning
 from freetrain.slurm.parsing import expand_nodes, fold_nodes, parse_amount
 
 _LEAST_MARGIN_S = 60.0
@@ -93,20 +93,19 @@ def find_contradictions(config: Config, nodes: Nodes) -> Iterator[Finding]:
         section, name = path.split(".")
         value = getattr(getattr(config, section), name)
         if not PurePath(value).is_absolute():
-            yield Finding(
-                f"{path} depends on where the daemon is started from (it says {value!r}).", _default(path)
+            yield error(
+                f"{path} depends on where the daemon is started from (it says {value!r}).", setting_of(path).lines
             )
     if config.lend.in_parts and config.slurm.backend == "pyslurm":
-        yield Finding(
+        yield warning(
             "pyslurm does not tell how many GPUs of a node are used, which lend.share needs: Slurm's commands are "
             "used instead.",
-            _default("slurm.backend"),
-            False,
+            setting_of("slurm.backend").lines,
         )
     if config.lend.keep and not config.lend.in_parts:
-        yield Finding('lend.keep is not heeded with share = "whole".', _default("lend.keep"), False)
+        yield warning('lend.keep is not heeded with share = "whole".', setting_of("lend.keep").lines)
     if config.lend.shares and config.lend.fair_share == "off":
-        yield Finding('lend.shares is not heeded with fair_share = "off".', _default("lend.fair_share"), False)
+        yield warning('lend.shares is not heeded with fair_share = "off".', setting_of("lend.fair_share").lines)
 
 
 def check_contradictions(config: Config) -> None:
@@ -127,42 +126,37 @@ def _of_nodes(config: Config, nodes: Nodes) -> Iterator[Finding]:
     left = nodes - expand_nodes(lend.exclude_nodes)
     if nodes and not left:
         what = "lend.exclude_nodes names every node of the partition."
-        yield Finding(what, _default("lend.exclude_nodes"), False)
+        yield warning(what, setting_of("lend.exclude_nodes").lines)
     elif nodes and lend.reserve_nodes >= len(left):
-        yield Finding(
+        yield warning(
             f"lend.reserve_nodes leaves nothing to lend: {len(left)} nodes may be lent, of which "
             f"{lend.reserve_nodes} are left alone.",
-            _line("lend.reserve_nodes", len(left) // 4),
-            False,
+            setting_of("lend.reserve_nodes").set_to(len(left) // 4),
         )
 
 
 def _of_times(config: Config) -> Iterator[Finding]:
     lend, pace, harm = config.lend, config.pace, config.harm
     if lend.longest_fragment < lend.shortest_hole:
-        yield Finding(
+        yield warning(
             "lend.longest_fragment is shorter than lend.shortest_hole: fragments end long before their holes.",
-            _default("lend.longest_fragment"),
-            False,
+            setting_of("lend.longest_fragment").lines,
         )
     if lend.margin >= lend.shortest_hole:
-        yield Finding(
+        yield warning(
             "lend.margin is no shorter than lend.shortest_hole: nothing is left of the shortest holes.",
-            _line("lend.shortest_hole", lend.margin + _LEAST_MARGIN_S),
-            False,
+            setting_of("lend.shortest_hole").set_to(lend.margin + _LEAST_MARGIN_S),
         )
     if pace.poll > max(harm.limit, 30.0):
-        yield Finding(
+        yield warning(
             f"The site's jobs may wait {pace.poll:.0f} s for the daemon to look (pace.poll), over harm.limit.",
-            _default("pace.poll"),
-            False,
+            setting_of("pace.poll").lines,
         )
 
 
 def _unusual_values(config: Config) -> Iterator[Finding]:
     for path, usual in USUAL.items():
-        setting = find_setting(path)
-        assert setting is not None
+        setting = setting_of(path)
         value = value_of(config, setting)
         assert isinstance(value, float | int)
         if usual.least <= value <= usual.most:
@@ -171,10 +165,10 @@ def _unusual_values(config: Config) -> Iterator[Finding]:
         bound = (
             f"less than {_shown(setting, usual.least)}" if is_less else f"more than {_shown(setting, usual.most)}"
         )
-        yield Finding(
-            f"{path} is {_shown(setting, value)}, {bound}: {usual.if_less if is_less else usual.if_more}.",
-            _default(path),
+        yield error_if(
             usual.unsafe_below if is_less else usual.unsafe_above,
+            f"{path} is {_shown(setting, value)}, {bound}: {usual.if_less if is_less else usual.if_more}.",
+            setting.lines,
         )
 
 
@@ -184,19 +178,17 @@ def _of_metrics(config: Config) -> Iterator[Finding]:
         return
     host, _, port = listen.rpartition(":")
     if not allow:
-        yield Finding("metrics.allow is empty: nobody is answered.", _default("metrics.allow"), False)
+        yield warning("metrics.allow is empty: nobody is answered.", setting_of("metrics.allow").lines)
     elif not _is_loopback(host) and all(network.is_loopback for network in allow):
-        yield Finding(
+        yield warning(
             f"metrics.listen is open to other machines ({host}), and metrics.allow answers this one alone: name "
             "there who may ask, or listen on this machine alone.",
-            _line("metrics.listen", f"127.0.0.1:{port}"),
-            False,
+            setting_of("metrics.listen").set_to(f"127.0.0.1:{port}"),
         )
     elif _is_loopback(host) and not any(network.is_loopback for network in allow):
-        yield Finding(
+        yield warning(
             f"metrics.allow answers other machines alone, which do not reach metrics.listen ({host}).",
-            _default("metrics.allow"),
-            False,
+            setting_of("metrics.allow").lines,
         )
 
 
@@ -213,14 +205,12 @@ def find_misfits(config: Config, snapshot: Snapshot) -> Iterator[Finding]:
     if queue.missing(snapshot.partitions):
         return
     partition = queue.among(snapshot.partitions)
-    longest = find_setting("lend.longest_fragment")
-    assert longest is not None
+    longest = setting_of("lend.longest_fragment")
     if partition.max_time_s < lend.longest_fragment != longest.default:
-        yield Finding(
+        yield warning(
             f"lend.longest_fragment is longer than jobs in {queue.partition} may run (MaxTime="
             f"{_shown(longest, partition.max_time_s)}), which counts.",
-            _line(longest.path, partition.max_time_s),
-            False,
+            longest.set_to(partition.max_time_s),
         )
     keep = parse_amount(lend.keep)
     full = [
@@ -229,10 +219,9 @@ def find_misfits(config: Config, snapshot: Snapshot) -> Iterator[Finding]:
         if lend.in_parts and _leaves_nothing(snapshot.node[name].total, keep, lend.share == "gpus")
     ]
     if full:
-        yield Finding(
+        yield warning(
             f"lend.keep is as much as there is, or more: nothing is left to lend of {fold_nodes(full)}.",
-            _default("lend.keep"),
-            False,
+            setting_of("lend.keep").lines,
         )
 
 
@@ -244,15 +233,3 @@ def _leaves_nothing(total: Amount, keep: Amount, gpus_only: bool) -> bool:
 
 def _shown(setting: Setting, value: float) -> str:
     return show_duration(value) if setting.is_duration else f"{value:g}"
-
-
-def _default(path: str) -> str:
-    setting = find_setting(path)
-    assert setting is not None
-    return f"[{setting.section}]\n{setting.line}"
-
-
-def _line(path: str, value: object) -> str:
-    setting = find_setting(path)
-    assert setting is not None
-    return f"[{setting.section}]\n{setting.name} = {setting.show(value)}"

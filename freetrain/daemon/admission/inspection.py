@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from freetrain.config import Config, ConfigError, find_setting
+from freetrain.config import Config, ConfigError, setting_of
 from freetrain.core.cluster import Snapshot
 from freetrain.daemon.admission.checks import ENTER, WRITE, has_access_list, lacking_rights, may
 from freetrain.daemon.admission.choices import without_effect, wrong_choices
@@ -33,7 +33,7 @@ from freetrain.errors import FreetrainError
 from freetrain.slurm import commands
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
-from freetrain.slurm.finding import Finding
+from freetrain.slurm.finding import Finding, error, error_if, warning
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
 from freetrain.slurm.pyslurm_process import closed_part
@@ -100,14 +100,8 @@ def inspect_files(config: Config, sources: Sequence[Path], account: str) -> Insp
         *find_contradictions(config, frozenset()),
     ]
     if kind := network_file_system(Path(config.state.directory)):
-        setting = find_setting("state.directory")
-        assert setting is not None
-        found.append(
-            Finding(
-                f"state.directory is on a network file system ({kind}), where locks and SQLite fail.",
-                f"[state]\n{setting.line}",
-            )
-        )
+        what = f"state.directory is on a network file system ({kind}), where locks and SQLite fail."
+        found.append(error(what, setting_of("state.directory").lines))
     if closed := closed_state(Path(config.state.directory), account):
         found.append(closed)
     found += filter(None, [closed_textfile(config, account), closed_python(config, account)])
@@ -149,7 +143,7 @@ def inspect(
     found += find_misfits(config, snapshot)
     found += filter(None, [unknown_nodes(config, snapshot)])
     waiting = find_submissions(snapshot.jobs, config.slurm.queue).values()
-    found += (Finding(what, "", False) for what in say_missing_in_queue(needs_of(config), waiting))
+    found += (warning(what) for what in say_missing_in_queue(needs_of(config), waiting))
     found += filter(None, [closed_wake_file(Path(config.state.directory), site.settings)])
     found += _of_shares(config, site, gateway, not_checked)
     rights = _of_rights(config, site, gateway, account, not_checked)
@@ -196,30 +190,24 @@ def _sorted(
 
 
 def _of_choices(config: Config) -> Iterator[Finding]:
-    for path, error in wrong_choices(config).items():
-        setting = find_setting(path)
-        assert setting is not None
-        yield Finding(f"{error.what} {error.hint}".strip(), f"[{setting.section}]\n{setting.line}")
+    for path, mistake in wrong_choices(config).items():
+        yield error(f"{mistake.what} {mistake.hint}".strip(), setting_of(path).lines)
     for path, sentence in without_effect(config).items():
-        setting = find_setting(path)
-        assert setting is not None
-        yield Finding(sentence, f"[{setting.section}]\n{setting.line}", False)
+        yield warning(sentence, setting_of(path).lines)
 
 
 def _of_notify(config: Config) -> Iterator[Finding]:
     words = shlex.split(config.notify.command)
     if words and shutil.which(words[0]) is None:
-        setting = find_setting("notify.command")
-        assert setting is not None
         what = f"notify.command: there is no program {words[0]}, or it may not be run, so no notice is sent."
-        yield Finding(what, f"[notify]\n{setting.line}", False)
+        yield warning(what, setting_of("notify.command").lines)
 
 
 def _of_sources(sources: Sequence[Path]) -> Iterator[Finding]:
     for source in sources:
         with suppress(OSError):
             if source.stat().st_mode & 0o002:
-                yield Finding(f"Everybody may write {source}, and so decide what is lent.", f"chmod o-w {source}")
+                yield error(f"Everybody may write {source}, and so decide what is lent.", f"chmod o-w {source}")
 
 
 _NAME = "freetrain-check"
@@ -258,17 +246,17 @@ def prove_rights(config: Config, gateway: Gateway, snapshot: Snapshot, account: 
     queue = config.slurm.queue
     try:
         printed = perform_patiently(gateway, commands.submit_held(queue, _NAME, _NAME), NO_SCRIPT)
-    except _REFUSED as error:
-        what = f"Slurm lets {account} submit nothing to {queue} ({error.what}): no daemon leaves a mark there."
-        return Proof(findings=(Finding(what, f"sacctmgr show assoc user={account}", False),))
+    except _REFUSED as refusal:
+        what = f"Slurm lets {account} submit nothing to {queue} ({refusal.what}): no daemon leaves a mark there."
+        return Proof(findings=(warning(what, f"sacctmgr show assoc user={account}"),))
     job = printed.strip().partition(";")[0]
     found = []
     try:
         for what, mend, command in _steps(config, snapshot, account, job, as_operator):
             try:
                 perform_patiently(gateway, command, pauses_s=USERS_PAUSES_S)
-            except _REFUSED as error:
-                found.append(Finding(f"Slurm does not let {account} {what}: {error.what}", mend))
+            except _REFUSED as refusal:
+                found.append(error(f"Slurm does not let {account} {what}: {refusal.what}", mend))
     finally:
         found += _cancel(gateway, job)
     done = f"As {account}, job {job} was submitted to {queue}, held, changed as fragments are, and cancelled."
@@ -294,7 +282,7 @@ def _cancel(gateway: Gateway, job: str) -> Iterator[Finding]:
     with suppress(SlurmError):
         gateway.perform(commands.cancel(job))
         return
-    yield Finding(f"Job {job}, which was submitted to prove the rights, could not be cancelled.", f"scancel {job}")
+    yield error(f"Job {job}, which was submitted to prove the rights, could not be cancelled.", f"scancel {job}")
 
 
 _FILES = (LOCK_NAME, DAEMONS_STORE, f"{DAEMONS_STORE}-wal", f"{DAEMONS_STORE}-shm")
@@ -318,7 +306,7 @@ def closed_state(directory: Path, account: str) -> Finding | None:
     if not closed:
         return None
     what = f"The daemon's account, {account}, may not write {', '.join(closed)} (state.directory)."
-    return Finding(what, shlex.join(["chown", account, *closed]))
+    return error(what, shlex.join(["chown", account, *closed]))
 
 
 def closed_textfile(config: Config, account: str) -> Finding | None:
@@ -338,7 +326,7 @@ def closed_textfile(config: Config, account: str) -> Finding | None:
         what, mend = f"{account} may not write {path.parent}", f"setfacl -m u:{account}:rwx {directory}"
     else:
         return None
-    return Finding(f"metrics.textfile: {what}, so no metrics are written.", mend, False)
+    return warning(f"metrics.textfile: {what}, so no metrics are written.", mend)
 
 
 def _may_write(directory: Path, account: str) -> bool:
@@ -367,10 +355,10 @@ def closed_python(config: Config, account: str) -> Finding | None:
         return None
     if closed is None:
         return None
-    return Finding(
+    return error_if(
+        backend == "pyslurm",
         f"slurm.backend: the daemon's account, {account}, may not execute {closed}, which pyslurm needs.",
         f"chmod o+x {shlex.quote(str(closed))}",
-        backend == "pyslurm",
     )
 
 

@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from freetrain.config import Config, find_setting
+from freetrain.config import Config, setting_of
 from freetrain.core.cluster import Snapshot
 from freetrain.core.node import Nodes
 from freetrain.slurm import queries
 from freetrain.slurm.errors import SlurmRefusedError
-from freetrain.slurm.finding import Finding
+from freetrain.slurm.finding import Finding, error_if, warning
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.parsing import expand_nodes, fold_nodes
 from freetrain.slurm.site.facts import Site, parse_names
@@ -31,11 +31,11 @@ def unknown_nodes(config: Config, snapshot: Snapshot) -> Finding | None:
         return None
     meant = Nodes().union(*map(_as_range, unknown)) & snapshot.node.keys()
     left = (named - unknown) | meant
-    return Finding(
+    return error_if(
+        bool(meant),
         f"lend.exclude_nodes names {fold_nodes(unknown)}, which Slurm does not have"
         + (f"; it has {fold_nodes(meant)}." if meant else "."),
-        f'[lend]\nexclude_nodes = "{fold_nodes(left) if left else ""}"',
-        bool(meant),
+        setting_of("lend.exclude_nodes").set_to(fold_nodes(left) if left else ""),
     )
 
 
@@ -63,10 +63,8 @@ def unknown_people(config: Config, site: Site, gateway: Gateway) -> Iterator[Fin
         near = difflib.get_close_matches(name, known or (), 1)
         mended = {name: near[0]} if near else {}
         left = {mended.get(each, each): weight for each, weight in shares.items() if each != name or near}
-        setting = find_setting("lend.shares")
-        assert setting is not None
         what = f"lend.shares names {kind} {name}, which Slurm does not know."
-        yield Finding(what, f"[lend]\nshares = {setting.show(left)}", False)
+        yield warning(what, setting_of("lend.shares").set_to(left))
 
 
 def _people(kind: str, wanted: Iterable[str], site: Site, gateway: Gateway) -> frozenset[str] | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from freetrain.daemon.admission.checks import ENTER, WRITE, has_access_list, may
 from freetrain.daemon.controls.wake_file import WAKE_NAME
 from freetrain.slurm.errors import SlurmError
-from freetrain.slurm.finding import Finding
+from freetrain.slurm.finding import Finding, warning
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
 
@@ -82,7 +82,7 @@ def closed_wake_file(directory: Path, settings: SlurmSettings) -> Finding | None
     if not mends:
         return None
     what = f"{plugin} is to wake the daemon, but slurmctld's account, {person.pw_name}, cannot write {path}."
-    return Finding(what, "\n".join(mends), is_unsafe=False)
+    return warning(what, "\n".join(mends))
 
 
 def _plugin_naming(path: Path, settings: SlurmSettings) -> str | None:

@@ -51,17 +51,17 @@ class NameFilter:
         """Whether this one is admitted."""
         return (self.allow is None or name in self.allow) and name not in self.deny
 
-    def plus(self, names: Names) -> tuple[str, str]:
+    def plus(self, *names: str) -> tuple[str, str]:
         """The field, and the value with which it admits these, too."""
         if self.allow is None:
-            return f"Deny{self.kind}", ",".join(sorted(self.deny - names))
-        return f"Allow{self.kind}", ",".join(sorted(self.allow | names))
+            return f"Deny{self.kind}", ",".join(sorted(self.deny - {*names}))
+        return f"Allow{self.kind}", ",".join(sorted(self.allow | {*names}))
 
-    def minus(self, names: Names) -> tuple[str, str]:
+    def minus(self, *names: str) -> tuple[str, str]:
         """The field, and the value with which it admits none of these."""
         if self.allow is None:
-            return f"Deny{self.kind}", ",".join(sorted(self.deny | names))
-        return f"Allow{self.kind}", ",".join(sorted(self.allow - self.deny - names))
+            return f"Deny{self.kind}", ",".join(sorted(self.deny | {*names}))
+        return f"Allow{self.kind}", ",".join(sorted(self.allow - self.deny - {*names}))
 
 
 @dataclass(frozen=True, slots=True)

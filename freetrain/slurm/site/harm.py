@@ -124,7 +124,7 @@ def _of_partition(site: Site, premise: Premise, own: SitePartition) -> Iterator[
     if kept_out:
         names = ", ".join(f"{user} (account {account})" for user, account in kept_out)
         what = f"Partition {own.name} does not admit owners of trainings: {names}."
-        yield warning(what, partition(own.name, *own.accounts.plus(frozenset(account for _, account in kept_out))))
+        yield warning(what, partition(own.name, *own.accounts.plus(*(account for _, account in kept_out))))
 
 
 def _another_default(site: Site, premise: Premise, own: SitePartition) -> SiteChange:
@@ -259,7 +259,7 @@ def _by_qos(site: Site, premise: Premise, own: SitePartition) -> Iterator[Findin
             elif other.name not in queue.partitions and _is_for_fragments(site, name):
                 yield warning(
                     f"Jobs in partition {other.name} that ask for QOS {name} do not preempt fragments.",
-                    partition(other.name, *other.job_qos.minus(frozenset({name}))),
+                    partition(other.name, *other.job_qos.minus(name)),
                 )
 
 
@@ -274,7 +274,7 @@ def _of_admission(site: Site, premise: Premise, own: SitePartition) -> Iterator[
     if name:
         if not own.job_qos.admits(name):
             what = f"Partition {own.name} does not admit QOS {name}: no fragment can start."
-            yield error(what, partition(own.name, *own.job_qos.plus(frozenset({name}))))
+            yield error(what, partition(own.name, *own.job_qos.plus(name)))
         return
     best = best_fragment_qos(site, OWN, admitted)
     only_best = partition(own.name, "AllowQos", best)
@@ -283,7 +283,7 @@ def _of_admission(site: Site, premise: Premise, own: SitePartition) -> Iterator[
             f"Partition {own.name} admits every QOS, and fragments may have one that the site's do not preempt.",
             only_best,
         )
-    elif len(admitted) > 1 and best in admitted and not all(_is_for_fragments(site, name) for name in admitted):
+    elif len(admitted) > 1 and best in admitted and not all(_is_for_fragments(site, other) for other in admitted):
         yield error(
             f"Partition {own.name} admits jobs with QOS {', '.join(sorted(admitted - {best}))}, too: the site's "
             "jobs do not preempt fragments that have it.",
@@ -369,7 +369,7 @@ def _no_exempt_time(site: Site, premise: Premise, own: SitePartition, by: Qos | 
     if by is None:
         return conf("PreemptExemptTime", "00:00:00")
     if site.settings.preempt_type != BY_QOS and by.name not in (own.qos, premise.queue.qos):
-        return partition(own.name, *own.job_qos.minus(frozenset({by.name})))
+        return partition(own.name, *own.job_qos.minus(by.name))
     return qos(by.name, "PreemptExemptTime", "00:00:00")
 
 
