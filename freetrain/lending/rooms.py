@@ -119,11 +119,11 @@ def find_rooms(
     for node in snapshot.nodes:
         if node.used is None or node.name not in ours:
             continue
-        free = node.total.without(node.used)
+        free = node.total.without(in_both_forms(node.used, node.total))
         for fragment in asked[node.name]:
-            task = needs.get(fragment.trainer, Needs())
-            free = free.without(amounts.get(fragment.job) or task.amount_on(node))
-        free = _undivided(free, node.total).without(rules.keep)
+            amount = amounts.get(fragment.job) or needs.get(fragment.trainer, Needs()).amount_on(node)
+            free = free.without(in_both_forms(amount, node.total))
+        free = _without_divided(free, node.used).without(rules.keep)
         staying = tuple(part for part in lent.get(node.name, ()) if part.goes_on)
         rooms[node.name] = Room(free, node.total.without(rules.keep), node.name in sites, staying)
     return rooms
@@ -138,16 +138,14 @@ def _nodes_of_the_site(snapshot: Snapshot, ours: FragmentQueue) -> Nodes:
     return theirs.union(hidden)
 
 
-def _undivided(free: Amount, total: Amount) -> Amount:
-    """Without GPUs and their parts where both are there and some are used: a GPU serves as one or the other.
+def _without_divided(free: Amount, used: Amount) -> Amount:
+    """What is free, without GPUs and their parts where some parts are used: nobody can say of which GPUs they are.
 
-    How many parts of a GPU are left that is used in part, and how many GPUs have no part used, Slurm does not say
-    in numbers that can be relied upon.
+    Slurm 22.05.8 shows 1 for a job that has 100 of ``gres/mps``.
     """
-    names = (GPU, *GPU_PARTS)
-    has_parts = any(count_gres(total.gres, name) for name in GPU_PARTS)
-    if not has_parts or all(count_gres(free.gres, name) == count_gres(total.gres, name) for name in names):
+    if not any(count_gres(used.gres, name) for name in GPU_PARTS):
         return free
+    names = (GPU, *GPU_PARTS)
     gres = tuple((name, count) for name, count in free.gres if name.partition(":")[0] not in names)
     return Amount(free.cpus, free.memory_mb, gres)
 

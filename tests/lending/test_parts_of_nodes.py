@@ -220,7 +220,7 @@ def test_of_two_types_of_gpus_each_user_has_the_one_that_his_trainer_can_use_bes
 
 
 @pytest.mark.parametrize("parts", ["shard:a100", "shard", "mps", "mps:a100"])
-def test_where_gpus_may_be_used_in_parts_none_is_lent_beside_any_that_is_used(parts: str) -> None:
+def test_where_parts_of_gpus_are_used_no_gpu_is_lent_and_beside_used_gpus_the_others_are(parts: str) -> None:
     gres = tuple(sorted((*GPUS, ("nvme", 2), (parts, 400))))
     divided = gpu_node("n1", 1, gres=gres)
 
@@ -230,7 +230,8 @@ def test_where_gpus_may_be_used_in_parts_none_is_lent_beside_any_that_is_used(pa
         return rooms["n1"].free.gres
 
     assert left() == gres
-    assert left(("gpu:a100", 1)) == left((parts, 100)) == (("nvme", 2),)
+    assert left((parts, 100)) == (("nvme", 2),)
+    assert left(("gpu:a100", 1)) == tuple(sorted((("gpu:a100", 7), ("nvme", 2), (parts, 350))))
     assert left(("nvme", 1)) == tuple(sorted((*GPUS, ("nvme", 1), (parts, 400)))), "that is no GPU"
 
 
@@ -245,12 +246,12 @@ def test_nodes_of_a_slurm_without_generic_resources_are_lent_in_parts() -> None:
     assert places(found, "7") == [name for name in ("n001", "n002", "n003") for _ in range(2)]
 
 
-def test_of_recorded_nodes_with_mps_no_gpu_is_lent_beside_used_parts_and_no_part_beside_used_gpus() -> None:
+def test_of_recorded_nodes_with_mps_no_gpu_is_lent_beside_used_parts_and_no_part_of_used_gpus() -> None:
     """Jobs run there with ``--gres=mps:100``, with ``--gres=gpu:1``, and with a GPU of a node without mps."""
     nodes = recorded_nodes("nodes_with_mps")
     seen = snapshot(*nodes, jobs=[site_job(*(node.name for node in nodes))])
-    assert places(judged(seen, request("7", ONE_GPU)), "7") == ["n003"] * 7
-    assert places(judged(seen, request("7", replace(ONE_GPU, gres=(("mps", 100),)))), "7") == []
+    assert places(judged(seen, request("7", ONE_GPU)), "7") == ["n002"] * 3 + ["n003"] * 7
+    assert places(judged(seen, request("7", replace(ONE_GPU, gres=(("mps", 100),)))), "7") == ["n002"] * 3
 
 
 def test_a_job_that_waits_for_parts_of_a_gpu_is_given_a_gpu_that_is_lent() -> None:
