@@ -38,6 +38,15 @@ def site() -> Iterator[Site]:
         yield site
 
 
+@pytest.fixture(autouse=True)
+def no_training_is_left(site: Site) -> Iterator[None]:
+    """Also where a test failed: the next one finds all nodes free."""
+    yield
+    alice = f"--user={site.lab.users['alice']}"
+    site.run("alice", "scancel", alice)
+    wait_until(lambda: not site.run("bob", "squeue", "-h", "-a", alice), 60, site)
+
+
 def harm_of(site: Site, job: str) -> Harm:
     """What the meter counted of a job, once it has."""
     ledger = Store.open_existing(site.directory / "state" / "freetrain.db").ledger()
@@ -59,8 +68,6 @@ def test_the_time_in_which_a_program_ignores_sigterm_counts_as_delay(site: Site)
     assert whole_delay_s(site, job) >= KILL_WAIT_S
     assert abs(harm.delay_s - whole_delay_s(site, job)) <= 2.0
     assert harm.leaving_s >= KILL_WAIT_S - POLL_S
-    site.run("alice", "scancel", trainer)
-    wait_until(lambda: not site.run("bob", "squeue", "-h", "-a", "-j", trainer, "-o", "%T"), 60, site)
 
 
 def test_a_training_that_is_slow_to_leave_gets_nodes_of_which_the_next_use_is_known(site: Site) -> None:
@@ -73,8 +80,6 @@ def test_a_training_that_is_slow_to_leave_gets_nodes_of_which_the_next_use_is_kn
     reserve = "scontrol create reservation=later starttime=now+300 duration=5 nodes=n002 users=root"
     site.run("root", *reserve.split())
     wait_until(lambda: nodes_of(site, trainer) == ["n002"], 60, site)
-    site.run("alice", "scancel", trainer)
-    wait_until(lambda: not site.run("bob", "squeue", "-h", "-a", "-j", trainer, "-o", "%T"), 60, site)
     site.run("root", "scontrol", "delete", "reservation=later")
 
 
