@@ -199,7 +199,11 @@ def _in_sacct_columns(
         return rows_of_parquet(path, trace, name)
     if is_json(head):
         return rows_of_trace_json(pieces, trace, name) if trace.columns else rows_of_json(pieces, name)
-    return with_sacct_header(pieces, trace, name) if trace.columns and not trace.header else None
+    if not trace.columns or trace.header:
+        return None
+    # What its first lines hold besides the columns must make a header, too.
+    detect_format(next(with_sacct_header([head], trace, name)), name, False, options.delimiter)
+    return with_sacct_header(pieces, trace, name)
 
 
 def _common_format(sources: Sequence[_Source]) -> LogFormat:
