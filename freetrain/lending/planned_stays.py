@@ -31,7 +31,7 @@ class Score:
 
     Attributes:
         forecasts: how many there were.
-        planned_s: sum of the stays that they said.
+        planned_s: sum of the stays that were planned.
         came_s: sum of the stays that came, none counted beyond its horizon.
         off_s: sum of the differences of these two.
         off_without_s: sum of the differences between the stays and their horizons.
