@@ -14,6 +14,7 @@ from freetrain.core.objectives import OBJECTIVES
 from freetrain.lending.rules import Share
 from freetrain.replay.as_daemon.timing import Timing
 from freetrain.replay.foresight import Foresight, Knowledge
+from freetrain.replay.logs.traces import trace_names
 from freetrain.replay.study import Costs
 from freetrain.replay.trainers import PRESETS
 from freetrain.slurm.settings import SlurmSettings
@@ -29,6 +30,13 @@ ORDINARY_SLURM = SlurmSettings("", "", "preempt/partition_prio", "REQUEUE", 30.0
 log_options = options(
     click.option("--columns", metavar="A,B,…", help="Header of an sacct file that has none."),
     click.option("--delimiter", metavar="TEXT", help="What separates an sacct file's columns [default: its own]."),
+    click.option(
+        "--format",
+        "trace",
+        metavar="NAME",
+        help=f"The log is a public trace: {', '.join(trace_names())}; or one whose columns a file of yours names "
+        "(docs/reference/logs.md).",
+    ),
     click.option("--cluster", metavar="NAME", help="Read this cluster's jobs alone (sacct -M, -L)."),
     click.option(
         "--ignore-partition",
@@ -78,7 +86,9 @@ log_options = options(
     click.option("--only-nodes", metavar="NODES", help="Lend these nodes alone, such as 0-255 or c[01-16]."),
     click.option("--from", "from_", metavar="TIME", help="Start of the window [default: the log's own]."),
     click.option("--until", metavar="TIME", help="End of the window [default: the log's own]."),
-    click.option("--timezone", metavar="ZONE", default="UTC", show_default=True, help="Zone of the log's times."),
+    click.option(
+        "--timezone", metavar="ZONE", help="Zone of the log's times [default: that of --format, else UTC]."
+    ),
     click.option("--strict", is_flag=True, help="Stop at the first bad row."),
     click.option("--rejects", type=_PATH, metavar="FILE", help="Write all bad rows to this file."),
 )
@@ -255,6 +265,7 @@ class ReplayOptions:
 
     columns: str | None
     delimiter: str | None
+    trace: str | None
     cluster: str | None
     ignore_partitions: tuple[str, ...]
     ignore_accounts: tuple[str, ...]
@@ -268,7 +279,7 @@ class ReplayOptions:
     only_nodes: str | None
     from_: str | None
     until: str | None
-    timezone: str
+    timezone: str | None
     strict: bool
     rejects: Path | None
     trainers_source: str

@@ -30,6 +30,7 @@ from freetrain.replay.foresight import Knowledge
 from freetrain.replay.logs import ReadOptions, TaskRequest, parse_log_time
 from freetrain.replay.logs.machine import read_machine
 from freetrain.replay.logs.model import Failures
+from freetrain.replay.logs.traces import NO_TRACE, find_trace
 from freetrain.replay.study import DaemonSetup
 from freetrain.replay.trainers import read_task, with_own_tasks
 from freetrain.slurm.parsing import parse_amount
@@ -43,10 +44,12 @@ _SLURMS_SPELLING = {
 
 def read_options(options: ReplayOptions) -> ReadOptions:
     """How to read the log."""
-    timezone = options.timezone
+    trace = NO_TRACE if options.trace is None else find_trace(options.trace)
+    timezone = options.timezone or trace.timezone
     return ReadOptions(
         columns=tuple(name.strip() for name in options.columns.split(",")) if options.columns else (),
         delimiter=options.delimiter,
+        trace=trace,
         cluster=options.cluster,
         ignore_partitions=options.ignore_partitions,
         ignore_accounts=options.ignore_accounts,

@@ -13,7 +13,7 @@ To read, in this order:
 - ``sharing/``: who gets which of the offered nodes. ``barred.py``, ``leaving.py``: nodes that single trainers
   do not get. ``training_verdicts.py``: the table of reasons why a training has no nodes, or no more.
 - ``meter.py``, ``back_off.py``: what lending costs the site, and when it stops for that.
-- ``stays.py``, ``sightings.py``: what is learned from look to look; ``pace.py``: when to
+- ``stays.py``, ``planned_stays.py``, ``sightings.py``: what is learned from look to look; ``pace.py``: when to
   look next.
 - ``reconcile.py``: books beside Slurm; ``limits.py``: time limits of fragments; ``lent_time.py``,
   ``lent_check.py``: node-hours.

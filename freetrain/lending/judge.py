@@ -20,7 +20,7 @@ from freetrain.lending.back_off import BackOff, find_back_off
 from freetrain.lending.barred import Bar, merged, with_bars
 from freetrain.lending.causes import CauseOf, cause_of_wait, has_own_obstacle
 from freetrain.lending.facts import Facts
-from freetrain.lending.hole_ends import in_few_classes
+from freetrain.lending.hole_ends import cached_place, in_few_classes
 from freetrain.lending.leaving import bars_of_slow
 from freetrain.lending.limit_claims import bars_of_limits, without_limits
 from freetrain.lending.limits import limits
@@ -141,9 +141,22 @@ class Judgement:
             ]
             asked, own = ask_by_kind(nodes, groups, self.facts.snapshot)
             own = tuple(sorted(own, key=lambda trainer: order[trainer.id]))
-            offers = in_few_classes(asked, self.now_s, self.rules.horizon_s, own)
+            offers = in_few_classes(self._believed(asked), self.now_s, self.rules.horizon_s, own)
             questions.append((self._with_watts(offers, claimants[0].worth), own))
         return questions or [((), ())]
+
+    def _believed(self, nodes: Sequence[Place]) -> Sequence[Place]:
+        """The nodes with the ends that are believed; parts of nodes, which change their names, are not scored."""
+        if self.rules.nodes.in_parts:
+            return nodes
+        planned_s = {node.name: node.until_s for node in nodes if node.until_s is not None}
+        believed_s = self.memory.planned_stays.believed_s(self.now_s, planned_s, self.rules.horizon_s)
+        return [
+            node
+            if node.until_s is None
+            else cached_place(node.name, believed_s.get(node.name), node.holder, node.kind)
+            for node in nodes
+        ]
 
     def _with_watts(self, nodes: Sequence[Place], part: float) -> tuple[Place, ...]:
         return with_watts(nodes, self.facts.snapshot, self.rules.draw, self.rules.objective, part)
@@ -214,8 +227,21 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
         fragment for fragment in late if cause_of_wait(facts.snapshot.job.get(fragment.job)) is CauseOf.NODE
     ]
     seen = seen.with_start_timeouts(at_fault, now_s, rules.rests_s)
-    memory = replace(memory, sightings=seen, declined=allotment.declined, searches=shadow.searches)
+    planned_stays = memory.planned_stays.after(now_s, *_offered_until_s(offers.offered), rules.horizon_s)
+    memory = replace(
+        memory,
+        sightings=seen,
+        declined=allotment.declined,
+        searches=shadow.searches,
+        planned_stays=planned_stays,
+    )
     return Judgement(facts, rules, memory, shadow, offers, selection, allotment, rooms, back_off, slow, bars)
+
+
+def _offered_until_s(offered: Sequence[Place]) -> tuple[Nodes, Mapping[str, float]]:
+    """The places that may be lent, and until when, where that is known."""
+    ends_s = {place.name: place.until_s for place in offered if place.until_s is not None}
+    return Nodes(place.name for place in offered), ends_s
 
 
 def _still_held(facts: Facts, shadow: Shadow, memory: Memory) -> set[str]:

@@ -15,6 +15,7 @@ from freetrain.lending.facts import Facts
 from freetrain.lending.leaving import Leaving
 from freetrain.lending.limit_claims import LimitClaims, claims_after
 from freetrain.lending.meter import Meter
+from freetrain.lending.planned_stays import PlannedStays
 from freetrain.lending.rules import NodeRules, Rules
 from freetrain.lending.shadow import NO_SEARCHES, Searches, Shadow
 from freetrain.lending.sharing.allotment import DeclinedNodes
@@ -32,6 +33,7 @@ class Memory:
         meter: how much later the site's jobs start.
         lost: nodes that Slurm took out of service after fragments.
         stays: how long nodes stay idle.
+        planned_stays: how well plans foretold until when nodes may be lent.
         size_changes: how often trainers change sizes.
         declined: claimants that did not take all the nodes that they could have.
         evicted_s: when fragments were evicted, as far back as it counts, UTC epoch seconds.
@@ -46,6 +48,7 @@ class Memory:
     meter: Meter = field(default_factory=Meter)
     lost: LostNodes = field(default_factory=LostNodes)
     stays: Stays = field(default_factory=Stays)
+    planned_stays: PlannedStays = field(default_factory=PlannedStays)
     size_changes: SizeChanges = field(default_factory=SizeChanges)
     declined: DeclinedNodes = field(default_factory=dict)
     evicted_s: tuple[float, ...] = ()

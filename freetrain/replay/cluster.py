@@ -20,13 +20,11 @@ from freetrain.core.servers import Serving
 from freetrain.core.shared_nodes import SharedNode
 from freetrain.core.trainer import Trainer
 from freetrain.lending.hole_ends import in_few_classes
+from freetrain.lending.planned_stays import SOON_S, PlannedStays
 from freetrain.lending.stays import SizeChanges, Stays
-from freetrain.replay.foresight import Foresight, Knowledge, Planned, SitePlans
+from freetrain.replay.foresight import Foresight, Knowledge, SitePlans
 from freetrain.replay.trainer_run import PlaceLeases, TrainerRun
 from freetrain.replay.trainers import with_other_kinds
-
-_KNOWN_WITHIN_S = 60.0
-"""Slurm plans in steps of a minute: who is to leave by then is given back in good order."""
 
 
 class IdleNodes:
@@ -195,6 +193,9 @@ class ReplayedCluster:
         size_changes: how often trainers change sizes, as the replay so far has shown; learned where it is used.
         leases: who had which place when; None: nodes are lent whole, and nobody keeps it.
         planned_s: node → when a job is planned to start there, as of the last look.
+        planned_stays: how well such plans foretold when nodes are taken.
+        believed_s: node → when it is expected to be taken, where its plan is believed.
+        due: nodes that are left free for jobs which would start there now.
     """
 
     def __init__(
@@ -216,6 +217,10 @@ class ReplayedCluster:
         self._objective = objective
         self._plans = plans
         self.planned_s: Mapping[str, float] = {}
+        self.planned_stays = PlannedStays()
+        self.believed_s: Mapping[str, float] = {}
+        self.due: frozenset[str] = frozenset()
+        self._planned_at_s = now_s
         self._foresight = foresight
         self._sees_ends = foresight.knows is Knowledge.PERFECT
         self._learns = foresight.knows in (Knowledge.LEARNED, Knowledge.PLAN)
@@ -239,11 +244,11 @@ class ReplayedCluster:
         trainers = tuple(run.trainer for run in self.running.values())
         self.note_idle()
         self.note_sizes()
-        planned = self._plans.look(self.now_s) if self._plans is not None else Planned({}, {})
-        self.planned_s = planned.until_s
         horizon_s, changes = self._look_ahead()
-        nodes = self._foreseen(planned, horizon_s)
-        orders, serving = self._due(planned), dict(self._serving)
+        if self._plans is not None:
+            self._look_at_plans(self._plans, horizon_s)
+        nodes = self._foreseen(horizon_s)
+        orders, serving = self._due(), dict(self._serving)
         return Idle(self.now_s, nodes, trainers, horizon_s, orders, self.running, serving, changes)
 
     def past_of(self, trainers: Collection[str]) -> Mapping[str, TrainerPast]:
@@ -342,15 +347,32 @@ class ReplayedCluster:
         horizon_s = self.stays.expected_by_age_s
         return horizon_s, self.size_changes.within(horizon_s)
 
-    def _foreseen(self, planned: Planned, horizon_s: float) -> Sequence[Place]:
-        """The nodes on which nobody would start now, with the ends that are planned, or known."""
+    def _look_at_plans(self, plans: SitePlans, horizon_s: float) -> None:
+        """Score the plans that came true, or did not, and find which of those of now are believed."""
+        self.planned_s, self._planned_at_s = plans.look(self.now_s), self.now_s
+        idle = self._idle.holder
+        self.planned_stays = self.planned_stays.after(self.now_s, idle, self.planned_s, horizon_s)
+        self.believed_s = self.planned_stays.believed_s(self.now_s, self.planned_s, horizon_s)
+        self.due = frozenset()
+        if self.planned_stays.leaves_now(self._mean_loss_node_s()):
+            self.due = frozenset(
+                name for name, end_s in self.planned_s.items() if end_s <= self.now_s and name in idle
+            )
+
+    def _mean_loss_node_s(self) -> float:
+        """What an eviction costs a trainer that has nodes beyond giving back, on average, in seconds × nodes."""
+        losses = [run.dearer_eviction_s * len(run.nodes) for run in self.running.values() if run.nodes]
+        return sum(losses) / len(losses) if losses else 0.0
+
+    def _foreseen(self, horizon_s: float) -> Sequence[Place]:
+        """The nodes that nobody is to have at once, with the ends that are believed, or known."""
         has_kinds = any(run.trainer.choices is not None for run in self.running.values())
         if self._plans is None and not (self._sees_ends or has_kinds or self._counts_watts):
             return self._idle.alike
         nodes = self._idle.offers
         if self._plans is not None:
-            ends_s = planned.until_s
-            free = (node for node in nodes if node.name not in planned.kept)
+            ends_s = self.believed_s
+            free = (node for node in nodes if node.name not in self.due)
             nodes = tuple(replace(node, until_s=ends_s.get(node.name)) for node in free)
         if self._plans is not None or self._sees_ends:
             nodes = in_few_classes(nodes, self.now_s, horizon_s, (run.trainer for run in self.running.values()))
@@ -360,18 +382,18 @@ class ReplayedCluster:
             nodes = tuple(replace(node, watts=self._watts_of[node.name]) for node in nodes)
         return nodes
 
-    def _due(self, planned: Planned) -> tuple[Action, ...]:
-        """Lent nodes on which jobs would start now are given back."""
-        if not planned.kept:
-            return ()
+    def _due(self) -> tuple[Action, ...]:
+        """Lent nodes on which jobs are believed to start now are given back."""
         due: defaultdict[str, list[str]] = defaultdict(list)
-        for name in sorted(planned.kept.keys() & self._idle.names):
-            if (holder := self._idle.holder[name]) is not None:
+        for name in sorted(self.due):
+            if (holder := self._idle.holder.get(name)) is not None:
                 due[holder].append(name)
         return tuple(Release(tuple(names), "a job could start here", holder) for holder, names in due.items())
 
     def _was_planned(self, name: str) -> bool:
-        return abs(self.planned_s.get(name, inf) - self.now_s) <= _KNOWN_WITHIN_S
+        """Whether Slurm's plans showed its end beforehand, so that it was given back in good order."""
+        planned_s = self.planned_s.get(name, inf)
+        return self._planned_at_s < planned_s and abs(planned_s - self.now_s) <= SOON_S
 
     def _hold(self, nodes: Collection[str], holder: str | None) -> None:
         self._idle.hold(nodes, holder)

@@ -127,7 +127,9 @@ class Replay:
             # Sizes are noted again after the decision: a change that lasts until the next event must not be
             # missed.
             cluster.note_sizes()
-            self._course.forecasts.note(cluster.now_s, cluster.stays, cluster.planned_s.items())
+            self._course.forecasts.note(
+                cluster.now_s, cluster.stays, cluster.planned_s.items(), cluster.planned_stays
+            )
         else:
             self._cluster.note_idle()
         self._course.note()

@@ -55,21 +55,10 @@ class Estimated:
         return Estimated(self.value * factor, self.within * factor)
 
 
-@dataclass(frozen=True, slots=True)
-class Amounts:
-    """What a replay of a block came to."""
-
-    work: float
-    lent_node_s: float
-    useful_node_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class BlockPair:
-    """One block, replayed both ways."""
-
-    allowed: Amounts
-    daemon: Amounts
+Figures = tuple[float, float, float]
+"""What a replay came to: work, seconds × nodes lent, and trained in."""
+BlockPair = tuple[Figures, Figures]
+"""One block as the holes allow, and as the daemon would have gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,18 +127,9 @@ def ratio_of(parts: Sequence[float], wholes: Sequence[float], of_blocks: int) ->
     return Estimated(ratio, t * sqrt(spread * (1 - count / of_blocks) / count) * count / total)
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
-    """What the holes allow in the whole log, which is known: a share of a dedicated machine's work, node-hours."""
-
-    work: float | None
-    lent_node_hours: float
-    useful_node_hours: float
-
-
 def estimate_daemon(
     window: tuple[float, float],
-    allowed: Allowed,
+    allowed: tuple[float | None, float, float],
     replay_block: Callable[[float, float], BlockPair],
     budget_s: float,
     stopwatch_s: Callable[[], float],
@@ -160,7 +140,7 @@ def estimate_daemon(
 
     Args:
         window: of the log.
-        allowed: what the holes allow in it.
+        allowed: what the holes allow in it: part of a dedicated machine's work, node-hours lent, and trained in.
         replay_block: replays one block both ways.
         budget_s: how long it may take; a few blocks are replayed in any case.
         stopwatch_s: running seconds.
@@ -178,23 +158,17 @@ def estimate_daemon(
         # Where the whole log would take no longer than the estimate, exact figures are better.
         if number == _PROBES and whole_s <= budget_s:
             return None
-
-    def estimated(name: str, in_whole_log: float) -> Estimated:
-        parts, wholes = ([getattr(amounts, name) for amounts in side] for side in (daemon, holes))
-        return ratio_of(parts, wholes, len(blocks)).times(in_whole_log)
-
-    holes, daemon = [pair.allowed for pair in pairs], [pair.daemon for pair in pairs]
-    return DaemonEstimate(
-        None if allowed.work is None else estimated("work", allowed.work),
-        estimated("lent_node_s", allowed.lent_node_hours),
-        estimated("useful_node_s", allowed.useful_node_hours),
-        len(pairs),
-        len(blocks),
-        block_s,
-        seed,
-        stopwatch_s() - began_s,
-        whole_s,
+    ratios = [
+        ratio_of([daemon[figure] for _, daemon in pairs], [holes[figure] for holes, _ in pairs], len(blocks))
+        for figure in range(len(allowed))
+    ]
+    work, lent, useful = (
+        None if whole is None else ratio.times(whole) for ratio, whole in zip(ratios, allowed, strict=True)
     )
+    assert lent is not None
+    assert useful is not None
+    took_s = stopwatch_s() - began_s
+    return DaemonEstimate(work, lent, useful, len(pairs), len(blocks), block_s, seed, took_s, whole_s)
 
 
 def _until_over(
@@ -232,16 +206,16 @@ def study_estimated(
     def replay_block(from_s: float, until_s: float) -> BlockPair:
         holes = cut(log.holes, from_s, until_s)
         if not len(holes):
-            return BlockPair(_NOTHING, _NOTHING)
-        return BlockPair(_amounts(allow(holes)), _amounts(go_as_daemon(replace(log, holes=holes))))
+            return _NOTHING, _NOTHING
+        return _figures(allow(holes)), _figures(go_as_daemon(replace(log, holes=holes)))
 
-    known = Allowed(allowed.u_work, allowed.lent_node_hours, allowed.useful_node_hours)
+    known = allowed.u_work, allowed.lent_node_hours, allowed.useful_node_hours
     window = log.holes.from_s, log.holes.until_s
     return estimate_daemon(window, known, replay_block, budget_s, stopwatch_s, progress)
 
 
-_NOTHING = Amounts(0.0, 0.0, 0.0)
+_NOTHING = 0.0, 0.0, 0.0
 
 
-def _amounts(record: ReplayRecord) -> Amounts:
-    return Amounts(record.work, record.lent_node_s, record.useful_node_s)
+def _figures(record: ReplayRecord) -> Figures:
+    return record.work, record.lent_node_s, record.useful_node_s

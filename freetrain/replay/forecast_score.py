@@ -11,7 +11,9 @@ from math import inf
 import numpy as np
 
 from freetrain.core.holes import Holes
+from freetrain.lending.planned_stays import PlannedStays, Score
 from freetrain.lending.stays import Stays
+from freetrain.replay.calibration import Calibrator
 
 _EVERY_S = 600.0
 """So often the forecasts for all idle nodes are compared."""
@@ -67,11 +69,13 @@ class ForecastScore:
         calibration: of what was learned, by how far ahead, then by probability.
         learned: how wrong the times were that were expected from what was learned, the shortest first.
         planned: the same of the times at which the site's jobs were planned to take the nodes.
+        plans: how plans were scored as they went, and so whether they were believed at last; the soonest first.
     """
 
     calibration: tuple[Calibration, ...] = ()
     learned: tuple[ForecastError, ...] = ()
     planned: tuple[ForecastError, ...] = ()
+    plans: tuple[Score, ...] = ()
 
 
 @dataclass(slots=True)
@@ -150,19 +154,31 @@ class ForecastLog:
         self._next_s = holes.from_s
         self._ends = _HoleEnds(holes)
         self._calibration: defaultdict[tuple[float, int], _Sums] = defaultdict(_Sums)
+        self._calibrators = {ahead_s: Calibrator(ahead_s) for ahead_s in AHEAD_S}
         self._learned, self._planned = _Errors(), _Errors()
+        self._plans = PlannedStays()
 
-    def note(self, now_s: float, stays: Stays, planned_s: Iterable[tuple[str, float]] = ()) -> None:
+    def note(
+        self,
+        now_s: float,
+        stays: Stays,
+        planned_s: Iterable[tuple[str, float]] = (),
+        plans: PlannedStays = PlannedStays(),  # noqa: B008  # frozen
+    ) -> None:
         """Compare what is forecast now, if it is time again.
 
         Args:
             now_s: now.
             stays: what was learned.
             planned_s: nodes, with when one of the site's jobs is planned to take each, as far as that is known.
+            plans: how such plans have been scored.
         """
+        self._plans = plans
         if now_s < self._next_s:
             return
         self._next_s = now_s + _EVERY_S
+        for calibrator in self._calibrators.values():
+            calibrator.learn(now_s)
         of_group: defaultdict[float, list[float]] = defaultdict(list)
         ends_s = self._ends.at(now_s, stays.since_s)
         for since_s, end_s in zip(stays.since_s.values(), ends_s, strict=True):
@@ -182,7 +198,7 @@ class ForecastLog:
             Calibration(ahead_s, sums.forecasts, sums.forecast / sums.forecasts, sums.came / sums.forecasts)
             for (ahead_s, _), sums in sorted(self._calibration.items())
         )
-        return ForecastScore(tuple(calibration), self._learned.all(), self._planned.all())
+        return ForecastScore(tuple(calibration), self._learned.all(), self._planned.all(), self._plans.scores)
 
     def _note_group(self, now_s: float, age_s: float, stays: Stays, ends_s: Sequence[float]) -> None:
         """Nodes that became idle at the same moment."""
@@ -190,6 +206,9 @@ class ForecastLog:
         self._learned.add(remaining_s, [end_s - now_s for end_s in ends_s if end_s < self._until_s])
         for ahead_s in AHEAD_S:
             if (then_s := now_s + ahead_s) < self._until_s:
-                probability = stays.stays(age_s, ahead_s)
+                calibrator = self._calibrators[ahead_s]
+                probability = calibrator.corrected(stays.stays(age_s, ahead_s))
                 band = min(int(probability * _BANDS), _BANDS - 1)
-                self._calibration[ahead_s, band].add(probability, [float(end_s > then_s) for end_s in ends_s])
+                came = [float(end_s > then_s) for end_s in ends_s]
+                self._calibration[ahead_s, band].add(probability, came)
+                calibrator.note(now_s, probability, len(came), sum(came))

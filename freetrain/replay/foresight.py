@@ -27,8 +27,8 @@ class Knowledge(StrEnum):
     LEARNED = "learned"
     """How long those that are idle now are expected to stay, as nodes of their ages did in the log so far."""
     PLAN = "plan"
-    """That too, and when jobs that wait are planned to start, by the limits of those that run: all that can be
-    known."""
+    """That too, and when jobs that wait are planned to start, by the limits of those that run, as far as such
+    plans have been better than knowing nothing: all that can be known."""
     PERFECT = "perfect"
     """Each end within the horizon, as nobody can know: the most that a forecast can bring."""
 
@@ -44,19 +44,6 @@ class Foresight:
 
     horizon_s: float = 0.0
     knows: Knowledge = Knowledge.NONE
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """What is planned at one instant.
-
-    Attributes:
-        kept: idle nodes on which jobs would start now → the job.
-        until_s: other nodes → when a job is planned to start there.
-    """
-
-    kept: Mapping[str, str]
-    until_s: Mapping[str, float]
 
 
 class SitePlans:
@@ -81,10 +68,10 @@ class SitePlans:
         """Take in what happens until now; whether anything did."""
         return bool(self._site.advance(now_s))
 
-    def look(self, now_s: float) -> Planned:
-        """What Slurm would do with the jobs that wait, but for those that had nodes for long and did not start."""
+    def look(self, now_s: float) -> Mapping[str, float]:
+        """Node → when Slurm would start a waiting job there, but for those that had nodes for long and did not."""
         snapshot = self._site.snapshot(now_s)
         shadow = shadow_of(snapshot, (), _RULES, self._seen, before=self._searches)
         self._searches = shadow.searches
         self._seen = self._seen.with_fitting(shadow)
-        return Planned(shadow.kept, planned_ends_s(snapshot, shadow))
+        return {**planned_ends_s(snapshot, shadow), **dict.fromkeys(shadow.kept, now_s)}

@@ -274,6 +274,12 @@ class TrainerRun:
         return sum(self.lost_s.values()) / SECONDS_PER_HOUR
 
     @property
+    def dearer_eviction_s(self) -> float:
+        """Seconds that an eviction costs beyond what giving back costs, on average so far, the first one dear."""
+        lost_s = self.trainer.eviction_s + self.lost_s[Loss.EVICTION] + self.lost_s[Loss.EVICTION_PAUSE]
+        return max(0.0, lost_s / (1 + self.losses[Loss.EVICTION]) - self.trainer.scale_down_s)
+
+    @property
     def rescales(self) -> int:
         """Times it paid for a change of size that freetrain decided."""
         return self.losses[Loss.SCALE_UP] + self.losses[Loss.SCALE_DOWN]

@@ -273,7 +273,7 @@ def test_forecasts_are_scored_for_programs_too(log: Path) -> None:
     assert document["settings"]["foresight"] == "plan"
     for score in (document["forecast"], document["as_daemon"]["forecast"]):
         assert {"ahead_s", "forecasts", "said", "came"} == set(score["calibration"][0])
-        assert set(score) == {"calibration", "learned", "planned"}
+        assert set(score) == {"calibration", "learned", "planned", "plans"}
 
 
 def test_what_the_holes_allow_comes_first_and_then_the_daemon_unless_it_is_not_wanted(log: Path) -> None:

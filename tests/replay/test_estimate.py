@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from freetrain.replay.estimate import (
     MIN_BLOCKS,
-    Allowed,
-    Amounts,
     BlockPair,
     blocks_in_turn,
     estimate_daemon,
@@ -67,10 +65,10 @@ class Watch:
     def replay_block(self, from_s: float, until_s: float) -> BlockPair:
         self.now_s += self._block_takes_s
         hours = (until_s - from_s) / HOUR_S
-        return BlockPair(Amounts(hours, hours, hours), Amounts(0.8 * hours, 0.9 * hours, 0.7 * hours))
+        return (hours, hours, hours), (0.8 * hours, 0.9 * hours, 0.7 * hours)
 
     def estimate(self, budget_s: float, progress: Callable[[float], None] = lambda part: None):  # type: ignore[no-untyped-def]
-        allowed = Allowed(0.95, 1000.0, 900.0)
+        allowed = 0.95, 1000.0, 900.0
         window = 0.0, 30 * DAY_S
         return estimate_daemon(window, allowed, self.replay_block, budget_s, lambda: self.now_s, progress)
 

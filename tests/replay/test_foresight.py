@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal, Journal, NullJournal
@@ -24,11 +25,13 @@ EARLY: tuple[Row, ...] = (0.0, 0.0, 600.0, 9000.0, (0, 1)), (10.0, 600.0, 900.0,
 NOWHERE = NullJournal()
 
 
-def trained(rows: tuple[Row, ...], knows: Knowledge, journal: Journal = NOWHERE) -> ReplayRecord:
+def trained(
+    rows: tuple[Row, ...], knows: Knowledge, journal: Journal = NOWHERE, trainer: Trainer = TRAINER
+) -> ReplayRecord:
     holes, logged = site(*rows)
     goal = Goal.of(find_policy("freetrain"), "throughput")
     foresight = Foresight(1000.0, knows)
-    return Replay(holes, [TRAINER], goal, foresight, 1, journal, time.perf_counter, logged=logged).run()
+    return Replay(holes, [trainer], goal, foresight, 1, journal, time.perf_counter, logged=logged).run()
 
 
 def test_nodes_are_given_back_in_good_order_before_a_job_that_is_planned() -> None:
@@ -59,6 +62,15 @@ def test_nodes_on_which_a_waiting_job_could_start_are_given_back_at_once() -> No
     assert planned.node_s == unknown.node_s - 4 * 20.0
 
 
+def test_nodes_are_not_given_back_for_a_job_that_could_start_where_an_eviction_costs_nothing() -> None:
+    rows = ((500.0, 520.0, 900.0, 600.0, (0, 1, 2, 3)),)
+    bold = replace(TRAINER, forced_loss_s=0.0)
+    (unknown,), (planned,) = (
+        trained(rows, knows, trainer=bold).runs for knows in (Knowledge.LEARNED, Knowledge.PLAN)
+    )
+    assert planned.node_s == unknown.node_s
+
+
 def test_a_job_that_does_not_start_although_it_could_keeps_no_nodes_for_long() -> None:
     """Who waits for something else is not waited for; a look each 10 s."""
     holes, logged = site((0.0, 900.0, 1000.0, 600.0, (0, 1, 2, 3)))
@@ -66,7 +78,7 @@ def test_a_job_that_does_not_start_although_it_could_keeps_no_nodes_for_long() -
     kept = []
     for now_s in range(0, 200, 10):
         plans.advance(float(now_s))
-        kept.append(len(plans.look(float(now_s)).kept))
+        kept.append(sum(end_s <= now_s for end_s in plans.look(float(now_s)).values()))
     assert kept[:6] == [4] * 6
     assert kept[7:] == [0] * 13
 

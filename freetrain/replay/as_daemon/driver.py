@@ -175,4 +175,5 @@ class DaemonReplay:
         margin_s = self._rules.nodes.margin_s
         ends_s = judgement.hole_ends_s.items()
         planned_s = ((name, end_s + margin_s) for name, end_s in ends_s if end_s < inf)
-        self._course.forecasts.note(judgement.now_s, judgement.memory.stays, planned_s)
+        memory = judgement.memory
+        self._course.forecasts.note(judgement.now_s, memory.stays, planned_s, memory.planned_stays)

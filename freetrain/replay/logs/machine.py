@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 from freetrain.core.topology import Topology
 from freetrain.errors import InputError
 from freetrain.replay.logs.nodelists import MAX_NODES, NodeListError, expand
+from freetrain.replay.logs.toml_files import checked, read_toml
 
 _Count = Annotated[StrictInt, Field(ge=1, le=MAX_NODES)]
 _Names = Annotated[StrictStr, Field(min_length=1)]
@@ -142,16 +142,8 @@ def read_machine(path: Path) -> LoggedMachine:
     Raises:
         InputError: if it cannot be read or describes no machine; the sentence names the field.
     """
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"The machine file {path} cannot be read: {error.strerror}.", _SEE) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"The machine file {path} is not TOML: {error}.", _SEE) from None
-    try:
-        entry = _MachineEntry.model_validate(content)
-    except ValidationError as error:
-        raise InputError(f"The machine file {path} is wrong: {'; '.join(_wrong_fields(error))}.", _SEE) from None
+    content = read_toml(path, "machine file", _SEE)
+    entry = checked(_MachineEntry, content, f"The machine file {path}", _SEE)
     return _machine(entry, path)
 
 
@@ -193,17 +185,6 @@ def _refuse_twins(names: list[str], path: Path) -> None:
         if name in seen:
             raise InputError(f"The machine file {path} is wrong: node {name!r} is in two pools.", _SEE)
         seen.add(name)
-
-
-def _wrong_fields(error: ValidationError) -> Iterator[str]:
-    named: set[str] = set()
-    for problem in error.errors():
-        # pydantic names the branch of a union last (nodes.int, nodes.str); the field is what the user wrote.
-        path = [part for part in problem["loc"] if not (isinstance(part, str) and ("[" in part or part == "str"))]
-        field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
-        if field not in named:
-            named.add(field)
-            yield f"{field}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
 
 
 _UNKNOWN = Pool("", 0, 0, 0)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from freetrain.core.amounts import Amount
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
+from freetrain.replay.logs.traces import NO_TRACE, Trace
 
 _MUCH = 0.05
 """Such a part of the idle time in empty hours is a warning, and not only a note."""
@@ -37,6 +38,7 @@ class ReadOptions:
     Attributes:
         columns: header of a headerless sacct file.
         delimiter: what separates its columns; None: what its header shows.
+        trace: what its columns are called, where that is not what sacct calls them.
         cluster: read this cluster's jobs alone.
         ignore_partitions: jobs of these partitions are not the site's.
         ignore_accounts: nor are those of these accounts.
@@ -57,6 +59,7 @@ class ReadOptions:
 
     columns: tuple[str, ...] = ()
     delimiter: str | None = None
+    trace: Trace = NO_TRACE
     cluster: str | None = None
     ignore_partitions: tuple[str, ...] = ()
     ignore_accounts: tuple[str, ...] = ()

@@ -34,6 +34,7 @@ from freetrain.replay.logs.source import LogFormat, detect_format, display_name,
 from freetrain.replay.logs.swf import read_swf
 from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.times import find_zone
+from freetrain.replay.logs.traces import PARQUET, rows_of_parquet, rows_of_trace_json, with_sacct_header
 from freetrain.replay.logs.window import CoveredTime, LogWindow, choose_window, time_covered_by_events
 
 Progress = Callable[[str], None]
@@ -46,7 +47,7 @@ class _Source:
     name: str
     pieces: Iterable[bytes]
     format: LogFormat
-    was_json: bool = False
+    names_columns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ def read_site_log(paths: Sequence[Path], options: ReadOptions, progress: Progres
         InputError: if there is no log in the files, or it does not say enough to find holes.
     """
     _check(paths, options)
+    if (header := options.trace.header) and not options.columns:
+        options = replace(options, columns=tuple(options.trace.renamed(header, "The format")), delimiter=",")
     sources = [_open(path, options) for path in paths]
     kind = _common_format(sources)
     _refuse_unfit(options, kind)
@@ -173,17 +176,34 @@ def _open(path: Path, options: ReadOptions) -> _Source:
     name = display_name(path)
     begun = read_pieces(path)
     head = next(begun, b"")
-    was_json = is_json(head)
-    kind = LogFormat.SACCT if was_json else detect_format(head, name, bool(options.columns), options.delimiter)
     pieces: Iterator[bytes] = chain([head], begun)
     if not is_stdin(path):
         # It is opened again when its turn comes: of thousands of files not all can be open at a time.
         begun.close()
         pieces = read_pieces(path)
-    if was_json:
-        pieces = rows_of_json(pieces, name)
+    as_text = _in_sacct_columns(path, head, pieces, options, name)
+    if as_text is None:
+        kind = detect_format(head, name, bool(options.columns), options.delimiter)
+    else:
+        kind, pieces = LogFormat.SACCT, as_text
     # All of the text is kept where the text of bad rows is wanted.
-    return _Source(name, pieces if options.rejects is None else list(pieces), kind, was_json)
+    return _Source(name, pieces if options.rejects is None else list(pieces), kind, as_text is not None)
+
+
+def _in_sacct_columns(
+    path: Path, head: bytes, pieces: Iterator[bytes], options: ReadOptions, name: str
+) -> Iterator[bytes] | None:
+    """The text of a file that names its columns in a form of its own, with sacct's header; None: it has that."""
+    trace = options.trace
+    if head.startswith(PARQUET):
+        return rows_of_parquet(path, trace, name)
+    if is_json(head):
+        return rows_of_trace_json(pieces, trace, name) if trace.columns else rows_of_json(pieces, name)
+    if not trace.columns or trace.header:
+        return None
+    # What its first lines hold besides the columns must make a header, too.
+    detect_format(next(with_sacct_header([head], trace, name)), name, False, options.delimiter)
+    return with_sacct_header(pieces, trace, name)
 
 
 def _common_format(sources: Sequence[_Source]) -> LogFormat:
@@ -228,8 +248,8 @@ def _read_jobs(sources: list[_Source], options: ReadOptions, tally: RowTally, pr
 def _read_job_file(source: _Source, number: int, options: ReadOptions, tally: RowTally) -> ParsedFile:
     if source.format is LogFormat.SWF:
         return read_swf(source.pieces, number, tally)
-    # JSON names its fields itself.
-    own = replace(options, columns=(), delimiter=None) if source.was_json else options
+    # The text was given a header in sacct's words.
+    own = replace(options, columns=(), delimiter=None) if source.names_columns else options
     return read_sacct(source.pieces, source.name, number, own, tally)
 
 

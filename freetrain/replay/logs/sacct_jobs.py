@@ -275,7 +275,9 @@ def _rows(
         tally.ignore("repeated header", text.headers)
         tally.reject((file, line, reason) for line, reason in text.lost)
         absent = [pl.lit("").alias(column) for column in _TEXT_COLUMNS if column not in text.rows.columns]
-        rows = text.rows.with_columns(pl.repeat(file, pl.len(), dtype=pl.Int32).alias("file"), *absent)
+        rows = options.trace.settle(text.rows).with_columns(
+            pl.repeat(file, pl.len(), dtype=pl.Int32).alias("file"), *absent
+        )
         batch.append(rows.select("line", "file", *_TEXT_COLUMNS))
         if sum(map(len, batch)) >= _MIN_BATCH_ROWS:
             yield pl.concat(batch)

@@ -22,7 +22,8 @@ COLUMNS = (
 _HEAD_BYTES = 1 << 16
 _BEGINS_AS_JSON = re.compile(rb"^[ \t]*[\[{]", re.MULTILINE)
 _JOBS_AT_ONCE = 1 << 14
-_NOT_IN_A_FIELD = re.compile(r"[|\n\r]")
+BLANKED = re.compile(r"[|\n\r]")
+"""What would cut a row of text in two: a blank stands for it."""
 _BEGINNING = re.compile(r"^[ \t]*(?=[\[{])", re.MULTILINE)
 _BLANKS = re.compile(r"[ \t\n\r]*")
 _BETWEEN = re.compile(r"[\s,\x1e]*")
@@ -120,7 +121,7 @@ def _text(record: Any, *path: str) -> str:
         value = "+".join(str(word) for word in value)
     if value is None or isinstance(value, bool | dict):
         return ""
-    return _NOT_IN_A_FIELD.sub(" ", _plain(value))
+    return BLANKED.sub(" ", _plain(value))
 
 
 def _plain(value: Any) -> str:

@@ -117,6 +117,11 @@ def column_names(header: list[str] | tuple[str, ...]) -> tuple[str, ...]:
     return tuple(names[:-1] if names and not names[-1] else names)
 
 
+def role_of(column: str) -> str:
+    """What one of sacct's columns tells; empty for one that is not read."""
+    return next((role for role, aliases in _ALIASES.items() if column.lower() in aliases), "")
+
+
 def separator_of(line: str, expected: str | None = None) -> str | None:
     """What separates the columns of a header line; None for a line that is no header.
 

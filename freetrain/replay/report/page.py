@@ -46,7 +46,7 @@ from freetrain.showing.words import brief_duration, count, number
 
 _FORESIGHT = {
     "learned": "nodes are expected to stay as those of their ages did before",
-    "plan": "the same, and it is known when waiting jobs are planned to start there",
+    "plan": "the same, and it is known when waiting jobs are planned to start there, as far as plans came true",
     "perfect": "as the holes allow the ends of holes are known, as nobody can know them",
 }
 

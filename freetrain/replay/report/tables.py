@@ -225,12 +225,14 @@ class ForecastTables:
             ahead the share of nodes that was, if there were enough forecasts.
         errors: cells of each line: which forecasts of the time that is left, their mean, how long the nodes really
             stayed, by how much each forecast was wrong, and how many there were.
+        unused: how long plans looked ahead that were farther off than knowing nothing, and were not believed.
         least: of fewer forecasts no share is shown.
     """
 
     ahead: tuple[str, ...]
     calibration: tuple[tuple[str, ...], ...]
     errors: tuple[tuple[str, ...], ...]
+    unused: tuple[str, ...] = ()
     least: int = MIN_FORECASTS
 
 
@@ -253,6 +255,10 @@ def forecast_tables(score: ForecastScore) -> ForecastTables | None:
              number(error.forecasts))
             for kind, errors in (("learned", score.learned), ("planned", score.planned))
             for error in errors
+        ),
+        tuple(
+            f"up to {brief_duration(score.planned_s / score.forecasts)}"
+            for score in score.plans if not score.is_believed
         ),
     )  # fmt: skip
 

@@ -10,6 +10,7 @@ import pytest
 
 from freetrain.errors import InputError
 from freetrain.replay.logs import ReadOptions, read_site_log
+from freetrain.replay.logs.traces import find_trace
 
 FOLDER = Path(__file__).parent / "odd"
 EXPECTED: dict[str, dict[str, Any]] = tomllib.loads((FOLDER / "expected.toml").read_text(encoding="utf-8"))
@@ -20,6 +21,9 @@ DAY_S = {"from_s": 1_740_960_000.0, "until_s": 1_741_046_400.0}
 def options_of(entry: dict[str, Any]) -> ReadOptions:
     """How a log is to be read."""
     given = {name: tuple(v) if isinstance(v, list) else v for name, v in entry.get("options", {}).items()}
+    if name := given.get("trace"):
+        trace = find_trace(name)
+        given |= {"trace": trace, "timezone": trace.timezone}
     return ReadOptions(**({} if entry.get("own_window") else DAY_S) | given)
 
 
