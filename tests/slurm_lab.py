@@ -148,7 +148,7 @@ def run(lab: Lab, *command: str, role: str | None = None) -> str:
 
 def eventually(fine: Callable[[], bool], seconds: float = 90.0) -> bool:
     """Whether something becomes so within the time."""
-    deadline = time.monotonic() + seconds
-    while not (so := fine()) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    begin_s = time.monotonic()
+    while not (so := fine()) and (waited_s := time.monotonic() - begin_s) < seconds:
+        time.sleep(min(1.0, 0.1 + waited_s / 10))  # what is asked may start a command
     return so

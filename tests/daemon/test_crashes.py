@@ -118,7 +118,7 @@ EVENTS = (
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(0, 7)), max_size=25))
 def test_whatever_happens_no_node_has_two_owners_and_the_books_agree_with_slurm(
     tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, int]]

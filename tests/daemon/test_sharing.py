@@ -43,7 +43,7 @@ def waits_for(daemon: Daemon) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("tags", HOSTILE.values(), ids=list(HOSTILE))
-@pytest.mark.parametrize("first", ["hostile", "honest", "both"])
+@pytest.mark.parametrize("first", ["hostile", "honest", pytest.param("both", marks=pytest.mark.soak)])
 def test_within_two_looks_an_honest_training_has_half_whatever_another_user_hands_in(
     slurm: FakeSlurm, start_daemon: StartDaemon, tags: list[str], first: str
 ) -> None:

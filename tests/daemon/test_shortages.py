@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,15 @@ SHORTAGES = [
     *(OSError(number, os.strerror(number)) for number in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENOSPC)),
     MemoryError(),
     StateError("The store x cannot be written: the disk is full.", passes=True),
+]
+PLACES = [
+    (LiveCluster, "observe"),
+    (LiveCluster, "act"),
+    (Ledger, "save_fragments"),
+    (Ledger, "save_trainers"),
+    (Ledger, "record_command"),
+    (Ledger, "lent_spans"),
+    (RunJournal, "record"),
 ]
 
 
@@ -67,18 +77,10 @@ def look(config: Config, slurm: FakeSlurm, cycles: int) -> None:
     Service(Loaded(config), slurm, lambda: Loaded(config)).run(cycles)
 
 
-@pytest.mark.parametrize("error", SHORTAGES, ids=repr)
+# Every shortage, and at every place two of them.
 @pytest.mark.parametrize(
-    ("owner", "method"),
-    [
-        (LiveCluster, "observe"),
-        (LiveCluster, "act"),
-        (Ledger, "save_fragments"),
-        (Ledger, "save_trainers"),
-        (Ledger, "record_command"),
-        (Ledger, "lent_spans"),
-        (RunJournal, "record"),
-    ],
+    ("owner", "method", "error"),
+    [(*place, error) for place, error in zip(2 * PLACES, cycle(SHORTAGES), strict=False)],
 )
 def test_a_look_is_given_up_said_once_and_tried_again(
     config: Config, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,

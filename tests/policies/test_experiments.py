@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from itertools import product
 from statistics import mean
 
@@ -54,7 +55,11 @@ def test_there_is_no_verdict_within_the_interval(
 
 
 def test_dltap_separates_fewer_pairs_than_kubernetes_and_packing_still_fewer() -> None:
-    ratios = {(row[0], row[2], row[3]): row[6] for row in dltap.EXPERIMENT.run(2).rows}
+    document = json.loads(CliRunner().invoke(cli, ["bench", "dltap", "--seeds", "2", "--json"]).stdout)
+    assert document["format"] == "freetrain-bench/1"
+    assert document["columns"] == list(COLUMNS)
+    assert len(document["rows"]) == 20
+    ratios = {(row[0], row[2], row[3]): row[6] for row in document["rows"]}
     for nodes in ("6 nodes", "10 nodes", "20 nodes"):
         assert ratios[nodes, "DLTAP", "Kubernetes"] < 1
         assert ratios[nodes, "no spreading, DLTAP", "no spreading"] < 1
@@ -102,13 +107,12 @@ def test_trainings_are_done_sooner_with_tune_than_with_shares_and_later_where_al
     assert hours["TUNE"] < hours["shares, then the rest"] <= hours["shares"] < hours["all or nothing"]
 
 
-def test_the_command_prints_a_table_and_its_notes() -> None:
+def test_the_command_prints_a_table_and_its_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = [MethodComparison("here", "work", "ours", "theirs", 2.0, 1.0)]
+    monkeypatch.setattr(dltap, "EXPERIMENT", replace(dltap.EXPERIMENT, compare=lambda seed: compared))
     shown = CliRunner().invoke(cli, ["bench", "dltap", "--seeds", "1"])
+    assert "theirs" in shown.stdout
     assert "leaf-aware is freetrain's" in shown.stdout
-    document = json.loads(CliRunner().invoke(cli, ["bench", "dltap", "--seeds", "1", "--json"]).stdout)
-    assert document["format"] == "freetrain-bench/1"
-    assert document["columns"] == list(COLUMNS)
-    assert len(document["rows"]) == 20
     assert CliRunner().invoke(cli, ["bench", "freetrain"]).exit_code == 2
 
 

@@ -45,6 +45,7 @@ from tests.replay.logs.gpu_log import make_gpu_log
 from tests.replay.logs.second_by_second import fitting_by_second
 from tests.replay.logs.test_shares import machine, with_tres
 from tests.replay.test_share_outcome import ALL_OF_IT, GPU_TASK, HOURS, TASK
+from tests.seeds import seeds
 
 
 def a_file(*trainers: dict[str, Any]) -> str:
@@ -192,7 +193,7 @@ def test_who_takes_all_that_there_is_has_what_is_counted_second_by_second(write:
     assert done.outcome.lent_node_hours == pytest.approx(done.outcome.idle_node_hours)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", seeds(1, 8, first=1))
 def test_tasks_of_several_shapes_leave_no_room_for_any_and_take_no_more_than_there_is(
     write: Write, seed: int
 ) -> None:

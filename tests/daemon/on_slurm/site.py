@@ -108,7 +108,7 @@ def wait_until(fine: Callable[[], bool], seconds: float, site: Site) -> float:
             queue = site.run("bob", "squeue", "-a", "-o", "%i %P %T %r %N %l %k")
             nodes = site.run("bob", "sinfo", "-N", "-o", "%N %T")
             pytest.fail(f"not so within {SLACK * seconds} s\n{queue}\n{nodes}\n{site.daemon_says}")
-        time.sleep(0.2)
+        time.sleep(min(1.0, 0.2 + (time.monotonic() - begin_s) / 10))  # each look starts commands
     return time.monotonic() - begin_s
 
 

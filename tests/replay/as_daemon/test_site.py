@@ -35,6 +35,7 @@ from tests.replay.logs.gpu_log import make_gpu_log
 from tests.replay.logs.second_by_second import fitting_by_second
 from tests.replay.logs.test_shares import machine, with_tres
 from tests.replay.test_share_outcome import GPU_TASK, HOURS, SOME, TASK
+from tests.seeds import seeds
 
 WOKEN = Timing(poll_s=10.0, wakes=Wakes())
 TRAINER = Trainer("a", ((1, 10.0), (100, 1000.0)), scale_up_s=0.0, scale_down_s=0.0, boot_s=8.0)
@@ -111,7 +112,7 @@ def test_a_job_that_is_known_to_start_finds_its_part_free(write: Write, tmp_path
 
 
 @pytest.mark.parametrize("timing", [WOKEN, Timing(poll_s=20.0)])
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", seeds(1, 8, first=1))
 def test_no_node_ever_holds_more_than_it_has(write: Write, seed: int, timing: Timing) -> None:
     text = make_gpu_log(seed, tries=250)
     log = read(write(text), until_s=hour(HOURS), task=TaskRequest(GPU_TASK))
