@@ -164,19 +164,31 @@ def torchrun_environment(view: View, me: str, index: int, run_id: str) -> Mappin
     slots = [view.members[id_].slots for id_ in generation.members]
     group_rank = generation.rank_of(me)
     same_host = generation.host == this_host()
-    facts = {
-        "RANK": sum(slots[:group_rank]) + index,
-        "WORLD_SIZE": sum(slots),
-        "LOCAL_RANK": index,
-        "LOCAL_WORLD_SIZE": slots[group_rank],
-        "GROUP_RANK": group_rank,
-        "GROUP_WORLD_SIZE": len(slots),
-        "ROLE_RANK": sum(slots[:group_rank]) + index,
-        "ROLE_WORLD_SIZE": sum(slots),
+    return {
+        **torchrun_variables(sum(slots[:group_rank]) + index, sum(slots), index, slots[group_rank], run_id),
+        "GROUP_RANK": str(group_rank),
+        "GROUP_WORLD_SIZE": str(len(slots)),
         "MASTER_ADDR": "127.0.0.1" if same_host else generation.address,
-        "MASTER_PORT": generation.port,
+        "MASTER_PORT": str(generation.port),
+        "TORCHELASTIC_RESTART_COUNT": str(generation.number - 1),
+    }
+
+
+def torchrun_variables(rank: int, world: int, local_rank: int, local_world: int, run_id: str) -> Mapping[str, str]:
+    """What torchrun says to a worker where there is no other node; nobody listens at the address."""
+    facts = {
+        "RANK": rank,
+        "WORLD_SIZE": world,
+        "LOCAL_RANK": local_rank,
+        "LOCAL_WORLD_SIZE": local_world,
+        "GROUP_RANK": 0,
+        "GROUP_WORLD_SIZE": 1,
+        "ROLE_RANK": rank,
+        "ROLE_WORLD_SIZE": world,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": 29500,
         "TORCHELASTIC_RUN_ID": run_id,
-        "TORCHELASTIC_RESTART_COUNT": generation.number - 1,
+        "TORCHELASTIC_RESTART_COUNT": 0,
     }
     return {name: str(value) for name, value in facts.items()}
 

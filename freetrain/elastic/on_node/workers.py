@@ -33,6 +33,7 @@ class AgentOptions:
         end_timeout_s: how long workers may take to end before they are killed: to the next step boundary (the
             others then redo that step without them), or in restart mode to save.
         logs: folder for a file with each worker's output; None: all goes where the agent's goes.
+        ranks: for which the script is run that is to be adopted; 0: it is none of these.
         servers: how many should add up the workers' gradients, on all nodes of the trainer together; None: as many
             as freetrain says, on the nodes that it names.
     """
@@ -43,6 +44,7 @@ class AgentOptions:
     end_timeout_s: float = END_TIMEOUT_S
     servers: int | None = 0
     logs: Path | None = None
+    ranks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
