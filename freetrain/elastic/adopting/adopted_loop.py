@@ -10,6 +10,7 @@ import torch
 from torch.utils.data import DataLoader, DistributedSampler
 
 from freetrain.elastic.data.drawing import KEPT_OPTIONS
+from freetrain.elastic.script.gradients import parameters_of
 from freetrain.elastic.script.loop import Loop
 from freetrain.elastic.training.state import Stateful, hyperparameters, set_hyperparameters
 
@@ -64,6 +65,14 @@ class AdoptedLoop(Loop):
         self.state.sampler.epoch = max(self.epoch, epoch)
         self._drawing.restart()
         self._note_epoch()
+
+    def sum_gradients_of(self, parameters: Sequence[torch.Tensor]) -> None:
+        """Add these parameters' gradients up, as DistributedDataParallel would have done by now."""
+        wanted = set(parameters)
+        with self._training.ending_the_process():
+            for optimizer in self._optimizers:
+                if not wanted.isdisjoint(parameters_of(optimizer)):
+                    self._updates.sum_if_due(optimizer)
 
     def finish(self) -> None:
         """The script has come to its end: the epoch under way is the last one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -66,6 +66,11 @@ class Adoption:
             optimizer.zero_grad(set_to_none=True)
         elif self._loop is not None and not self._loop.is_in_step:
             raise InputError("an optimizer steps outside the loop over the training's loader.")
+
+    def before_clipping(self, parameters: Sequence[torch.Tensor]) -> None:
+        """Sums are clipped, and not a rank's own gradients."""
+        if not self.is_rehearsing and self._loop is not None:
+            self._loop.sum_gradients_of(parameters)
 
     def end(self) -> None:
         """The script has come to its end, or takes leave of the other ranks."""
@@ -142,8 +147,8 @@ class Adoption:
         loop.enter(epoch)
         if epoch < loop.epoch:
             log.warning(
-                "the script runs once more through its epochs from %d to %d, which are trained: what it prints and "
-                "writes of these now does not count",
+                "the script runs once more through epochs %d to %d, which are trained: what it prints and writes "
+                "of these now does not count",
                 epoch,
                 loop.epoch - 1,
             )

@@ -62,6 +62,8 @@ def patches(adoption: Adoption) -> Iterable[Patch]:
     yield DistributedSampler, "set_epoch", _noting_epoch
     yield torch, "save", lambda original: _sparing_files(adoption, original)
     yield builtins, "enumerate", lambda original: _numbering(adoption, original)
+    for name in ("clip_grad_norm_", "clip_grad_value_"):
+        yield torch.nn.utils, name, lambda original: _clipping_sums(adoption, original)
     for owner, name in _OTHER_FORMS:
         yield owner, name, partial(_refusing, name)
 
@@ -112,12 +114,26 @@ def _noting_epoch(original: Original) -> Original:
 
 
 def _sparing_files(adoption: Adoption, original: Original) -> Original:
+    """Save whole files only, as a newcomer may load one meanwhile, and none over another in a rehearsal."""
+
     def save(obj: object, f: Any, *args: Any, **kwargs: Any) -> None:
-        is_file = isinstance(f, str | os.PathLike) and Path(f).exists()
-        if not (adoption.is_rehearsing and is_file):
+        if not isinstance(f, str | os.PathLike):
             original(obj, f, *args, **kwargs)
+        elif not (adoption.is_rehearsing and Path(f).exists()):
+            unfinished = f"{os.fspath(f)}.{os.getpid()}.new"
+            original(obj, unfinished, *args, **kwargs)
+            Path(unfinished).replace(f)
 
     return save
+
+
+def _clipping_sums(adoption: Adoption, original: Original) -> Original:
+    def clip(parameters: torch.Tensor | Iterable[torch.Tensor], *args: Any, **kwargs: Any) -> Any:
+        clipped = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        adoption.before_clipping(clipped)
+        return original(clipped, *args, **kwargs)
+
+    return clip
 
 
 def _numbering(adoption: Adoption, original: Any) -> Original:

@@ -44,7 +44,11 @@ def become(command, environment, log, prepare):
     os.environ.update(environment)
     sys.argv = command[1:]
     try:
-        runpy.run_path(sys.argv[0], run_name="__main__")
+        if sys.argv[0] == "-m":
+            del sys.argv[0]
+            runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(sys.argv[0], run_name="__main__")
     except Exception:
         sys.excepthook(*sys.exc_info())
         sys.exit(1)
