@@ -19,11 +19,12 @@ from freetrain.elastic.membership.identity import use_interface
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
 from freetrain.elastic.on_node.agent import Agent
 from freetrain.elastic.on_node.restart import LAST_NUMBER, RestartAgent, RestartProgress, WatchedSteps
-from freetrain.elastic.on_node.script_ranks import adopted_command
+from freetrain.elastic.on_node.standby import with_runner
 from freetrain.elastic.on_node.workers import END_TIMEOUT_S, AgentEnd, AgentOptions, Signals, count_gpus
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.errors import InputError
 
+_ADOPTING = "freetrain.elastic.adopting"
 _ALWAYS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 
@@ -172,7 +173,9 @@ def run_command(
     progress = RestartProgress(directory.progress_path, steps, samples_per_step)
     with Signals((*_ALWAYS, *_extra(leave_on))) as signals:
         if adopt:
-            adopted = replace(options, command=adopted_command(command), ranks=ranks or max(2, options.nproc))
+            adopted = replace(
+                options, command=with_runner(command, _ADOPTING), ranks=ranks or max(2, options.nproc)
+            )
             restart, ending = _adopt(directory, adopted, signals)
         elif not restart:
             ending = Agent(directory, options, signals).run()

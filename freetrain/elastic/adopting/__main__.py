@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import runpy
 import sys
-from pathlib import Path
 
 from freetrain.elastic.adopting.adoption import Adoption
 from freetrain.elastic.adopting.patches import patch
 from freetrain.elastic.errors import Departed, NotAdoptedError, as_exit
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
+from freetrain.elastic.on_node.standby import run_script
 from freetrain.errors import FreetrainError
 
 
 def main() -> None:
     """Run the script of the command line; its end is that of the training."""
-    logging.basicConfig(level=logging.WARNING, format="freetrain: %(message)s")
     adoption = Adoption()
     patch(adoption)
     try:
-        _run(sys.argv[1:])
+        try:
+            run_script(sys.argv[1:])
+        except SystemExit as status:
+            if status.code not in (None, 0) or isinstance(status, Departed):
+                raise
         adoption.end()
     except NotAdoptedError as error:
         give_up(error.reason)
         raise
-    except SystemExit as status:
-        if status.code in (None, 0) and not isinstance(status, Departed):
-            adoption.end()
-        adoption.leave(status)
-        raise
-    except FreetrainError as error:
-        adoption.leave(error)
-        raise as_exit(error) from None
     except BaseException as error:
         adoption.leave(error)
+        if isinstance(error, FreetrainError):
+            raise as_exit(error) from None
         raise
 
 
@@ -44,16 +38,6 @@ def give_up(reason: str) -> None:
     root = trainer_from_environment()
     if root is not None:
         TrainerDirectory.open(root).give_up_adopting(reason)
-
-
-def _run(arguments: list[str]) -> None:
-    is_module = arguments[0] == "-m"
-    sys.argv = arguments[is_module:]
-    if is_module:
-        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
-        return
-    sys.path[0] = os.fspath(Path(arguments[0]).resolve().parent)
-    runpy.run_path(arguments[0], run_name="__main__")
 
 
 if __name__ == "__main__":

@@ -54,8 +54,9 @@ class Adoption:
             return self._rehearse(loader, plain) if is_divided or self._loader is not None else plain(loader)
         if loader is self._loader:
             return self._train(loader)
-        if is_divided and self._loop is not None:
-            divide(sampler, self._loop.rank, self._loop.world_size)
+        if not is_divided or self._loop is None:
+            return plain(loader)
+        divide(sampler, self._loop.rank, self._loop.world_size)
         return self._counted(plain(loader))
 
     def before_step(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
@@ -65,7 +66,10 @@ class Adoption:
             # Optimizers leave parameters without gradient alone.
             optimizer.zero_grad(set_to_none=True)
         elif self._loop is not None and not self._loop.is_in_step:
-            raise InputError("an optimizer steps outside the loop over the training's loader.")
+            raise InputError(
+                "an optimizer steps outside the loop over the training's loader.",
+                "Run the script with --restart in place of --adopt.",
+            )
 
     def before_clipping(self, parameters: Sequence[torch.Tensor]) -> None:
         """Sums are clipped, and not a rank's own gradients."""
@@ -144,7 +148,10 @@ class Adoption:
         self._put_back()
         loop = AdoptedLoop(self.models, self.optimizers, loader, self.carried)
         torch.distributed.distributed_c10d.destroy_process_group()
+        # A newcomer that is fed steps its optimizers while it joins.
+        self.is_rehearsing = False
         loop.enter(epoch)
+        self.is_rehearsing = True
         if epoch < loop.epoch:
             log.warning(
                 "the script runs once more through epochs %d to %d, which are trained: what it prints and writes "

@@ -31,7 +31,7 @@ _GONE_BUT_ALIVE_S = 2.0
 
 _FOR_TORCHRUN = (
     "the script never joined the trainer: let it train with freetrain.elastic (docs/users/elastic.md), or give "
-    "--restart where it is one for torchrun"
+    "--adopt or --restart where it is one for torchrun"
 )
 _NEVER_JOINED = f"{_FOR_TORCHRUN}. It ended with status 0"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import re
 import socket
@@ -20,14 +21,20 @@ from freetrain.elastic.on_disk.files import write_json
 from freetrain.elastic.on_disk.members import Generation, Member, this_host
 from freetrain.elastic.on_disk.next_generation import Proposal, View
 from freetrain.elastic.on_disk.progress import ProgressWriter
+from freetrain.elastic.on_node.standby import MODULE as STANDBY
+from freetrain.elastic.on_node.standby import with_runner
 from freetrain.elastic.on_node.workers import AgentEnd, AgentOptions, Signals, Worker, describe
 from freetrain.elastic.timeouts import Timeouts
+from freetrain.errors import InputError
 
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.02
 _BLAME_AFTER_S = 2.0
 """A worker that fails when another node vanishes is no failure of its own: this long a new generation may take."""
+
+_STANDBYS_AFTER_S = 5.0
+"""Standbys import what the workers do, and would be in their way before."""
 
 _FIRST_STEP_POLL_S = 0.2
 LAST_NUMBER = r"(\d+)\D*$"
@@ -63,6 +70,8 @@ class RestartAgent:
         self._watcher = Watcher(directory, self._me, timeouts, _with_port, _why_foreign)
         self._generation: Generation | None = None
         self._workers: list[Worker] = []
+        self._standbys: list[Worker] = []
+        self._standbys_due_s = math.inf
         self._failed_s: float | None = None
         self._failures: list[str] = []
 
@@ -78,6 +87,8 @@ class RestartAgent:
                 time.sleep(_POLL_S)
         finally:
             self._stop_workers()
+            for standby in self._standbys:
+                standby.kill()
             with contextlib.suppress(DirectoryError):
                 self._directory.mark_gone(self._me.id, ending.reason if ending else "interrupted")
             self._watcher.stop()
@@ -94,6 +105,8 @@ class RestartAgent:
             return AgentEnd(1, f"given up for lost by the others: {view.gone[self._me.id]}")
         if self._is_new(view):
             self._start_workers(view)
+        elif time.monotonic() > self._standbys_due_s:
+            self._start_standbys()
         return self._look_at_workers(view)
 
     def _is_new(self, view: View) -> bool:
@@ -131,9 +144,29 @@ class RestartAgent:
         for index in range(self._options.nproc):
             environment = torchrun_environment(view, self._me.id, index, self._directory.root.name)
             name = f"{self._me.id}-{index}"
-            self._workers.append(Worker(self._options.command, name, index, environment, logs=self._options.logs))
+            self._workers.append(self._worker(name, index, environment))
+        self._standbys_due_s = time.monotonic() + _STANDBYS_AFTER_S
         if view.generation.rank_of(self._me.id) == 0:
             self._progress.start(view.generation, sum(view.members[id_].slots for id_ in view.ranks))
+
+    def _worker(self, name: str, index: int, environment: Mapping[str, str]) -> Worker:
+        """The standby of this place, or a new process where there is none."""
+        standby = next((standby for standby in self._standbys if standby.index == index), None)
+        if standby is not None:
+            self._standbys.remove(standby)
+            if standby.begin(environment):
+                return standby
+        return Worker(self._options.command, name, index, environment, logs=self._options.logs)
+
+    def _start_standbys(self) -> None:
+        """Get processes ready for the next change, for each place on this node one."""
+        self._standbys_due_s = math.inf
+        with contextlib.suppress(InputError):  # a command in which no script is to be seen has none
+            command = with_runner(self._options.command, STANDBY)
+            there = {standby.index for standby in self._standbys}
+            for index in set(range(self._options.nproc)) - there:
+                name = f"{self._me.id}-{index}"
+                self._standbys.append(Worker(command, name, index, {}, logs=self._options.logs, is_standby=True))
 
     def _stop_workers(self) -> None:
         """Give scripts that catch SIGTERM the time to write a checkpoint."""

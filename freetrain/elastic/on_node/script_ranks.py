@@ -1,19 +1,15 @@
-"""Adopted scripts on this node: how they are started, which rank each believes to be, and who is rank 0 next."""
+"""Adopted scripts on this node: which rank each of them is, and which is rank 0 next."""
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection, Mapping
 
 from freetrain.elastic.membership.identity import MAIN_VARIABLE
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_node.restart import torchrun_variables
-from freetrain.errors import InputError
 
 _LOOK_EVERY_S = 1.0
-_RUNNER = ("-m", "freetrain.elastic.adopting")
 
 
 class ScriptRanks:
@@ -57,19 +53,5 @@ class ScriptRanks:
             return None
         self._due_s = now_s + _LOOK_EVERY_S
         first = next(iter(self._directory.view().current), "")
-        return first if first in workers and self._directory.has_lost_main() else None
-
-
-def adopted_command(command: Sequence[str]) -> list[str]:
-    """The command with freetrain's runner before the script.
-
-    Raises:
-        InputError: it does not begin with a Python.
-    """
-    place = next((place for place, word in enumerate(command) if place and (word == "-m" or word[:1] != "-")), 0)
-    if not Path(command[0]).name.startswith(("python", Path(sys.executable).name)) or not place:
-        raise InputError(
-            f"--adopt cannot look into '{' '.join(command[:2])}'.",
-            "Give it the script itself: freetrain run --adopt -- python train.py …",
-        )
-    return [*command[:place], *_RUNNER, *command[place:]]
+        is_needed = not self._directory.finished_path.exists() and self._directory.has_lost_main()
+        return first if first in workers and is_needed else None

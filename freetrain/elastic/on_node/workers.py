@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import signal
 import subprocess
@@ -88,6 +89,7 @@ class Worker:
         environment: what it needs to know.
         is_server: whether it adds up the gradients of workers.
         logs: folder for a file with its output; None: that goes where this process's goes.
+        is_standby: whether it waits until it is told its environment.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class Worker:
         *,
         is_server: bool = False,
         logs: Path | None = None,
+        is_standby: bool = False,
     ) -> None:
         self.name = name
         self.index = index
@@ -113,6 +116,7 @@ class Worker:
                 self._process = subprocess.Popen(
                     list(command),
                     env={**os.environ, **environment},
+                    stdin=subprocess.PIPE if is_standby else None,
                     stdout=log,
                     stderr=log,
                     # A process group of its own: a signal to it reaches all that the script has started.
@@ -123,6 +127,16 @@ class Worker:
             raise InputError(
                 f"cannot start {command[0]}: {error.strerror}.", "Look at what follows '--' on the command line."
             ) from error
+
+    def begin(self, environment: Mapping[str, str]) -> bool:
+        """Let a standby go on with this environment; False if it has ended."""
+        assert self._process.stdin is not None
+        try:
+            with self._process.stdin as stream:
+                stream.write(json.dumps(dict(environment)).encode() + b"\n")
+        except OSError:
+            return False
+        return self.poll() is None
 
     @property
     def pid(self) -> int:

@@ -2,31 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from freetrain.elastic.on_disk.directory import TrainerDirectory
-from freetrain.elastic.on_node.script_ranks import ScriptRanks, adopted_command
-from freetrain.errors import InputError
-
-RUNNER = ["-m", "freetrain.elastic.adopting"]
-
-
-@pytest.mark.parametrize(
-    ("command", "adopted"),
-    [
-        (["python", "train.py", "--lr", "1"], ["python", *RUNNER, "train.py", "--lr", "1"]),
-        (["/env/bin/python3.12", "-u", "train.py"], ["/env/bin/python3.12", "-u", *RUNNER, "train.py"]),
-        (["python3", "-m", "training", "-v"], ["python3", *RUNNER, "-m", "training", "-v"]),
-    ],
-)
-def test_the_runner_comes_before_the_script(command: list[str], adopted: list[str]) -> None:
-    assert adopted_command(command) == adopted
-
-
-@pytest.mark.parametrize("command", [["bash", "train.sh"], ["python"], ["./train.py", "-v"]])
-def test_a_command_that_is_no_script_of_pythons_is_refused(command: list[str]) -> None:
-    with pytest.raises(InputError, match="--adopt cannot look into"):
-        adopted_command(command)
+from freetrain.elastic.on_node.script_ranks import ScriptRanks
 
 
 def test_one_living_script_is_rank_0_and_the_next_one_that_starts_follows_it(tmp_path: Path) -> None:
