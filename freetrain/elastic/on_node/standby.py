@@ -1,7 +1,7 @@
 """A worker that has imported what its script imports, and waits for its place in the next world.
 
 ``python -m freetrain.elastic.on_node.standby [-m MODULE | FILE] …`` reads its environment, one line of JSON, from
-standard input, and is the script from there on. So a change of size in restart mode starts no Python anew.
+standard input, and is the script from there on. So a change of size in restart mode waits for no import.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Worker:
         environment: what it needs to know.
         is_server: whether it adds up the gradients of workers.
         logs: folder for a file with its output; None: that goes where this process's goes.
-        is_standby: whether it waits until it is told its environment.
+        is_standby: whether it waits until it gets its environment.
     """
 
     def __init__(
