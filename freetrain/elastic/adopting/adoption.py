@@ -110,17 +110,17 @@ class Adoption:
     def _rehearse(self, loader: DataLoader[Any], plain: Iterate) -> Iterator[Any]:
         """Batches until the script steps with one; then those of the training, if the script is where that is."""
         is_evaluation = self._loader is not None and loader is not self._loader
+        self._has_stepped = False
         for batch in self._counted(plain(loader)):
             if self._before is None:
                 self._before = Beside(self.models, self.optimizers, self.carried)
             self._has_stepped = False
             yield batch
-            if self._has_stepped:
-                if self._arrives(loader) and self._loop is not None:
-                    yield from self._batches(self._loop)
-                return
-            if is_evaluation:
-                return
+            if self._has_stepped or is_evaluation:
+                break
+        # After the loop, so that the loader's worker processes have ended.
+        if self._has_stepped and self._arrives(loader) and self._loop is not None:
+            yield from self._batches(self._loop)
 
     def _arrives(self, loader: DataLoader[Any]) -> bool:
         """Whether the script is in the training's epoch: then its steps count from here on."""
@@ -129,6 +129,8 @@ class Adoption:
         if self._loader is None:
             check_form(loader, self.models, self.optimizers)
             self._loader = loader
+        if loader is not self._loader:
+            raise NotAdoptedError("it trains with several loaders")
         if self._loop is None:
             if epoch < epoch_of_others():
                 return False
