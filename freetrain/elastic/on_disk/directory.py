@@ -246,7 +246,11 @@ class TrainerDirectory:
         nodes = (read_json(self._servers_path) or {}).get("nodes")
         return frozenset(map(str, nodes)) if isinstance(nodes, list) else frozenset()
 
-    # -- adopted scripts
+    # -- scripts for torchrun
+
+    def standby_path(self, worker: str) -> Path:
+        """The file that tells that this worker has imported what it needs, and waits."""
+        return self._agents / f"{worker}.standby"
 
     def note_epoch(self, epoch: int) -> None:
         """Record in which epoch the members train."""
@@ -309,7 +313,8 @@ class TrainerDirectory:
 
     def agents(self) -> dict[str, dict[str, object]]:
         """The agents' records, by agent."""
-        documents = {name.removesuffix(".json"): read_json(self._agents / name) for name in names_in(self._agents)}
+        names = _with_suffix(names_in(self._agents), ".json")
+        documents = {name: read_json(self._agents / f"{name}.json") for name in names}
         return {name: document for name, document in documents.items() if document is not None}
 
 

@@ -22,7 +22,7 @@ from freetrain.elastic.on_disk.members import Generation, Member, this_host
 from freetrain.elastic.on_disk.next_generation import Proposal, View
 from freetrain.elastic.on_disk.progress import ProgressWriter
 from freetrain.elastic.on_node.standby import MODULE as STANDBY
-from freetrain.elastic.on_node.standby import with_runner
+from freetrain.elastic.on_node.standby import READY_VARIABLE, with_runner
 from freetrain.elastic.on_node.workers import AgentEnd, AgentOptions, Signals, Worker, describe
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.errors import InputError
@@ -33,6 +33,7 @@ _POLL_S = 0.02
 _BLAME_AFTER_S = 2.0
 """A worker that fails when another node vanishes is no failure of its own: this long a new generation may take."""
 
+_STANDBY_TIMEOUT_S = 120.0
 _STANDBYS_AFTER_S = 5.0
 """Standbys import what the workers do, and would be in their way before."""
 
@@ -77,6 +78,8 @@ class RestartAgent:
 
     def run(self) -> AgentEnd:
         """Join, and run the workers of every generation until the training is complete or this node leaves."""
+        self._start_standbys()
+        self._await_standbys()
         self._directory.beat(self._me.id, -1)
         self._directory.join(self._me)
         self._watcher.start()
@@ -166,7 +169,22 @@ class RestartAgent:
             there = {standby.index for standby in self._standbys}
             for index in set(range(self._options.nproc)) - there:
                 name = f"{self._me.id}-{index}"
-                self._standbys.append(Worker(command, name, index, {}, logs=self._options.logs, is_standby=True))
+                path = self._directory.standby_path(name)
+                path.unlink(missing_ok=True)
+                environment = {READY_VARIABLE: str(path)}
+                self._standbys.append(
+                    Worker(command, name, index, environment, logs=self._options.logs, is_standby=True)
+                )
+
+    def _await_standbys(self) -> None:
+        """Let the others go on while this node's first workers import: its coming makes them stop and start."""
+        until_s = time.monotonic() + _STANDBY_TIMEOUT_S
+        for standby in self._standbys:
+            path = self._directory.standby_path(standby.name)
+            while standby.poll() is None and not path.exists() and time.monotonic() < until_s:
+                if self._signals.received is not None:
+                    return
+                time.sleep(_POLL_S)
 
     def _stop_workers(self) -> None:
         """Give scripts that catch SIGTERM the time to write a checkpoint."""

@@ -21,6 +21,9 @@ from pathlib import Path
 from freetrain.errors import InputError
 
 MODULE = "freetrain.elastic.on_node.standby"
+READY_VARIABLE = "FREETRAIN_STANDBY_READY"
+"""Path of the file that a standby makes when it waits for nothing but its place."""
+
 _INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 
@@ -73,6 +76,8 @@ def main() -> None:
     """Get ready, wait, and be the script."""
     arguments = sys.argv[1:]
     preload(arguments[0])
+    if path := os.environ.pop(READY_VARIABLE, ""):
+        Path(path).touch()
     line = sys.stdin.readline()
     if not line:  # the agent has ended
         return
