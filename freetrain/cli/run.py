@@ -7,20 +7,24 @@ import os
 import re
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from freetrain.cli.helping import command
 from freetrain.cli.times import Duration
+from freetrain.elastic.errors import NOT_ADOPTED_STATUS
 from freetrain.elastic.membership.identity import use_interface
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
 from freetrain.elastic.on_node.agent import Agent
 from freetrain.elastic.on_node.restart import LAST_NUMBER, RestartAgent, RestartProgress, WatchedSteps
-from freetrain.elastic.on_node.workers import END_TIMEOUT_S, AgentOptions, Signals, count_gpus
+from freetrain.elastic.on_node.standby import with_runner
+from freetrain.elastic.on_node.workers import END_TIMEOUT_S, AgentEnd, AgentOptions, Signals, count_gpus
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.errors import InputError
 
+_ADOPTING = "freetrain.elastic.adopting"
 _ALWAYS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 
@@ -33,7 +37,7 @@ def _server_count(context: click.Context, option: click.Parameter, given: str) -
     return int(given)
 
 
-@command("run", first=("--trainer", "--nproc", "--restart", "--servers", "--logs"))
+@command("run", first=("--trainer", "--nproc", "--adopt", "--restart", "--servers", "--logs"))
 @click.option(
     "--trainer",
     "root",
@@ -54,6 +58,18 @@ def _server_count(context: click.Context, option: click.Parameter, given: str) -
 )
 @click.option(
     "--restart", is_flag=True, help="For unmodified torchrun-style scripts: restart them at every rescale."
+)
+@click.option(
+    "--adopt",
+    is_flag=True,
+    help="For unmodified torchrun-style scripts with DistributedDataParallel: let them grow and shrink while they "
+    "run; scripts of other forms are restarted, as with --restart.",
+)
+@click.option(
+    "--ranks",
+    type=click.IntRange(2),
+    metavar="N",
+    help="With --adopt: run the script as for N ranks, however many there are.  [default: --nproc, at least 2]",
 )
 @click.option(
     "--steps-from",
@@ -115,6 +131,8 @@ def run_command(
     nproc: int | None,
     servers: int | None,
     restart: bool,
+    adopt: bool,
+    ranks: int | None,
     steps_path: Path | None,
     steps_pattern: str,
     samples_per_step: int,
@@ -142,8 +160,8 @@ def run_command(
         # So ends the rest of an array of which nobody could tell that it is complete.
         click.echo(f"freetrain: the training is complete; remove {directory.finished_path} to go on", err=True)
         return
-    end_timeout_s = _end_timeout_s(restart, leave_timeout_s, save_timeout_s)
-    _check_servers(restart, servers)
+    end_timeout_s = _end_timeout_s(restart, adopt, leave_timeout_s, save_timeout_s)
+    _check_servers(restart or adopt, servers)
     if interface:
         use_interface(interface)
     if logs is not None:
@@ -151,26 +169,45 @@ def run_command(
     options = AgentOptions(command, nproc or count_gpus() or 1, max_restarts, end_timeout_s, servers, logs)
     if min_members is not None:
         os.environ["FREETRAIN_MIN_MEMBERS"] = str(min_members)
-    steps = _watched(restart, steps_path, steps_pattern)
+    steps = _watched(restart or adopt, steps_path, steps_pattern)
+    progress = RestartProgress(directory.progress_path, steps, samples_per_step)
     with Signals((*_ALWAYS, *_extra(leave_on))) as signals:
-        if restart:
-            progress = RestartProgress(directory.progress_path, steps, samples_per_step)
-            ending = RestartAgent(directory, options, signals, Timeouts.from_environment(), progress).run()
-        else:
+        if adopt:
+            adopted = replace(
+                options, command=with_runner(command, _ADOPTING), ranks=ranks or max(2, options.nproc)
+            )
+            restart, ending = _adopt(directory, adopted, signals)
+        elif not restart:
             ending = Agent(directory, options, signals).run()
+        if restart:
+            ending = RestartAgent(directory, options, signals, Timeouts.from_environment(), progress).run()
     click.echo(f"freetrain: {ending.reason}", err=True)
     raise SystemExit(ending.status)
+
+
+def _adopt(directory: TrainerDirectory, options: AgentOptions, signals: Signals) -> tuple[bool, AgentEnd]:
+    """Run a script adopted; whether it has to be restarted at every change instead, and how it ended otherwise."""
+    reason = directory.why_not_adopted()
+    ending = AgentEnd(NOT_ADOPTED_STATUS, reason) if reason else Agent(directory, options, signals).run()
+    is_refused = ending.status == NOT_ADOPTED_STATUS
+    if is_refused:
+        click.echo(f"freetrain: the script is restarted at every change of size, since {ending.reason}.", err=True)
+    return is_refused, ending
 
 
 def _check_servers(restart: bool, servers: int | None) -> None:
     if restart and servers != 0:
         raise InputError(
-            "--servers is not for --restart: its scripts add their gradients up themselves.",
+            "--servers is not for --restart or --adopt.",
             "Leave it out, or let the script train with freetrain.elastic.",
         )
 
 
-def _end_timeout_s(restart: bool, leave_timeout_s: float | None, save_timeout_s: float | None) -> float:
+def _end_timeout_s(
+    restart: bool, adopt: bool, leave_timeout_s: float | None, save_timeout_s: float | None
+) -> float:
+    if adopt:
+        return max(leave_timeout_s or END_TIMEOUT_S, save_timeout_s or END_TIMEOUT_S)
     if restart and leave_timeout_s is not None:
         raise InputError(
             "--leave-timeout is not for --restart: its scripts know nothing of step boundaries.",

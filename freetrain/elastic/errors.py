@@ -63,6 +63,18 @@ ODD_HINT = (
 )
 
 
+class NotAdoptedError(SystemExit):
+    """The script cannot be adopted: restart mode has to do.
+
+    Args:
+        reason: in words, after "the script is not adopted: ".
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(NOT_ADOPTED_STATUS)
+        self.reason = reason
+
+
 class AbandonedError(Exception):
     """A generation was given up before its world had formed; the runtime goes on to the next one."""
 
@@ -88,6 +100,10 @@ class Departed(SystemExit):
 
 EVICTED_STATUS = 75
 """Exit status of a worker that the others gave up for lost although it lived (EX_TEMPFAIL: try again)."""
+
+
+NOT_ADOPTED_STATUS = 79
+"""Exit status of a worker whose script cannot be adopted."""
 
 
 ODD_STATUS = 78

@@ -17,7 +17,7 @@ from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
 
-_KEPT = (
+KEPT_OPTIONS = (
     "num_workers",
     "collate_fn",
     "pin_memory",
@@ -97,7 +97,7 @@ class BatchStream:
         self.dataset: Any = range(data) if isinstance(data, int) else data
         if isinstance(data, DataLoader):
             self.dataset = data.dataset
-        options = {name: getattr(data, name) for name in _KEPT} if isinstance(data, DataLoader) else {}
+        options = {name: getattr(data, name) for name in KEPT_OPTIONS} if isinstance(data, DataLoader) else {}
         self._generator = torch.Generator()
         self._plan = _Plan()
         self._loader: DataLoader[Any] = DataLoader(

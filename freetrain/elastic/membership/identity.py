@@ -21,6 +21,9 @@ REPLICA_VARIABLE = "FREETRAIN_REPLICA"
 SERVER_VARIABLE = "FREETRAIN_SERVER"
 """Set for a process that is to add up the gradients of the others."""
 
+MAIN_VARIABLE = "FREETRAIN_MAIN"
+"""Set for a worker whose adopted script is rank 0 for as long as it lives."""
+
 ADDRESS_VARIABLE = "FREETRAIN_ADDRESS"
 _SWITCHES_VARIABLE = "SLURM_TOPOLOGY_ADDR"
 """Slurm tells every task the switches above its node."""
@@ -146,6 +149,7 @@ def this_member(
         shard=shard,
         shards=shards,
         is_server=is_server(),
+        is_main=bool(os.environ.get(MAIN_VARIABLE)),
         ends_s=_end_of_this_job_s(),
     )
 

@@ -34,6 +34,8 @@ class TrainerDirectory:
         self.progress_path = root / "progress.jsonl"
         self.finished_path = root / "finished.json"
         self._servers_path = root / "servers.json"
+        self._epoch_path = root / "epoch.json"
+        self._not_adopted_path = root / "not_adopted.json"
         self._members = root / "members"
         self._generations = root / "generations"
         self._beats = root / "beats"
@@ -244,6 +246,46 @@ class TrainerDirectory:
         nodes = (read_json(self._servers_path) or {}).get("nodes")
         return frozenset(map(str, nodes)) if isinstance(nodes, list) else frozenset()
 
+    # -- scripts for torchrun
+
+    def standby_path(self, worker: str) -> Path:
+        """The file that tells that this worker has imported what it needs, and waits."""
+        return self._agents / f"{worker}.standby"
+
+    def note_epoch(self, epoch: int) -> None:
+        """Record in which epoch the members train."""
+        write_json(self._epoch_path, {"epoch": epoch})
+
+    def epoch(self) -> int:
+        """The epoch in which the present members train, or a bit before; 0 where nobody trains."""
+        epoch = (read_json(self._epoch_path) or {}).get("epoch")
+        return epoch if isinstance(epoch, int) and self.view().current else 0
+
+    def claim_main(self, member: str) -> bool:
+        """Let this member's script be rank 0; False if that of another member is."""
+        turn, holder = self._main()
+        is_free = holder is None or self.is_gone(holder) is not None
+        return is_free and create_json(self._members / f"{turn + 1:08d}.main", {"member": member})
+
+    def has_lost_main(self) -> bool:
+        """Whether the member whose script was rank 0 is gone."""
+        _, holder = self._main()
+        return holder is not None and self.is_gone(holder) is not None
+
+    def _main(self) -> tuple[int, str | None]:
+        """How often a member's script became rank 0, and the latest of these members."""
+        turn = max((int(name) for name in _with_suffix(names_in(self._members), ".main")), default=0)
+        document = read_json(self._members / f"{turn:08d}.main") if turn else None
+        return turn, str(document.get("member")) if document else None
+
+    def give_up_adopting(self, reason: str) -> None:
+        """Record that the trainer's script cannot be adopted."""
+        create_json(self._not_adopted_path, {"reason": reason})
+
+    def why_not_adopted(self) -> str | None:
+        """Why the trainer's script cannot be adopted; None as far as it can."""
+        return _reason_in(self._not_adopted_path) if self._not_adopted_path.exists() else None
+
     # -- requests to agents, and what became of the agents
 
     def request(self, name: str, document: dict[str, object]) -> Path:
@@ -271,7 +313,8 @@ class TrainerDirectory:
 
     def agents(self) -> dict[str, dict[str, object]]:
         """The agents' records, by agent."""
-        documents = {name.removesuffix(".json"): read_json(self._agents / name) for name in names_in(self._agents)}
+        names = _with_suffix(names_in(self._agents), ".json")
+        documents = {name: read_json(self._agents / f"{name}.json") for name in names}
         return {name: document for name, document in documents.items() if document is not None}
 
 

@@ -47,6 +47,7 @@ class Member:
         shard: its place among these, from 0.
         shards: how many they are.
         is_server: whether it adds up the gradients of the others and trains nothing itself.
+        is_main: whether its script was started as rank 0 and has to stay that, as adopted scripts keep their rank.
         ends_s: when its node is expected to be taken back, epoch seconds; 0: not known.
         proof: signature with the trainer's secret.
     """
@@ -67,6 +68,7 @@ class Member:
     shard: int = 0
     shards: int = 1
     is_server: bool = False
+    is_main: bool = False
     ends_s: float = 0.0
     proof: str = ""
 

@@ -104,18 +104,20 @@ class Proposal:
 def next_generation(view: View, min_members: int = 1) -> Proposal | None:
     """The generation that should follow the latest one; None while all is as it should be.
 
-    The first survivor is rank 0, at a start the first that came. It proposes; if no worker remains, the first
-    member that is still there does. The others follow in ring order. A trainer starts from nothing only with
-    ``min_members``. Servers that are there are in it; they neither make a world nor keep it up.
+    The first survivor is rank 0, at a start the first that came, unless another worker's script has to be rank 0.
+    The first survivor proposes; if no worker remains, the first member that is still there does. The others follow
+    in ring order. A trainer starts from nothing only with ``min_members``. Servers that are there are in it; they
+    neither make a world nor keep it up.
     """
     stay = tuple(id_ for id_ in view.current if id_ not in view.leaving)
-    wanted = ring_order(of_one_size(stay + view.waiting, view.members), view.members)
+    ring = ring_order(of_one_size(stay + view.waiting, view.members), view.members)
+    wanted = tuple(sorted(ring, key=lambda id_: id_ not in view.members or not view.members[id_].is_main))
     if not view.current and len(wanted) < max(min_members, 1):
         return None
     servers = view.servers if wanted else ()
     if {*wanted, *servers} == set(view.everyone) and not view.broken:
         return None
-    proposer = wanted[0] if wanted else next(iter(view.current), "")
+    proposer = next(iter(ring or view.current), "")
     return Proposal(view.number + 1, wanted, proposer, _cause(view, stay), servers) if proposer else None
 
 

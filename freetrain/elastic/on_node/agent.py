@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Mapping
 
-from freetrain.elastic.errors import EVICTED_STATUS, ODD_STATUS, DirectoryError
+from freetrain.elastic.errors import EVICTED_STATUS, NOT_ADOPTED_STATUS, ODD_STATUS, DirectoryError
 from freetrain.elastic.membership.identity import (
     AGENT_VARIABLE,
     MEMBER_VARIABLE,
@@ -18,6 +18,7 @@ from freetrain.elastic.membership.identity import (
 )
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
 from freetrain.elastic.on_disk.members import LOCAL_RANK_VARIABLE, LOCAL_WORLD_SIZE_VARIABLE
+from freetrain.elastic.on_node.script_ranks import ScriptRanks
 from freetrain.elastic.on_node.servers import Hosting, ServerDuty
 from freetrain.elastic.on_node.workers import AgentEnd, AgentOptions, Signals, Worker, count_gpus, describe
 from freetrain.errors import ExitCode
@@ -30,7 +31,7 @@ _GONE_BUT_ALIVE_S = 2.0
 
 _FOR_TORCHRUN = (
     "the script never joined the trainer: let it train with freetrain.elastic (docs/users/elastic.md), or give "
-    "--restart where it is one for torchrun"
+    "--adopt or --restart where it is one for torchrun"
 )
 _NEVER_JOINED = f"{_FOR_TORCHRUN}. It ended with status 0"
 
@@ -56,6 +57,8 @@ class Agent:
         self._leaving: str | None = None
         self._leaving_since_s = 0.0
         self._server_duty = ServerDuty(directory, self.id, options.servers)
+        self._script_ranks = ScriptRanks(directory, options.ranks, options.nproc) if options.ranks else None
+        self._successor_of: dict[str, Worker] = {}
         self._complaint = ""
 
     def run(self) -> AgentEnd:
@@ -95,6 +98,8 @@ class Agent:
         if self._leaving is None:
             self._serve_requests()
             self._update_server()
+            if self._script_ranks is not None:
+                self._look_at_ranks(self._script_ranks)
 
     def _start_all(self) -> None:
         """Start all workers of the node, which then may share a model."""
@@ -138,6 +143,24 @@ class Agent:
         if wanted is Hosting.RUN and may_start:
             self._start(0, is_server=True)
 
+    def _look_at_ranks(self, ranks: ScriptRanks) -> None:
+        """Let there be a script that is rank 0, or none at all where scripts of this form cannot be adopted."""
+        if ranks.why_not_adopted() is not None:
+            for worker in self._workers:
+                worker.ends_with_replica = True
+                worker.kill()
+            return
+        replaced = ranks.look([worker.name for worker in self._workers])
+        for worker in self._workers:
+            if worker.name == replaced and replaced not in self._successor_of:
+                self._start(worker.index)
+                self._successor_of[replaced] = self._workers[-1]
+        current = self._directory.view().current if self._successor_of else ()
+        for worker in self._workers:
+            successor = self._successor_of.get(worker.name)
+            if successor is not None and successor.name in current:
+                self._ask_to_leave(worker)
+
     def _environment(self, name: str, index: int, *, is_server: bool) -> Mapping[str, str]:
         environment = {
             TRAINER_VARIABLE: str(self._directory.root),
@@ -153,6 +176,8 @@ class Agent:
         if self._options.nproc > 1 and "OMP_NUM_THREADS" not in os.environ:
             # Each of several workers taking all cores is slower by far.
             environment["OMP_NUM_THREADS"] = "1"
+        if self._script_ranks is not None:
+            environment |= self._script_ranks.environment(name, index)
         if is_server:
             # It adds up in the computer's memory, and the node's GPUs are its workers'.
             environment |= {SERVER_VARIABLE: "1", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
@@ -167,6 +192,8 @@ class Agent:
             return
         if status == 0:
             self._never_joined += not self._was_member(worker)
+            return
+        if status == NOT_ADOPTED_STATUS:
             return
         if self._broken and self._is_bound():
             return
@@ -212,7 +239,7 @@ class Agent:
         """Whether another one in its place could do better: it had joined, had room, and was like the others."""
         return (
             not worker.is_server
-            and status not in (0, ExitCode.STATE_IO, ODD_STATUS)
+            and status not in (0, ExitCode.STATE_IO, ODD_STATUS, NOT_ADOPTED_STATUS)
             and worker.asked_to_leave_s is None
             and len(self._failures) <= self._options.max_restarts
             and self._was_member(worker)
@@ -296,6 +323,9 @@ class Agent:
             self._unusable = f"the trainer's directory {self._directory.root} cannot be written"
         if self._unusable and not self._directory.finished_path.exists():
             return AgentEnd(ExitCode.STATE_IO, self._unusable)
+        reason = self._script_ranks.why_not_adopted() if self._script_ranks is not None else None
+        if reason is not None and self._leaving is None:
+            return AgentEnd(NOT_ADOPTED_STATUS, reason)
         if self._leaving is not None and self._has_lost_steps():
             return AgentEnd(
                 1,

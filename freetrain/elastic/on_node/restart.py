@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import re
 import socket
@@ -20,14 +21,21 @@ from freetrain.elastic.on_disk.files import write_json
 from freetrain.elastic.on_disk.members import Generation, Member, this_host
 from freetrain.elastic.on_disk.next_generation import Proposal, View
 from freetrain.elastic.on_disk.progress import ProgressWriter
+from freetrain.elastic.on_node.standby import MODULE as STANDBY
+from freetrain.elastic.on_node.standby import READY_VARIABLE, with_runner
 from freetrain.elastic.on_node.workers import AgentEnd, AgentOptions, Signals, Worker, describe
 from freetrain.elastic.timeouts import Timeouts
+from freetrain.errors import InputError
 
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.02
 _BLAME_AFTER_S = 2.0
 """A worker that fails when another node vanishes is no failure of its own: this long a new generation may take."""
+
+_STANDBY_TIMEOUT_S = 120.0
+_STANDBYS_AFTER_S = 5.0
+"""Standbys import what the workers do, and would be in their way before."""
 
 _FIRST_STEP_POLL_S = 0.2
 LAST_NUMBER = r"(\d+)\D*$"
@@ -63,11 +71,15 @@ class RestartAgent:
         self._watcher = Watcher(directory, self._me, timeouts, _with_port, _why_foreign)
         self._generation: Generation | None = None
         self._workers: list[Worker] = []
+        self._standbys: list[Worker] = []
+        self._standbys_due_s = math.inf
         self._failed_s: float | None = None
         self._failures: list[str] = []
 
     def run(self) -> AgentEnd:
         """Join, and run the workers of every generation until the training is complete or this node leaves."""
+        self._start_standbys()
+        self._await_standbys()
         self._directory.beat(self._me.id, -1)
         self._directory.join(self._me)
         self._watcher.start()
@@ -78,6 +90,8 @@ class RestartAgent:
                 time.sleep(_POLL_S)
         finally:
             self._stop_workers()
+            for standby in self._standbys:
+                standby.kill()
             with contextlib.suppress(DirectoryError):
                 self._directory.mark_gone(self._me.id, ending.reason if ending else "interrupted")
             self._watcher.stop()
@@ -94,6 +108,8 @@ class RestartAgent:
             return AgentEnd(1, f"given up for lost by the others: {view.gone[self._me.id]}")
         if self._is_new(view):
             self._start_workers(view)
+        elif time.monotonic() > self._standbys_due_s:
+            self._start_standbys()
         return self._look_at_workers(view)
 
     def _is_new(self, view: View) -> bool:
@@ -131,9 +147,44 @@ class RestartAgent:
         for index in range(self._options.nproc):
             environment = torchrun_environment(view, self._me.id, index, self._directory.root.name)
             name = f"{self._me.id}-{index}"
-            self._workers.append(Worker(self._options.command, name, index, environment, logs=self._options.logs))
+            self._workers.append(self._worker(name, index, environment))
+        self._standbys_due_s = time.monotonic() + _STANDBYS_AFTER_S
         if view.generation.rank_of(self._me.id) == 0:
             self._progress.start(view.generation, sum(view.members[id_].slots for id_ in view.ranks))
+
+    def _worker(self, name: str, index: int, environment: Mapping[str, str]) -> Worker:
+        """The standby of this place, or a new process where there is none."""
+        standby = next((standby for standby in self._standbys if standby.index == index), None)
+        if standby is not None:
+            self._standbys.remove(standby)
+            if standby.begin(environment):
+                return standby
+        return Worker(self._options.command, name, index, environment, logs=self._options.logs)
+
+    def _start_standbys(self) -> None:
+        """Get processes ready for the next change, for each place on this node one."""
+        self._standbys_due_s = math.inf
+        with contextlib.suppress(InputError):  # a command in which no script is to be seen has none
+            command = with_runner(self._options.command, STANDBY)
+            there = {standby.index for standby in self._standbys}
+            for index in set(range(self._options.nproc)) - there:
+                name = f"{self._me.id}-{index}"
+                path = self._directory.standby_path(name)
+                path.unlink(missing_ok=True)
+                environment = {READY_VARIABLE: str(path)}
+                self._standbys.append(
+                    Worker(command, name, index, environment, logs=self._options.logs, is_standby=True)
+                )
+
+    def _await_standbys(self) -> None:
+        """Let the others go on while this node's first workers import: its coming makes them stop and start."""
+        until_s = time.monotonic() + _STANDBY_TIMEOUT_S
+        for standby in self._standbys:
+            path = self._directory.standby_path(standby.name)
+            while standby.poll() is None and not path.exists() and time.monotonic() < until_s:
+                if self._signals.received is not None:
+                    return
+                time.sleep(_POLL_S)
 
     def _stop_workers(self) -> None:
         """Give scripts that catch SIGTERM the time to write a checkpoint."""
@@ -164,19 +215,31 @@ def torchrun_environment(view: View, me: str, index: int, run_id: str) -> Mappin
     slots = [view.members[id_].slots for id_ in generation.members]
     group_rank = generation.rank_of(me)
     same_host = generation.host == this_host()
-    facts = {
-        "RANK": sum(slots[:group_rank]) + index,
-        "WORLD_SIZE": sum(slots),
-        "LOCAL_RANK": index,
-        "LOCAL_WORLD_SIZE": slots[group_rank],
-        "GROUP_RANK": group_rank,
-        "GROUP_WORLD_SIZE": len(slots),
-        "ROLE_RANK": sum(slots[:group_rank]) + index,
-        "ROLE_WORLD_SIZE": sum(slots),
+    return {
+        **torchrun_variables(sum(slots[:group_rank]) + index, sum(slots), index, slots[group_rank], run_id),
+        "GROUP_RANK": str(group_rank),
+        "GROUP_WORLD_SIZE": str(len(slots)),
         "MASTER_ADDR": "127.0.0.1" if same_host else generation.address,
-        "MASTER_PORT": generation.port,
+        "MASTER_PORT": str(generation.port),
+        "TORCHELASTIC_RESTART_COUNT": str(generation.number - 1),
+    }
+
+
+def torchrun_variables(rank: int, world: int, local_rank: int, local_world: int, run_id: str) -> Mapping[str, str]:
+    """What torchrun says to a worker where there is no other node; nobody listens at the address."""
+    facts = {
+        "RANK": rank,
+        "WORLD_SIZE": world,
+        "LOCAL_RANK": local_rank,
+        "LOCAL_WORLD_SIZE": local_world,
+        "GROUP_RANK": 0,
+        "GROUP_WORLD_SIZE": 1,
+        "ROLE_RANK": rank,
+        "ROLE_WORLD_SIZE": world,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": 29500,
         "TORCHELASTIC_RUN_ID": run_id,
-        "TORCHELASTIC_RESTART_COUNT": generation.number - 1,
+        "TORCHELASTIC_RESTART_COUNT": 0,
     }
     return {name: str(value) for name, value in facts.items()}
 

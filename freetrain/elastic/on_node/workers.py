@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import signal
 import subprocess
@@ -33,6 +34,7 @@ class AgentOptions:
         end_timeout_s: how long workers may take to end before they are killed: to the next step boundary (the
             others then redo that step without them), or in restart mode to save.
         logs: folder for a file with each worker's output; None: all goes where the agent's goes.
+        ranks: for which the script is run that is to be adopted; 0: it is none of these.
         servers: how many should add up the workers' gradients, on all nodes of the trainer together; None: as many
             as freetrain says, on the nodes that it names.
     """
@@ -43,6 +45,7 @@ class AgentOptions:
     end_timeout_s: float = END_TIMEOUT_S
     servers: int | None = 0
     logs: Path | None = None
+    ranks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,7 @@ class Worker:
         environment: what it needs to know.
         is_server: whether it adds up the gradients of workers.
         logs: folder for a file with its output; None: that goes where this process's goes.
+        is_standby: whether it waits until it gets its environment.
     """
 
     def __init__(
@@ -97,6 +101,7 @@ class Worker:
         *,
         is_server: bool = False,
         logs: Path | None = None,
+        is_standby: bool = False,
     ) -> None:
         self.name = name
         self.index = index
@@ -111,6 +116,7 @@ class Worker:
                 self._process = subprocess.Popen(
                     list(command),
                     env={**os.environ, **environment},
+                    stdin=subprocess.PIPE if is_standby else None,
                     stdout=log,
                     stderr=log,
                     # A process group of its own: a signal to it reaches all that the script has started.
@@ -121,6 +127,16 @@ class Worker:
             raise InputError(
                 f"cannot start {command[0]}: {error.strerror}.", "Look at what follows '--' on the command line."
             ) from error
+
+    def begin(self, environment: Mapping[str, str]) -> bool:
+        """Let a standby go on with this environment; False if it has ended."""
+        assert self._process.stdin is not None
+        try:
+            with self._process.stdin as stream:
+                stream.write(json.dumps(dict(environment)).encode() + b"\n")
+        except OSError:
+            return False
+        return self.poll() is None
 
     @property
     def pid(self) -> int:

@@ -185,11 +185,15 @@ class Updates:
         unscale = scaler.unscale_
 
         def unscale_sums(optimizer: torch.optim.Optimizer) -> None:
-            if self._weight is not None and optimizer in self._optimizers and optimizer not in self._summed:
-                self.sum(optimizer)
+            self.sum_if_due(optimizer)
             unscale(optimizer)
 
         scaler.unscale_ = unscale_sums  # type: ignore[method-assign]
+
+    def sum_if_due(self, optimizer: torch.optim.Optimizer) -> None:
+        """Add up this optimizer's gradients, if they are a step's and have not been added up."""
+        if self._weight is not None and optimizer in self._optimizers and optimizer not in self._summed:
+            self.sum(optimizer)
 
     def sum(self, optimizer: torch.optim.Optimizer) -> None:
         """Add up the gradients with which this optimizer is about to step.

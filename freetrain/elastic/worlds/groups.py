@@ -49,6 +49,7 @@ _WATCHED = (
 _PASSED_ON = ("recv", "recv_anysource", "send")
 """Exchanges between two ranks: the others need to know nothing of these."""
 
+_ALONE = "freetrain"
 _WITH_OUTPUTS = ("all_gather_single", "allgather", "_allgather_base", "gather")
 """Outputs of these are filled in where a rank was lost; other collectives work in place, or leave theirs alone."""
 
@@ -57,9 +58,19 @@ def form_default(backend: str, store: dist.Store, rank: int, size: int, timeout:
     """Torch's default process group; ``timeout`` is that for forming it."""
     with warnings.catch_warnings(), _torch_as_if_new():
         warnings.simplefilter("ignore")
-        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
+        # By its home: scripts that are adopted find others in torch.distributed.
+        dist.distributed_c10d.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
     # Torch takes one timeout for forming the group and for its collectives, which need different ones.
     dist.distributed_c10d._set_pg_timeout(FOREVER)
+
+
+def form_alone(rank: int, size: int) -> None:
+    """Torch's default process group before there is a world: a script's, whose ranks do not know each other."""
+    if _ALONE not in dist.Backend.backend_list:
+        dist.Backend.register_backend(
+            _ALONE, lambda _store, rank, size, _timeout: ScriptsGroup(rank, size), devices=["cpu", "cuda"]
+        )
+    dist.distributed_c10d.init_process_group(_ALONE, store=dist.HashStore(), rank=rank, world_size=size)
 
 
 def put_in_front(group: dist.ProcessGroup, inner: dist.ProcessGroup) -> None:
@@ -120,17 +131,20 @@ class ScriptsGroup(dist.ProcessGroup):
 
     Every collective on it is announced to all ranks before it begins, as the runtime's own collectives are.
     A rank that is lost meanwhile is no error of the script: it gets its own values, and the step is made again.
+
+    Args:
+        rank: of this process.
+        size: ranks that the script sees.
+        world: in which they are; None: each is alone.
     """
 
-    def __init__(self, world: World, inner: dist.ProcessGroup, finish: Callable[[Any], None]) -> None:
-        super().__init__(world.rank, world.size)  # type: ignore[call-arg,unused-ignore]
+    def __init__(self, rank: int, size: int, world: World | None = None) -> None:
+        super().__init__(rank, size)  # type: ignore[call-arg,unused-ignore]
         self._world = world
-        self._inner = inner
-        self._finish = finish
 
     def getBackendName(self) -> str:  # noqa: N802 (torch's name)
         """A name that torch does not know: behind one that it knows it looks for the backend itself."""
-        return "freetrain"
+        return _ALONE
 
     def shutdown(self) -> None:
         """Do nothing: the group inside is left by its world."""
@@ -138,10 +152,10 @@ class ScriptsGroup(dist.ProcessGroup):
     def _watched(self, name: str, *args: Any, **kwargs: Any) -> Work:
         """Tell all ranks, then do it, and return when it is done."""
         world = self._world
-        if world.size > 1 and not world.is_script_alone():
+        if world is not None and world.size > 1 and not world.is_script_alone():
             try:
                 world.ask(f"torch.distributed {name.strip('_')}").wait()
-                self._finish(getattr(self._inner, name)(*args, **kwargs))
+                world.finish(getattr(world.group, name)(*args, **kwargs))
             except LostRankError as error:
                 world.on_script_loss(error)
             else:
@@ -159,7 +173,7 @@ def _watching(name: str) -> Callable[..., Work]:
 
 
 def _passing(name: str) -> Callable[..., Any]:
-    return lambda self, *args, **kwargs: getattr(self._inner, name)(*args, **kwargs)
+    return lambda self, *args, **kwargs: getattr(self._world.group, name)(*args, **kwargs)
 
 
 for _name in _WATCHED:  # the newer names and the older ones

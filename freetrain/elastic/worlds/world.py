@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -140,7 +141,7 @@ class World:
             form_default(self._backend, store, self.rank, self.size, self._timeout)
             inner = dist.distributed_c10d._get_default_group()
             self._all.group = inner
-            put_in_front(ScriptsGroup(self, inner, self._collectives.finish), inner)
+            put_in_front(ScriptsGroup(self.rank, self.size, self), inner)
             return
         number = self.generation.number
         self._all.group = form_beside(
@@ -186,7 +187,7 @@ class World:
             own = groups if self._own.is_joined else [None] if dist.is_initialized() else []
             for mine in own:
                 with contextlib.suppress(Exception):
-                    dist.destroy_process_group(mine)
+                    dist.distributed_c10d.destroy_process_group(mine)
             self._all.group = self.peers.group = None
             self._servers.groups.clear()
             self._store = None
@@ -276,6 +277,15 @@ class World:
     def gather_tensor(self, mine: torch.Tensor) -> list[torch.Tensor]:
         """Everybody's tensor, in order of rank, all of one size; raises LostRankError where that fails."""
         return self._all.gather_tensor(mine)
+
+    @property
+    def group(self) -> dist.ProcessGroup | None:
+        """The process group of all ranks."""
+        return self._all.group
+
+    def finish(self, work: Any) -> None:
+        """Wait for a collective; raises LostRankError where it fails."""
+        self._collectives.finish(work)
 
     @property
     def started(self) -> int:

@@ -46,6 +46,14 @@ def test_next_generation(seen: View, members: str, proposer: str, cause: str) ->
     assert proposal.number == seen.number + 1
 
 
+def test_a_worker_whose_script_is_rank_0_goes_first_and_the_first_survivor_proposes() -> None:
+    seen = view("ab", "abcd")
+    main = replace(seen.members["d"], is_main=True)
+    proposal = next_generation(replace(seen, members={**seen.members, "d": main}))
+    assert proposal is not None
+    assert ("".join(proposal.members), proposal.proposer) == ("dabc", "a")
+
+
 def on(seen: View, **switches: str) -> View:
     """The same, with members on these nodes."""
     members = {name: replace(member, switches=switches.get(name, "")) for name, member in seen.members.items()}

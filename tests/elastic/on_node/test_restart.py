@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -48,13 +49,14 @@ class OneAgent:
 
     def __init__(self, folder: Path, script: str, save_timeout_s: float) -> None:
         self.folder = folder
-        directory = TrainerDirectory.open(folder / "trainer")
-        options = AgentOptions(["python3", "-c", script, str(folder)], 1, end_timeout_s=save_timeout_s)
+        self.directory = directory = TrainerDirectory.open(folder / "trainer")
+        place = ["-c", script] if "\n" in script else [script]
+        options = AgentOptions([sys.executable, *place, str(folder)], 1, end_timeout_s=save_timeout_s)
         self._signals = Signals(())
         progress = RestartProgress(directory.progress_path)
-        self._agent = RestartAgent(directory, options, self._signals, Timeouts.from_environment(), progress)
+        self.agent = RestartAgent(directory, options, self._signals, Timeouts.from_environment(), progress)
         self._endings: list[AgentEnd] = []
-        self._thread = threading.Thread(target=lambda: self._endings.append(self._agent.run()))
+        self._thread = threading.Thread(target=lambda: self._endings.append(self.agent.run()))
         self._thread.start()
 
     def leave(self) -> None:
@@ -106,6 +108,27 @@ def test_a_script_that_takes_longer_is_killed_and_that_is_said(
     agent.leave()
     assert agent.ending().status == 0
     assert "1 workers had not ended 0.1 s after SIGTERM (--save-timeout) and were killed" in caplog.text
+
+
+def test_the_next_workers_wait_before_the_change(
+    tmp_path: Path, agents: list[OneAgent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("freetrain.elastic.on_node.restart._STANDBYS_AFTER_S", 0.0)
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import os, pathlib, sys, time\n"
+        "new = pathlib.Path(sys.argv[1], 'new')\n"
+        "new.write_text(str(os.getpid()))\n"
+        "new.rename(new.with_name('world-' + os.environ['TORCHELASTIC_RESTART_COUNT']))\n"
+        "time.sleep(1000)\n"
+    )
+    agents.append(one := OneAgent(tmp_path, str(script), 20.0))
+    one.await_file("world-0")
+    wait_until(lambda: bool(one.agent._standbys))
+    (standby,) = one.agent._standbys
+    one.directory.report_broken(1, "the test wants another world")
+    one.await_file("world-1")
+    assert (tmp_path / "world-1").read_text() == str(standby.pid)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import runpy
 import signal
+import subprocess
 import sys
 import time
 from types import SimpleNamespace
@@ -17,10 +18,13 @@ from freetrain.elastic.on_node import workers
 class ForkedWorker:
     """What an agent uses of Popen; the command is a Python and its script."""
 
-    def __init__(self, command, env, stdout, stderr, start_new_session, preexec_fn):
+    def __init__(self, command, env, stdin, stdout, stderr, start_new_session, preexec_fn):
         assert start_new_session
         assert stdout is stderr
-        facts = {"command": command, "environment": env, "log": stdout, "prepare": preexec_fn}
+        facts = {"command": command, "environment": env, "log": stdout, "prepare": preexec_fn, "pipe": None}
+        if stdin is not None:
+            facts["pipe"] = os.pipe()
+            self.stdin = os.fdopen(facts["pipe"][1], "wb")
         self._process = multiprocessing.get_context("fork").Process(target=become, kwargs=facts)
         self._process.start()
         self.pid = self._process.pid
@@ -31,12 +35,15 @@ class ForkedWorker:
         return self._process.exitcode
 
 
-def become(command, environment, log, prepare):
+def become(command, environment, log, prepare, pipe):
     """Go on as a Python that was executed would."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_DFL)
     prepare()
     os.setsid()
+    if pipe is not None:
+        os.close(pipe[1])
+        sys.stdin = os.fdopen(pipe[0])
     if log is not None:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
@@ -44,11 +51,15 @@ def become(command, environment, log, prepare):
     os.environ.update(environment)
     sys.argv = command[1:]
     try:
-        runpy.run_path(sys.argv[0], run_name="__main__")
+        if sys.argv[0] == "-m":
+            del sys.argv[0]
+            runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(sys.argv[0], run_name="__main__")
     except Exception:
         sys.excepthook(*sys.exc_info())
         sys.exit(1)
 
 
-workers.subprocess = SimpleNamespace(Popen=ForkedWorker)
+workers.subprocess = SimpleNamespace(Popen=ForkedWorker, PIPE=subprocess.PIPE)
 main()

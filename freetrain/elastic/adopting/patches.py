@@ -1,0 +1,175 @@
+"""What of torch an adopted script finds replaced: one table."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim.lr_scheduler import ChainedScheduler, LRScheduler, ReduceLROnPlateau, SequentialLR
+from torch.optim.swa_utils import AveragedModel
+from torch.utils.data import DataLoader, DistributedSampler
+
+from freetrain.elastic.adopting.adoption import Adoption
+from freetrain.elastic.errors import NotAdoptedError
+from freetrain.elastic.worlds.groups import form_alone
+
+Original = Callable[..., Any]
+Patch = tuple[Any, str, Callable[[Original], Original]]
+
+_SCHEDULES = (LRScheduler, ReduceLROnPlateau, SequentialLR, ChainedScheduler)
+"""All others call the first one's ``__init__``."""
+
+_OTHER_FORMS = (
+    (dist, "new_group"),
+    (dist, "new_subgroups"),
+    (dist, "init_device_mesh"),
+    (torch.nn.SyncBatchNorm, "convert_sync_batchnorm"),
+)
+"""What divides a model or its ranks in other ways: scripts that use it are not adopted."""
+
+
+def patch(adoption: Adoption) -> None:
+    """Let torch work for this adoption, in this process, for good."""
+    for owner, name, replacement in patches(adoption):
+        setattr(owner, name, replacement(getattr(owner, name)))
+
+
+def patches(adoption: Adoption) -> Iterable[Patch]:
+    """Each replaced attribute, with what makes its replacement from the original."""
+    yield dist, "init_process_group", lambda _: _init_process_group
+    yield dist, "destroy_process_group", lambda _: lambda group=None: adoption.end()
+    yield dist, "broadcast_object_list", lambda original: _unless(adoption, original)
+    yield torch.multiprocessing, "spawn", lambda _: _spawn
+    yield DistributedDataParallel, "__init__", lambda _: _noting_model(adoption)
+    yield DistributedDataParallel, "forward", lambda _: lambda ddp, *args, **kwargs: ddp.module(*args, **kwargs)
+    yield DistributedDataParallel, "no_sync", lambda _: lambda ddp: contextlib.nullcontext()
+    yield DistributedDataParallel, "join", lambda _: lambda ddp, *args, **kwargs: contextlib.nullcontext()
+    yield DistributedDataParallel, "__getstate__", lambda _: lambda ddp: dict(ddp.__dict__)
+    yield DistributedDataParallel, "__setstate__", lambda _: torch.nn.Module.__setstate__
+    yield torch.optim.Optimizer, "__init__", lambda original: _noting_optimizer(adoption, original)
+    for kind in (*_SCHEDULES, torch.amp.GradScaler, AveragedModel):
+        yield kind, "__init__", lambda original: _noting(adoption.carried, original)
+    yield DataLoader, "__iter__", lambda original: lambda loader: adoption.iterate(loader, original)
+    yield DistributedSampler, "set_epoch", _noting_epoch
+    yield torch, "save", lambda original: _sparing_files(adoption, original)
+    yield builtins, "enumerate", lambda original: _numbering(adoption, original)
+    for name in ("clip_grad_norm_", "clip_grad_value_"):
+        yield torch.nn.utils, name, lambda original: _clipping_sums(adoption, original)
+    for owner, name in _OTHER_FORMS:
+        yield owner, name, partial(_refusing, name)
+
+
+def _init_process_group(*_: object, **__: object) -> None:
+    """Make the group of the set-up; backend, address, rank and size are the runtime's affair later."""
+    form_alone(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+
+
+def _spawn(fn: Callable[..., Any], args: tuple[Any, ...] = (), *_: object, **__: object) -> None:
+    """Run one of the processes in this one: the agent has started the others."""
+    fn(int(os.environ["LOCAL_RANK"]), *args)
+
+
+def _noting_model(adoption: Adoption) -> Original:
+    def init(ddp: Any, module: torch.nn.Module, *_: object, **__: object) -> None:
+        torch.nn.Module.__init__(ddp)
+        ddp.module = module
+        adoption.models.append(module)
+
+    return init
+
+
+def _noting_optimizer(adoption: Adoption, original: Original) -> Original:
+    def init(optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> None:
+        original(optimizer, *args, **kwargs)
+        optimizer.register_step_pre_hook(adoption.before_step)
+        adoption.optimizers.append(optimizer)
+
+    return init
+
+
+def _noting(made: list[Any], original: Original) -> Original:
+    def init(item: Any, *args: Any, **kwargs: Any) -> None:
+        original(item, *args, **kwargs)
+        if all(item is not other for other in made):  # some call this of several classes above them
+            made.append(item)
+
+    return init
+
+
+def _noting_epoch(original: Original) -> Original:
+    def set_epoch(sampler: Any, epoch: int) -> None:
+        sampler.follows_epochs = True
+        original(sampler, epoch)
+
+    return set_epoch
+
+
+def _sparing_files(adoption: Adoption, original: Original) -> Original:
+    """Save whole files only, as a newcomer may load one meanwhile, and none over another in a rehearsal."""
+
+    def save(obj: object, f: Any, *args: Any, **kwargs: Any) -> None:
+        if not isinstance(f, str | os.PathLike):
+            original(obj, f, *args, **kwargs)
+        elif not (adoption.is_rehearsing and Path(f).exists()):
+            unfinished = f"{os.fspath(f)}.{os.getpid()}.new"
+            original(obj, unfinished, *args, **kwargs)
+            Path(unfinished).replace(f)
+
+    return save
+
+
+def _clipping_sums(adoption: Adoption, original: Original) -> Original:
+    def clip(parameters: torch.Tensor | Iterable[torch.Tensor], *args: Any, **kwargs: Any) -> Any:
+        clipped = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        adoption.before_clipping(clipped)
+        return original(clipped, *args, **kwargs)
+
+    return clip
+
+
+def _numbering(adoption: Adoption, original: Any) -> Original:
+    """Enumerate batches as the training does: a newcomer has not taken those before its first one."""
+
+    class Enumerate(original):  # type: ignore[misc]
+        def __new__(cls, iterable: Iterable[Any], start: int = 0) -> Any:
+            if is_divided(iterable) or is_divided(getattr(iterable, "iterable", None)):
+                return _numbered(adoption, iterable, start)
+            return original(iterable, start)
+
+    return Enumerate
+
+
+def is_divided(batches: object) -> bool:
+    """Whether it is a loader whose samples are divided among ranks; a progress bar has that as its iterable."""
+    return isinstance(batches, DataLoader) and isinstance(batches.sampler, DistributedSampler)
+
+
+def _numbered(adoption: Adoption, batches: Iterable[Any], start: int) -> Iterator[tuple[int, Any]]:
+    for batch in batches:
+        yield start + adoption.number, batch
+
+
+def _unless(adoption: Adoption, original: Original) -> Original:
+    """Leave a rank's own objects alone in a rehearsal, where nobody sends others."""
+
+    def broadcast(*args: Any, **kwargs: Any) -> None:
+        if not adoption.is_rehearsing:
+            original(*args, **kwargs)
+
+    return broadcast
+
+
+def _refusing(name: str, _: Original) -> Original:
+    def refuse(*_: object, **__: object) -> None:
+        raise NotAdoptedError(f"it uses {name}")
+
+    return refuse

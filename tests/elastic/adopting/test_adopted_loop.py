@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader, DistributedSampler
+
+from freetrain.elastic.adopting.adopted_loop import Beside, batches_of_all, divide
+
+
+@given(
+    samples=st.integers(1, 60),
+    ranks=st.integers(2, 5),
+    batch=st.integers(1, 7),
+    drop_last=st.booleans(),
+    epoch=st.integers(0, 3),
+)
+def test_a_batch_of_all_ranks_has_the_samples_of_their_batches(
+    samples: int, ranks: int, batch: int, drop_last: bool, epoch: int
+) -> None:
+    samplers = [DistributedSampler(range(samples), ranks, rank, drop_last=drop_last) for rank in range(ranks)]
+    loaders = [DataLoader(range(samples), batch, sampler=sampler) for sampler in samplers]
+    for sampler in samplers:
+        sampler.follows_epochs = True
+        sampler.set_epoch(epoch)
+    together = batches_of_all(loaders[0])
+    together.sampler.set_epoch(epoch)
+    expected = [sorted(id_ for part in parts for id_ in part.tolist()) for parts in zip(*loaders, strict=True)]
+    assert [sorted(part.tolist()) for part in together] == expected
+
+
+def test_what_a_rehearsal_changes_beside_the_parameters_is_put_back() -> None:
+    model = torch.nn.BatchNorm1d(2)
+    optimizer = torch.optim.SGD(model.parameters(), 1.0)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    before = Beside([model], [optimizer], [schedule])
+    model(torch.randn(4, 2))
+    optimizer.step()
+    schedule.step()
+    before.put_back()
+    assert (int(model.num_batches_tracked), optimizer.param_groups[0]["lr"], schedule.last_epoch) == (0, 1.0, 0)
+
+
+def test_other_loaders_are_divided_by_the_world_as_it_is() -> None:
+    sampler = DistributedSampler(range(10), 2, 1, shuffle=False)
+    sampler.set_epoch(4)
+    divide(sampler, 2, 5)
+    assert (list(sampler), sampler.epoch) == ([2, 7], 4)
