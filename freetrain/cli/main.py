@@ -24,6 +24,7 @@ _SECTIONS = {
         "resume": "let a paused training go on; or end the site's pause",
         "register": "hand a job that waits in Slurm already to freetrain",
         "unregister": "take a job back from freetrain",
+        "freeze": "run a filler's task that cannot save itself under the site's freezer",
     },
     "For admins": {
         "config": "begin, check, show or compare the configuration",

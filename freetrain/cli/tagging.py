@@ -20,6 +20,7 @@ _METAVARS = {
     "kind": "KIND",
     "speed": "NAME:NUMBER/…",
     "notice": "YES|NO",
+    "freeze": "NAME",
     "mixed": "YES|NO",
     "step": "A/B/C/D/E",
     "gradients": "MB/SAMPLES",

@@ -52,6 +52,7 @@ class TagValues(TypedDict, total=False):
     save: float | None
     boot: float | None
     notice: str | bool | None
+    freeze: str | None
     speed: str | None
     servers: str | int | None
     step: str | None

@@ -25,7 +25,7 @@ from freetrain.config.loading import (
     find_sources,
     load_config,
 )
-from freetrain.config.sections import Log, MetricsSettings, Prices, Slurm
+from freetrain.config.sections import FreezeSettings, Log, MetricsSettings, Prices, Slurm
 from freetrain.config.settings import Config, Setting, find_setting, setting_of, settings, value_of
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "DEFAULT_PATH",
     "Config",
     "ConfigError",
+    "FreezeSettings",
     "Loaded",
     "Log",
     "MetricsSettings",

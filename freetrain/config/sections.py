@@ -329,6 +329,35 @@ class MetricsSettings(Section):
     )
 
 
+class FreezeSettings(Section):
+    """Freezers: programs of the site's that save a filler's task which cannot save itself, each by its name."""
+
+    launch: dict[str, str] = setting(
+        {},
+        'Line for a shell that starts the program, which is "$@"; $FREEZE_DIR is an empty directory for this run. '
+        "docs/admins/freezers.md has examples. The table must be readable on the compute nodes.",
+    )
+    save: dict[str, str] = setting(
+        {}, "Line that saves the program, process $FREEZE_PID, into $FREEZE_DIR; it may end the program."
+    )
+    thaw: dict[str, str] = setting(
+        {}, "Line that lets the program go on that was saved in $FREEZE_IMAGE; $FREEZE_DIR is for the next save."
+    )
+    within: Period = setting(
+        25.0, "How long a save may take; less than Slurm's KillWait, or than the GraceTime of fragments."
+    )
+
+    @model_validator(mode="after")
+    def _each_has_three_lines(self) -> FreezeSettings:
+        lines = {"launch": self.launch, "save": self.save, "thaw": self.thaw}
+        names = sorted(set().union(*lines.values()))
+        for name in names:
+            for line, table in lines.items():
+                if not table.get(name):
+                    raise SettingsTogetherError(f"the freezer {name} has no {line}", f'{line} = {{{name} = "…"}}')
+        return self
+
+
 class NotifySettings(Section):
     """Commands by which freetrain tells people what happened."""
 

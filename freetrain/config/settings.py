@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from freetrain.config.sections import (
     Decide,
+    FreezeSettings,
     HarmSettings,
     LendSettings,
     LinksSettings,
@@ -42,6 +43,7 @@ class Config(Section):
     state: State = State()
     metrics: MetricsSettings = MetricsSettings()
     notify: NotifySettings = NotifySettings()
+    freeze: FreezeSettings = FreezeSettings()
     prices: Prices = Prices()
     log: Log = Log()
 
@@ -59,6 +61,7 @@ class Setting:
         name: within the table.
         default: its value where no file gives one.
         means: what it is, in a sentence or two.
+        holds: what a table has for values: numbers or texts.
         choices: the words that it, or each value of a table, may be; none: it is no word of a few.
         least: its smallest value; None: there is none that is worth mentioning.
         most: its largest value; None: there is none that is worth mentioning.
@@ -70,6 +73,7 @@ class Setting:
     name: str
     default: Any
     means: str
+    holds: str
     choices: tuple[str, ...]
     least: float | None
     most: float | None
@@ -101,7 +105,7 @@ class Setting:
         if self.choices:
             words, is_table = ", ".join(self.choices), isinstance(self.default, Mapping)
             return f"a table of {words}; a name with dots in quotes" if is_table else words
-        kinds = {bool: "true or false", int: "a whole number", float: "a number", dict: "a table of numbers"}
+        kinds = {bool: "true or false", int: "a whole number", float: "a number", dict: f"a table of {self.holds}"}
         kind = "a duration" if self.is_duration else kinds.get(type(self.default), "text")
         if self.least is not None and self.most is not None:
             return f"{kind} from {self._bound(self.least)} to {self._bound(self.most)}"
@@ -198,6 +202,7 @@ def _setting(section: str, name: str, field: FieldInfo) -> Setting:
         name=name,
         default=field.default,
         means=field.description or "",
+        holds="texts" if get_args(field.annotation)[1:] == (str,) else "numbers",
         choices=tuple(map(str, choices)),
         least=float(least or 0.0) if least or most else None,
         most=None if most is None else float(most),

@@ -69,6 +69,38 @@ NOTHING_MISREAD = Misread()
 
 
 @dataclass(frozen=True, slots=True)
+class Losses:
+    """Work of a trainer's tasks that a freezer could not save when nodes were taken back.
+
+    Attributes:
+        count: how many times.
+        lost_s: how long those runs were together.
+        last_s: when it was noticed last, UTC epoch seconds.
+        why: the last time, a clause.
+    """
+
+    count: int = 0
+    lost_s: float = 0.0
+    last_s: float = 0.0
+    why: str = ""
+
+    def and_then(self, later: Losses) -> Losses:
+        """These, and those that were read after them."""
+        if not later.count:
+            return self
+        return replace(later, count=self.count + later.count, lost_s=self.lost_s + later.lost_s)
+
+    def __str__(self) -> str:
+        """A sentence for the trainer's owner; empty: nothing was lost."""
+        if not self.count:
+            return ""
+        return f"{self.count} runs of its tasks, {self.lost_s:.0f} s, were lost: the last time {self.why}"
+
+
+NOTHING_LOST = Losses()
+
+
+@dataclass(frozen=True, slots=True)
 class KnownTrainer:
     """An array job with a tag.
 
@@ -86,6 +118,7 @@ class KnownTrainer:
         observations: what it was seen to do.
         costs: what changes of its size were seen to cost it.
         misread: lines of its progress that were not believed since the daemon began.
+        losses: what could not be saved of its tasks since the daemon began.
         fault: what is wrong with its files, its curve or its submission, for its owner; empty: nothing.
         account: what it is charged to; empty: Slurm did not say.
     """
@@ -103,6 +136,7 @@ class KnownTrainer:
     observations: tuple[Observation, ...] = ()
     costs: SeenCosts = NOTHING_SEEN
     misread: Misread = NOTHING_MISREAD
+    losses: Losses = NOTHING_LOST
     fault: str = ""
     account: str = ""
 

@@ -82,6 +82,7 @@ def roster_rules_of(config: Config, settings: SlurmSettings, launcher: Launcher)
         default_memory_mb=settings.default_memory_mb,
         shares_out_memory=settings.shares_out_memory,
         share=Share(config.lend.share),
+        freezers=frozenset(config.freeze.launch),
     )
 
 

@@ -59,6 +59,7 @@ class Tag:
         save_s: from one checkpoint to the next; 0: a task makes none, a training loses only what it is doing.
         boot_s: until a new node's program begins, or has joined the others.
         notice: whether SIGTERM lets it save what it has done.
+        freeze: the site's freezer under which its tasks run; empty: none.
         speeds: feature or type of GPU → how fast it is on nodes with it; on others its speed is 1.
         mixed: whether its nodes may be of different kinds at once.
         servers: how many parameter servers it may have at most; 0: it uses none.
@@ -86,6 +87,7 @@ class Tag:
     save_s: float = 0.0
     boot_s: float = 0.0
     notice: bool = False
+    freeze: str = ""
     speeds: tuple[tuple[str, float], ...] = ()
     mixed: bool = False
     servers: int = 0
@@ -98,6 +100,11 @@ class Tag:
     def is_filler(self) -> bool:
         """Whether its tasks are programs of their own."""
         return self.kind is ArrayKind.TASKS
+
+    @property
+    def saves_at_the_end(self) -> bool:
+        """Whether it loses nothing when its node is taken back: SIGTERM lets it save, or a freezer does."""
+        return self.notice or bool(self.freeze)
 
     @property
     def is_moldable(self) -> bool:
@@ -150,7 +157,10 @@ KEYS = {
     "max": TagKey("max_nodes", read_nodes, "most nodes it can use (the array's number of tasks)"),
     "name": TagKey("name", read_name, "a name for people (the job's id)"),
     "dir": TagKey(
-        "directory", read_path, "the trainer's directory, where freetrain reads its progress", ArrayKind.TRAINING
+        "directory",
+        read_path,
+        "the trainer's directory, where freetrain reads its progress; of a filler that is "
+        "frozen: where its tasks are saved",
     ),
     "weight": TagKey("weight", read_weight, "how much it counts against your other trainers, 0.01 to 100 (1)"),
     "target": TagKey(
@@ -186,6 +196,12 @@ KEYS = {
         "boot_s", read_seconds, "seconds that a new node needs before it is of use, as for a container (0)"
     ),
     "notice": TagKey("notice", read_yes, "whether SIGTERM lets it save what it has done: yes or no (no)"),
+    "freeze": TagKey(
+        "freeze",
+        read_name,
+        "the site's freezer that saves tasks which cannot save themselves and run under 'freetrain freeze' (none)",
+        ArrayKind.TASKS,
+    ),
     "speed": TagKey(
         "speeds",
         read_speeds,

@@ -127,6 +127,7 @@ def _trainer(
         ends={str(end): count for end, count in ends.items()},
         costs=_costs(training),
         account=trainer.account,
+        lost_s=trainer.losses.last_s,
         speeds=believed_speeds(trainer, training.tag) if training.tag is not None else {},
         seen_rates=seen_at_speed_1(trainer, training.tag) if training.tag is not None else {},
     )

@@ -29,11 +29,13 @@ class NewsKind(StrEnum):
     """A training is complete, or has left Slurm while no daemon looked."""
     PAUSED = "paused"
     """A training failed too often; its owner must look."""
+    LOSS = "loss"
+    """Work of a filler's tasks was lost, since a freezer could not save it."""
 
     @property
     def is_for_owners(self) -> bool:
         """Whether owners of trainings hear of it, each of their own; else the site's admins do."""
-        return self in (NewsKind.REGISTERED, NewsKind.FINISHED, NewsKind.PAUSED)
+        return self in (NewsKind.REGISTERED, NewsKind.FINISHED, NewsKind.PAUSED, NewsKind.LOSS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class News:
 Noticed = Mapping[str, str]
 """What somebody may have to hear of → how it is; only what differs from how it was is news."""
 
-_LENDING, _TRAINING = "lending", "training "
+_LENDING, _TRAINING, _LOSS = "lending", "training ", "loss of "
 
 
 def noticed_after(look: LookStatus, memory: Memory) -> Noticed:
@@ -62,6 +64,7 @@ def noticed_after(look: LookStatus, memory: Memory) -> Noticed:
     return {
         _LENDING: "stopped" if look.stopped_by or look.paused_by else "goes on",
         **{f"{_TRAINING}{trainer.id}": trainer.state for trainer in look.trainers},
+        **{f"{_LOSS}{trainer.id}": f"{trainer.lost_s:.0f}" for trainer in look.trainers if trainer.lost_s},
         **{f"node {lost.node}": lost.fragment for lost in memory.lost.all},
         **{_about(harm): "" for harm in memory.meter.harms},
     }
@@ -118,13 +121,11 @@ def news_of(look: LookStatus, memory: Memory, before: Noticed, limit_s: float) -
         )
     for node, owners in memory.suspects.new.items():
         whose = ", ".join(sorted(owners))
-        yield News(
-            NewsKind.FAILURE, f"programs of {whose}, which work on other nodes, failed at once on node {node}"
-        )
-    known = trainings_in(before)
+        yield News(NewsKind.FAILURE, f"programs of {whose}, which work on other nodes, failed at once on node {node}")
     for trainer in look.trainers:
-        if trainer.state != (state := known.get(trainer.id)):
+        if trainer.state != (state := before.get(f"{_TRAINING}{trainer.id}")):
             yield from _news_of_training(trainer, state)
+        yield from _news_of_losses(trainer, before)
 
 
 def news_of_departure(one: Departure) -> Iterator[News]:
@@ -132,6 +133,12 @@ def news_of_departure(one: Departure) -> Iterator[News]:
     if not one.is_cancelled:
         what = f"training {one.id} has left Slurm while no daemon looked; its last fragment: {one.end}"
         yield News(NewsKind.FINISHED, what, one.owner)
+
+
+def _news_of_losses(trainer: TrainerStatus, before: Noticed) -> Iterator[News]:
+    """What its owner hears when more of its tasks' work is lost."""
+    if trainer.lost_s and before.get(f"{_LOSS}{trainer.id}") != f"{trainer.lost_s:.0f}":
+        yield News(NewsKind.LOSS, f"of filler {trainer.id} {trainer.fault}", trainer.owner)
 
 
 def _news_of_training(one: TrainerStatus, before: str | None) -> Iterator[News]:

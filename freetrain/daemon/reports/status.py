@@ -130,6 +130,7 @@ class TrainerStatus:
         ends: how often its fragments ended in which way.
         costs: what changes are taken to cost it, in seconds by name; empty: a filler, or its tag is wrong.
         account: to which it is charged; empty: nobody knows.
+        lost_s: when work of its tasks was last lost that a freezer could not save, UTC epoch seconds; 0: never.
         speeds: feature or type of GPU that its owner names → how fast it is taken to be there.
         seen_rates: nodes → samples/s seen on so many, as at speed 1; empty: its owner names no kinds of nodes.
     """
@@ -147,6 +148,7 @@ class TrainerStatus:
     ends: Mapping[str, int] = field(default_factory=dict)
     costs: Mapping[str, float] = field(default_factory=dict)
     account: str = ""
+    lost_s: float = 0.0
     speeds: Mapping[str, float] = field(default_factory=dict)
     seen_rates: Mapping[int, float] = field(default_factory=dict)
 

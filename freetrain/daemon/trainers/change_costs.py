@@ -39,7 +39,7 @@ def _forced_loss_s(seen: SeenCosts, tag: Tag) -> float | None:
 
     Without a word of its owner's it is taken to lose no more than when it gives nodes back.
     """
-    since_saved_s = 0.0 if tag.notice else tag.save_s / 2
+    since_saved_s = 0.0 if tag.saves_at_the_end else tag.save_s / 2
     if not seen.forced_loss.times and not since_saved_s:
         return None
     return seen.forced_loss.believed_s(tag.scale_down_s) + since_saved_s
@@ -47,14 +47,14 @@ def _forced_loss_s(seen: SeenCosts, tag: Tag) -> float | None:
 
 def most_lost_s(tag: Tag) -> float:
     """What the end of a task loses of all that it has done: half of the time from one checkpoint to the next."""
-    if tag.notice:
+    if tag.saves_at_the_end:
         return 0.0
     return tag.save_s / 2 if tag.save_s else inf
 
 
 def known_end_s(tag: Tag) -> float:
     """What it costs that a task ends at a known time: no less than a run that is just of use."""
-    saves_s = 0.0 if tag.notice else tag.save_s
+    saves_s = 0.0 if tag.saves_at_the_end else tag.save_s
     shortest_s = saves_s if tag.shortest_s is None else tag.shortest_s
     return max(shortest_s, saves_s / 2)
 

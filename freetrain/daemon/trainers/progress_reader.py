@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from freetrain.core.data_wait import DataWait, WaitProfile, summed_up
-from freetrain.core.known_trainer import NOTHING_MISREAD, Misread
+from freetrain.core.known_trainer import NOTHING_LOST, NOTHING_MISREAD, Losses, Misread
 from freetrain.core.observed import SizeChange
 from freetrain.core.throughput import Observation
 from freetrain.daemon.trainers.isolation import Fault, isolated
@@ -101,6 +101,7 @@ class Report:
         misread: what was not believed since the last report.
         fault: why its files cannot be used, a sentence for the owner; empty: they can, or are not there.
         data_wait: how long it waits for data; None: nobody knows.
+        losses: what could not be saved of its tasks since the last report.
     """
 
     finished: bool | None
@@ -111,6 +112,7 @@ class Report:
     fault: str = ""
     changes: tuple[SizeChange, ...] = ()
     data_wait: WaitProfile | None = None
+    losses: Losses = NOTHING_LOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +270,7 @@ def read_report(place: ProgressFiles, most_bytes: int = _MOST_BYTES) -> Report:
         _misread(found),
         changes=_changes(found),
         data_wait=_data_wait(found),
+        losses=_losses(found),
     )
 
 
@@ -299,6 +302,13 @@ def _changes(found: ProgressLog) -> tuple[SizeChange, ...]:
 def _data_wait(found: ProgressLog) -> WaitProfile | None:
     waits = [(DataWait(rate.data_wait_share, rate.cpus, rate.memory_mb), rate.elapsed_s) for rate in found.rates]
     return summed_up(waits)
+
+
+def _losses(found: ProgressLog) -> Losses:
+    if not found.losses:
+        return NOTHING_LOST
+    last = found.losses[-1]
+    return Losses(len(found.losses), sum(loss.elapsed_s for loss in found.losses), last.time_s, last.cause)
 
 
 def _misread(found: ProgressLog) -> Misread:

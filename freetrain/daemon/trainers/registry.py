@@ -182,7 +182,7 @@ class Registry:
         inputs = RosterInputs(
             time_s=snapshot.time_s,
             known=self._known,
-            unfit=self._find_unfit(snapshot, submissions, rules.queue),
+            unfit=self._find_unfit(snapshot, submissions, rules),
             fragments=self._fragments.open,
             ended=ended,
             past=FragmentHistory(
@@ -204,17 +204,19 @@ class Registry:
             self._known |= self._ledger.trainers(new)
 
     def _find_unfit(
-        self, snapshot: Snapshot, submissions: Mapping[str, Submission], queue: FragmentQueue
+        self, snapshot: Snapshot, submissions: Mapping[str, Submission], rules: RosterRules
     ) -> Mapping[str, str]:
         """Submissions that cannot be trainers → why; what runs already has found a node that it can run on."""
-        names = queue.among(snapshot.partitions).nodes
+        names = rules.queue.among(snapshot.partitions).nodes
         kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
         running = {fragment.trainer for fragment in self._fragments.open}
         misfit = {
             needs: find_misfit(needs, kinds) for needs in {submission.needs for submission in submissions.values()}
         }
         found = {
-            id_: self._why_not(one) or (misfit[one.needs] if id_ not in running else "")
+            id_: self._why_not(one)
+            or _lacks_freezer(one, rules)
+            or (misfit[one.needs] if id_ not in running else "")
             for id_, one in submissions.items()
         }
         return {id_: why for id_, why in found.items() if why}
@@ -272,6 +274,15 @@ class Registry:
             else self._launcher.room(training.submission, training.fragments)
         )
         return requests_of(training, room, most, objective, now_s)
+
+
+def _lacks_freezer(submission: Submission, rules: RosterRules) -> str:
+    """Why no task of it could begin: it names a freezer that the site has not; empty: it can."""
+    tag = submission.good_tag
+    if tag is None or not tag.freeze or tag.freeze in rules.freezers:
+        return ""
+    known = ", ".join(sorted(rules.freezers)) or "none"
+    return f"this site has no freezer {tag.freeze}; it has {known}"
 
 
 def _say_state(trainer: KnownTrainer) -> None:

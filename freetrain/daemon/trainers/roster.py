@@ -79,7 +79,8 @@ def _updated(training: Training, inputs: RosterInputs, rules: RosterRules) -> Tr
     trainer = awake(_after_waits(trainer, training, inputs, rules), inputs.time_s)
     trainer = _after_refusals(trainer, training.submission, inputs, rules.patience)
     # A copy of a pattern has no work of its own.
-    is_elastic = not rules.runs_tasks or (report is not None and report.finished is not None)
+    has_record = report is not None and report.finished is not None
+    is_elastic = not rules.runs_tasks or (strategy.is_one_program and has_record)
     training = replace(training, trainer=trainer, tag=known_tag, is_elastic=is_elastic)
     finished = report.finished if report else None
     return _with_end(strategy.after_all(training, finished, rules.runs_tasks))
@@ -141,8 +142,9 @@ def _with_report(trainer: KnownTrainer, report: Report | None, fragments: Iterab
                 report.changes, (fragment.started_s for fragment in fragments if fragment.started_s is not None)
             ),
             misread=trainer.misread.and_then(report.misread),
+            losses=trainer.losses.and_then(report.losses),
         )
-    return replace(trainer, fault=(report.fault if report else "") or str(trainer.misread))
+    return replace(trainer, fault=(report.fault if report else "") or str(trainer.misread) or str(trainer.losses))
 
 
 def _after_waits(

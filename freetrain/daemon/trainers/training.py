@@ -141,6 +141,7 @@ class RosterRules:
         default_memory_mb: what Slurm gives a job that asks for no memory, where the partition says nothing.
         shares_out_memory: whether Slurm shares a node's memory out among its jobs.
         share: how much of a node is lent at once.
+        freezers: names of those that the site has.
     """
 
     runs_tasks: bool
@@ -151,3 +152,4 @@ class RosterRules:
     default_memory_mb: int = 0
     shares_out_memory: bool = True
     share: Share = Share.WHOLE
+    freezers: frozenset[str] = frozenset()

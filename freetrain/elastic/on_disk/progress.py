@@ -50,7 +50,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 """The bounds within which each number is believed."""
 
 _CAUSE = re.compile(r"[a-z][a-z ]{0,39}")
-Line = TypeVar("Line", bound="Rate | Rescale")
+Line = TypeVar("Line", bound="Rate | Rescale | Loss")
 MAX_LINES = 2_000
 """Lines of a part that are read at once."""
 
@@ -196,7 +196,22 @@ class Rescale:
     start_s: float | None = None
 
 
-def parse_line(text: bytes, max_nodes: int = MAX_NODES) -> Rate | Rescale:
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Work of a frozen task that was not saved when its node was taken back.
+
+    Attributes:
+        time_s: when that was noticed, epoch seconds.
+        elapsed_s: how long the run was whose work is lost.
+        cause: the save failed, was late or was cut off.
+    """
+
+    time_s: float
+    elapsed_s: float
+    cause: str
+
+
+def parse_line(text: bytes, max_nodes: int = MAX_NODES) -> Rate | Rescale | Loss:
     """The content of a line, if each of its fields is there, of its type and within its bounds.
 
     Args:
@@ -213,7 +228,9 @@ def parse_line(text: bytes, max_nodes: int = MAX_NODES) -> Rate | Rescale:
             return _line(Rate, document, max_nodes)
         case "rescale":
             return _line(Rescale, document, max_nodes)
-    raise ValueError("its event is neither rate nor rescale")
+        case "loss":
+            return _line(Loss, document, max_nodes)
+    raise ValueError("its event is none of rate, rescale and loss")
 
 
 def _document(text: bytes) -> Mapping[str, Any]:
@@ -240,7 +257,7 @@ def _line(kind: type[Line], document: Mapping[str, Any], max_nodes: int) -> Line
             raise ValueError(f"{known.name} is missing")
         if known.name in document:
             values[known.name] = _value(known.name, str(known.type).removesuffix(" | None"), document[known.name])
-    if values["nodes"] > max_nodes:
+    if values.get("nodes", 0) > max_nodes:
         raise ValueError(f"nodes is more than the {max_nodes} that there are")
     return kind(**values)
 
@@ -288,6 +305,7 @@ class ProgressLog:
     Attributes:
         rates: in order of time.
         rescales: in order of time.
+        losses: in order of time.
         offset_bytes: where to read on.
         rejected: number of lines that were not believed.
         first_rejected: the first of them.
@@ -298,6 +316,7 @@ class ProgressLog:
     offset_bytes: int
     rejected: int
     first_rejected: Rejected | None = None
+    losses: tuple[Loss, ...] = ()
 
 
 def read_progress(path: Path, offset_bytes: int = 0) -> ProgressLog:
@@ -333,7 +352,7 @@ def read_part(
         end = content.find(b"\n") + 1 or len(content)
         at_byte, content = at_byte + end, content[end:]
     *lines, rest = content.split(b"\n", -1 if max_bytes is None else MAX_LINES)
-    parsed: list[Rate | Rescale | Rejected] = []
+    parsed: list[Rate | Rescale | Loss | Rejected] = []
     for line in lines:
         parsed.append(_believed(line, at_byte, max_nodes))
         at_byte += len(line) + 1
@@ -347,10 +366,11 @@ def read_part(
         at_byte,
         len(rejected),
         rejected[0] if rejected else None,
+        tuple(line for line in parsed if isinstance(line, Loss)),
     )
 
 
-def _believed(line: bytes, at_byte: int, max_nodes: int) -> Rate | Rescale | Rejected:
+def _believed(line: bytes, at_byte: int, max_nodes: int) -> Rate | Rescale | Loss | Rejected:
     try:
         return parse_line(line, max_nodes)
     except ValueError as error:
