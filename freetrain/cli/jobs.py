@@ -11,6 +11,7 @@ from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option
 from freetrain.client import Client, ListedTraining
+from freetrain.client.documents import jobs_document
 from freetrain.core.fragment import End
 from freetrain.showing.words import NOTHING
 from freetrain.slurm.parsing import fold_nodes
@@ -21,7 +22,6 @@ _COLUMNS = (
 _NUMBERS = ("NODES", "ASKED", "SAMPLES", "EVICTIONS", "COSTS")
 _COSTS = ("scale_up_s", "scale_down_s", "start_s", "boot_s")
 """In this order in one cell: seconds for growing, shrinking, starting, and the boot of a new node."""
-_NOT_IN_JSON = ("account", "word")
 
 
 @command("jobs", context_settings=LISTING, first=("--user", "--states", "--nodelist", "--json", "--format"))
@@ -38,7 +38,7 @@ def jobs_command(config_path: Path | None, chosen: Chosen, shape: Shape) -> None
     standing = client.standing()
     shape.begin(standing)
     rows = [training for training in client.jobs(standing) if _is_chosen(training, chosen)]
-    document = {"format": "freetrain-jobs/2", "daemon": standing.document(), "jobs": list(map(_document, rows))}
+    document = asdict(jobs_document(standing, rows))
     queue = client.config.slurm.queue
     otherwise = f"No {'' if chosen == Chosen() else 'such '}training waits or runs in {queue}."
     shape.print(document, _COLUMNS, map(_cells, rows), right=_NUMBERS, otherwise=otherwise)
@@ -47,10 +47,6 @@ def jobs_command(config_path: Path | None, chosen: Chosen, shape: Shape) -> None
 def _is_chosen(training: ListedTraining, chosen: Chosen) -> bool:
     nodes = {*training.nodes, *training.asked_nodes}
     return chosen.has(training.user, training.account, training.word, nodes)
-
-
-def _document(training: ListedTraining) -> dict[str, object]:
-    return {name: value for name, value in asdict(training).items() if name not in _NOT_IN_JSON}
 
 
 def _costs(costs: Mapping[str, float] | None) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from math import inf
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import click
 from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option
+from freetrain.client.documents import nodes_entry
 from freetrain.config import Config, ConfigError, load_config
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
@@ -94,7 +95,7 @@ def _list(
     document = {
         "format": f"freetrain-{what}/{2 if what == 'nodes' else 1}",
         "daemon": standing.document(),
-        what: [_document(group) for group in groups],
+        what: [asdict(nodes_entry(group)) for group in groups],
     }
     rows = [row(group, standing.now_s) for group in groups]
     otherwise = f"There are no {what} in partition {config.slurm.partition}."
@@ -119,17 +120,6 @@ def _holes(groups: Sequence[NodeGroup], now_s: float) -> Sequence[NodeGroup]:
         if group.state in ("free", "lent", "asked for", "due back") or group.why == WITHOUT_DAEMON
     ]
     return sorted(idle, key=lambda each: (inf if each.until_s is None else each.until_s, each.nodes))
-
-
-def _document(group: NodeGroup) -> dict[str, object]:
-    return {
-        "nodes": sorted(expand_nodes(group.nodes)),
-        "state": group.state,
-        "trainer": group.trainer or None,
-        "why": group.why,
-        "verdict": group.verdict or None,
-        "until": group.until_s,
-    }
 
 
 def _state(group: NodeGroup) -> str:

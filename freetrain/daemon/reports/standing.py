@@ -13,13 +13,54 @@ from typing import Any
 from freetrain.config import Config
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.controls.pause import stop_file_there
-from freetrain.daemon.reports.status import DaemonStatus, LookStatus, TrainerStatus
+from freetrain.daemon.reports.status import DaemonStatus, Identity, LookStatus, TrainerStatus
 from freetrain.daemon.reports.status_file import StatusUnknownError, read_status
 from freetrain.lending.pace import LONGEST_RETRY_S
 from freetrain.showing.words import printable, show_time
 
 _POLLS, _LONGEST_LOOK_S = 3, 60.0
 """A daemon that was silent for so many polls, and a look, hangs."""
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonState:
+    """How the daemon stands, for programs; times are UTC epoch seconds.
+
+    Attributes:
+        is_at_work: whether one runs here and has looked lately, or tried to.
+        why_not: why none is at work, as the end of a sentence; empty: one is.
+        stopped_by: why nothing is lent at all; empty: nodes are lent.
+        paused_by: why nothing more is lent; empty: nodes are lent.
+        identity: which daemon it is; null: none is known.
+        last_look_s: when it looked last; null: never, as far as is known.
+        last_look_took_s: how long that took.
+        slurm_answers: whether Slurm answers it; null: none is at work.
+        slurm_silent_since_s: since when Slurm has not answered; null: it does.
+        slurm_lines_not_understood: lines of Slurm's answers that were not understood.
+        slurm_calls_last_hour: how often Slurm was asked or ordered something.
+        woken_s: when it was last woken between two polls; null: never.
+        cannot_wake: why slurmctld cannot wake it although it is to; empty: all is well.
+        refused_settings: why the settings of the last reload were refused; empty: they were not.
+        jobs_planned: waiting jobs of the site's for which Slurm and freetrain both have a plan.
+        jobs_planned_differently: those of them for which the plans differ.
+    """
+
+    is_at_work: bool
+    why_not: str
+    stopped_by: str
+    paused_by: str
+    identity: Identity | None
+    last_look_s: float | None
+    last_look_took_s: float | None
+    slurm_answers: bool | None
+    slurm_silent_since_s: float | None
+    slurm_lines_not_understood: int | None
+    slurm_calls_last_hour: int | None
+    woken_s: float | None
+    cannot_wake: str
+    refused_settings: str
+    jobs_planned: int | None
+    jobs_planned_differently: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,25 +148,29 @@ class Standing:
 
     def document(self) -> dict[str, Any]:
         """The same for programs."""
+        return asdict(self.state())
+
+    def state(self) -> DaemonState:
+        """The same for programs, as a type."""
         status, look = self.status, self.status.look if self.status else None
-        return {
-            "is_at_work": self.is_at_work,
-            "why_not": self.why_not,
-            "stopped_by": self._stopped_by(look),
-            "paused_by": look.paused_by if look else "",
-            "identity": asdict(status.daemon) if status else None,
-            "last_look_s": look.time_s if look else None,
-            "last_look_took_s": look.took_s if look else None,
-            "slurm_answers": self.answers if self.is_at_work else None,
-            "slurm_silent_since_s": status.silent_since_s if status else None,
-            "slurm_lines_not_understood": look.rejected if look else None,
-            "slurm_calls_last_hour": look.calls if look else None,
-            "woken_s": look.woken_s if look else None,
-            "cannot_wake": look.cannot_wake if look else "",
-            "refused_settings": status.refused_settings if status else "",
-            "jobs_planned": look.planned if look else None,
-            "jobs_planned_differently": look.planned_differently if look else None,
-        }
+        return DaemonState(
+            is_at_work=self.is_at_work,
+            why_not=self.why_not,
+            stopped_by=self._stopped_by(look),
+            paused_by=look.paused_by if look else "",
+            identity=status.daemon if status else None,
+            last_look_s=look.time_s if look else None,
+            last_look_took_s=look.took_s if look else None,
+            slurm_answers=self.answers if self.is_at_work else None,
+            slurm_silent_since_s=status.silent_since_s if status else None,
+            slurm_lines_not_understood=look.rejected if look else None,
+            slurm_calls_last_hour=look.calls if look else None,
+            woken_s=look.woken_s if look else None,
+            cannot_wake=look.cannot_wake if look else "",
+            refused_settings=status.refused_settings if status else "",
+            jobs_planned=look.planned if look else None,
+            jobs_planned_differently=look.planned_differently if look else None,
+        )
 
     def _how_it_looks(self, status: DaemonStatus) -> Iterator[str]:
         look = status.look

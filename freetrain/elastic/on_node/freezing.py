@@ -6,8 +6,8 @@
 3. A save that fails or is late is a loss: the filler's progress says so, where the daemon reads it. The task goes
    on from the save before it, or begins again.
 
-SIGTERM is blocked in the agent, and so in all that it starts: Slurm sends it to each process of a step, and it
-would end the program, or a freezer's helper, before anything was saved.
+Slurm sends SIGTERM to each process of a step, which would end the program, or a freezer's helper, before anything
+was saved. So the agent, and by inheritance all that it starts, ignores and blocks it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class FrozenTask:
 
     def run(self, command: Sequence[str]) -> int:
         """The exit status: the program's own; 75 where it goes on elsewhere."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        _shut_out_sigterm()
         make_folder(self._folder)
         before = _State(**(read_json(self._folder / _STATE) or {}))
         if before.saving:
@@ -153,3 +153,12 @@ class FrozenTask:
 
     def _path(self, run: int) -> Path:
         return self._folder / str(run)
+
+
+def _shut_out_sigterm() -> None:
+    """Block SIGTERM, against handlers (of DMTCP's coordinator), and ignore it: dash unblocks all signals.
+
+    Linux keeps a signal that is blocked for ``sigtimedwait`` although it is ignored.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})

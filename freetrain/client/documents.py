@@ -1,0 +1,182 @@
+"""Documents for programs: what listings print with ``--json``, and what the web page's API answers. Pure.
+
+Each is a type, of which the API's description is made; a field may be added to a format, none changes or goes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Literal
+
+from freetrain.client.trainings import ListedTraining
+from freetrain.daemon.reports.standing import DaemonState, Standing
+from freetrain.daemon.reports.status import NodeGroup
+from freetrain.slurm.parsing import expand_nodes
+
+
+@dataclass(frozen=True, slots=True)
+class StatusDocument:
+    """How the daemon stands, and how many nodes and trainings are in which state.
+
+    Attributes:
+        daemon: how it stands.
+        nodes: state → how many nodes are in it.
+        trainers: state → how many trainings are in it; ``more``: those that are not published one by one.
+        format: name and version of this document.
+    """
+
+    daemon: DaemonState
+    nodes: Mapping[str, int]
+    trainers: Mapping[str, int]
+    format: Literal["freetrain-daemon/1"] = "freetrain-daemon/1"
+
+
+@dataclass(frozen=True, slots=True)
+class NodesEntry:
+    """Nodes of which the same holds.
+
+    Attributes:
+        nodes: their names.
+        state: free, lent, asked for, due back or not lent.
+        trainer: that has them, or for which they are asked for; null: none.
+        why: they are not lent, or due back; empty: they are lent or free.
+        verdict: the name of that reason (docs/reference/verdicts.md); null: none.
+        until: when they will be wanted, UTC epoch seconds; null: nobody knows.
+    """
+
+    nodes: Sequence[str]
+    state: str
+    trainer: str | None
+    why: str
+    verdict: str | None
+    until: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodesDocument:
+    """The nodes of the partition.
+
+    Attributes:
+        daemon: how it stands.
+        nodes: in groups.
+        format: name and version of this document.
+    """
+
+    daemon: DaemonState
+    nodes: Sequence[NodesEntry]
+    format: Literal["freetrain-nodes/2"] = "freetrain-nodes/2"
+
+
+@dataclass(frozen=True, slots=True)
+class JobEntry:
+    """A training or a filler; see :class:`ListedTraining`, of which it has all but two fields."""
+
+    id: str
+    name: str
+    user: str
+    nodes: Sequence[str]
+    asked_nodes: Sequence[str]
+    min_nodes: int | None
+    max_nodes: int | None
+    task_nodes: tuple[int, int] | None
+    samples: float | None
+    ends: Mapping[str, int] | None
+    costs: Mapping[str, float] | None
+    speeds: Mapping[str, float] | None
+    fault: str
+    lacks: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobsDocument:
+    """The trainings and fillers.
+
+    Attributes:
+        daemon: how it stands.
+        jobs: oldest first.
+        format: name and version of this document.
+    """
+
+    daemon: DaemonState
+    jobs: Sequence[JobEntry]
+    format: Literal["freetrain-jobs/2"] = "freetrain-jobs/2"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnJob:
+    """A training of the user who asks.
+
+    Attributes:
+        job: as all see it.
+        why: it has no nodes, or no more; empty: nobody knows.
+        what_helps: what would change that; empty: likewise.
+        target_samples: after which it is complete; null: unknown.
+        curve: nodes and samples per second on so many.
+        curve_is_claim: whether nothing was seen yet, and the curve is what its owner says.
+    """
+
+    job: JobEntry
+    why: str
+    what_helps: str
+    target_samples: float | None
+    curve: Sequence[tuple[int, float]]
+    curve_is_claim: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OwnJobsDocument:
+    """The trainings and fillers of the user who asks.
+
+    Attributes:
+        user: who that is.
+        daemon: how it stands.
+        jobs: in the order of the page.
+        format: name and version of this document.
+    """
+
+    user: str
+    daemon: DaemonState
+    jobs: Sequence[OwnJob]
+    format: Literal["freetrain-own-jobs/1"] = "freetrain-own-jobs/1"
+
+
+def status_document(standing: Standing) -> StatusDocument:
+    """What ``freetrain status --json`` prints."""
+    look = standing.look
+    nodes: Counter[str] = Counter()
+    for group in look.nodes if look else ():
+        nodes[group.state] += len(expand_nodes(group.nodes))
+    trainers = Counter(trainer.state for trainer in look.trainers) if look else Counter[str]()
+    more = Counter(more=look.trainers_left_out) if look else Counter[str]()
+    return StatusDocument(standing.state(), dict(nodes), dict(trainers + more))
+
+
+def nodes_document(standing: Standing, groups: Iterable[NodeGroup]) -> NodesDocument:
+    """What ``freetrain nodes --json`` prints."""
+    return NodesDocument(standing.state(), [nodes_entry(group) for group in groups])
+
+
+def nodes_entry(group: NodeGroup) -> NodesEntry:
+    """Nodes of which the same holds."""
+    return NodesEntry(
+        nodes=sorted(expand_nodes(group.nodes)),
+        state=group.state,
+        trainer=group.trainer or None,
+        why=group.why,
+        verdict=group.verdict or None,
+        until=group.until_s,
+    )
+
+
+def jobs_document(standing: Standing, trainings: Iterable[ListedTraining]) -> JobsDocument:
+    """What ``freetrain jobs --json`` prints."""
+    return JobsDocument(standing.state(), [job_entry(training) for training in trainings])
+
+
+def job_entry(training: ListedTraining) -> JobEntry:
+    """A training or a filler."""
+    known = asdict(training)
+    return JobEntry(**{field.name: known[field.name] for field in fields(JobEntry)})
