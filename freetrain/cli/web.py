@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import pwd
 import signal
 import sys
 import time
@@ -10,39 +12,67 @@ from pathlib import Path
 
 import click
 
-from freetrain.cli.helping import command
+from freetrain.cli.helping import Group
 from freetrain.cli.options import config_option
+from freetrain.cli.times import Duration
 from freetrain.config import load_config
 from freetrain.daemon.reports.notify import notify
+from freetrain.durations import show_duration
+from freetrain.errors import InputError
 from freetrain.showing.ready_text import is_loopback
-from freetrain.web.server import LivePage, page_server
+from freetrain.web.answers import page_server
+from freetrain.web.identity import Identities, make_key, make_token
+from freetrain.web.server import LivePage
 
 _STATUS_EVERY_S = 60.0
 
 
-@command("web")
+@click.group("web", cls=Group, invoke_without_command=True)
 @config_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address of this machine to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=9811, show_default=True, help="0: any free one.")
-def web_command(config_path: Path | None, host: str, port: int) -> None:
+@click.pass_context
+def web_command(context: click.Context, config_path: Path | None, host: str, port: int) -> None:
     """Show in a browser how the daemon and the machine stand: nodes, trainings, decisions, delays; read-only.
 
     It runs in a process of its own and reads what the daemon published and its database, so run it as the daemon's
-    account. Anybody who may connect sees all of it: there is no password, so it listens on this machine alone
-    unless --host says otherwise. Ctrl-C ends it.
+    account. Anybody who may connect sees the machine's page, so it listens on this machine alone unless --host
+    says otherwise. /me is each user's own page, and /api/v1/ is for programs. Ctrl-C ends it.
     """
+    if context.invoked_subcommand is not None:
+        return
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    live_page = LivePage(load_config(config_path).config)
-    server = page_server(host, port, live_page)
+    config = load_config(config_path).config
+    live_page = LivePage(config)
+    server = page_server(host, port, live_page, Identities(config.web, Path(config.state.directory)))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit())
     click.echo(f"The page is at {server.url}")
     if not is_loopback(host):
         click.echo(
-            "Everybody who can reach this address sees it: there is no password and no encryption.", err=True
+            "Everybody who can reach this address sees the machine's page; there is no encryption.", err=True
         )
     notify(READY="1", STATUS=server.url)
     with server.running(), live_page.kept_fresh():
         while True:
             time.sleep(_STATUS_EVERY_S)
             notify(STATUS=f"{server.url}, {server.dropped} connections dropped")
+
+
+@web_command.command("token")
+@config_option
+@click.option("--for", "lasts_s", type=Duration(), default="30d", show_default=True, help="How long it counts.")
+@click.argument("user", required=False)
+def token_command(config_path: Path | None, lasts_s: float, user: str | None) -> None:
+    """Print a token by which 'freetrain web' knows USER: the password on its page, and a program's bearer token.
+
+    Run it as the daemon's account. Without USER it is for whoever calls sudo, so that a site can let users run
+    exactly 'sudo -u freetrain freetrain web token' (docs/admins/web.md).
+    """
+    name = user or os.environ.get("SUDO_USER") or pwd.getpwuid(os.geteuid()).pw_name
+    key = make_key(Path(load_config(config_path).config.state.directory))
+    try:
+        click.echo(make_token(key, name, time.time() + lasts_s))
+    except ValueError as error:
+        raise InputError(f"{error}.", "Give the name of an account.") from error
+    click.echo(f"freetrain: for {show_duration(lasts_s)} it shows what {name} may see: keep it secret.", err=True)

@@ -25,7 +25,7 @@ from freetrain.config.loading import (
     find_sources,
     load_config,
 )
-from freetrain.config.sections import FreezeSettings, Log, MetricsSettings, Prices, Slurm
+from freetrain.config.sections import FreezeSettings, Log, MetricsSettings, Prices, Slurm, WebSettings
 from freetrain.config.settings import Config, Setting, find_setting, setting_of, settings, value_of
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "Prices",
     "Setting",
     "Slurm",
+    "WebSettings",
     "find_mistakes",
     "find_setting",
     "find_sources",

@@ -358,6 +358,21 @@ class FreezeSettings(Section):
         return self
 
 
+class WebSettings(Section):
+    """Users of 'freetrain web': who they are, besides by the tokens that 'freetrain web token' makes."""
+
+    user_header: str = setting(
+        "",
+        "Header in which a reverse proxy names the user whom it has authenticated, as X-Remote-User. It counts "
+        "from web.proxies only; the proxy must remove what a client sends of that name. Empty: none.",
+    )
+    proxies: NetworkList = setting(
+        "",
+        'Addresses of these proxies, as "10.1.0.5"; empty: none. On a machine where users log in any process may '
+        "send any name: do not trust it, nor 127.0.0.1 there.",
+    )
+
+
 class NotifySettings(Section):
     """Commands by which freetrain tells people what happened."""
 

@@ -25,6 +25,7 @@ from freetrain.config.sections import (
     Prices,
     Slurm,
     State,
+    WebSettings,
 )
 from freetrain.config.values import Section
 from freetrain.core.bounds import SECONDS
@@ -43,6 +44,7 @@ class Config(Section):
     state: State = State()
     metrics: MetricsSettings = MetricsSettings()
     notify: NotifySettings = NotifySettings()
+    web: WebSettings = WebSettings()
     freeze: FreezeSettings = FreezeSettings()
     prices: Prices = Prices()
     log: Log = Log()

@@ -8,5 +8,9 @@ out comes one HTML document, made in a thread of its own, so that no request wai
 ``over_time.py``  pictures over time
 ``trainings.py``  the table of trainings
 ``page.py``       the document; names are left out where the site hides jobs
-``server.py``     keeps the document fresh, and answers requests
+``api.py``        the same for programs
+``own_page.py``   the page of a user
+``identity.py``   who asks
+``server.py``     keeps all of it fresh
+``answers.py``    answers requests
 """

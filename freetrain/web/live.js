@@ -3,7 +3,7 @@
 // the page, what is focused and how far tables are scrolled stay as they are. Without scripts the browser reloads it.
 (() => {
   const notice = document.getElementById("out-of-date");
-  const parts = ["head", "map", "times", "trainings", "nodes", "decisions", "delays"];
+  const parts = ["head", "own", "map", "times", "trainings", "nodes", "decisions", "delays"];
   const regions = (part) => part.querySelectorAll("[tabindex], a");
   let lastAnswer = new Date();
 
@@ -23,7 +23,7 @@
   const refresh = async () => {
     if (document.hidden) return;
     try {
-      const answer = await fetch("/", { cache: "no-store" });
+      const answer = await fetch(location.pathname, { cache: "no-store" });
       if (!answer.ok) throw new Error(answer.statusText);
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       document.title = page.title;

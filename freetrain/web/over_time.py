@@ -17,11 +17,14 @@ from freetrain.showing import palette
 from freetrain.showing.ticks import time_axis
 from freetrain.slurm.parsing import expand_nodes
 
-PAST_S, AHEAD_S = KEPT_S, 6 * 3600.0
+PAST_S = KEPT_S
+_SPANS_S = (3600.0, 6 * 3600.0, PAST_S)
+_AHEAD = 0.25
+"""Of the past that is shown, so much of the time ahead."""
 _MARKS = 10
 COLUMNS = 600
 _CLEAR, _FREE_AHEAD, _LENT_AHEAD, _WANTED, _FIRST = range(5)
-_AHEAD = ("free", "lent", "asked for")
+_STAYS_AHEAD = ("free", "lent", "asked for")
 WIDTH, HEIGHT = 1000, 100
 """Of the shapes; they are stretched to the width of the page."""
 
@@ -43,25 +46,27 @@ class AxisMark:
 
 @dataclass(frozen=True, slots=True)
 class PageWindow:
-    """A day behind a moment and some hours ahead of it.
+    """The time behind a moment, and a quarter as much ahead of it.
 
     Attributes:
         now_s: the moment, UTC epoch seconds.
         known_until_s: after then nobody looked until now; ``now_s``: it is known until now.
+        past_s: how much of the past is shown: a day, or less of a daemon that has not run so long.
     """
 
     now_s: float
     known_until_s: float
+    past_s: float = PAST_S
 
     @property
     def from_s(self) -> float:
         """Its left end."""
-        return self.now_s - PAST_S
+        return self.now_s - self.past_s
 
     @property
     def until_s(self) -> float:
         """Its right end."""
-        return self.now_s + AHEAD_S
+        return self.now_s + _AHEAD * self.past_s
 
     def share(self, time_s: float) -> float:
         """Where a time lies, from 0 at the left end to 1 at the right one; not beyond them."""
@@ -100,6 +105,11 @@ class NodeLease(NamedTuple):
     until_s: float | None
 
 
+def past_shown_s(now_s: float, first_s: float) -> float:
+    """How much of the past is shown where nothing is known from before ``first_s``: an hour at least."""
+    return next((span_s for span_s in _SPANS_S if span_s >= now_s - first_s), PAST_S)
+
+
 def trainer_colours(trainers: Iterable[str]) -> Mapping[str, int]:
     """Trainer → place of its colour in the palette; none where there are too many to distinguish."""
     distinct = sorted(set(trainers))
@@ -126,7 +136,7 @@ def draw_node_times(
     cells = np.zeros((len(names), COLUMNS), np.uint8)
     _draw_stays(cells, [stay for stay in stays if stay.node in row], row, colours, window)
     for group in groups:
-        if group.state in _AHEAD:
+        if group.state in _STAYS_AHEAD:
             _draw_ahead(cells, [row[name] for name in expand_nodes(group.nodes) if name in row], group, window)
     return _png(cells, _colours())
 

@@ -15,13 +15,21 @@ from freetrain import __version__
 from freetrain.core.harm import Harm
 from freetrain.daemon.reports.standing import Standing
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
+from freetrain.policies.needs import Need
 from freetrain.showing import pages, palette
 from freetrain.showing.words import count, natural_order, printable
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.web import over_time
 from freetrain.web.database import DaemonHistory
 from freetrain.web.nodes import NodeMap, draw_map, gather_reasons, without_ids
-from freetrain.web.over_time import NodeLease, PageWindow, draw_node_times, draw_over_time, trainer_colours
+from freetrain.web.over_time import (
+    NodeLease,
+    PageWindow,
+    draw_node_times,
+    draw_over_time,
+    past_shown_s,
+    trainer_colours,
+)
 from freetrain.web.trainings import CURVE_HEIGHT, CURVE_WIDTH, list_trainings
 
 Tone = Literal["good", "warning", "bad"]
@@ -122,12 +130,21 @@ class PageFacts:
         past: what its database tells.
         is_hidden: whether the daemon published something that may not be read here.
         is_private: whether the site hides jobs from users who do not own them: then nobody is named.
+        needs: what the policy needs to know of trainings.
     """
 
     standing: Standing
     past: DaemonHistory
     is_hidden: bool = False
     is_private: bool = False
+    needs: tuple[Need, ...] = ()
+
+    @property
+    def shown(self) -> PageFacts:
+        """What everybody may see."""
+        if not self.is_private:
+            return self
+        return replace(self, standing=nameless_standing(self.standing), past=nameless_past(self.past))
 
 
 @cache
@@ -145,13 +162,10 @@ def script() -> str:
 
 def render(facts: PageFacts) -> str:
     """The page."""
-    if facts.is_private:
-        standing, past = nameless_standing(facts.standing), nameless_past(facts.past)
-        facts = replace(facts, standing=standing, past=past)
+    facts = facts.shown
     standing, past = facts.standing, facts.past
     look = standing.status.look if standing.status else None
-    looked_s = look.time_s if look else standing.now_s
-    window = PageWindow(standing.now_s, standing.now_s if standing.answers else looked_s)
+    window = window_of(facts)
     node_map = draw_map(look.nodes) if look else draw_map(())
     stays = [stay for stay in past.stays if stay.until_s is None or stay.until_s > window.from_s]
     colours = {} if facts.is_private else trainer_colours(stay.trainer for stay in stays)
@@ -183,6 +197,16 @@ def render(facts: PageFacts) -> str:
         most_resizes=_MAX_RESIZES,
         harm=_harm(past.harms),
     )
+
+
+def window_of(facts: PageFacts) -> PageWindow:
+    """The time that pictures show: in the first hour of a daemon the last hour."""
+    standing, status = facts.standing, facts.standing.status
+    looked_s = status.look.time_s if status and status.look else standing.now_s
+    known_until_s = standing.now_s if standing.answers else looked_s
+    began_s = [period.from_s for period in status.recent] if status else []
+    began_s += [stay.from_s for stay in facts.past.stays]
+    return PageWindow(standing.now_s, known_until_s, past_shown_s(standing.now_s, min(began_s, default=looked_s)))
 
 
 def _about_map(node_map: NodeMap) -> str:

@@ -1,28 +1,25 @@
-"""The page as it is sent: made after each look, once a second at most, and answered to all who ask."""
+"""What is sent: the page, made after each look, once a second at most, and what users and programs ask for."""
 
 from __future__ import annotations
 
-import base64
 import gzip
-import hashlib
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from http import HTTPStatus
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from freetrain.config import Config
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.reports.status_file import STATUS_NAME
-from freetrain.errors import InputError
-from freetrain.showing.ready_text import HttpAnswer, HttpRequest, ReadyTextServer, is_loopback, sentence
+from freetrain.daemon.trainers.needs import needs_of
 from freetrain.store.store import DAEMONS_STORE
-from freetrain.web import page
+from freetrain.web.api import ENDPOINTS, as_json
 from freetrain.web.database import DaemonHistory, read_history
 from freetrain.web.over_time import PAST_S
+from freetrain.web.own_page import render_own
 from freetrain.web.page import PageFacts, render
 
 log = logging.getLogger(__name__)
@@ -35,20 +32,35 @@ _TOO_OLD_S = 300.0
 _PAST_FRESH_S = 30.0
 _TICK_S = 0.25
 _OTHERS_MAY_READ = 0o004
-_LOCAL_NAMES = frozenset(("localhost", "127.0.0.1", "[::1]"))
+OWN_PAGE = "/me"
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """The page as it is sent.
+    """A text as it is sent.
 
     Attributes:
-        html: whole, UTF-8.
+        plain: whole, UTF-8.
         packed: the same, with gzip.
     """
 
-    html: bytes
+    plain: bytes
     packed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What was made at one time.
+
+    Attributes:
+        page: of the machine.
+        facts: of which all is made.
+        of_users: path and user → what was made of the facts when it was first asked for.
+    """
+
+    page: Rendered
+    facts: PageFacts
+    of_users: dict[tuple[str, str], Rendered] = field(default_factory=dict)
 
 
 class PageTooOldError(Exception):
@@ -74,7 +86,8 @@ class LivePage:
         self._made_s, self._took_s, self._made_of = 0.0, 0.0, 0
         self._past = DaemonHistory()
         self._past_of: tuple[object, ...] = ()
-        self._rendered = self._make()
+        self._needs = needs_of(config)
+        self._made = self._make()
 
     def now(self) -> Rendered:
         """The page; it says of when it is.
@@ -82,10 +95,32 @@ class LivePage:
         Raises:
             PageTooOldError: it could not be made for a while.
         """
+        return self._newest().page
+
+    def own_page(self, user: str) -> Rendered:
+        """The page of a user; see :meth:`now`."""
+        return self._of_user(OWN_PAGE, user, lambda facts: render_own(facts, user).encode())
+
+    def needs_user(self, name: str) -> bool:
+        """Whether a document of the API's is for users alone; see :meth:`now`."""
+        return ENDPOINTS[name].needs_user(self._newest().facts)
+
+    def document(self, name: str, user: str) -> Rendered:
+        """A document of the API's for a user; see :meth:`now`."""
+        return self._of_user(name, user, lambda facts: as_json(ENDPOINTS[name].document(facts, user)))
+
+    def _of_user(self, path: str, user: str, make: Callable[[PageFacts], bytes]) -> Rendered:
+        """Made once for each user until there are newer facts."""
+        made = self._newest()
+        if (path, user) not in made.of_users:
+            made.of_users[path, user] = packed(make(made.facts))
+        return made.of_users[path, user]
+
+    def _newest(self) -> _Made:
         self._asked_s = self._clock_s()
         if self._asked_s - self._made_s > _TOO_OLD_S:
             raise PageTooOldError
-        return self._rendered
+        return self._made
 
     def renew(self) -> None:
         """Make it again, if it is time to."""
@@ -96,7 +131,7 @@ class LivePage:
         is_wanted = now_s - self._asked_s < _ASKED_S
         has_looked = is_wanted and self._published() != self._made_of
         if has_looked or waited_s >= (_SOON_S if is_wanted else _SELDOM_S):
-            self._rendered = self._make()
+            self._made = self._make()
 
     @contextmanager
     def kept_fresh(self) -> Iterator[None]:
@@ -118,12 +153,13 @@ class LivePage:
                 log.exception("the page cannot be made")
                 stop.wait(_SOON_S)
 
-    def _make(self) -> Rendered:
+    def _make(self) -> _Made:
         began_s, of = self._clock_s(), self._published()
-        rendered = _packed(render(self._facts()))
+        facts = self._facts()
+        made = _Made(packed(render(facts).encode()), facts)
         self._made_s, self._made_of = self._clock_s(), of
         self._took_s = self._made_s - began_s
-        return rendered
+        return made
 
     def _published(self) -> int:
         """Differs whenever the daemon has published something."""
@@ -139,10 +175,10 @@ class LivePage:
         try:
             may_read = bool(path.stat().st_mode & _OTHERS_MAY_READ)
         except FileNotFoundError:
-            return PageFacts(standing, past)
+            return PageFacts(standing, past, needs=self._needs)
         except OSError:
             return PageFacts(standing, past, is_hidden=True, is_private=True)
-        return PageFacts(standing, past, is_hidden=standing.status is None, is_private=not may_read)
+        return PageFacts(standing, past, standing.status is None, not may_read, self._needs)
 
     def _past_at(self, standing: Standing) -> DaemonHistory:
         """What the database tells, read again after each look, and now and then without one."""
@@ -155,81 +191,6 @@ class LivePage:
         return self._past
 
 
-def _packed(page: str) -> Rendered:
-    html = page.encode()
-    return Rendered(html, gzip.compress(html, 5, mtime=0))
-
-
-def page_server(host: str, port: int, live_page: LivePage) -> ReadyTextServer:
-    """A server of the page.
-
-    Args:
-        host: address of this machine.
-        port: 0: any that is free.
-        live_page: what is served.
-
-    Raises:
-        InputError: the address cannot be used.
-    """
-    try:
-        return ReadyTextServer(host, port, page_answers(live_page, is_local=is_loopback(host)))
-    except (OSError, OverflowError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise InputError(
-            f"{host}, port {port} cannot be used: {why}.", "Give a free port and an address of this machine."
-        ) from error
-
-
-def page_answers(live_page: LivePage, is_local: bool) -> Callable[[HttpRequest], HttpAnswer]:
-    """The answer to each request.
-
-    Args:
-        live_page: what is served.
-        is_local: whether it is for this machine alone.
-    """
-    headers = _headers()
-
-    def answer(request: HttpRequest) -> HttpAnswer:
-        if is_local and not _is_local_name(request.headers.get("host", "")):
-            # Another name that leads here may be of a page of somebody's that wants to read this one.
-            return sentence(HTTPStatus.FORBIDDEN, "This page is for http://localhost alone.")
-        if request.path != "/":
-            return sentence(HTTPStatus.NOT_FOUND, "There is one page here: /")
-        try:
-            rendered = live_page.now()
-        except PageTooOldError:
-            return sentence(HTTPStatus.SERVICE_UNAVAILABLE, "The page cannot be made; the server's log says why.")
-        if "gzip" in request.headers.get("accept-encoding", ""):
-            return HttpAnswer(rendered.packed, {**headers, "Content-Encoding": "gzip"})
-        return HttpAnswer(rendered.html, headers)
-
-    return answer
-
-
-def _headers() -> dict[str, str]:
-    """What the page is sent with: nothing is loaded from anywhere, and nobody else shows or runs this page."""
-    policy = (
-        f"default-src 'none'; style-src '{_digest(page.style())}'; script-src '{_digest(page.script())}'; "
-        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-    return {
-        "Content-Type": "text/html; charset=utf-8",
-        "Content-Security-Policy": policy,
-        "Cache-Control": "no-store",
-        "Vary": "Accept-Encoding",
-        "Referrer-Policy": "no-referrer",
-        "X-Content-Type-Options": "nosniff",
-        "Cross-Origin-Resource-Policy": "same-origin",
-    }
-
-
-def _digest(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-def _is_local_name(host: str) -> bool:
-    """Whether a Host header names this machine for itself; the port may be that of a tunnel."""
-    name, colon, port = host.rpartition(":")
-    if not colon or host.endswith("]"):
-        name, port = host, ""
-    return name.lower() in _LOCAL_NAMES and (not port or port.isdecimal())
+def packed(plain: bytes) -> Rendered:
+    """A text, ready to be sent."""
+    return Rendered(plain, gzip.compress(plain, 5, mtime=0))

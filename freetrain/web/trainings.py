@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -71,8 +71,6 @@ class TrainingRow:
 def list_trainings(standing: Standing, known: Mapping[str, KnownTrainer]) -> tuple[list[TrainingRow], int]:
     """The trainings that the last look showed, and how many more there are.
 
-    The largest come first, then those that get none for a reason of their own, then those that wait.
-
     Args:
         standing: how the daemon stands.
         known: what its database knows of them, by id.
@@ -80,9 +78,14 @@ def list_trainings(standing: Standing, known: Mapping[str, KnownTrainer]) -> tup
     look = standing.status.look if standing.status else None
     if look is None:
         return [], 0
-    ordered = sorted(look.trainers, key=_rank)
+    ordered = ranked(look.trainers)
     rows = [_training(trainer, known.get(trainer.id), standing) for trainer in ordered[:MAX_ROWS]]
     return rows, look.trainers_left_out + len(ordered) - len(rows)
+
+
+def ranked(trainers: Iterable[TrainerStatus]) -> list[TrainerStatus]:
+    """The largest first, then those that get none for a reason of their own, then those that wait."""
+    return sorted(trainers, key=_rank)
 
 
 def _rank(trainer: TrainerStatus) -> tuple[int, int, bool, str]:
@@ -103,8 +106,8 @@ def _training(trainer: TrainerStatus, known: KnownTrainer | None, standing: Stan
         samples=trainer.samples_done,
         target=good.target_samples if good else None,
         evictions=trainer.ends.get("preempted", 0),
-        state_text=_state_text(trainer, nodes, standing),
-        curve=_curve(known, good.curve if good else ()),
+        state_text=state_text(trainer, nodes, standing),
+        curve=draw_curve(*curve_points(known, good)),
     )
 
 
@@ -114,7 +117,7 @@ def _wants(tag: Tag) -> str:
     return str(tag.min_nodes) if tag.min_nodes == tag.max_nodes else f"{tag.min_nodes}–{tag.max_nodes}"
 
 
-def _state_text(trainer: TrainerStatus, nodes: int, standing: Standing) -> str:
+def state_text(trainer: TrainerStatus, nodes: int, standing: Standing) -> str:
     """The state of a training in a word or a sentence; of a look that is past, in the past."""
     if trouble := standing.trouble_of(trainer):
         return trouble
@@ -123,13 +126,19 @@ def _state_text(trainer: TrainerStatus, nodes: int, standing: Standing) -> str:
     return standing.waiting_text(trainer)
 
 
-def _curve(known: KnownTrainer | None, given: Curve) -> CurvePicture | None:
+def curve_points(known: KnownTrainer | None, tag: Tag | None) -> tuple[Curve, bool]:
+    """Nodes and samples per second, a few of many; and whether its owner only claims them."""
     seen = tuple(mean_rates(known.observations).items()) if known else ()
-    points = [(nodes, rate) for nodes, rate in seen or given if nodes > 0 and rate > 0]
+    claimed = tag.curve if tag else ()
+    points = [(nodes, rate) for nodes, rate in seen or claimed if nodes > 0 and rate > 0]
+    step = max(1, -(-len(points) // _MAX_POINTS))
+    return (*islice(points, 0, max(len(points) - 1, 0), step), *points[-1:]), not seen
+
+
+def draw_curve(points: Curve, is_claim: bool) -> CurvePicture | None:
+    """The picture of a curve; None: nothing is known."""
     if not points:
         return None
-    step = max(1, -(-len(points) // _MAX_POINTS))
-    points = [*islice(points, 0, len(points) - 1, step), points[-1]]
     most_nodes, most_rate = points[-1][0], max(rate for _, rate in points)
     places = [
         (2 + (CURVE_WIDTH - 4) * nodes / most_nodes, CURVE_HEIGHT - 2 - (CURVE_HEIGHT - 4) * rate / most_rate)
@@ -139,6 +148,6 @@ def _curve(known: KnownTrainer | None, given: Curve) -> CurvePicture | None:
     return CurvePicture(
         line=f"M2 {CURVE_HEIGHT - 2}" + "".join(f"L{x:.1f} {y:.1f}" for x, y in places),
         dots="".join(f"M{x:.1f} {y:.1f}h0" for x, y in places),
-        is_claim=not seen,
-        words=f"{'samples seen' if seen else 'samples, as its owner says'}: {words} nodes",
+        is_claim=is_claim,
+        words=f"{'samples, as its owner says' if is_claim else 'samples seen'}: {words} nodes",
     )

@@ -23,6 +23,7 @@ from freetrain.store.engine import for_writing, make_engine
 from freetrain.store.ledger import DAEMON_COMMAND
 from freetrain.store.store import DAEMONS_STORE
 from freetrain.store.tables import FragmentRow, LiveTrainerRow
+from freetrain.web.identity import Identities
 
 LOOK = LookStatus(
     time_s=0.0,
@@ -46,11 +47,15 @@ LOOK = LookStatus(
 class Site:
     """A machine of ten nodes with a daemon, which is this process."""
 
-    def __init__(self, directory: Path, mode: str = "act") -> None:
+    def __init__(self, directory: Path, mode: str = "act", **web: str) -> None:
         self.directory = directory
-        self.config = Config.model_validate(
-            {"lend": {"mode": mode}, "state": {"directory": str(directory), "stop_file": str(directory / "STOP")}}
-        )
+        state = {"directory": str(directory), "stop_file": str(directory / "STOP")}
+        self.config = Config.model_validate({"lend": {"mode": mode}, "state": state, "web": web})
+
+    @property
+    def identities(self) -> Identities:
+        """What finds out who asks."""
+        return Identities(self.config.web, self.directory)
 
     def publishes(
         self, look: LookStatus | None = LOOK, ago_s: float = 3.0, is_private: bool = False

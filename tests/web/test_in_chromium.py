@@ -15,7 +15,8 @@ from freetrain.core.throughput import Observation
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.web import page as web_page
 from freetrain.web import server
-from freetrain.web.server import LivePage, page_server
+from freetrain.web.answers import page_server
+from freetrain.web.server import LivePage
 from tests import needed
 from tests.web.chromium import PROGRAMS, Chromium, chromium
 from tests.web.site import LOOK, Site
@@ -27,7 +28,7 @@ FIRST_PAINT_MS = 300
 @contextmanager
 def serving(site: Site) -> Iterator[str]:
     live = LivePage(site.config)
-    server = page_server("127.0.0.1", 0, live)
+    server = page_server("127.0.0.1", 0, live, site.identities)
     with server.running(), live.kept_fresh():
         yield server.url
 
@@ -82,7 +83,7 @@ def test_of_a_large_machine_something_is_seen_within_a_third_of_a_second(site: S
             browser.show(url)
             paints_ms.append(round(first_paint_ms(browser)))
     rendered = LivePage(site.config).now()
-    print(f"first paints after {paints_ms} ms; {len(rendered.html):,} bytes, {len(rendered.packed):,} with gzip")
+    print(f"first paints after {paints_ms} ms; {len(rendered.plain):,} bytes, {len(rendered.packed):,} with gzip")
     assert sorted(paints_ms)[4] < FIRST_PAINT_MS
 
 

@@ -11,6 +11,7 @@ from freetrain.web.over_time import (
     PageWindow,
     draw_node_times,
     draw_over_time,
+    past_shown_s,
     trainer_colours,
 )
 from tests.web.png import read_png
@@ -85,3 +86,12 @@ def test_marks_of_the_axis_stand_at_round_times_within_it() -> None:
     assert all(0 < mark.percent < 100 for mark in marks)
     assert all(mark.label.endswith(":00") or mark.label.count("-") == 2 for mark in marks)
     assert (window.percent(window.from_s), window.percent(NOW_S), window.percent(1e12)) == (0.0, 80.0, 100.0)
+
+
+@pytest.mark.parametrize(("known_h", "shown_h"), [(0.0, 1), (0.9, 1), (1.1, 6), (5.9, 6), (7, 24), (100, 24)])
+def test_of_a_daemon_that_has_not_run_long_less_of_the_past_is_shown(known_h: float, shown_h: int) -> None:
+    now_s = 1.8e9
+    past_s = past_shown_s(now_s, now_s - 3600 * known_h)
+    window = PageWindow(now_s, now_s, past_s)
+    assert window.now_s - window.from_s == 3600 * shown_h
+    assert window.until_s - window.now_s == 900 * shown_h

@@ -28,7 +28,7 @@ EVIL = "</title></script><script>alert(1)</script><img src=x onerror=alert(2)>\"
 
 
 def page_of(site: Site) -> str:
-    return LivePage(site.config).now().html.decode()
+    return LivePage(site.config).now().plain.decode()
 
 
 def words_of(page: str) -> str:
@@ -197,7 +197,7 @@ def test_what_may_not_be_read_is_unknown_rather_than_gone(site: Site) -> None:
     assert (told.word, told.sentence) == ("unknown", "How the daemon stands is not known here")
     (line,) = told.lines
     assert line.endswith("is not a status of this freetrain's.")
-    assert b"How the daemon stands is not known here" in LivePage(site.config).now().html
+    assert b"How the daemon stands is not known here" in LivePage(site.config).now().plain
 
 
 def test_a_word_and_its_tone_are_enough_to_know_whether_to_look_closer(site: Site) -> None:

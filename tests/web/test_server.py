@@ -11,14 +11,15 @@ import pytest
 from freetrain.errors import InputError
 from freetrain.showing.ready_text import ReadyTextServer
 from freetrain.web import server as web_server
-from freetrain.web.server import LivePage, PageTooOldError, page_server
+from freetrain.web.answers import page_server
+from freetrain.web.server import LivePage, PageTooOldError
 from tests.web.site import Site
 
 
 @pytest.fixture
 def server(site: Site) -> Iterator[ReadyTextServer]:
     site.publishes()
-    made = page_server("127.0.0.1", 0, LivePage(site.config))
+    made = page_server("127.0.0.1", 0, LivePage(site.config), site.identities)
     with made.running():
         yield made
 
@@ -68,14 +69,14 @@ def test_another_name_that_leads_here_is_refused(server: ReadyTextServer, name: 
 
 def test_an_address_that_is_taken_is_a_sentence(server: ReadyTextServer, site: Site) -> None:
     with pytest.raises(InputError, match=r"127\.0\.0\.1, port \d+ cannot be used: Address already in use"):
-        page_server("127.0.0.1", server.address[1], LivePage(site.config))
+        page_server("127.0.0.1", server.address[1], LivePage(site.config), site.identities)
     with pytest.raises(InputError, match="cannot be used"):
-        page_server("no.such.host.invalid", 0, LivePage(site.config))
+        page_server("no.such.host.invalid", 0, LivePage(site.config), site.identities)
 
 
 def test_beyond_this_machine_any_name_is_taken(site: Site) -> None:
     site.publishes()
-    made = page_server("0.0.0.0", 0, LivePage(site.config))
+    made = page_server("0.0.0.0", 0, LivePage(site.config), site.identities)
     with made.running():
         connection = http.client.HTTPConnection("127.0.0.1", made.address[1], timeout=60)
         connection.request("GET", "/", headers={"Host": "login1.site.example"})
@@ -107,8 +108,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_hundred_readers_cost_what_one_costs(site: Site, made: list[str]) -> None:
     site.publishes()
     page = LivePage(site.config, Clock())
-    assert len({page.now().html for _ in range(100)}) == 1
-    assert gzip.decompress(page.now().packed) == page.now().html
+    assert len({page.now().plain for _ in range(100)}) == 1
+    assert gzip.decompress(page.now().packed) == page.now().plain
     assert made == ["read_history", "render"]
 
 
