@@ -42,6 +42,6 @@ def test_the_documented_filler_is_one() -> None:
 def test_the_keys_of_fillers_are_those_of_the_grammar() -> None:
     table = dict(re.findall(r"^\| `(\w+)=([\w:/-]+)` \|", FILLERS.read_text(), re.MULTILINE))
     its_own = {name for name, key in KEYS.items() if key.only is ArrayKind.TASKS}
-    assert its_own == {"nodes", "shortest"}
+    assert its_own == {"nodes", "shortest", "freeze"}
     assert table.keys() == its_own | {"curve", "save", "start", "boot", "notice"}
     assert not isinstance(parse_tag("freetrain:kind=tasks," + ",".join(map("=".join, table.items()))), WrongTag)

@@ -33,6 +33,7 @@ done
 install -Dm644 -t "$stage/usr/share/doc/freetrain" README.md CHANGELOG.md LICENSE etc/freetrain.toml
 (cd docs && find . -name '*.md' -exec install -Dm644 {} "$stage/usr/share/doc/freetrain/docs/{}" \;)
 install -Dm644 -t "$stage/usr/share/doc/freetrain/slurm" etc/slurm/*.lua
+install -Dm755 -t "$stage/usr/share/doc/freetrain/notify" etc/notify/chat.py
 install -Dm644 -t "$stage/usr/share/doc/freetrain/monitoring" etc/prometheus/*.yml etc/grafana/*.json
 add_completion() {
     "$stage$venv/bin/python" -B -m freetrain completion "$1" | install -Dm644 /dev/stdin "$stage/usr/share/$2"

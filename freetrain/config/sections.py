@@ -386,7 +386,7 @@ class NotifySettings(Section):
     owners_command: Words = setting(
         "",
         "Command that is run in the same way for the owner of a training when it is registered, "
-        'finished, or paused after failures, as "/usr/sbin/sendmail -t": it reads a whole mail on standard '
+        'finished, paused after failures, or has lost work, as "/usr/sbin/sendmail -t": it reads a whole mail on standard '
         "input, and finds the kind in FREETRAIN_KIND and the owner in FREETRAIN_OWNER; empty: none.",
     )
     templates: str = setting(

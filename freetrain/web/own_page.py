@@ -85,9 +85,8 @@ def _training(own: OwnJob, stays: Iterable[NodeLease], window: PageWindow) -> Ow
 
 def _size_text(own: OwnJob) -> str:
     job = own.job
-    most = f" of {job.max_nodes}" if job.max_nodes else ""
-    asked = f", {len(job.asked_nodes)} more are starting" if job.asked_nodes else ""
-    return f"{len(job.nodes)}{most} nodes{asked}"
+    size = f"{len(job.nodes)} of {job.max_nodes} nodes" if job.max_nodes else count(len(job.nodes), "node")
+    return f"{size}, {len(job.asked_nodes)} more starting" if job.asked_nodes else size
 
 
 def _left_text(own: OwnJob) -> str:
