@@ -70,16 +70,17 @@ def test_the_ansible_role_names_files_and_variables_that_there_are() -> None:
     assert all(len(module.split(".")) == 3 for module in modules), "collections are named"
 
 
-class Chat(http.server.BaseHTTPRequestHandler):
-    taken: list[tuple[str, str, Any]] = []
+TAKEN: list[tuple[str, str, Any]] = []
 
+
+class Chat(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.taken.append((self.command, self.path, body))
+        TAKEN.append((self.command, self.path, body))
         self.send_response(500 if "refused" in self.path else 200)
         self.end_headers()
 
-    do_PUT = do_POST
+    do_PUT = do_POST  # noqa: N815 (the library's name)
 
     def log_message(self, *_: object) -> None:
         """Nothing."""
@@ -100,12 +101,12 @@ def tell(chat: str, path: str, tmp_path: Path, text: str) -> subprocess.Complete
 
 @pytest.mark.parametrize("chat", ["slack", "teams", "matrix"])
 def test_a_notice_comes_to_a_chat_as_plain_text(chat: str, tmp_path: Path) -> None:
-    Chat.taken.clear()
+    TAKEN.clear()
     told = tell(
         chat, "/hook?token=secret", tmp_path, "job 7 started 90 s later <!channel> [x](http://evil)\n" * 90
     )
     assert told.returncode == 0, told.stderr
-    ((method, path, body),) = Chat.taken
+    ((method, path, body),) = TAKEN
     text = json.dumps(body)
     assert "freetrain, ctl: harm" in text
     assert len(text) < 4000

@@ -3,10 +3,10 @@
 
     command = "/usr/share/doc/freetrain/notify/chat.py slack"
 
-The address of the channel stands in /etc/freetrain/chat.url, or in the file that is the second argument, readable by
-freetrain's account alone: a webhook's for Slack and Teams, and for Matrix
-https://SERVER/_matrix/client/v3/rooms/ROOM/send/m.room.message?access_token=TOKEN. Needs Python 3.9 and nothing else.
-Part of the text is what users wrote, so it is sent as plain text, in which nobody is mentioned and nothing is a link.
+The address of the channel stands in /etc/freetrain/chat.url, or in the file that is the second argument, readable
+by freetrain's account alone: a webhook's for Slack and Teams, and for Matrix
+https://SERVER/_matrix/client/v3/rooms/ROOM/send/m.room.message?access_token=TOKEN. Needs Python 3.9 only.
+Part of the text is what users wrote, so it is sent as plain text: it mentions nobody and has no links.
 """
 
 import json

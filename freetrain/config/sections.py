@@ -386,8 +386,8 @@ class NotifySettings(Section):
     owners_command: Words = setting(
         "",
         "Command that is run in the same way for the owner of a training when it is registered, "
-        'finished, paused after failures, or has lost work, as "/usr/sbin/sendmail -t": it reads a whole mail on standard '
-        "input, and finds the kind in FREETRAIN_KIND and the owner in FREETRAIN_OWNER; empty: none.",
+        'finished, paused after failures, or has lost work, as "/usr/sbin/sendmail -t": it reads a whole mail on '
+        "standard input, and finds the kind in FREETRAIN_KIND and the owner in FREETRAIN_OWNER; empty: none.",
     )
     templates: str = setting(
         "", "Directory with texts of the site's own, for_admins.j2 or for_owners.j2 (Jinja); empty: freetrain's."

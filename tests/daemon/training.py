@@ -44,6 +44,7 @@ class Site:
         place: which nodes.
         harm: settings of that section that are not the defaults.
         links: likewise.
+        freeze: likewise.
         slurm: the machine.
         lender: of the daemon that runs now.
     """
@@ -55,6 +56,7 @@ class Site:
     place: str = "first"
     harm: dict[str, float] = field(default_factory=dict)
     links: dict[str, float] = field(default_factory=dict)
+    freeze: dict[str, dict[str, str]] = field(default_factory=dict)
     slurm: FakeSlurm = field(default_factory=FakeSlurm)
     lender: Lender = field(init=False)
 
@@ -68,6 +70,7 @@ class Site:
                 "decide": {"objective": self.objective, "policy": self.policy, "place": self.place},
                 "harm": self.harm,
                 "links": self.links,
+                "freeze": self.freeze,
             }
         )
         run = NewRun("freetrain daemon", "0", {}, 0.0, 0.0, 0.0, tuple(self.slurm.nodes))

@@ -56,7 +56,7 @@ VALUES = {
 }
 VALUES["kind"] = ["training", "tasks", "Tasks", "", "task"]
 VALUES["yes"] = ["yes", "no", "1", "YES", ""]
-KINDS = {"min": "nodes", "max": "nodes", "name": "name", "dir": "path", "curve": "curve"}
+KINDS = {"min": "nodes", "max": "nodes", "name": "name", "freeze": "name", "dir": "path", "curve": "curve"}
 VALUES["speed"] = [
     *("a100:1", "a100:1/v100:0.4", "a100:0.01/b:100", "a100:0.001", "a100:101", "a100", ":1", "a100:", "a100:1/"),
     *("a100:1/a100:2", "a b:1", "é:1", "a:1:2", "twice:1", "a:x", "/a:1"),

@@ -71,7 +71,7 @@ def test_a_user_sees_why_their_trainings_have_no_more_and_what_helps(site: Site)
     assert "101" not in page
     assert HOSTILE not in page
     assert "&lt;script&gt;" in page
-    assert re.search(r"40.0.% of 1.00.million samples, about 40.min more on 3 nodes", page_of_news)
+    assert re.search(r"40.0.% of 1.00.million.samples, about 40.min more on 3.nodes", page_of_news)
 
 
 def test_nobody_in_particular_gets_nothing_of_users_own(site: Site) -> None:

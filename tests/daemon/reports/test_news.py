@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from freetrain.core.harm import Harm
 from freetrain.daemon.reports.news import NewsKind, Noticed, news_of, noticed_after, of_trainings
 from freetrain.daemon.reports.status import LookStatus, TrainerStatus
@@ -76,3 +78,12 @@ def test_an_owner_hears_that_a_training_is_paused() -> None:
         (NewsKind.PAUSED, "news", "training 7 is paused after 5 failures in a row")
     ]
     assert told_owners(of_trainings({"7": "paused"}), PAUSED) == []
+
+
+def test_an_owner_hears_of_work_that_is_lost_each_time_that_more_is() -> None:
+    lost = TrainerStatus("7", "news", "active", fault="1 run was lost", lost_s=990.0)
+    before = noticed_after(LookStatus(time_s=1000.0, took_s=0.1, trainers=(lost,)), Memory())
+    assert told_owners(KNOWN, lost) == [(Kind.LOSS, "news", "of filler 7 1 run was lost")]
+    assert told_owners(before, lost) == []
+    assert told_owners(before, replace(lost, lost_s=995.0)) == [(Kind.LOSS, "news", "of filler 7 1 run was lost")]
+    assert told_owners(before, replace(lost, lost_s=0.0)) == [], "a daemon that begins knows of none"
