@@ -37,10 +37,8 @@ def test_a_filler_whose_freezer_the_site_has_not_is_refused_with_those_that_it_h
     with site.daemon():
         site.look(2)
         known = site.training(wrong).trainer
-        assert (refused.state, refused.note) == (
-            TrainerState.REFUSED,
-            "this site has no freezer dmtcp; it has small",
-        )
+        assert known.state is TrainerState.REFUSED
+        assert known.note == "this site has no freezer dmtcp; it has small"
         assert site.slurm.running(right)
 
 

@@ -91,7 +91,7 @@ class FrozenTask:
         self._note(replace(before, run=before.run + 1, began_s=time.time(), saving=False))
         make_folder(self._path(self._state.run))
         line = self._freezer.thaw if self._state.image else self._freezer.launch
-        log.info("%s run %d: %s", "thawing" if self._state.image else "launching", self._state.run, line)
+        log.info("run %d of this task begins: %s", self._state.run, line)
         program = self._start(line, "program", *command)
         while (status := program.poll()) is None:
             if signal.sigtimedwait({signal.SIGTERM}, _POLL_S):
