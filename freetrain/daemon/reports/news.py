@@ -121,7 +121,9 @@ def news_of(look: LookStatus, memory: Memory, before: Noticed, limit_s: float) -
         )
     for node, owners in memory.suspects.new.items():
         whose = ", ".join(sorted(owners))
-        yield News(NewsKind.FAILURE, f"programs of {whose}, which work on other nodes, failed at once on node {node}")
+        yield News(
+            NewsKind.FAILURE, f"programs of {whose}, which work on other nodes, failed at once on node {node}"
+        )
     for trainer in look.trainers:
         if trainer.state != (state := before.get(f"{_TRAINING}{trainer.id}")):
             yield from _news_of_training(trainer, state)

@@ -83,7 +83,9 @@ def test_an_owner_hears_that_a_training_is_paused() -> None:
 def test_an_owner_hears_of_work_that_is_lost_each_time_that_more_is() -> None:
     lost = TrainerStatus("7", "news", "active", fault="1 run was lost", lost_s=990.0)
     before = noticed_after(LookStatus(time_s=1000.0, took_s=0.1, trainers=(lost,)), Memory())
-    assert told_owners(KNOWN, lost) == [(Kind.LOSS, "news", "of filler 7 1 run was lost")]
+    assert told_owners(KNOWN, lost) == [(NewsKind.LOSS, "news", "of filler 7 1 run was lost")]
     assert told_owners(before, lost) == []
-    assert told_owners(before, replace(lost, lost_s=995.0)) == [(Kind.LOSS, "news", "of filler 7 1 run was lost")]
+    assert told_owners(before, replace(lost, lost_s=995.0)) == [
+        (NewsKind.LOSS, "news", "of filler 7 1 run was lost")
+    ]
     assert told_owners(before, replace(lost, lost_s=0.0)) == [], "a daemon that begins knows of none"
