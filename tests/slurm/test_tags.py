@@ -95,7 +95,7 @@ def test_no_tag(comment: str) -> None:
         ("kind=tasks,gradients=98/192", "gradients is for kind=training only"),
         ("kind=jobs", "kind=jobs is neither training nor tasks"),
         ("kind=tasks,notice=1", "notice=1 is neither yes nor no"),
-        ("kind=tasks,dir=/a", "dir is for kind=training only"),
+        ("kind=tasks,grow=1", "grow is for kind=training only"),
         ("shortest=1", "shortest is for kind=tasks only"),
         ("nodes=2-8", "nodes is for kind=tasks only"),
         ("kind=tasks,nodes=8-2", "nodes=8-2 names more nodes at least than at most"),
