@@ -363,7 +363,7 @@ class WebSettings(Section):
 
     user_header: str = setting(
         "",
-        "Header in which a reverse proxy names the user whom it has authenticated, as X-Remote-User. It counts "
+        "Header in which a reverse proxy names the user that it has authenticated, as X-Remote-User. It counts "
         "from web.proxies only; the proxy must remove what a client sends of that name. Empty: none.",
     )
     proxies: NetworkList = setting(

@@ -1,7 +1,7 @@
-"""Who asks: a user whom a trusted proxy names, or one with a token.
+"""Who asks: a user that a trusted proxy names, or one with a token.
 
 1. A token says for which user it is, and until when, sealed with a key that the daemon's account alone can read.
-   ``freetrain web token`` makes them; whoever removes the key ends all of them.
+   ``freetrain web token`` makes them; the removal of the key ends all of them.
 2. Browsers send it as the password of HTTP's basic authentication, programs as ``Authorization: Bearer``.
 3. The header of a proxy counts if the connection comes from one of ``web.proxies``. From any other address it is
    refused and not ignored, so that a proxy that is not trusted is noticed.
@@ -78,7 +78,7 @@ def make_key(directory: Path) -> bytes:
         FreetrainError: it cannot be made or read, or others may read it.
     """
     with suppress(FreetrainError):
-        # Whoever comes first makes it: no token is sealed with a key that is replaced at once.
+        # The first that comes makes it: no token is sealed with a key that is replaced at once.
         create_exclusively(directory / KEY_NAME, secrets.token_bytes(_KEY_BYTES))
     key = read_key(directory)
     if key is None:

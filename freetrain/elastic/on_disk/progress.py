@@ -50,7 +50,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 """The bounds within which each number is believed."""
 
 _CAUSE = re.compile(r"[a-z][a-z ]{0,39}")
-Line = TypeVar("Line", bound="Rate | Rescale | Loss")
+Line = TypeVar("Line", bound="Rate | Rescale | LostRun")
 MAX_LINES = 2_000
 """Lines of a part that are read at once."""
 
@@ -197,7 +197,7 @@ class Rescale:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class LostRun:
     """Work of a frozen task that was not saved when its node was taken back.
 
     Attributes:
@@ -211,7 +211,7 @@ class Loss:
     cause: str
 
 
-def parse_line(text: bytes, max_nodes: int = MAX_NODES) -> Rate | Rescale | Loss:
+def parse_line(text: bytes, max_nodes: int = MAX_NODES) -> Rate | Rescale | LostRun:
     """The content of a line, if each of its fields is there, of its type and within its bounds.
 
     Args:
@@ -229,7 +229,7 @@ def parse_line(text: bytes, max_nodes: int = MAX_NODES) -> Rate | Rescale | Loss
         case "rescale":
             return _line(Rescale, document, max_nodes)
         case "loss":
-            return _line(Loss, document, max_nodes)
+            return _line(LostRun, document, max_nodes)
     raise ValueError("its event is none of rate, rescale and loss")
 
 
@@ -316,7 +316,7 @@ class ProgressLog:
     offset_bytes: int
     rejected: int
     first_rejected: Rejected | None = None
-    losses: tuple[Loss, ...] = ()
+    losses: tuple[LostRun, ...] = ()
 
 
 def read_progress(path: Path, offset_bytes: int = 0) -> ProgressLog:
@@ -352,7 +352,7 @@ def read_part(
         end = content.find(b"\n") + 1 or len(content)
         at_byte, content = at_byte + end, content[end:]
     *lines, rest = content.split(b"\n", -1 if max_bytes is None else MAX_LINES)
-    parsed: list[Rate | Rescale | Loss | Rejected] = []
+    parsed: list[Rate | Rescale | LostRun | Rejected] = []
     for line in lines:
         parsed.append(_believed(line, at_byte, max_nodes))
         at_byte += len(line) + 1
@@ -366,11 +366,11 @@ def read_part(
         at_byte,
         len(rejected),
         rejected[0] if rejected else None,
-        tuple(line for line in parsed if isinstance(line, Loss)),
+        tuple(line for line in parsed if isinstance(line, LostRun)),
     )
 
 
-def _believed(line: bytes, at_byte: int, max_nodes: int) -> Rate | Rescale | Loss | Rejected:
+def _believed(line: bytes, at_byte: int, max_nodes: int) -> Rate | Rescale | LostRun | Rejected:
     try:
         return parse_line(line, max_nodes)
     except ValueError as error:
