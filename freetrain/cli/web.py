@@ -66,7 +66,7 @@ def web_command(context: click.Context, config_path: Path | None, host: str, por
 def token_command(config_path: Path | None, lasts_s: float, user: str | None) -> None:
     """Print a token by which 'freetrain web' knows USER: the password on its page, and a program's bearer token.
 
-    Run it as the daemon's account. Without USER it is for the user that calls sudo, so that a site can let users run
+    Run it as the daemon's account. Without USER it is for the user that calls sudo: a site can let users run
     exactly 'sudo -u freetrain freetrain web token' (docs/admins/web.md).
     """
     name = user or os.environ.get("SUDO_USER") or pwd.getpwuid(os.geteuid()).pw_name
