@@ -356,8 +356,8 @@ class Ledger:
         time_s: float,
         argv: Sequence[str],
         why: str,
-        decision: str | None,
-        result: str,
+        decision: str | None = None,
+        result: str = UNKNOWN,
         actor: str = DAEMON,
         return_code: int | None = None,
     ) -> int:
@@ -368,7 +368,7 @@ class Ledger:
             argv: the command to Slurm; none: freetrain gave no command.
             why: the reason, or the command of freetrain's that was given.
             decision: that led to it, as ``run:number``.
-            result: what came of it; ``UNKNOWN`` until that is known.
+            result: what came of it.
             actor: who did it.
             return_code: what the command ended with; None: it was not given, or did not end.
 
