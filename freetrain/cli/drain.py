@@ -96,7 +96,10 @@ def undrain_command(config_path: Path | None, dry_run: bool, nodes: str) -> None
     if dry_run:
         click.echo(f"would lend {fold_nodes(names)} again")
         return
-    with AuditWriter(directory).noted(f"freetrain undrain {fold_nodes(names)}"), changing(directory, now_s) as drains:
+    with (
+        AuditWriter(directory).noted(f"freetrain undrain {fold_nodes(names)}"),
+        changing(directory, now_s) as drains,
+    ):
         drains[:] = without(drains, names)
     _tell_daemon(directory, must_run=False)
 

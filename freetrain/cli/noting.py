@@ -24,10 +24,10 @@ _LONGEST_NAME = 64
 class AuditWriter:
     """Writes down who does what: before it is done, its result unknown, and afterwards what came of it.
 
-    Where the command is cut off in between, the daemon settles the row. Nothing that goes wrong with the audit hinders
-    the command: that is printed once, and the audit is left alone then, since each try may wait for a locked
-    database. Of accounts that may not write the database nothing is written here: the daemon sees in Slurm what they
-    did.
+    Where the command is cut off in between, the daemon settles the row. Nothing that goes wrong with the audit
+    hinders the command: that is printed once, and the audit is left alone then, since each try may wait for a
+    locked database. Of accounts that may not write the database nothing is written here: the daemon sees in Slurm
+    what they did.
 
     Args:
         directory: the daemon's state directory.

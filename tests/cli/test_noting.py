@@ -22,9 +22,7 @@ class KilledError(BaseException):
 @pytest.fixture
 def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
     """That of a daemon's directory, with nodes that are drained."""
-    (tmp_path / "freetrain.toml").write_text(
-        f"[state]\ndirectory = '{tmp_path}'\nstop_file = '{tmp_path}/STOP'\n"
-    )
+    (tmp_path / "freetrain.toml").write_text(f"[state]\ndirectory = '{tmp_path}'\nstop_file = '{tmp_path}/STOP'\n")
     monkeypatch.setenv("FREETRAIN_CONFIG", str(tmp_path / "freetrain.toml"))
     with drains.changing(tmp_path, 0.0) as changed:
         changed.append(drains.Drain(nodes=frozenset({"n2"}), until_s=None))
