@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.chaos.faults import FAULTS, Fault
 from tests.chaos.invariants import Watch, at_the_end, converged
@@ -61,8 +62,8 @@ class Outcome:
         yield from (f"  {violation}" for violation in self.violations[:_MOST_SHOWN])
 
 
-def play(launcher: str, seed: int, seconds: float, has_daemon: bool = True) -> Outcome:
-    """One site, from up to down."""
+def play(launcher: str, seed: int, seconds: float, has_daemon: bool = True, log: Path | None = None) -> Outcome:
+    """One site, from up to down; what its daemon logged is kept in a file."""
     outcome = Outcome()
     with short_directory() as directory, closing(Scene(directory, launcher, seed, seconds, has_daemon)) as scene:
         scene.begin()
@@ -72,6 +73,8 @@ def play(launcher: str, seed: int, seconds: float, has_daemon: bool = True) -> O
                 _let_happen(_draw(choice, launcher, passed_s < EARLY * seconds), scene, watch, outcome)
             _wait_for_calm(scene, watch, outcome)
         _end(scene, watch, outcome)
+        if log is not None:
+            log.write_text(scene.site.daemon_says if has_daemon else "")
     return outcome
 
 
@@ -155,8 +158,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="draws the faults and the site's jobs")
     parser.add_argument("--launcher", choices=("steer", "submit"), default="steer")
     parser.add_argument("--without", action="store_true", help="without freetrain, and with Slurm's own faults")
+    parser.add_argument("--log", type=Path, help="keep here what the daemon logs")
     given = parser.parse_args()
-    outcome = play(given.launcher, given.seed, given.seconds, not given.without)
+    outcome = play(given.launcher, given.seed, given.seconds, not given.without, given.log)
     who = "no freetrain" if given.without else f"launcher {given.launcher}"
     print(f"seed {given.seed}, {who}, {given.seconds:.0f} s")
     print("\n".join(outcome.lines()))

@@ -196,10 +196,10 @@ def configuration_broken_at_a_reload(scene: Scene) -> Iterator[float]:
     text = path.read_text()
     for broken in (f"{text}\n[lend\n", text.replace('mode = "act"', 'mode = "perhaps"'), ""):
         path.write_text(broken)
-        scene.signal(signal.SIGHUP, *filter(None, [scene.site.daemon_pid]))
+        scene.reload_daemon()
         yield 1.0
     path.write_text(text)
-    scene.signal(signal.SIGHUP, *filter(None, [scene.site.daemon_pid]))
+    scene.reload_daemon()
 
 
 @fault("network of the training")

@@ -72,6 +72,8 @@ def converged(scene: Scene) -> str:
     books = {fragment.job: fragment.node for fragment in ledger.open_fragments()}
     jobs = scene.queue()
     slurm = {job.id: job.nodes for job in jobs if job.partition == "freetrain" and job.state == "RUNNING"}
+    if (scene.state / "STOP").exists() and (books or slurm):
+        return f"not given back: {books or slurm}"
     booked, shown = dict(books.items() - slurm.items()), dict(slurm.items() - books.items())
     return f"only in the books {booked}, only in Slurm {shown}" if booked or shown or not jobs else ""
 
@@ -96,7 +98,7 @@ def _accounting(scene: Scene) -> Iterator[str]:
 
 
 def _orders_without_a_row(scene: Scene) -> Iterator[str]:
-    given = Counter(_without_mark(scene.programs.orders()))
+    given = Counter(scene.programs.orders())
     rows = Counter[tuple[str, ...]]()
     for path in (*scene.lost, scene.state / "freetrain.db"):
         commands = Store.open(path).ledger().commands()
@@ -105,19 +107,15 @@ def _orders_without_a_row(scene: Scene) -> Iterator[str]:
             yield from (
                 f"the result of {row.argv} is unknown for ever" for row in commands if row.result == UNKNOWN
             )
-    yield from (f"{count} times no row before {' '.join(order)}" for order, count in (given - rows).items())
+    for order, count in (given - rows).items():
+        if not _is_of_mark(order, scene):
+            yield f"{count} times no row before {' '.join(order)}"
 
 
-def _without_mark(orders: list[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
-    """The orders, but for those of the job by which a daemon shows that it is there: it lends nothing."""
-    marks = {
-        order[2].removeprefix("JobId=")
-        for order in orders
-        if order[0] == "scontrol" and order[-1].startswith("Comment=freetrain-daemon:")
-    }
-    for order in orders:
-        if not any("freetrain-daemon:" in word or word in marks for word in order):
-            yield order
+def _is_of_mark(order: tuple[str, ...], scene: Scene) -> bool:
+    return "freetrain-daemon:" in order[-1] or (
+        order[0] == "scancel" and len(order) == 2 and scene.is_mark(order[1])
+    )
 
 
 def _as_the_program_sees_it(argv: list[str]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from benchmarks.live.site import TRAINER, Site
 from benchmarks.live.workload import SAMPLE_LOG, SiteJob, draw, read_samples
+from freetrain.daemon.reports.status_file import StatusUnknownError, read_status
 from freetrain.elastic.on_disk.progress import read_progress
 from freetrain.lab.configuration import ACCOUNT
 from freetrain.lab.options import LabOptions
@@ -197,6 +198,17 @@ class Scene:
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
+
+    def reload_daemon(self) -> None:
+        """Have it read its settings again; as systemd, not before it has said that it is ready."""
+        with suppress(StatusUnknownError):
+            pid = read_status(self.state).daemon.pid
+            if pid == self.site.daemon_pid:
+                self.signal(signal.SIGHUP, pid)
+
+    def is_mark(self, job: str) -> bool:
+        """Whether it is one of those by which daemons show that they are there; they lend nothing."""
+        return self.site.run("daemon", "sacct", "-n", "-X", "-P", "-o", "JobName", "-j", job) == "freetrain-daemon"
 
     def workers(self) -> list[int]:
         """The processes of the training's script."""
