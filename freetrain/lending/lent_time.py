@@ -67,9 +67,10 @@ class ChangeCosts:
     independent: bool = False
 
     @property
-    def longest_s(self) -> float:
-        """So long after a change something of it may be lost still."""
-        return min(max(self.start_s, self.scale_up_s, self.scale_down_s), LONGEST_LOSS_S)
+    def reach_s(self) -> float:
+        """So long after a change nodes lose time by it; an independent trainer's lose it before they go."""
+        longest_s = max(self.start_s, self.scale_up_s, self.scale_down_s)
+        return 0.0 if self.independent else min(longest_s, LONGEST_LOSS_S)
 
 
 def each_node_once(lendings: Iterable[Lending]) -> list[Lending]:

@@ -70,8 +70,7 @@ def daemon_killed(scene: Scene) -> Iterator[float]:
 
 @fault("processes")
 def daemon_stopped_by_systemd(scene: Scene) -> Iterator[float]:
-    scene.may_be_down = True
-    scene.site.stop_daemon()
+    scene.stop_daemon()
     yield scene.draw.uniform(0, 3)
     scene.start_daemon()
 
@@ -119,6 +118,8 @@ def slurmd_killed_with_its_jobs(scene: Scene) -> Iterator[float]:
 
 @fault("disk")
 def disk_full(scene: Scene) -> Iterator[float]:
+    if not scene.has_own_disk:
+        return
     filler = scene.state / "filler"
     with suppress(OSError), filler.open("wb") as file:
         while True:
@@ -130,6 +131,8 @@ def disk_full(scene: Scene) -> Iterator[float]:
 
 @fault("disk")
 def disk_read_only(scene: Scene) -> Iterator[float]:
+    if not scene.has_own_disk:
+        return
     subprocess.run(["mount", "-o", "remount,ro", str(scene.state)], capture_output=True)
     yield scene.draw.uniform(2, 6)
     subprocess.run(["mount", "-o", "remount,rw", str(scene.state)], check=True)

@@ -30,6 +30,8 @@ class Watch:
 
     def look(self) -> Iterator[str]:
         """What can be seen at any moment."""
+        while self._scene.wrong:
+            yield self._scene.wrong.pop()
         jobs = self._scene.queue()
         if not jobs:
             return

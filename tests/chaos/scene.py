@@ -30,7 +30,7 @@ from tests.slurm_lab import on_free_ports
 NODES, TASKS, STRANGER = 8, 1000, "mail"
 """The third user, who has nothing good in mind, has an account of every system."""
 STATE_BYTES = "24m"
-TIMEOUT_S = 6
+TIMEOUT_S, STOPS_S = 6, 90
 _LOAD = 0.4
 _LAST_BYTES = 16_384
 _TRAINING = Path(__file__).parents[1] / "elastic/scripts/counting.py"
@@ -42,8 +42,9 @@ _SCRIPT = """#!/bin/bash
 export OMP_NUM_THREADS=1 OUT={out} EPOCHS=100000 STEP_ALONE_S=1.5 CHECKPOINT_EVERY_S=5
 srun --quiet {python} -m freetrain.cli.main run --trainer {trainer} --nproc 1 -- {python} {training}
 """
-# The daemon's clock goes as a file says: the machine's is not ours to set.
-_CLOCK = """import time
+# The daemon's clock goes as a file says: the machine's is not ours to set. Where it hangs it says at what.
+_CLOCK = """import faulthandler, signal, time
+faulthandler.register(signal.SIGUSR1)
 _real = time.time
 def _time():
     try:
@@ -91,8 +92,10 @@ class Scene:
         training: the array of the training that has a real script.
         filler: the array of tasks; empty: there is none.
         lost: copies of the databases that were taken away from the daemon.
+        wrong: what faults themselves have found that must not be.
         may_be_down: whether somebody has ended the daemon on purpose.
         ended: exit status → how often it had ended by itself.
+        has_own_disk: whether the daemon's directory is a file system of its own, that may be full.
         crashed_nodes: whether a node has ever vanished with its jobs.
     """
 
@@ -109,6 +112,7 @@ class Scene:
         self.programs = SlurmPrograms(directory)
         self.state, self.clock = directory / "state", directory / "clock"
         self.lost: list[Path] = []
+        self.wrong: list[str] = []
         self.may_be_down, self.ended, self.crashed_nodes = False, Counter[int](), False
         self.lost_at_s = time.time()
         self.training, self.filler = "", ""
@@ -120,7 +124,7 @@ class Scene:
     def _prepare(self) -> None:
         self.state.mkdir()
         mount = ["mount", "-t", "tmpfs", "-o", f"size={STATE_BYTES},mode=755", "chaos", str(self.state)]
-        subprocess.run(mount, check=True)
+        self.has_own_disk = subprocess.run(mount, capture_output=True).returncode == 0  # a container may forbid it
         python = self.site.directory / "python"
         python.mkdir()
         (python / "sitecustomize.py").write_text(_CLOCK.format(path=str(self.clock)))
@@ -171,6 +175,19 @@ class Scene:
         self.may_be_down = False
         more = f'[slurm]\nbackend = "cli"\ntimeout = "{TIMEOUT_S}s"\n'
         self.site.start_daemon(POLL_S, margin_s=5, shortest_hole_s=10, launcher=self.launcher, more=more)
+
+    def stop_daemon(self) -> None:
+        """Stop it as systemd would, which kills what has not ended in time."""
+        self.may_be_down = True
+        pid, until_s = self.site.daemon_pid, time.monotonic() + STOPS_S
+        self.signal(signal.SIGTERM, *filter(None, [pid]))
+        while self.daemon_runs and time.monotonic() < until_s:
+            time.sleep(0.1)
+        if pid and self.daemon_runs:
+            self.wrong.append(f"the daemon has not stopped after {STOPS_S:.0f} s")
+            self.signal(signal.SIGUSR1, pid)
+            time.sleep(1)
+        self.site.kill_daemon()
 
     def kill_daemon(self) -> None:
         """End it; it stays down until somebody starts it."""
