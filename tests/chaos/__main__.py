@@ -62,8 +62,8 @@ class Outcome:
         yield from (f"  {violation}" for violation in self.violations[:_MOST_SHOWN])
 
 
-def play(launcher: str, seed: int, seconds: float, has_daemon: bool = True, log: Path | None = None) -> Outcome:
-    """One site, from up to down; what its daemon logged is kept in a file."""
+def play(launcher: str, seed: int, seconds: float, has_daemon: bool = True, kept: Path | None = None) -> Outcome:
+    """One site, from up to down; what shows why something was violated is kept."""
     outcome = Outcome()
     with short_directory() as directory, closing(Scene(directory, launcher, seed, seconds, has_daemon)) as scene:
         scene.begin()
@@ -73,8 +73,8 @@ def play(launcher: str, seed: int, seconds: float, has_daemon: bool = True, log:
                 _let_happen(_draw(choice, launcher, passed_s < EARLY * seconds), scene, watch, outcome)
             _wait_for_calm(scene, watch, outcome)
         _end(scene, watch, outcome)
-        if log is not None:
-            log.write_text(scene.site.daemon_says if has_daemon else "")
+        if kept is not None and outcome.violations:
+            scene.keep(kept)
     return outcome
 
 
@@ -158,9 +158,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="draws the faults and the site's jobs")
     parser.add_argument("--launcher", choices=("steer", "submit"), default="steer")
     parser.add_argument("--without", action="store_true", help="without freetrain, and with Slurm's own faults")
-    parser.add_argument("--log", type=Path, help="keep here what the daemon logs")
+    parser.add_argument("--keep", type=Path, help="where the daemon's log and database go if anything is violated")
     given = parser.parse_args()
-    outcome = play(given.launcher, given.seed, given.seconds, not given.without, given.log)
+    outcome = play(given.launcher, given.seed, given.seconds, not given.without, given.keep)
     who = "no freetrain" if given.without else f"launcher {given.launcher}"
     print(f"seed {given.seed}, {who}, {given.seconds:.0f} s")
     print("\n".join(outcome.lines()))

@@ -262,6 +262,13 @@ class Scene:
         self.lost.append(kept / "freetrain.db")
         self.lost_at_s = time.time()
 
+    def keep(self, directory: Path) -> None:
+        """Copy what shows what happened: the daemon's log and database, and accounting."""
+        directory.mkdir(parents=True, exist_ok=True)
+        for file in (self.site.directory / "daemon.log", *self.state.glob("freetrain.db*")):
+            shutil.copy(file, directory)
+        (directory / "sacct").write_text("\n".join(map(str, self.site.accounting("freetrain"))))
+
     def close(self) -> None:
         """End all of it."""
         self.is_over = True
