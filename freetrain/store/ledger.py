@@ -92,14 +92,13 @@ class LentDays:
 
     def between(self, from_s: float, until_s: float) -> list[LentDay]:
         """The days that lie within this time, as far as they have been summed up."""
-        query = select(LentDayRow.__table__).where(LentDayRow.day_s >= from_s, LentDayRow.until_s <= until_s)
+        within = (LentDayRow.day_s >= from_s) & (LentDayRow.until_s <= until_s)
+        query = select(LentDayRow.__table__).where(within).order_by(LentDayRow.day_s)
         # Without a session, which would look at each of very many rows; the columns are in the table's order.
         with explained(self._path), sensible(self._path), self._engine.connect() as connection:
             return [
                 LentDay(day_s, until_s, owner, account, kind, LentTime(*lent))
-                for day_s, owner, account, kind, until_s, *lent in connection.execute(
-                    query.order_by(LentDayRow.day_s)
-                )
+                for day_s, owner, account, kind, until_s, *lent in connection.execute(query)
             ]
 
 
@@ -186,12 +185,11 @@ class Ledger:
 
     def tags_of_ended(self, from_s: float, until_s: float) -> set[str]:
         """The tags of the trainers of which fragments ended in this time."""
-        ended = FragmentRow.ended_s.between(from_s, until_s)
-        query = select(LiveTrainerRow.tag).where(
-            LiveTrainerRow.id.in_(select(FragmentRow.trainer).where(ended).distinct())
-        )
+        trainers = select(FragmentRow.trainer).where(FragmentRow.ended_s.between(from_s, until_s))
         with self._reading() as session:
-            return set(session.scalars(query.distinct()))
+            return set(
+                session.scalars(select(LiveTrainerRow.tag).where(LiveTrainerRow.id.in_(trainers)).distinct())
+            )
 
     def first_start_s(self) -> float | None:
         """When the first fragment that is remembered started; None: there is none."""
