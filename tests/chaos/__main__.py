@@ -110,7 +110,7 @@ def _look(watch: Watch, outcome: Outcome, for_s: float) -> None:
 def _wait_for_calm(scene: Scene, watch: Watch, outcome: Outcome) -> None:
     """Until books and Slurm agree, with all that is broken mended."""
     begin_s = time.monotonic()
-    while wrong := converged(scene):
+    while wrong := scene.has_daemon and converged(scene):
         scene.keep_daemon_alive()
         if time.monotonic() - begin_s > CONVERGES_S:
             outcome.violations.append(f"after {CONVERGES_S:.0f} s without faults: {wrong}")

@@ -35,7 +35,7 @@ _LOAD = 0.4
 _LAST_BYTES = 16_384
 _TRAINING = Path(__file__).parents[1] / "elastic/scripts/counting.py"
 _TASK = """#!/bin/bash
-sleep $((SLURM_ARRAY_TASK_ID % 7 + 1))
+sleep $((SLURM_ARRAY_TASK_ID % 7 + 1)) || exit
 exec bash -c 'echo done >> {out}/task-$SLURM_ARRAY_TASK_ID'
 """
 _SCRIPT = """#!/bin/bash
