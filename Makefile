@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 REPLAYS := $(VENV)/.replays
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint unit docs test-slurm programs soak gpu-check bench bench-elastic bench-live clean
+.PHONY: demo test lint unit docs test-slurm programs soak chaos sbom gpu-check bench bench-elastic bench-live clean
 
 demo: $(REPLAYS)
 	@mkdir -p demo
@@ -48,6 +48,21 @@ programs:
 # decision problems more against the oracles.
 soak: $(STAMP) programs
 	$(BIN)/pytest -m soak -s
+
+# An hour, as root: whatever can fail at a site fails every few seconds, with each way to start fragments; then the
+# same without freetrain, to see what the site's jobs wait. CHAOS_SEED=7 draws other faults.
+CHAOS_SEED := 1
+chaos: $(STAMP) programs
+	$(BIN)/python -m tests.chaos --seconds 1200 --seed $(CHAOS_SEED) --launcher steer
+	$(BIN)/python -m tests.chaos --seconds 1200 --seed $(CHAOS_SEED) --launcher submit
+	$(BIN)/python -m tests.chaos --seconds 1200 --seed $(CHAOS_SEED) --without
+
+# What an installation consists of, as CycloneDX, in build/sbom.json. Needs a package index.
+sbom: $(STAMP)
+	@mkdir -p build
+	$(PYTHON) -m venv build/sbom-tools
+	build/sbom-tools/bin/pip install --quiet cyclonedx-bom
+	build/sbom-tools/bin/cyclonedx-py environment $(BIN)/python --output-file build/sbom.json
 
 # Ten minutes on a machine with a GPU or more: what of the elastic runtime can be tried there, in a table. Without one
 # it says so and ends with 2.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -119,7 +120,7 @@ def test_the_account_is_made_before_its_directories(package: Path) -> None:
 @needed.a_program("systemd-sysusers")
 @needed.several_people
 @pytest.mark.parametrize("has_state", [False, True])
-def test_a_debian_package_comes_and_goes_in_another_root_and_leaves_nothing_that_is_not_state(
+def test_a_debian_package_comes_is_upgraded_and_goes_in_another_root_and_leaves_nothing_that_is_not_state(
     package: Path, tmp_path: Path, has_state: bool
 ) -> None:
     if package.suffix != ".deb":
@@ -129,11 +130,15 @@ def test_a_debian_package_comes_and_goes_in_another_root_and_leaves_nothing_that
     subprocess.run(["dpkg-deb", "--control", package, stage / "DEBIAN"], check=True)
     assert "procps" in (stage / "DEBIAN/control").read_text(), "ExecReload= uses its kill"
     (stage / "DEBIAN/md5sums").unlink(missing_ok=True)
+    settings = root / "etc/freetrain/freetrain.toml"
     for name in ("sysusers", "tmpfiles"):
         target = stage / f"usr/lib/{name}.d/freetrain.conf"
         target.parent.mkdir(parents=True)
         target.write_text((PROJECT / f"systemd/freetrain.{name}").read_text())
-    subprocess.run(["dpkg-deb", "--build", stage, tmp_path / "small.deb"], check=True, capture_output=True)
+    control, this = stage / "DEBIAN/control", f"Version: {freetrain.__version__}"
+    for name, version in (("old.deb", "Version: 0.0.1"), ("small.deb", this)):
+        control.write_text(re.sub("Version: .*", version, control.read_text()))
+        subprocess.run(["dpkg-deb", "--build", stage, tmp_path / name], check=True, capture_output=True)
     for folder in ("var/lib/dpkg/info", "var/lib/dpkg/updates", "etc", "var/log"):
         (root / folder).mkdir(parents=True)
     for file in ("var/lib/dpkg/status", "etc/passwd", "etc/group", "etc/shadow", "etc/gshadow"):
@@ -143,13 +148,18 @@ def test_a_debian_package_comes_and_goes_in_another_root_and_leaves_nothing_that
     def accounts() -> list[str]:
         return [line for line in (root / "etc/passwd").read_text().splitlines() if line.startswith("freetrain:")]
 
-    subprocess.run([*dpkg, "--install", tmp_path / "small.deb"], check=True, capture_output=True)
-    assert len(accounts()) == 1
-    assert (root / "run/freetrain").is_dir()
+    subprocess.run([*dpkg, "--install", tmp_path / "old.deb"], check=True, capture_output=True)
+    (before,) = accounts()
+    settings.write_text("# the site's\n")
     if has_state:
         (root / "var/lib/freetrain").mkdir()
+    subprocess.run([*dpkg, "--install", tmp_path / "small.deb"], check=True, capture_output=True)
+    assert this in (root / "var/lib/dpkg/status").read_text()
+    assert (accounts(), settings.read_text()) == ([before], "# the site's\n"), "an upgrade keeps both"
+    assert (root / "run/freetrain").is_dir()
     subprocess.run([*dpkg, "--purge", "freetrain"], check=True, capture_output=True)
     assert not (root / "run/freetrain").exists()
+    assert not settings.exists()
     assert len(accounts()) == has_state
 
 

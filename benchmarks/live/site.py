@@ -107,6 +107,9 @@ class Site:
     Args:
         directory: all of it.
         options: of the lab.
+
+    Attributes:
+        daemons_environment: what the daemon's differs in from everybody's.
     """
 
     def __init__(self, directory: Path, options: LabOptions) -> None:
@@ -119,6 +122,7 @@ class Site:
         self.out.chmod(0o777)
         self.submitted_s: dict[str, float] = {}
         self.jobs: dict[str, SiteJob] = {}
+        self.daemons_environment: Mapping[str, str] = {}
         self._daemon: subprocess.Popen[bytes] | None = None
 
     def command(self, person: str, *argv: str) -> list[str]:
@@ -189,9 +193,8 @@ class Site:
         path.write_text(configuration(poll_s, margin_s, shortest_hole_s, state, launcher, more, lend))
         program = [sys.executable, "-m", "freetrain.cli.main", "daemon", "--config", str(path)]
         with (self.directory / "daemon.log").open("ab") as log:
-            self._daemon = subprocess.Popen(
-                self.command(person, *program), stderr=log, env=self.environment, cwd="/"
-            )
+            environment = {**self.environment, **self.daemons_environment}
+            self._daemon = subprocess.Popen(self.command(person, *program), stderr=log, env=environment, cwd="/")
 
     def signal_daemon(self, number: signal.Signals) -> None:
         """Send it a signal."""
@@ -218,6 +221,11 @@ class Site:
         finally:
             daemon.kill()  # where it hangs: none is left beside the next one
             daemon.wait()
+
+    @property
+    def daemon_pid(self) -> int | None:
+        """Its process; None: there is none, or it has ended."""
+        return self._daemon.pid if self._daemon is not None and self._daemon.poll() is None else None
 
     @property
     def daemon_says(self) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.noting import note_in_audit
+from freetrain.cli.noting import AuditWriter
 from freetrain.cli.options import config_option
 from freetrain.config import Config, load_config
 from freetrain.core.cluster import Snapshot
@@ -57,9 +57,10 @@ def cancel_command(config_path: Path | None, yes: bool, dry_run: bool, id_: str)
         return
     if not yes and sys.stdin.isatty():
         click.confirm(f"Cancel training {id_} of {submission.owner}?", abort=True)
+    audit = AuditWriter(Path(config.state.directory))
     for order in orders:
-        _perform(gateway, order, submission)
-        note_in_audit(Path(config.state.directory), f"freetrain cancel {id_}", order, return_code=0)
+        with audit.noted(f"freetrain cancel {id_}", order):
+            _perform(gateway, order, submission)
     with suppress(FreetrainError):  # the daemon may be on another machine; it looks by itself
         send_nudge(Path(config.state.directory))
     click.echo(f"Training {id_} of {submission.owner} is cancelled; what runs of it ends now.")
@@ -86,10 +87,7 @@ def _perform(gateway: Gateway, order: Command, submission: Submission) -> None:
     try:
         perform_patiently(gateway, order, pauses_s=USERS_PAUSES_S)
     except SlurmRefusedError as error:
-        if "denied" not in error.what:
-            raise
-        raise FreetrainError(
-            error.what,
-            f"Only {submission.owner} and accounts that may steer the jobs of others may cancel it.",
-            ExitCode.NOT_ALLOWED,
-        ) from error
+        if "denied" in error.what:
+            error.hint = f"Only {submission.owner} and accounts that may steer the jobs of others may cancel it."
+            error.exit_code = ExitCode.NOT_ALLOWED
+        raise

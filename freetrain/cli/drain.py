@@ -12,7 +12,7 @@ import click
 from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.node_lists import read_nodes
-from freetrain.cli.noting import note_in_audit
+from freetrain.cli.noting import AuditWriter
 from freetrain.cli.options import config_option, end_of, end_options
 from freetrain.cli.times import Duration
 from freetrain.config import Config, load_config
@@ -73,9 +73,9 @@ def drain_command(
     if dry_run:
         click.echo(f"would take {fold_nodes(names)} back and lend none of them{until}")
         return
-    with changing(directory, now_s) as drains:
+    entry = AuditWriter(directory).noted(f"freetrain drain {fold_nodes(names)}", result=f"drained{until}")
+    with entry, changing(directory, now_s) as drains:
         drains[:] = [*without(drains, names), Drain(nodes=names, until_s=end_s)]
-    note_in_audit(directory, f"freetrain drain {fold_nodes(names)}", result=f"drained{until}")
     _tell_daemon(directory, wait)
     if wait:
         _wait_until_empty(names, slurm, config, timeout_s)
@@ -89,15 +89,18 @@ def undrain_command(config_path: Path | None, dry_run: bool, nodes: str) -> None
     """Let freetrain lend NODES again that were drained."""
     directory = Path(load_config(config_path).config.state.directory)
     names = read_nodes(nodes)
-    with changing(directory, time.time()) as drains:
-        others = names - frozenset().union(*(drain.nodes for drain in drains))
-        if others:
-            raise InputError(f"{fold_nodes(others)} is not drained.", "'freetrain drain' lists what is.")
-        if dry_run:
-            click.echo(f"would lend {fold_nodes(names)} again")
-            return
+    now_s = time.time()
+    others = names - frozenset().union(*(drain.nodes for drain in read_drains(directory, now_s)))
+    if others:
+        raise InputError(f"{fold_nodes(others)} is not drained.", "'freetrain drain' lists what is.")
+    if dry_run:
+        click.echo(f"would lend {fold_nodes(names)} again")
+        return
+    with (
+        AuditWriter(directory).noted(f"freetrain undrain {fold_nodes(names)}"),
+        changing(directory, now_s) as drains,
+    ):
         drains[:] = without(drains, names)
-    note_in_audit(directory, f"freetrain undrain {fold_nodes(names)}")
     _tell_daemon(directory, must_run=False)
 
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer
 from freetrain.core.lent_time import LentTime
-from freetrain.daemon.reports.lent_days import costs_of, day_of, lendings_of, start_of
+from freetrain.daemon.reports.lent_days import costs_of, day_of, fragments_for, lendings_of, start_of
 from freetrain.lending.lent_time import LONGEST_LOSS_S, Lending, lent_times
 from freetrain.store.ledger import Ledger, LentDay
 
@@ -72,9 +72,7 @@ def read_books(ledger: Ledger, from_s: float, until_s: float, now_s: float, one_
         days, rest = ledger.days.between(first_s, last_s), [(from_s, first_s), (last_s, until_s)]
     rest = [(begin_s, end_s) for begin_s, end_s in rest if begin_s < end_s]
     found = {
-        fragment.id: fragment
-        for begin_s, end_s in rest
-        for fragment in ledger.fragments_between(begin_s - LONGEST_LOSS_S, end_s)
+        fragment.id: fragment for begin_s, end_s in rest for fragment in fragments_for(ledger, begin_s, end_s)
     }
     lendings = lendings_of(found.values(), now_s)
     harms = tuple(harm for harm in ledger.harms(from_s) if harm.started_s < until_s)

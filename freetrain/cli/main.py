@@ -69,6 +69,7 @@ _MODULES = {"unregister": "register", "holes": "nodes", "undrain": "drain"}
 
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+_SHORTAGES = (errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE)
 
 
 class Complaint(click.ClickException):
@@ -122,19 +123,31 @@ class LazyGroup(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except Exception as error:
-            if isinstance(error, OSError) and error.errno in _DISK_FULL and not ctx.params["debug"]:
-                raise Complaint(
-                    f"what was to be written could not be: {error.strerror}.",
-                    "Make room where it goes, and try again.",
-                    ExitCode.STATE_IO,
-                ) from error
             if ctx.params["debug"]:
                 raise
-            raise Complaint(
-                f"this is a defect in freetrain, not in what you gave it: {type(error).__name__}: {error}",
-                "Please report it, with what 'freetrain --debug …' prints.",
-                ExitCode.FAILED,
-            ) from error
+            raise _complaint_of(error) from error
+
+
+def _complaint_of(error: Exception) -> Complaint:
+    """What went wrong as a sentence: this machine lacks something, or freetrain has a defect."""
+    number = errno.ENOMEM if isinstance(error, MemoryError) else getattr(error, "errno", None)
+    if number in _DISK_FULL:
+        return Complaint(
+            f"what was to be written could not be: {os.strerror(number)}.",
+            "Make room where it goes, and try again.",
+            ExitCode.STATE_IO,
+        )
+    if number in _SHORTAGES:
+        return Complaint(
+            f"this machine lacks what freetrain needs: {os.strerror(number)}.",
+            "See what uses it up, or which limit (ulimit, MemoryMax=, TasksMax=) is too low, and try again.",
+            ExitCode.TRY_AGAIN,
+        )
+    return Complaint(
+        f"this is a defect in freetrain, not in what you gave it: {type(error).__name__}: {error}",
+        "Please report it, with what 'freetrain --debug …' prints.",
+        ExitCode.FAILED,
+    )
 
 
 @click.group(

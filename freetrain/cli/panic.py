@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.noting import note_in_audit
+from freetrain.cli.noting import AuditWriter
 from freetrain.cli.options import config_option
 from freetrain.config import Config, load_config
 from freetrain.core.cluster import Snapshot
@@ -51,22 +51,17 @@ def panic_command(config_path: Path | None, yes: bool, dry_run: bool) -> None:
         return
     if not yes and sys.stdin.isatty():
         click.confirm("Take back all that freetrain has lent?", abort=True)
-    problem = _stop(stop_file)
-    orders = panic_orders(slurm.snapshot(), config, launcher_of(config, slurm))
-    outcomes = {order: _perform(slurm, order) for order in orders}
-    for order, (why, return_code) in outcomes.items():
-        note_in_audit(Path(config.state.directory), "freetrain panic", order, why or "done", return_code)
-    note_in_audit(Path(config.state.directory), "freetrain panic", result=problem or f"{stop_file} is written")
-    failed = [why for why, _ in outcomes.values() if why]
-    if problem:
-        failed.append(problem)
-    else:
-        click.echo(f"{stop_file} is written: remove it to lend again.")
-    if failed:
-        raise FreetrainError(
-            f"not everything was done: {' '.join(failed)}",
-            _close(config.slurm.queue),
-        )
+    problem = _stop(stop_file)  # before the audit, which may wait for a locked database
+    audit = AuditWriter(Path(config.state.directory))
+    with audit.noted("freetrain panic", result=f"{stop_file} is written"):
+        orders = panic_orders(slurm.snapshot(), config, launcher_of(config, slurm))
+        failed = [what for order in orders if (what := _perform(slurm, order, audit))]
+        if problem:
+            failed.append(problem)
+        else:
+            click.echo(f"{stop_file} is written: remove it to lend again.")
+        if failed:
+            raise FreetrainError(f"not everything was done: {' '.join(failed)}", _close(config.slurm.queue))
 
 
 def panic_orders(snapshot: Snapshot, config: Config, launcher: Launcher) -> Sequence[Command]:
@@ -117,11 +112,12 @@ def _stop(path: Path) -> str:
     return ""
 
 
-def _perform(slurm: Gateway, command: Command) -> tuple[str, int | None]:
-    """Tell Slurm; what went wrong, and what the command ended with."""
-    click.echo(shlex.join(command))
+def _perform(slurm: Gateway, order: Command, audit: AuditWriter) -> str:
+    """Tell Slurm; what went wrong."""
+    click.echo(shlex.join(order))
     try:
-        slurm.perform(command)
+        with audit.noted("freetrain panic", order):
+            slurm.perform(order)
     except SlurmError as error:
-        return error.what, error.return_code
-    return "", 0
+        return error.what
+    return ""

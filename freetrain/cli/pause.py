@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.noting import note_in_audit, who_am_i
+from freetrain.cli.noting import AuditWriter, who_am_i
 from freetrain.cli.options import config_option, end_of, end_options
 from freetrain.config import load_config
 from freetrain.config.sections import State
@@ -42,8 +42,8 @@ def pause_command(
     if dry_run:
         click.echo(f"would lend nothing more: {pause.sentence}")
         return
-    write_pause(directory, pause)
-    note_in_audit(directory, "freetrain pause", result=pause.sentence)
+    with AuditWriter(directory).noted("freetrain pause", result=pause.sentence):
+        write_pause(directory, pause)
     click.echo(f"Nothing more is lent: {pause.sentence}.")
     tell_daemon(directory)
 
@@ -63,8 +63,8 @@ def end_pause(state: State, dry_run: bool) -> None:
     if dry_run:
         click.echo("would end the pause")
         return
-    write_pause(directory, None)
-    note_in_audit(directory, "freetrain resume")
+    with AuditWriter(directory).noted("freetrain resume"):
+        write_pause(directory, None)
     click.echo(f"The pause has ended.{stops}" if stops else "Nodes are lent again.")
     tell_daemon(directory)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.noting import note_in_audit
+from freetrain.cli.noting import AuditWriter
 from freetrain.cli.options import config_option
 from freetrain.cli.pause import end_pause
 from freetrain.config import Config, load_config
@@ -54,8 +54,8 @@ def resume_command(config_path: Path | None, dry_run: bool, id_: str | None) -> 
     if dry_run:
         click.echo(shlex.join(asking))
         return
-    perform_patiently(gateway, asking, pauses_s=USERS_PAUSES_S)
-    note_in_audit(Path(config.state.directory), f"freetrain resume {id_}", asking, return_code=0)
+    with AuditWriter(Path(config.state.directory)).noted(f"freetrain resume {id_}", asking):
+        perform_patiently(gateway, asking, pauses_s=USERS_PAUSES_S)
     with suppress(FreetrainError):  # the daemon may be on another machine; it looks by itself
         send_nudge(Path(config.state.directory))
     click.echo(_what_is_so(submission, known))

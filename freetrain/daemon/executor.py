@@ -15,13 +15,16 @@ from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Order
 from freetrain.slurm.patience import perform_patiently
-from freetrain.store.ledger import UNKNOWN, Ledger
+from freetrain.store.ledger import DAEMON, UNKNOWN, Ledger
 from freetrain.store.tables import CommandRow
 
 log = logging.getLogger(__name__)
 
-_SEPARATORS = re.compile(r"[\s,=]+")
+_SEPARATORS = re.compile(r"[\s,=]+|_\[")
+"""Between the jobs and arrays that an order names: of ``101_[0,2]`` the array counts."""
 _MOST_SHOWN = 5
+_LONGEST_COMMAND_S = 600.0
+"""So long a person's command may still be at work: it waits for each answer of Slurm's, and for the database."""
 
 
 class Mode(StrEnum):
@@ -38,7 +41,7 @@ class Executor:
     1. An order is written into the audit, its result unknown.
     2. The order is given.
     3. The result is written down. Where the daemon ended in between it stays unknown, and :meth:`settle` writes at
-       the next look what Slurm shows then.
+       the next look what Slurm shows then; of people's commands, too, once none can be at work any more.
 
     Args:
         gateway: the way to Slurm.
@@ -61,7 +64,6 @@ class Executor:
         self._clock_s = clock_s
         self._sleep = sleep
         self._advised: dict[Order, float] = {}
-        self._may_be_unknown = True
         self.mode = mode
 
     @property
@@ -80,16 +82,15 @@ class Executor:
             self._advise(order, decision)
             return None
         number = self._record(order, decision, UNKNOWN)
-        self._may_be_unknown = True
         try:
             printed = perform_patiently(self._gateway, order.command, order.stdin, self._sleep)
         except SlurmError as error:
-            self._complete(number, error.what, error.return_code)
+            self._ledger.complete_command(number, error.what, error.return_code)
             if not isinstance(error, (SlurmRefusedError, SlurmBusyError)):
                 raise
             log.warning("%s (to %s)", error.what, _told(order, decision))
             return None
-        self._complete(number, "done", 0)
+        self._ledger.complete_command(number, "done", 0)
         log.info("%s", _told(order, decision))
         return printed
 
@@ -112,18 +113,12 @@ class Executor:
             snapshot: what Slurm shows.
             fragments: those that have not ended.
         """
-        if not self._may_be_unknown:
-            return
         for row in self._ledger.unknown_commands():
-            self._ledger.complete_command(row.id, _what_slurm_shows(row, snapshot, fragments), None)
-        self._may_be_unknown = False
+            if row.actor == DAEMON or snapshot.time_s - row.time_s > _LONGEST_COMMAND_S:
+                self._ledger.complete_command(row.id, _what_slurm_shows(row, snapshot, fragments), None)
 
     def _record(self, order: Order, decision: str | None, result: str) -> int:
         return self._ledger.record_command(self._clock_s(), order.command, order.why, decision, result)
-
-    def _complete(self, number: int, result: str, return_code: int | None) -> None:
-        self._ledger.complete_command(number, result, return_code)
-        self._may_be_unknown = False
 
 
 def _what_slurm_shows(row: CommandRow, snapshot: Snapshot, fragments: Sequence[Fragment]) -> str:
@@ -137,7 +132,8 @@ def _what_slurm_shows(row: CommandRow, snapshot: Snapshot, fragments: Sequence[F
     shown = [f"{job.id} {job.state}" + (f" on {','.join(job.nodes)}" if job.nodes else "") for job in jobs]
     more = f" and {len(shown) - _MOST_SHOWN} more" if len(shown) > _MOST_SHOWN else ""
     then = ", ".join(shown[:_MOST_SHOWN]) + more or "none of its jobs"
-    return f"the daemon ended before it knew; then Slurm showed {then}"
+    who = "the daemon" if row.actor == DAEMON else "the command"
+    return f"{who} ended before it knew" + (f"; then Slurm showed {then}" if row.argv else "")
 
 
 def _told(order: Order, decision: str | None) -> str:

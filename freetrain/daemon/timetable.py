@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
 from typing import Self
 
-from apscheduler.schedulers.background import BackgroundScheduler
-
 from freetrain.daemon.controls.nudge import NudgeListener, Senders
 from freetrain.daemon.controls.wake_file import WakeFile
 from freetrain.lending.pace import next_look_s, retry_after_s
+
+log = logging.getLogger(__name__)
 
 _BETWEEN_LOOKS_S, _ECHO_S = 0.5, 0.2
 _WAKE_FILE_EVERY_S = 0.1
@@ -23,6 +23,9 @@ _WAKE_FILE_EVERY_S = 0.1
 
 class Timetable:
     """Polls and nudges, which come in while it is :meth:`running`, and whatever else is due again and again.
+
+    What is due is counted on the monotonic clock: where the machine's clock is set, by years at a boot without a
+    battery, nothing is made up for and nothing waits.
 
     Args:
         directory: where nudges arrive, and where the wake file is.
@@ -53,15 +56,19 @@ class Timetable:
         self._wake_file = WakeFile(directory)
         self._asked = self._nudged = self._echo_due = False
         self._deaf_until_s = -inf
-        # Missed ones are made up for once.
-        self._scheduler = BackgroundScheduler(
-            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None}, timezone="UTC"
-        )
-        self._scheduler.add_job(self.wake, "interval", seconds=poll_s, id="poll")
+        self._poll_due_s = time.monotonic() + poll_s
+        self._is_over = threading.Event()
 
     def every(self, period_s: float, job: Callable[[], object]) -> None:
-        """Do this again and again, in another thread."""
-        self._scheduler.add_job(job, "interval", seconds=period_s)
+        """Do this again and again, in a thread of its own, which keeps nothing from ending where it hangs."""
+        threading.Thread(target=self._repeat, args=(period_s, job), name="again", daemon=True).start()
+
+    def _repeat(self, period_s: float, job: Callable[[], object]) -> None:
+        while not self._is_over.wait(period_s):
+            try:
+                job()
+            except Exception:
+                log.exception("what is done every %.0f s failed", period_s)
 
     def plan_poll(self, last_plan_s: float | None, look_s: float) -> None:
         """Let the next poll fall right before a plan of Slurm's.
@@ -70,8 +77,8 @@ class Timetable:
             last_plan_s: when Slurm last planned, in UTC epoch seconds; None: unknown.
             look_s: how long a look takes.
         """
-        self._deaf_until_s = -inf
-        self._poll_at(next_look_s(self._clock_s(), self._poll_s, last_plan_s, self._plan_interval_s, look_s))
+        self._deaf_until_s, now_s = -inf, self._clock_s()
+        self._poll_in(next_look_s(now_s, self._poll_s, last_plan_s, self._plan_interval_s, look_s) - now_s)
 
     def plan_retry(self, failures: int) -> None:
         """Let the next poll come later, since Slurm did not answer; before the usual one no nudge counts either.
@@ -82,10 +89,10 @@ class Timetable:
             failures: how many looks in a row it has not answered.
         """
         self._deaf_until_s = time.monotonic() + self._poll_s
-        self._poll_at(self._clock_s() + retry_after_s(self._poll_s, failures))
+        self._poll_in(retry_after_s(self._poll_s, failures))
 
-    def _poll_at(self, at_s: float) -> None:
-        self._scheduler.modify_job("poll", next_run_time=datetime.fromtimestamp(at_s, UTC))
+    def _poll_in(self, seconds: float) -> None:
+        self._poll_due_s = time.monotonic() + seconds
 
     def wake(self) -> None:
         """Let the daemon look now."""
@@ -109,14 +116,17 @@ class Timetable:
             pass
         self._wake.clear()
         self._asked = False
+        if time.monotonic() >= self._poll_due_s:
+            self._poll_in(self._poll_s)
         if self._nudged:
             self.woken_s = self._clock_s()
         self._echo_due, self._nudged = self._nudged, False
 
     def _is_due(self, until_s: float) -> bool:
-        """Whether a look was asked for, a nudge counts (a byte in the wake file is one), or the time is up."""
+        """Whether a look was asked for, a nudge counts (a byte in the wake file is one), or it is time to poll."""
         self._nudged = self._wake_file.has_changed() or self._nudged
-        return self._asked or (self._nudged and not self._is_deaf) or time.monotonic() >= until_s
+        is_time = time.monotonic() >= min(until_s, self._poll_due_s)
+        return self._asked or (self._nudged and not self._is_deaf) or is_time
 
     @property
     def _is_deaf(self) -> bool:
@@ -131,9 +141,8 @@ class Timetable:
     def running(self) -> Iterator[Self]:
         """Polls and nudges come in meanwhile."""
         listener = NudgeListener(self._directory, self._nudge, self._senders)
-        self._scheduler.start()
         try:
             yield self
         finally:
-            self._scheduler.shutdown(wait=False)
+            self._is_over.set()
             listener.close()

@@ -66,6 +66,12 @@ class ChangeCosts:
     scale_down_s: float = 0.0
     independent: bool = False
 
+    @property
+    def reach_s(self) -> float:
+        """So long after a change nodes lose time by it; an independent trainer's lose it before they go."""
+        longest_s = max(self.start_s, self.scale_up_s, self.scale_down_s)
+        return 0.0 if self.independent else min(longest_s, LONGEST_LOSS_S)
+
 
 def each_node_once(lendings: Iterable[Lending]) -> list[Lending]:
     """The same, such that no more than a node is lent of it; those of which nothing is left are left out."""
@@ -93,8 +99,8 @@ def lent_times(
     """Trainer → what it had from then until then; those that had nothing are left out.
 
     Args:
-        lendings: all that reach into the range, or to less than ``LONGEST_LOSS_S`` before it; none overlaps on its
-            node.
+        lendings: all that reach into the range, or so near to it that what was lost at their ends does; none
+            overlaps on its node.
         costs: trainer → what its changes cost it.
         from_s: UTC epoch seconds.
         until_s: likewise; what happens at that very time belongs to the next range.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, Select, and_, delete, func, select, text, update
@@ -92,15 +92,14 @@ class LentDays:
 
     def between(self, from_s: float, until_s: float) -> list[LentDay]:
         """The days that lie within this time, as far as they have been summed up."""
-        query = select(LentDayRow).where(LentDayRow.day_s >= from_s, LentDayRow.until_s <= until_s)
-        with explained(self._path), sensible(self._path), Session(self._engine) as session:
+        within = (LentDayRow.day_s >= from_s) & (LentDayRow.until_s <= until_s)
+        query = select(LentDayRow.__table__).where(within).order_by(LentDayRow.day_s)
+        # Without a session, which would look at each of very many rows; the columns are in the table's order.
+        with explained(self._path), sensible(self._path), self._engine.connect() as connection:
             return [
-                LentDay(
-                    row.day_s, row.until_s, row.owner, row.account, row.kind,
-                    LentTime(row.lent_s, row.lost_to_starts_s, row.lost_to_ends_s, row.starts, row.evictions),
-                )
-                for row in session.scalars(query.order_by(LentDayRow.day_s))
-            ]  # fmt: skip
+                LentDay(day_s, until_s, owner, account, kind, LentTime(*lent))
+                for day_s, owner, account, kind, until_s, *lent in connection.execute(query)
+            ]
 
 
 class Ledger:
@@ -184,6 +183,14 @@ class Ledger:
         has_not_ended = FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s >= from_s)
         return self._fragments(has_not_ended & (FragmentRow.started_s < until_s))
 
+    def tags_of_ended(self, from_s: float, until_s: float) -> set[str]:
+        """The tags of the trainers of which fragments ended in this time."""
+        trainers = select(FragmentRow.trainer).where(FragmentRow.ended_s.between(from_s, until_s))
+        with self._reading() as session:
+            return set(
+                session.scalars(select(LiveTrainerRow.tag).where(LiveTrainerRow.id.in_(trainers)).distinct())
+            )
+
     def first_start_s(self) -> float | None:
         """When the first fragment that is remembered started; None: there is none."""
         with self._reading() as session:
@@ -202,7 +209,7 @@ class Ledger:
             most: how many.
         """
         query = (
-            select(FragmentRow, LiveTrainerRow.owner)
+            select(FragmentRow.__table__, LiveTrainerRow.owner)
             .join(LiveTrainerRow, LiveTrainerRow.id == FragmentRow.trainer, isouter=True)
             .where(FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s >= since_s))
             .order_by(FragmentRow.id.desc())
@@ -214,8 +221,8 @@ class Ledger:
             query = query.where(LiveTrainerRow.owner == user)
         if nodes is not None:
             query = query.where(FragmentRow.node.in_(nodes))
-        with self._reading() as session:
-            return [(fragment_of(row), owner or "") for row, owner in session.execute(query)][::-1]
+        with self._connected() as connection:
+            return [(fragment_of(row), owner or "") for *row, owner in connection.execute(query)][::-1]
 
     def forget_fragments(self, before_s: float, present: Collection[str]) -> bool:
         """Drop some of the fragments that ended before, and the trainers that have none any more.
@@ -325,7 +332,7 @@ class Ledger:
             for fragment in fragments:
                 row = session.merge(row_of_fragment(fragment))
                 session.flush()
-                saved.append(fragment_of(row))
+                saved.append(replace(fragment, id=row.id))
             for end, count in ends.items():
                 row_of_end = insert(EndCountRow).values(end=str(end), count=count)
                 more = {"count": EndCountRow.count + count}
@@ -356,8 +363,8 @@ class Ledger:
         time_s: float,
         argv: Sequence[str],
         why: str,
-        decision: str | None,
-        result: str,
+        decision: str | None = None,
+        result: str = UNKNOWN,
         actor: str = DAEMON,
         return_code: int | None = None,
     ) -> int:
@@ -368,7 +375,7 @@ class Ledger:
             argv: the command to Slurm; none: freetrain gave no command.
             why: the reason, or the command of freetrain's that was given.
             decision: that led to it, as ``run:number``.
-            result: what came of it; ``UNKNOWN`` until that is known.
+            result: what came of it.
             actor: who did it.
             return_code: what the command ended with; None: it was not given, or did not end.
 

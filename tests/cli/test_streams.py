@@ -1,13 +1,18 @@
-"""Standard streams that the caller has closed, or that cannot be written."""
+"""Standard streams that the caller has closed, or that cannot be written, and what else a machine may lack."""
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from freetrain.cli import policies
+from freetrain.cli.main import cli
+from freetrain.errors import ExitCode
 from tests.cli.test_replay import LOG
 
 REPLAY = "replay --as ideal --no-store --no-report --quiet --trainers preset:hpo"
@@ -38,3 +43,15 @@ def test_a_full_disk_is_no_defect(tmp_path: Path) -> None:
     done = run(tmp_path, f"{REPLAY} site.psv >/dev/full")
     assert done.returncode == 74
     assert done.stderr.startswith("freetrain: what was to be written could not be: No space left on device.")
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), OSError(errno.EMFILE, ""), BlockingIOError(errno.EAGAIN, "")], ids=repr
+)
+def test_what_this_machine_lacks_is_no_defect(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fails(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(policies.policies_command, "callback", fails)
+    done = CliRunner().invoke(cli, ["policies"])
+    assert (done.exit_code, "this machine lacks what freetrain needs" in done.stderr) == (ExitCode.TRY_AGAIN, True)

@@ -60,7 +60,7 @@ def test_the_daemon_slows_down_says_it_once_and_goes_on(
             slurm.succeeds("squeue")
 
     monkeypatch.setattr(Timetable, "wait", rest)
-    monkeypatch.setattr(Timetable, "_poll_at", lambda table, at_s: rests_s.append(at_s - table._clock_s()))
+    monkeypatch.setattr(Timetable, "_poll_in", lambda _, seconds: rests_s.append(seconds))
     with caplog.at_level("INFO"):
         Service(Loaded(config), CommandLine(), lambda: Loaded(config)).run(cycles=5)
     assert rests_s[1:4] == pytest.approx([10.0, 20.0, 40.0], abs=4.0), "a busy machine takes part of them"

@@ -31,6 +31,28 @@ def test_polls_come_by_themselves(tmp_path: Path) -> None:
         assert waited_s(timetable) < 60
 
 
+def test_polls_come_whatever_year_the_machine_takes_it_to_be(tmp_path: Path) -> None:
+    with Timetable(tmp_path, 0.1, 0.1, Senders(), clock_s=lambda: 0.0).running() as timetable:
+        for _ in range(2):
+            timetable.plan_poll(None, 0.0)
+            assert waited_s(timetable) < 60
+
+
+def test_what_is_done_again_and_again_goes_on_after_an_error_and_keeps_nothing_from_ending(tmp_path: Path) -> None:
+    done, hangs = threading.Semaphore(0), threading.Event()
+
+    def fails() -> None:
+        done.release()
+        raise OSError
+
+    with Timetable(tmp_path, NEVER_S, NEVER_S, Senders()).running() as timetable:
+        timetable.every(0.01, fails)
+        timetable.every(0.01, hangs.wait)
+        assert all(done.acquire(timeout=60) for _ in range(2))
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "again")
+    hangs.set()
+
+
 def test_a_nudge_is_a_look_and_a_moment_later_another(tmp_path: Path) -> None:
     with Timetable(tmp_path, NEVER_S, NEVER_S, Senders()).running() as timetable:
         send_nudge(tmp_path)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 DAEMON_ONLY = {
-    "alembic", "apscheduler", "click", "ClusterShell", "highspy", "jinja2", "polars", "prometheus_client",
+    "alembic", "click", "ClusterShell", "highspy", "jinja2", "polars", "prometheus_client",
     "pydantic", "pyomo", "rich", "sqlalchemy", "matplotlib",
 }  # fmt: skip
 

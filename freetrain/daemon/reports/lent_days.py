@@ -24,8 +24,11 @@ from freetrain.lending.lent_time import (
 from freetrain.slurm.tags import Tag, tag_in
 from freetrain.store.ledger import Ledger, LentDay
 
-_SETTLES_S = LONGEST_LOSS_S + 7200.0
-"""So long after a day its fragments, and what their ends cost, are known; a lost one is given up after an hour."""
+_LATEST_END_S = 7200.0
+"""An end may be written down so much too late, and the node be lent again meanwhile: a lost fragment is given up
+after an hour."""
+_SETTLES_S = LONGEST_LOSS_S + _LATEST_END_S
+"""So long after a day its fragments, and what their ends cost, are known."""
 
 
 def sum_up_days(ledger: Ledger, now_s: float) -> None:
@@ -40,13 +43,23 @@ def sum_up_days(ledger: Ledger, now_s: float) -> None:
 
 
 def _sums(ledger: Ledger, from_s: float, until_s: float, now_s: float) -> list[LentDay]:
-    lendings = lendings_of(ledger.fragments_between(from_s - LONGEST_LOSS_S, until_s), now_s)
+    lendings = lendings_of(fragments_for(ledger, from_s, until_s), now_s)
     trainers = ledger.trainers({lending.trainer for lending in lendings})
     costs = {id_: costs_of(trainer) for id_, trainer in trainers.items()}
     sums: defaultdict[tuple[str, str, str], LentTime] = defaultdict(LentTime)
     for id_, lent in lent_times(lendings, costs, from_s, until_s).items():
         sums[_names_of(trainers.get(id_))] += lent
     return [LentDay(from_s, until_s, *names, lent) for names, lent in sums.items()]
+
+
+def fragments_for(ledger: Ledger, from_s: float, until_s: float) -> list[Fragment]:
+    """Those that ran in this time, and those that ended so shortly before that they count in it still.
+
+    Most trainers lose seconds or minutes: a day before the range would be twice as many as are needed.
+    """
+    tags = ledger.tags_of_ended(from_s - LONGEST_LOSS_S, from_s)
+    reach_s = max([_LATEST_END_S, *(_costs_of_tag(tag).reach_s for tag in tags)])
+    return ledger.fragments_between(from_s - reach_s, until_s)
 
 
 def _names_of(trainer: KnownTrainer | None) -> tuple[str, str, str]:
@@ -78,7 +91,11 @@ def lendings_of(fragments: Iterable[Fragment], now_s: float) -> list[Lending]:
 
 def costs_of(trainer: KnownTrainer) -> ChangeCosts:
     """What a trainer's changes cost it, as its tag says."""
-    tag = tag_in(trainer.tag) or Tag()
+    return _costs_of_tag(trainer.tag)
+
+
+def _costs_of_tag(text: str) -> ChangeCosts:
+    tag = tag_in(text) or Tag()
     return strategy_of(tag).charged_costs(tag)
 
 
