@@ -410,6 +410,6 @@ class Log(Section):
     levels: dict[str, Level] = setting(
         {},
         'Loggers that say more or less than others, each with its level, as {"freetrain.slurm"='
-        '"debug"}; what lies within one (freetrain.slurm.opening) follows it. alembic has warning unless it is '
-        "named.",
+        '"debug"}; what lies within one (freetrain.slurm.opening) follows it. alembic has '
+        "warning, apscheduler error, unless they are named.",
     )

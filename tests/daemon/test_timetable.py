@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,26 @@ def test_what_is_done_again_and_again_goes_on_after_an_error_and_keeps_nothing_f
         assert all(done.acquire(timeout=60) for _ in range(2))
     assert all(thread.daemon for thread in threading.enumerate() if thread.name == "again")
     hangs.set()
+
+
+def test_what_is_due_by_the_machines_clock_is_done_at_once_where_that_was_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = threading.Event()
+    with Timetable(tmp_path, NEVER_S, NEVER_S, Senders()).running() as timetable:
+        timetable.every(NEVER_S, done.set)
+        timetable.ask()
+        timetable.wait(0.0)
+        assert not done.is_set()
+        monkeypatch.setattr(timetable_module, "_clock_lead_s", lambda: -1e9)
+        timetable.ask()
+        timetable.wait(0.0)
+        assert done.wait(60)
+
+
+def test_what_was_missed_is_made_up_for_once(tmp_path: Path) -> None:
+    in_1970, now = datetime.fromtimestamp(0, UTC), datetime.now(UTC)
+    assert timetable_module._PeriodFromNow(5.0).get_next_fire_time(in_1970, now) == now + timedelta(seconds=5)
 
 
 def test_a_nudge_is_a_look_and_a_moment_later_another(tmp_path: Path) -> None:
