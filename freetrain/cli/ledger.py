@@ -1,7 +1,8 @@
-"""``freetrain ledger``: node-hours lent, useful and lost, by user and account; held against Slurm's accounting."""
+"""``freetrain ledger``: node-hours lent, useful and lost, by user and account, as a table or a page."""
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,16 +12,19 @@ from typing import Any
 
 import click
 
+from freetrain import __version__
 from freetrain.cli.helping import command
 from freetrain.cli.ledger_check import check_listing
-from freetrain.cli.ledger_rows import Books, Key, entries_of, read_books
+from freetrain.cli.ledger_rows import Books, Key, course_of, entries_of, read_books
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option, read_time
+from freetrain.cli.output import command_line
 from freetrain.client.daemons_ledger import daemons_ledger
 from freetrain.config import Config, Prices, load_config
 from freetrain.core.lent_time import LentTime
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.errors import ExitCode, InputError
+from freetrain.replay.report.ledger_page import LedgerReport, write_ledger
 from freetrain.replay.worth import worth_of
 from freetrain.showing.words import NOTHING, show_time
 from freetrain.slurm.opening import OpenedWhenAsked
@@ -87,7 +91,7 @@ def ledger_command(
     if check:
         raise SystemExit(ExitCode.FAILED if _check(books, config, standing, shape) else ExitCode.OK)
     if report_path is not None:
-        from freetrain.cli.ledger_report import write_report_of  # here: with it come Jinja and NumPy
+        from freetrain.cli.ledger import write_report_of  # here: with it come Jinja and NumPy
 
         write_report_of(books, config, report_path)
     entries = entries_of(books, keys)
@@ -180,3 +184,33 @@ def _facts(found: LentTime, prices: Prices) -> dict[str, Any]:
         "lost_to_ends_node_hours": found.lost_to_ends_s / 3600,
         "worth": asdict(worth) if prices.say_anything else None,
     }
+
+
+_MOST_DAYS = 93
+"""A longer range is shown by month."""
+_DAY_S = 86400.0
+
+
+def write_report_of(books: Books, config: Config, path: Path) -> None:
+    """Write the page.
+
+    Raises:
+        StateError: the file cannot be written.
+    """
+    step = Key.DAY if books.until_s - books.from_s <= _MOST_DAYS * _DAY_S else Key.MONTH
+    kept_since_s = books.now_s - config.state.keep
+    report = LedgerReport(
+        title=f"{socket.gethostname()}, partition {config.slurm.partition}",
+        from_s=books.from_s,
+        until_s=books.until_s,
+        is_over=books.until_s < books.now_s,
+        course=course_of(books, step),
+        accounts=entries_of(books, (Key.ACCOUNT,)),
+        users=entries_of(books, (Key.ACCOUNT, Key.USER)),
+        harms=books.harms,
+        delays_since_s=kept_since_s if kept_since_s > books.from_s else None,
+        prices=config.prices,
+        version=__version__,
+        command=command_line(),
+    )
+    write_ledger(path, report)

@@ -64,7 +64,7 @@ _SECTIONS = {
 }
 _FORMER = ("holes",)
 """Commands that are an option of another today: scripts may use them still."""
-_MODULES = {"unregister": "register", "holes": "nodes", "undrain": "drain"}
+_MODULES = {"resume": "pause", "unregister": "register", "holes": "nodes", "undrain": "drain"}
 """Command → the module that has it, where it has not one of its own."""
 
 

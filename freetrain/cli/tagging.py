@@ -13,26 +13,13 @@ from freetrain.config import Slurm
 from freetrain.slurm.tags import KEYS, TagKey
 
 _BY_NODES = ("min", "max", "nodes")
-_METAVARS = {
-    "name": "NAME",
-    "dir": "DIR",
-    "curve": "CURVE",
-    "kind": "KIND",
-    "speed": "NAME:NUMBER/…",
-    "notice": "YES|NO",
-    "freeze": "NAME",
-    "mixed": "YES|NO",
-    "step": "A/B/C/D/E",
-    "gradients": "MB/SAMPLES",
-    "deadline": "TIME",
-}
 
 
 def _option(name: str, key: TagKey) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     meaning = f"{key.meaning[0].upper()}{key.meaning[1:]}."
     if key.is_duration:
         return click.option(f"--{name}", type=Duration(), help=meaning)
-    return click.option(f"--{name}", metavar=_METAVARS.get(name, "NUMBER"), help=meaning)
+    return click.option(f"--{name}", metavar=key.metavar, help=meaning)
 
 
 nodes_option = click.option(

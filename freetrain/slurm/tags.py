@@ -139,12 +139,14 @@ class TagKey:
         read: its value from text; raises ValueError with the end of a sentence.
         meaning: for the docs.
         only: the one kind that has it; None: both have.
+        metavar: its value in the help of ``freetrain submit``.
     """
 
     field: str
     read: Callable[[str], Any]
     meaning: str
     only: ArrayKind | None = None
+    metavar: str = "NUMBER"
 
     @property
     def is_duration(self) -> bool:
@@ -155,12 +157,13 @@ class TagKey:
 KEYS = {
     "min": TagKey("min_nodes", read_nodes, "smallest number of nodes it can train on (1)", ArrayKind.TRAINING),
     "max": TagKey("max_nodes", read_nodes, "most nodes it can use (the array's number of tasks)"),
-    "name": TagKey("name", read_name, "a name for people (the job's id)"),
+    "name": TagKey("name", read_name, "a name for people (the job's id)", metavar="NAME"),
     "dir": TagKey(
         "directory",
         read_path,
         "the trainer's directory, where freetrain reads its progress; of a filler that is "
         "frozen: where its tasks are saved",
+        metavar="DIR",
     ),
     "weight": TagKey("weight", read_weight, "how much it counts against your other trainers, 0.01 to 100 (1)"),
     "target": TagKey(
@@ -178,9 +181,13 @@ KEYS = {
         "curve",
         read_curve,
         "measured throughput, nodes:samples/s, as 1:100/2:190/4:350 (found out; of tasks: linear)",
+        metavar="CURVE",
     ),
     "kind": TagKey(
-        "kind", read_kind, "what it is: a training, or tasks, programs of their own that each run once (training)"
+        "kind",
+        read_kind,
+        "what it is: a training, or tasks, programs of their own that each run once (training)",
+        metavar="KIND",
     ),
     "nodes": TagKey(
         "task_nodes",
@@ -195,18 +202,22 @@ KEYS = {
     "boot": TagKey(
         "boot_s", read_seconds, "seconds that a new node needs before it is of use, as for a container (0)"
     ),
-    "notice": TagKey("notice", read_yes, "whether SIGTERM lets it save what it has done: yes or no (no)"),
+    "notice": TagKey(
+        "notice", read_yes, "whether SIGTERM lets it save what it has done: yes or no (no)", metavar="YES|NO"
+    ),
     "freeze": TagKey(
         "freeze",
         read_name,
         "the site's freezer that saves tasks which cannot save themselves and run under 'freetrain freeze' (none)",
         ArrayKind.TASKS,
+        metavar="NAME",
     ),
     "speed": TagKey(
         "speeds",
         read_speeds,
         "how fast it is on nodes with a feature or type of GPU, as a100:1/v100:0.4 (1 everywhere)",
         ArrayKind.TRAINING,
+        metavar="NAME:NUMBER/…",
     ),
     "servers": TagKey(
         "servers",
@@ -220,6 +231,7 @@ KEYS = {
         "seconds of a step on n nodes with p servers, A/B/C/D/E of A/n + B + C n/p + D n + E p, as "
         "'freetrain curve' prints them (one server)",
         ArrayKind.TRAINING,
+        metavar="A/B/C/D/E",
     ),
     "cache": TagKey(
         "cache_mb",
@@ -233,12 +245,14 @@ KEYS = {
         "megabytes of gradients that its nodes exchange in a step, and samples of a node in a step, as 98/192 "
         "(no bandwidth is reserved for it)",
         ArrayKind.TRAINING,
+        metavar="MB/SAMPLES",
     ),
     "mixed": TagKey(
         "mixed",
         read_yes,
         "whether its nodes may be of different kinds at once: yes or no (no)",
         ArrayKind.TRAINING,
+        metavar="YES|NO",
     ),
     "deadline": TagKey(
         "deadline",
@@ -246,6 +260,7 @@ KEYS = {
         "when it shall have done its target, as 2026-12-01T08:00, or how long after its submission, as 90m, 12h, "
         "3d (whenever)",
         ArrayKind.TRAINING,
+        metavar="TIME",
     ),
 }
 

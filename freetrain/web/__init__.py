@@ -4,10 +4,9 @@ In come ``status.json``, which the daemon publishes after each look, and its dat
 out comes one HTML document, made in a thread of its own, so that no request waits for it.
 
 ``database.py``   what the database tells of the last day
-``nodes.py``      the map of the nodes, and why each is lent or not
 ``over_time.py``  pictures over time
 ``trainings.py``  the table of trainings
-``page.py``       the document; names are left out where the site hides jobs
+``page.py``       the document, with the map of the nodes
 ``api.py``        the same for programs
 ``own_page.py``   the page of a user
 ``identity.py``   who asks

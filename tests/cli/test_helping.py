@@ -7,7 +7,6 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from freetrain.cli import main
 from freetrain.cli.helping import Command
 from freetrain.cli.main import cli
 from tests.cli.test_listings import Site, site
@@ -44,7 +43,7 @@ def test_help_lists_the_commands_in_groups_and_imports_none(monkeypatch: pytest.
     def refuse(name: str) -> None:
         raise AssertionError(f"{name} is imported")
 
-    monkeypatch.setattr(main.importlib, "import_module", refuse)
+    monkeypatch.setattr("freetrain.cli.main.importlib.import_module", refuse)
     text = printed("--help")
     titles = re.findall(r"^(\S.*):$", text, re.MULTILINE)
     assert titles == ["Options", "For users", "For admins", "Replay", "Elastic training", "Lab and service"]

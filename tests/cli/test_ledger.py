@@ -101,7 +101,7 @@ def test_days_are_months_in_parts() -> None:
 
 def test_the_last_month_is_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
     for now, begins in (("2026-03-31T10:00", "2026-02-01"), ("2026-01-01T00:00:01", "2025-12-01")):
-        monkeypatch.setattr(ledger.time, "time", lambda now=now: at(now))
+        monkeypatch.setattr("freetrain.cli.ledger.time.time", lambda now=now: at(now))
         assert json.loads(run("--month", "last", "--json").stdout)["from"] == at(begins)
 
 

@@ -3,12 +3,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from freetrain.core import known_trainer, objectives
+from freetrain.core import objectives
 from freetrain.core.throughput import Observation
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.trainers import kinds, progress_reader
@@ -89,7 +90,7 @@ def test_what_an_earlier_version_has_stored_ends_no_daemon(site: Site, caplog: p
         site.look()
         stored = (Observation(1, 1e-320, 5.0), Observation(2, 1e308, 5.0), Observation(2, float("inf"), 5.0))
         trainer = site.training(bad).trainer
-    poisoned = known_trainer.replace(trainer, observations=stored)
+    poisoned = replace(trainer, observations=stored)
     site.store.ledger().save_trainers([poisoned])
     with site.daemon():
         site.look(2)

@@ -10,7 +10,7 @@ import pytest
 
 from freetrain.core.decision import Allocation, Decision, Status
 from freetrain.core.place import Place
-from freetrain.core.placement import Placement
+from freetrain.core.placement import Placement, place
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import total_value
@@ -166,7 +166,7 @@ def test_the_order_of_a_placers_nodes_is_kept() -> None:
 
 
 def test_what_was_placed_wrongly_is_never_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    place, placed = deciding.place, iter([{"A": ("n1", "n2", "moon")}])
+    placed = iter([{"A": ("n1", "n2", "moon")}])
 
     def place_wrongly_once(problem: Problem, counts: Any) -> Placement:
         return next(placed, None) or place(problem, counts)

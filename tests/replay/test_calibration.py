@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.replay.calibration import Calibrator
+from freetrain.replay.forecast_score import Calibrator
 
 
 @pytest.mark.parametrize(("probability", "came"), [(0.8, 0.4), (0.2, 0.7), (0.5, 0.5)])

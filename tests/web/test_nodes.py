@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from freetrain.daemon.reports.status import NodeGroup
-from freetrain.web.nodes import MAX_ROWS, draw_map, gather_reasons
+from freetrain.web.page import MAX_ROWS, draw_map, gather_reasons
 
 
 def test_each_node_of_a_small_machine_says_what_it_is() -> None:

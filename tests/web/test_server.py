@@ -8,10 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from freetrain.daemon.reports.standing import find_standing
 from freetrain.errors import InputError
 from freetrain.showing.ready_text import ReadyTextServer
 from freetrain.web import server as web_server
 from freetrain.web.answers import page_server
+from freetrain.web.page import render
 from freetrain.web.server import LivePage, PageTooOldError
 from tests.web.site import Site
 
@@ -155,7 +157,7 @@ def test_while_nobody_asks_it_is_made_once_a_minute(site: Site, made: list[str])
 
 def test_what_takes_long_is_made_less_often(site: Site, made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    find = web_server.find_standing
+    find = find_standing
 
     def slowly(*given: object) -> object:
         clock.now_s += 4
@@ -190,7 +192,7 @@ def test_what_goes_wrong_is_said_and_tried_again(
     monkeypatch.setattr(web_server, "_REST", 0.0)
     monkeypatch.setattr(web_server, "_TICK_S", 0.001)
     page = LivePage(site.config)
-    before, whole = page.now(), web_server.render
+    before, whole = page.now(), render
     monkeypatch.setattr(web_server, "render", lambda facts: 1 / 0)
     with page.kept_fresh():
         while caplog.text.count("the page cannot be made") < 2:

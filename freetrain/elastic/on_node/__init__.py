@@ -12,7 +12,6 @@ Files, in reading order:
 - ``workers.py``: the options, the signals that ask to leave, and worker processes.
 - ``agent.py``: scripts that train with freetrain.elastic: each worker is a member; failed ones are replaced.
 - ``standby.py``: a process that has imported what a script imports, and then is that script.
-- ``script_ranks.py``: scripts for torchrun that are adopted: which rank each of them is.
 - ``servers.py``: on which nodes servers add up gradients, and whether this one has to run one.
 - ``restart.py``: scripts for torchrun: agents are the members, and each world starts the script again from its
   own checkpoint.

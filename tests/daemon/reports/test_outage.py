@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from freetrain.daemon.reports import look_log
 from freetrain.daemon.reports.look_log import Outage
 
 WHY = "squeue does not answer."
@@ -26,7 +25,7 @@ def test_a_silence_is_said_once_and_so_is_its_end(caplog: pytest.LogCaptureFixtu
 
 def test_a_long_silence_is_said_again(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     moments_s = [0.0, 599.0, 601.0, 1200.0, 1202.0]
-    monkeypatch.setattr(look_log.time, "monotonic", iter(moments_s).__next__)
+    monkeypatch.setattr("freetrain.daemon.reports.look_log.time.monotonic", iter(moments_s).__next__)
     quiet = Outage()
     for _ in moments_s:
         quiet.goes_on(WHY)

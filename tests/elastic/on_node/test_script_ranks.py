@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from freetrain.elastic.on_disk.directory import TrainerDirectory
-from freetrain.elastic.on_node.script_ranks import ScriptRanks
+from freetrain.elastic.on_node.agent import ScriptRanks
 
 
 def test_one_living_script_is_rank_0_and_the_next_one_that_starts_follows_it(tmp_path: Path) -> None:

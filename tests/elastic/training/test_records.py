@@ -63,7 +63,7 @@ class Trained:
 
     def step(self, *, wants_checkpoint: bool = False) -> None:
         self.state.note_step(1)
-        torch.nn.init.constant_(cast(torch.Tensor, self.module.weight), self.state.step)
+        torch.nn.init.constant_(self.module.weight, self.state.step)
         self.records.add(1, 0.0, 0.0, wants_checkpoint=wants_checkpoint)
 
     def step_until(self, condition: Callable[[], bool]) -> None:
