@@ -67,14 +67,7 @@ def cancel_command(config_path: Path | None, yes: bool, dry_run: bool, id_: str)
 
 
 def cancel_orders(submission: Submission, snapshot: Snapshot, config: Config, launcher: Launcher) -> list[Command]:
-    """What is to be ordered from Slurm.
-
-    Args:
-        submission: what is to be cancelled.
-        snapshot: what there is.
-        config: the settings.
-        launcher: knows what its fragments are.
-    """
+    """What is to be ordered from Slurm."""
     fragments = [
         Fragment(job.id, submission.id, "", FragmentState.RUNNING, snapshot.time_s, 0.0)
         for job in snapshot.jobs

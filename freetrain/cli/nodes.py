@@ -141,11 +141,6 @@ WITHOUT_DAEMON = "could be lent, if a daemon were at work"
 def find_node_groups(config: Config, standing: Standing, gateway: Gateway) -> Sequence[NodeGroup]:
     """Every node of the partition.
 
-    Args:
-        config: the settings.
-        standing: how the daemon stands.
-        gateway: the way to Slurm.
-
     Raises:
         ConfigError: Slurm has no such partition.
         SlurmError: Slurm does not answer.

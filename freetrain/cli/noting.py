@@ -28,9 +28,6 @@ class AuditWriter:
     hinders the command: that is printed once, and the audit is left alone then, since each try may wait for a
     locked database. Of accounts that may not write the database nothing is written here: the daemon sees in Slurm
     what they did.
-
-    Args:
-        directory: the daemon's state directory.
     """
 
     def __init__(self, directory: Path) -> None:

@@ -65,13 +65,7 @@ def panic_command(config_path: Path | None, yes: bool, dry_run: bool) -> None:
 
 
 def panic_orders(snapshot: Snapshot, config: Config, launcher: Launcher) -> Sequence[Command]:
-    """What is to be ordered from Slurm: first that nothing starts any more, then that what runs ends.
-
-    Args:
-        snapshot: what there is.
-        config: the settings.
-        launcher: knows what is a fragment.
-    """
+    """What is to be ordered from Slurm: first that nothing starts any more, then that what runs ends."""
     queue = config.slurm.queue
     ours = [
         (job, trainer)

@@ -24,12 +24,7 @@ else:
 
 
 class Duration(_Seconds):
-    """An option's duration, in seconds: 30, 90s, 15m, 2h, 10:00, 1:00:00, 1-12.
-
-    Args:
-        least_s: the shortest.
-        endless: whether UNLIMITED is one (inf).
-    """
+    """An option's duration, in seconds: 30, 90s, 15m, 2h, 10:00, 1:00:00, 1-12; UNLIMITED (inf) if it may be."""
 
     name = "duration"
 

@@ -63,13 +63,7 @@ _NO_DEADLINE = DeadlineRate(Outlook.NONE)
 
 
 def deadline_rate_of(trainer: Trainer, done_samples: float, now_s: float) -> DeadlineRate:
-    """The demand of a trainer's deadline now.
-
-    Args:
-        trainer: which.
-        done_samples: what it has done.
-        now_s: UTC epoch seconds.
-    """
+    """The demand of a trainer's deadline now."""
     if trainer.deadline_s is None or trainer.target_samples is None or not trainer.can_run:
         return _NO_DEADLINE
     left, left_s = trainer.target_samples - done_samples, trainer.deadline_s - now_s

@@ -59,12 +59,7 @@ class Departures:
         self.unsettled = frozenset(known)
 
     def look(self, present: Collection[str], now_s: float) -> list[Departure]:
-        """Those that can be settled now; the others stay unsettled until accounting knows how they ended.
-
-        Args:
-            present: trainings that Slurm shows.
-            now_s: the instant of the look.
-        """
+        """Those that can be settled now; the others stay unsettled until accounting knows how they ended."""
         self.unsettled -= frozenset(present)
         if not self.unsettled:
             return []

@@ -107,12 +107,7 @@ class Executor:
         self._record(order, decision, "advised only")
 
     def settle(self, snapshot: Snapshot, fragments: Sequence[Fragment]) -> None:
-        """Write down what Slurm shows of the jobs of orders of which nobody knows whether it got there.
-
-        Args:
-            snapshot: what Slurm shows.
-            fragments: those that have not ended.
-        """
+        """Write down what Slurm shows of the jobs of orders of which nobody knows whether it got there."""
         for row in self._ledger.unknown_commands():
             if row.actor == DAEMON or snapshot.time_s - row.time_s > _LONGEST_COMMAND_S:
                 self._ledger.complete_command(row.id, _what_slurm_shows(row, snapshot, fragments), None)

@@ -46,10 +46,6 @@ class ExternalActions:
 
     Slurm shows who cancelled a job only in accounting, which is asked once a look at most; who changed a comment
     it shows nowhere, but lets nobody do it besides the owner and operators.
-
-    Args:
-        gateway: the way to Slurm.
-        ledger: keeps the audit.
     """
 
     def __init__(self, gateway: Gateway, ledger: Ledger) -> None:
@@ -59,12 +55,7 @@ class ExternalActions:
         self._cancelled: list[_Cancelled] = []
 
     def look(self, trainings: Iterable[Training], snapshot: Snapshot) -> None:
-        """Write down what has been done since the last look.
-
-        Args:
-            trainings: all trainings.
-            snapshot: what there is.
-        """
+        """Write down what has been done since the last look."""
         now = {training.id: training for training in trainings}
         for id_, training in now.items():
             before = self._before.get(id_)

@@ -168,14 +168,7 @@ class Housekeeping:
             self.answered.add(trainer.id)
 
     def tell_servers(self, training: Training, nodes: Sequence[str], now_s: float, decision: str | None) -> None:
-        """Tell the trainer's agents on which nodes its servers are to run; they read the comment, too.
-
-        Args:
-            training: the trainer.
-            nodes: by name.
-            now_s: UTC epoch seconds.
-            decision: that says so.
-        """
+        """Tell the trainer's agents on which nodes its servers are to run; they read the comment, too."""
         tasks, comment = training.submission.open_tasks, with_servers(training.submission.comment, nodes)
         if tasks:
             why = f"{training.id} has servers on {', '.join(nodes) or 'no node'}"

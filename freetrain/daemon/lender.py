@@ -218,11 +218,7 @@ class Lender:
         self._placer = None
 
     def last_look(self, took_s: float) -> LookStatus:
-        """What the last look came to.
-
-        Args:
-            took_s: how long it took.
-        """
+        """What the last look came to."""
         assert self._loop.last is not None
         registered, ends = self._cluster.registered, self._cluster.ends
         trainers = {training.id: training.trainer for training in registered.trainings}

@@ -357,11 +357,7 @@ _COUNTS_PER_HALF_LIFE = 168
 
 
 class LentHours:
-    """Node-hours that each user's trainers were lent, faded.
-
-    Args:
-        ledger: knows all fragments.
-    """
+    """Node-hours that each user's trainers were lent, faded."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

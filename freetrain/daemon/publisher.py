@@ -141,10 +141,6 @@ class Publisher:
 class MetricsOutlets:
     """The metrics as text, made once for each look, and published by the settings.
 
-    Args:
-        metrics: the settings.
-        text: to begin with.
-
     Attributes:
         text: what is published.
     """

@@ -117,11 +117,7 @@ class Launch:
             )
 
     def finish(self, log: str) -> None:
-        """Wait until the program has ended or gone to the background; complain if it failed.
-
-        Args:
-            log: the log that says more.
-        """
+        """Wait until the program has ended or gone to the background; complain if it failed."""
         try:
             status = self._process.wait(_STARTED_S)
         except subprocess.TimeoutExpired:

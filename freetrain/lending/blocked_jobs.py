@@ -105,12 +105,6 @@ def find_waits(
     A job that waits for others of the site's, too, is not among them: its start is explained by the last of those.
     Slurm takes times that are closer than its resolution together, so that one such start may seem another.
     Neither is one whose start was known first: the limits of fragments end well before it then.
-
-    Args:
-        snapshot: what there is.
-        fragments: those that have not ended.
-        ours: where fragments wait and run.
-        resolution_s: of Slurm's plans.
     """
     planned = [
         job

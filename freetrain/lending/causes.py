@@ -133,12 +133,7 @@ class Suspects:
     new: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def after(self, facts: Facts, most_nodes: int) -> Suspects:
-        """After a look.
-
-        Args:
-            facts: what it found out.
-            most_nodes: of the partition.
-        """
+        """After a look."""
         now_s = facts.snapshot.time_s
         seen = [
             *facts.ended,

@@ -134,9 +134,6 @@ class LeafLinks:
     Ranks follow the switches, so a ring enters and leaves each of its leaves once: it has as many links between
     leaves as it has leaves, and none if that is one. Each link carries 2 (n - 1)/n times the bytes of the
     gradients in every step, n being the nodes: those of a node add up their gradients first.
-
-    Args:
-        topology: the switches.
     """
 
     def __init__(self, topology: Topology) -> None:

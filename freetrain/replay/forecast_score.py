@@ -149,9 +149,6 @@ class ForecastLog:
     """Compares forecasts with the log as a replay goes; nobody but the final score learns what the log says.
 
     Nobody knows how long a hole lasted that reaches the end of the window: only what happens before is compared.
-
-    Args:
-        holes: what the log left idle.
     """
 
     def __init__(self, holes: Holes) -> None:
@@ -228,11 +225,7 @@ _NEARNESS = np.exp(-0.5 * ((_PROBABILITIES[:, None] - _PROBABILITIES[None, :]) /
 
 
 class Calibrator:
-    """Forecasts of one event so far ahead, and what came of those whose time is over.
-
-    Args:
-        ahead_s: how far ahead.
-    """
+    """Forecasts of one event so far ahead, and what came of those whose time is over."""
 
     def __init__(self, ahead_s: float) -> None:
         self._ahead_s = ahead_s

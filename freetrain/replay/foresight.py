@@ -47,12 +47,7 @@ class Foresight:
 
 
 class SitePlans:
-    """The site's jobs as a replay goes: their limits are known, an end never is before it comes.
-
-    Args:
-        holes: what the log left idle.
-        logged: its jobs.
-    """
+    """The site's jobs as a replay goes: their limits are known, an end never is before it comes."""
 
     def __init__(self, holes: Holes, logged: LoggedJobs) -> None:
         self._site = LoggedSite(holes, logged, _RULES.partition)

@@ -167,12 +167,7 @@ def find_trainers(source: str) -> Iterable[Trainer]:
 
 
 def with_other_kinds(trainer: Trainer, kinds: Iterable[str]) -> Trainer:
-    """The trainer, its choice of nodes of no named kind one of each kind that it does not name, too.
-
-    Args:
-        trainer: which.
-        kinds: that there are.
-    """
+    """The trainer, its choice of nodes of no named kind one of each kind that it does not name, too."""
     named = {kind for choice in trainer.choices or () for kind in choice.kinds}
     unnamed = [choice for choice in trainer.choices or () if UNNAMED in choice.kinds]
     others = sorted(set(kinds) - named)

@@ -67,11 +67,7 @@ class _Steps:
 
 
 class Divider:
-    """Divides nodes among trainers; those with the same values are alike, so known answers serve again.
-
-    Args:
-        objective: name of what is maximised.
-    """
+    """Divides nodes among trainers; those with the same values are alike, so known answers serve again."""
 
     def __init__(self, objective: str) -> None:
         self._objective = objective

@@ -44,10 +44,6 @@ def whole_answer(command: Command, text: str) -> str:
       two rows looks like a shorter table.
     - All other ``scontrol show``, and the number that sbatch prints: a line break ends them.
 
-    Args:
-        command: what was asked.
-        text: what it printed.
-
     Raises:
         SlurmUnclearError: this is not an answer, or not the whole of it.
     """

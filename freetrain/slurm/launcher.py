@@ -66,12 +66,7 @@ class Launcher(Protocol):
         """
 
     def room(self, submission: Submission, fragments: Sequence[Fragment]) -> int:
-        """How many fragments the submission can have at once.
-
-        Args:
-            submission: whose.
-            fragments: its open ones.
-        """
+        """How many fragments the submission can have at once."""
 
     def lend(
         self,

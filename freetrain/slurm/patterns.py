@@ -17,11 +17,7 @@ _ACCOUNT, _QOS = re.compile(r"\bAccount=(\S+)"), re.compile(r"\bQOS=(\S+)")
 
 
 class PatternReader:
-    """Asks Slurm once for each submission.
-
-    Args:
-        gateway: the way to Slurm.
-    """
+    """Asks Slurm once for each submission."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway

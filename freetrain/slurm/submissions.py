@@ -67,11 +67,7 @@ class Submission:
         return max((task.max_running for task in self.tasks), default=0)
 
     def startable(self, busy: Collection[str]) -> list[Job]:
-        """Its tasks that wait for nothing but a node.
-
-        Args:
-            busy: jobs that are fragments already.
-        """
+        """Its tasks that wait for nothing but a node."""
         return [
             task for task in self.tasks if task.state.is_waiting and task.id not in busy and not task.dependency
         ]

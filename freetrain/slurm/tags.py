@@ -310,12 +310,7 @@ def _read(items: Iterable[tuple[str, str, str]]) -> Tag | WrongTag:
 
 
 def _wrong_together(tag: Tag, given: Collection[str]) -> str:
-    """What is wrong with values each of which is right, in a sentence; empty: nothing.
-
-    Args:
-        tag: with all of them.
-        given: fields that were given.
-    """
+    """What is wrong with values each of which is right, in a sentence; empty: nothing."""
     for name, key in KEYS.items():
         if key.field in given and key.only not in (None, tag.kind):
             return f"{name} is for kind={key.only} only"

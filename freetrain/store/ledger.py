@@ -199,15 +199,7 @@ class Ledger:
     def history(
         self, since_s: float, trainer: str | None, user: str | None, nodes: Collection[str] | None, most: int
     ) -> list[tuple[Fragment, str]]:
-        """The last ``most`` fragments that had not ended by then, with their users, oldest first.
-
-        Args:
-            since_s: UTC epoch seconds.
-            trainer: only this one's.
-            user: only this one's.
-            nodes: only on these.
-            most: how many.
-        """
+        """The last ``most`` fragments that had not ended by then, with their users, oldest first."""
         query = (
             select(FragmentRow.__table__, LiveTrainerRow.owner)
             .join(LiveTrainerRow, LiveTrainerRow.id == FragmentRow.trainer, isouter=True)

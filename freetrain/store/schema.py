@@ -213,12 +213,7 @@ def back_up(path: Path, target: Path) -> None:
 
 
 def name_of_backup(folder: Path, now_s: float) -> Path:
-    """Path of a copy that is made now; such names sort by time.
-
-    Args:
-        folder: of all copies.
-        now_s: UTC epoch seconds.
-    """
+    """Path of a copy that is made now; such names sort by time."""
     return folder / f"freetrain-{datetime.fromtimestamp(now_s, UTC):%Y%m%dT%H%M%SZ}{_SUFFIX}"
 
 

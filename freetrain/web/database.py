@@ -97,13 +97,7 @@ class DaemonHistory:
 
 
 def read_history(path: Path, since_s: float, trainers: Collection[str]) -> DaemonHistory:
-    """What the daemon's database tells from then on.
-
-    Args:
-        path: of the database.
-        since_s: UTC epoch seconds.
-        trainers: of which more is wanted.
-    """
+    """What the daemon's database tells from then on."""
     if not path.exists():
         return DaemonHistory(why_not=f"there is no database {path}")
     try:

@@ -20,13 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Admission:
-    """Checks settings, and holds what lending needs: a safe layout, and that nobody else lends.
-
-    Args:
-        gateway: the way to Slurm.
-        config: the first settings.
-        settings: Slurm's own.
-    """
+    """Checks settings, and holds what lending needs: a safe layout, and that nobody else lends."""
 
     def __init__(self, gateway: Gateway, config: Config, settings: SlurmSettings) -> None:
         self._gateway = gateway

@@ -86,14 +86,7 @@ WRITE, ENTER = 0o2, 0o1
 
 
 def may(wanted: int, file: os.stat_result, user: int, groups: Collection[int]) -> bool:
-    """Whether somebody may do this with a file.
-
-    Args:
-        wanted: ``WRITE`` or ``ENTER``, or both.
-        file: what is known of it.
-        user: their number.
-        groups: the numbers of their groups.
-    """
+    """Whether a user with these groups may do this with a file: ``WRITE`` or ``ENTER``, or both."""
     if user == 0:
         return True
     if user == file.st_uid:

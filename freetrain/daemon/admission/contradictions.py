@@ -79,12 +79,7 @@ USUAL = {
 
 
 def find_contradictions(config: Config, nodes: Nodes) -> Iterator[Finding]:
-    """What is as somebody hardly means it.
-
-    Args:
-        config: the settings.
-        nodes: of freetrain's partition.
-    """
+    """What is as somebody hardly means it."""
     yield from _of_nodes(config, nodes)
     yield from _unusual_values(config)
     yield from _of_times(config)

@@ -293,10 +293,6 @@ def closed_state(directory: Path, account: str) -> Finding | None:
 
     None where it may, and where nobody can say from here: the directory is not there yet, the account is not known
     on this machine, or an access list says more.
-
-    Args:
-        directory: the daemon's.
-        account: that of the daemon.
     """
     try:
         person = pwd.getpwnam(account)

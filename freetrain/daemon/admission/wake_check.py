@@ -62,10 +62,6 @@ def closed_wake_file(directory: Path, settings: SlurmSettings) -> Finding | None
 
     None where it may, or need not, or where nobody can say from here: the plug-in cannot be read, the account is
     not known on this machine, the file is not there yet, or has an access list.
-
-    Args:
-        directory: the daemon's state directory.
-        settings: Slurm's.
     """
     path = directory / WAKE_NAME
     plugin = _plugin_naming(path, settings)

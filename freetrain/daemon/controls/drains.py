@@ -70,10 +70,6 @@ def without(drains: Iterable[Drain], nodes: Nodes) -> tuple[Drain, ...]:
 def read_drains(directory: Path, now_s: float) -> tuple[Drain, ...]:
     """The drains that have not ended.
 
-    Args:
-        directory: the daemon's state directory.
-        now_s: UTC epoch seconds.
-
     Raises:
         StateError: the file cannot be read.
     """
@@ -121,11 +117,7 @@ def are_heeded(directory: Path) -> bool:
 
 
 class DrainsReader:
-    """The drains as the daemon reads them, look by look.
-
-    Args:
-        directory: the daemon's state directory.
-    """
+    """The drains as the daemon reads them, look by look."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -111,11 +111,6 @@ class NudgeListener:
 
     The kernel tells who connects. Nothing is ever read from a connection, and it is closed at once, so that
     nobody can hold up the others, whatever they send.
-
-    Args:
-        directory: the daemon's state directory.
-        on_nudge: what to do.
-        senders: who may.
     """
 
     def __init__(self, directory: Path, on_nudge: Callable[[], None], senders: Senders) -> None:

@@ -51,10 +51,6 @@ class Pause(BaseModel):
 def read_pause(directory: Path, now_s: float) -> Pause | None:
     """The pause that counts now; None: there is none.
 
-    Args:
-        directory: the daemon's state directory.
-        now_s: UTC epoch seconds.
-
     Raises:
         StateError: the file cannot be read or understood.
     """
@@ -90,11 +86,7 @@ def write_pause(directory: Path, pause: Pause | None) -> None:
 
 
 class PauseReader:
-    """The pause as the daemon reads it, look by look; where it cannot be understood, as it was before.
-
-    Args:
-        directory: the daemon's state directory.
-    """
+    """The pause as the daemon reads it, look by look; where it cannot be understood, as it was before."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

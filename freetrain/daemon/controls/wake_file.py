@@ -13,11 +13,7 @@ _LARGEST_BYTES = 1 << 16
 
 
 class WakeFile:
-    """Tells whether somebody has written to it. It is made where it is missing; its owner and mode are the site's.
-
-    Args:
-        directory: the daemon's state directory.
-    """
+    """Whether it was written to. It is made where it is missing; its owner and mode are the site's."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / WAKE_NAME

@@ -70,11 +70,7 @@ def _tell_blocked(blocked: Blocked) -> None:
 
 
 class BackOffs:
-    """What was logged last.
-
-    Args:
-        ledger: keeps the audit.
-    """
+    """What was logged last."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -115,11 +111,7 @@ class Outage:
         self._said_s = 0.0
 
     def goes_on(self, why: str) -> None:
-        """A look has failed.
-
-        Args:
-            why: a sentence.
-        """
+        """A look has failed."""
         self.failures += 1
         now_s = time.monotonic()
         if self._since_s is None:

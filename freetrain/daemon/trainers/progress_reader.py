@@ -45,11 +45,6 @@ def directory_of(path: str) -> Iterator[int]:
 def open_plain(directory: int, name: str, owner: int) -> BinaryIO:
     """A plain file of this owner, to be read.
 
-    Args:
-        directory: a handle.
-        name: of the file in it.
-        owner: user id.
-
     Raises:
         WrongFileError: it is something else.
         OSError: it is not there, or cannot be opened.

@@ -34,11 +34,7 @@ _ASK_AGAIN_S = 120.0
 
 
 class SubmissionReader:
-    """Asks what tasks ask for when there is a submission of which that is not known, and now and then.
-
-    Args:
-        gateway: the way to Slurm.
-    """
+    """Asks what tasks ask for when there is a submission of which that is not known, and now and then."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway

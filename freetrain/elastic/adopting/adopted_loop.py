@@ -19,14 +19,7 @@ _ENDLESS = 1 << 40
 
 
 class AdoptedLoop(Loop):
-    """A training whose batches are those of N ranks together.
-
-    Args:
-        models: that the script wrapped.
-        optimizers: of their parameters.
-        loader: of one of N ranks.
-        carried: schedules and the like.
-    """
+    """A training whose batches are those of N ranks together."""
 
     _name = "the training's loader"
 

@@ -73,9 +73,6 @@ class StopSignal:
 
     The ranks get it within different steps. All of them ask :attr:`is_due` at the same place of each step, and
     hear the same: they save together, and nobody waits for a rank that has gone.
-
-    Args:
-        number: of the signal.
     """
 
     def __init__(self, number: signal.Signals = signal.SIGTERM) -> None:

@@ -62,9 +62,6 @@ class GradientServers:
     def start_sum(self, values: torch.Tensor) -> list[Any]:
         """Begin to sum a tensor in the computer's memory over all workers, in place.
 
-        Args:
-            values: in one dimension.
-
         Returns:
             What has to end before the sum is there.
 

@@ -107,11 +107,6 @@ JobShape = tuple[NodeSet, int, float, Amount | None]
 class Schedule:
     """What has been planned so far.
 
-    Args:
-        machine: the nodes.
-        snapshot: what there is.
-        rules: how Slurm plans.
-
     Attributes:
         now_s: the snapshot's time.
         not_before_s: shape of jobs → the stretch before which none of them starts.
@@ -246,9 +241,6 @@ class Running:
 
     A job wants all of each of its nodes, or a part. For each part that is asked about there is a view: the nodes
     that have room for it, after each end. Views hear of jobs that have begun when they are asked.
-
-    Args:
-        machine: the nodes.
 
     Attributes:
         idle: nodes that nobody had at first.

@@ -178,14 +178,7 @@ _SOON_S = 60.0
 def with_settled(
     claimants: Sequence[Claimant], facts: Facts, offered: Iterable[Place], rules: NodeRules
 ) -> list[Claimant]:
-    """The claimants with those places that they keep since their tasks there are soon over; one alone keeps all.
-
-    Args:
-        claimants: all.
-        facts: of the look.
-        offered: the places.
-        rules: how places are called.
-    """
+    """The claimants with the places that they keep since their tasks there are soon over; one alone keeps all."""
     if len(claimants) < 2:
         return list(claimants)
     soon = {

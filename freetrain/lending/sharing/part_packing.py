@@ -192,10 +192,6 @@ class PartPacking:
     """Finds a node for a place where there is room for it only once others lie elsewhere.
 
     Places that are held, and have been given to their holders again, stay where they are.
-
-    Args:
-        nodes: all of them.
-        claimants: whose places lie there.
     """
 
     def __init__(self, nodes: PartNodes, claimants: Sequence[Claimant]) -> None:

@@ -201,9 +201,6 @@ class Dltap:
 
     A trainer of whole nodes has one task on each of them, all of them peers: the published score of a node is
     the same everywhere. That of a leaf counts the peers that are on it or still can be.
-
-    Args:
-        topology: the switches.
     """
 
     def __init__(self, topology: Topology) -> None:

@@ -199,11 +199,7 @@ class LinkBooks:
 
 
 class RingCosts:
-    """Costs of rings: their shares of all places, links and uplinks.
-
-    Args:
-        books: before anything is reserved.
-    """
+    """Costs of rings: their shares of all places, links and uplinks."""
 
     def __init__(self, books: LinkBooks) -> None:
         self._places = max(sum(books.free.values()), 1)

@@ -33,9 +33,6 @@ class RingPlacer:
 
     One leaf if one has room, the tightest that does; else as few as possible. Bandwidth is not considered here:
     :class:`ReservingGadget` does that.
-
-    Args:
-        topology: the switches.
     """
 
     def __init__(self, topology: Topology) -> None:

@@ -37,13 +37,7 @@ class RingModel:
     per_server_s: float = 1e-3
 
     def step_s(self, workers: int, servers: int, bytes_per_s: float) -> float:
-        """Seconds of a step: each worker sends 2·m·(w-1)/w bytes over its link, and adds up half of them.
-
-        Args:
-            workers: in the ring, w.
-            servers: that they are on.
-            bytes_per_s: of the ring's slowest link.
-        """
+        """Seconds of a step: each worker sends 2·m·(w-1)/w bytes over its link, and adds up half of them."""
         if workers == 1:
             return self.compute_s
         around = (workers - 1) / workers * self.gradient_bytes

@@ -43,9 +43,6 @@ class Master:
 
     Its rows: one for each type (its trainers), one for each class (its nodes), one for each group (its growing
     trainers, bounded by branches). Its first columns are slacks of the last rows, one for each group.
-
-    Args:
-        trainers: the trainers.
     """
 
     def __init__(self, trainers: TrainerTypes) -> None:

@@ -29,9 +29,6 @@ class Synergy:
     waits for the disk: it gets the memory for all of its data, or none, and no more CPUs, unless that was seen to
     be of no use. What is offered is the share of the new parts' GPUs of all GPUs that are free there, so that the
     others do not idle for want of CPUs and memory.
-
-    Args:
-        split: TUNE or OPT.
     """
 
     def __init__(self, split: Split) -> None:

@@ -114,9 +114,6 @@ def rate_of(job: SharingJob, parts: Mapping[str, ServerShare]) -> float:
 class Board:
     """Servers while they are being shared out.
 
-    Args:
-        servers: all there are.
-
     Attributes:
         free: what nobody has of each server.
         shares: CPUs and memory for each GPU of what each server offers; of one without GPUs, nothing.

@@ -60,10 +60,6 @@ class BackfillCycles:
     (``backfill_agent`` in ``src/plugins/sched/backfill/backfill.c`` of Slurm 22.05). So on a busy machine one
     cycle follows the other, after a quiet while a change is answered within a second, and no clock sets their
     phase.
-
-    Args:
-        interval_s: Slurm's ``bf_interval``.
-        begin_s: the first one.
     """
 
     def __init__(self, interval_s: float, begin_s: float) -> None:

@@ -262,12 +262,7 @@ def place_by_packing(runs: pl.DataFrame, machine: LoggedMachine, tally: RowTally
 
 
 def spread_evenly(amount: pl.Series, count: NDArray[np.int64]) -> NDArray[np.float64]:
-    """What each run has on each of its nodes, of so much together; nan where it is not known.
-
-    Args:
-        amount: of each run.
-        count: how many nodes each has.
-    """
+    """What each run has on each of its nodes, of so much together; nan where it is not known."""
     each: NDArray[np.float64] = amount.cast(pl.Float64).fill_null(np.nan).to_numpy() / count.clip(min=1)
     return each
 

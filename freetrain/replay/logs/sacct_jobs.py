@@ -127,11 +127,7 @@ def add_times(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
 
 
 class TimeNotes:
-    """What is odd about the times of a file's sound rows, whatever their order.
-
-    Args:
-        name: the file's name in messages.
-    """
+    """What is odd about the times of a file's sound rows, whatever their order."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -293,12 +289,7 @@ def _whole_jobs(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
 
 
 class _WantedNames:
-    """Names of the cluster, partitions and accounts that are asked for, and those that rows have had so far.
-
-    Args:
-        options: whose jobs to read.
-        file: the file's name in messages.
-    """
+    """Names of the cluster, partitions and accounts that are asked for, and those that rows have had so far."""
 
     def __init__(self, options: ReadOptions, file: str) -> None:
         self._cluster, self._file = options.cluster, file

@@ -169,12 +169,7 @@ def _of_object(text: _Text, name: str) -> Iterator[Any]:
 
 
 class _Text:
-    """A text that is gone through once; what has been read of it is let go of.
-
-    Args:
-        pieces: the text, cut anywhere.
-        name: the file's name in messages.
-    """
+    """A text that is gone through once; what has been read of it is let go of."""
 
     def __init__(self, pieces: Iterable[bytes], name: str) -> None:
         self._pieces, self._name = iter(pieces), name
