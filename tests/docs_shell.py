@@ -24,6 +24,7 @@ NOT_SHELL = (
     "PartitionName=",
     "[slurm]",
     "[notify]",
+    "[web]",
     "# slurm.conf",
     "The daemon (process",
     "t,node,idle",

@@ -38,6 +38,7 @@ ELSEWHERE: Mapping[str, str] = {
     r"daemon\b": "goes on until it is stopped: tests/daemon/test_service.py",
     r"web\b": "goes on until it is stopped: tests/web/test_server.py",
     r"lab\b": "starts a real Slurm: tests/cli/test_lab.py",
+    r"freeze\b": "runs a program under a freezer: tests/elastic/on_node/test_freezing.py",
     r"run\b": "starts a training: tests/test_docs_environment.py, tests/examples/test_examples.py",
     r"poke\b": "needs a training that runs: tests/elastic/on_node/test_agent.py",
     r"curve\b": "needs a training that has run: tests/cli/test_curve.py",

@@ -37,7 +37,7 @@ def _server_count(context: click.Context, option: click.Parameter, given: str) -
     return int(given)
 
 
-@command("run", first=("--trainer", "--nproc", "--adopt", "--restart", "--servers", "--logs"))
+@command("run", first=("--trainer", "--nproc", "--adopt", "--restart", "--servers"))
 @click.option(
     "--trainer",
     "root",

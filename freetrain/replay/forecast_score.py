@@ -37,13 +37,13 @@ class Calibration:
     Attributes:
         ahead_s: that a node is idle still so much later.
         forecasts: how many there were.
-        said: their mean.
+        expected: their mean.
         came: the share of the nodes that was.
     """
 
     ahead_s: float
     forecasts: int
-    said: float
+    expected: float
     came: float
 
 
@@ -54,14 +54,14 @@ class ForecastError:
     Attributes:
         up_to_s: the longest of them; None: there is no limit.
         forecasts: how many there were.
-        said_s: their mean.
+        expected_s: their mean.
         came_s: how long these nodes really stayed, on average.
         off_s: by how much each one was wrong, on average, whichever way.
     """
 
     up_to_s: float | None
     forecasts: int
-    said_s: float
+    expected_s: float
     came_s: float
     off_s: float
 
@@ -243,7 +243,7 @@ class Calibrator:
             near = _NEARNESS[round(probability * _STEPS)]
             self._forecasts += near * count
             self._too_low += near * (came - probability * count)
-        # As if the forecasts of an instant more had come true as often as they said.
+        # As if the forecasts of an instant more had come true as often as expected.
         self._bias = self._too_low / (self._forecasts + max(self._noted / self._instants, 1.0))
 
     def corrected(self, probability: float) -> float:

@@ -11,7 +11,7 @@ from freetrain.cli.main import cli
 
 READS = {
     *("audit", "bench", "completion", "curve", "explain", "health", "history", "holes", "jobs", "ledger", "nodes"),
-    *("policies", "replay", "solve", "status", "top", "web"),
+    *("policies", "replay", "solve", "status", "top"),
     *(
         "config_check",
         "config_diff",
@@ -30,6 +30,8 @@ WITHOUT = {
     "run": "it is a training's own program, in its owner's job",
     "nudge": "it lets the daemon look, which it does anyway",
     "sweep": "it makes replays; --executor slurm hands them in as a job of one's own",
+    "freeze": "it is a task's own program, in its owner's job",
+    "web_token": "it prints a token, and makes the key for that once",
     "lab_up": "a lab is there to be tried",
     "lab_down": "likewise",
     "lab_crash": "likewise",

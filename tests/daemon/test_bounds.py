@@ -102,7 +102,7 @@ def test_every_accepted_tag_goes_through_store_journal_explain_and_page_and_back
                     assert adapter.validate_python(adapter.dump_python(trainer, by_alias=True)) == trainer
         known = store.ledger().trainers()
         assert {known[array].tag.partition(" | ")[0] for array in arrays if array in known} <= set(tags)
-        assert LivePage(config).now().html.startswith(b"<!DOCTYPE html>")
+        assert LivePage(config).now().plain.startswith(b"<!DOCTYPE html>")
         file = Path(directory) / "freetrain.toml"
         file.write_text(f"[state]\ndirectory = '{directory}'\n")
         for array in arrays[:3]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from freetrain.config import WebSettings
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState
 from freetrain.core.known_trainer import believed
@@ -20,7 +21,9 @@ from freetrain.elastic.on_disk.members import Generation, Member, from_document
 from freetrain.showing.ready_text import parse_head
 from freetrain.slurm import comments
 from freetrain.slurm.tags import Tag, parse_tag
-from freetrain.web.server import Rendered, page_answers
+from freetrain.web.answers import Answers
+from freetrain.web.identity import Identities
+from freetrain.web.server import Rendered, packed
 from tests.fuzzing.damage import damaged, damaged_text
 from tests.fuzzing.running import Parser
 from tests.hostile import RATE
@@ -82,12 +85,13 @@ def request(random: random.Random, folder: Path) -> None:
 
 @cache
 def _page():  # type: ignore[no-untyped-def]
-    return page_answers(_Page(), is_local=True)  # type: ignore[arg-type]
+    identities = Identities(WebSettings(), Path("/nowhere"))
+    return Answers(_Page(), identities, is_local=True).answer  # type: ignore[arg-type]
 
 
 class _Page:
     def now(self) -> Rendered:
-        return Rendered(b"<html>", b"packed")
+        return packed(b"<html>")
 
 
 def duration(random: random.Random, folder: Path) -> None:

@@ -26,14 +26,14 @@ def test_the_error_is_that_of_each_forecast_and_the_means_show_which_way() -> No
     log.note(0.0, stays(1000.0, n0=0.0, n1=0.0))
     (error,) = log.score().learned
     assert (error.up_to_s, error.forecasts) == (1200.0, 2)
-    assert (error.said_s, error.came_s, error.off_s) == pytest.approx((1000.0, 1000.0, 500.0))
+    assert (error.expected_s, error.came_s, error.off_s) == pytest.approx((1000.0, 1000.0, 500.0))
 
 
 def test_a_probability_is_compared_with_the_share_that_stayed() -> None:
     log = ForecastLog(holes((0, 0, 200), (1, 0, 2000), (2, 0, 90_000)))
     log.note(0.0, stays(1000.0, n0=0.0, n1=0.0, n2=0.0))
     found = {band.ahead_s: band for band in log.score().calibration}
-    assert [found[ahead_s].said for ahead_s in AHEAD_S] == pytest.approx([np.exp(-s / 1000) for s in AHEAD_S])
+    assert [found[ahead_s].expected for ahead_s in AHEAD_S] == pytest.approx([np.exp(-s / 1000) for s in AHEAD_S])
     assert [found[ahead_s].came for ahead_s in AHEAD_S] == pytest.approx([2 / 3, 2 / 3, 1 / 3])
 
 
@@ -49,8 +49,8 @@ def test_plans_are_compared_with_when_nodes_were_really_taken() -> None:
     log = ForecastLog(holes((0, 0, 400), (0, 600, 900), (1, 0, 1000)))
     log.note(700.0, stays(1000.0), [("n0", 800.0), ("n1", 1000.0), ("n2", 900.0)])
     first, second = log.score().planned
-    assert (first.forecasts, first.said_s, first.came_s, first.off_s) == (1, 100.0, 200.0, 100.0)
-    assert (second.forecasts, second.said_s, second.came_s, second.off_s) == (1, 300.0, 300.0, 0.0)
+    assert (first.forecasts, first.expected_s, first.came_s, first.off_s) == (1, 100.0, 200.0, 100.0)
+    assert (second.forecasts, second.expected_s, second.came_s, second.off_s) == (1, 300.0, 300.0, 0.0)
 
 
 def test_forecasts_are_compared_now_and_then() -> None:

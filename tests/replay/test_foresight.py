@@ -44,7 +44,7 @@ def test_nodes_are_given_back_in_good_order_before_a_job_that_is_planned() -> No
 def test_plans_are_compared_with_the_log() -> None:
     waits_at_once = (AT_ITS_LIMIT[0], (0.0, *AT_ITS_LIMIT[1][1:]))
     (planned,) = trained(waits_at_once, Knowledge.PLAN).forecast.planned
-    assert (planned.forecasts, planned.said_s, planned.off_s) == (2, 600.0, 0.0)
+    assert (planned.forecasts, planned.expected_s, planned.off_s) == (2, 600.0, 0.0)
     assert trained(waits_at_once, Knowledge.LEARNED).forecast.planned == ()
 
 

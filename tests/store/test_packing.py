@@ -178,9 +178,10 @@ def test_decisions_of_an_older_store_are_written_anew(tmp_path, monkeypatch):
             run.record(PROBLEM, decide())
     with closing(sqlite3.connect(path)) as connection, connection:
         for number, kept in OLD.items():
-            problem, placement = map(base64.b85decode, kept)
+            packed_problem, packed_placement = map(base64.b85decode, kept)
             connection.execute(
-                "UPDATE decisions SET problem = ?, placement = ? WHERE number = ?", (problem, placement, number)
+                "UPDATE decisions SET problem = ?, placement = ? WHERE number = ?",
+                (packed_problem, packed_placement, number),
             )
         connection.execute("UPDATE decisions SET problem = ? WHERE number = 3", (b"\\x01rubbish",))
     store = Store.open(path)

@@ -243,7 +243,7 @@ def forecast_tables(score: ForecastScore) -> ForecastTables | None:
         return None
     came: defaultdict[int, dict[float, str]] = defaultdict(dict)
     for row in enough:
-        came[min(int(10 * row.said), 9)][row.ahead_s] = share(row.came)
+        came[min(int(10 * row.expected), 9)][row.ahead_s] = share(row.came)
     return ForecastTables(
         tuple(map(brief_duration, AHEAD_S)),
         tuple(
@@ -251,7 +251,7 @@ def forecast_tables(score: ForecastScore) -> ForecastTables | None:
             for band in sorted(came, reverse=True)
         ),
         tuple(
-            (f"{kind}, {_length(error)}", *map(brief_duration, (error.said_s, error.came_s, error.off_s)),
+            (f"{kind}, {_length(error)}", *map(brief_duration, (error.expected_s, error.came_s, error.off_s)),
              number(error.forecasts))
             for kind, errors in (("learned", score.learned), ("planned", score.planned))
             for error in errors

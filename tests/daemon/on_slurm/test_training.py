@@ -172,5 +172,6 @@ def progress_of(trainer: Path) -> ProgressLog:
 def nodes_now(trainer: Path) -> int:
     """On how many nodes it trains, as its progress says."""
     progress = progress_of(trainer)
-    lines = sorted((*progress.rates, *progress.rescales), key=lambda line: line.time_s)
-    return lines[-1].nodes if lines else 0
+    rates = [(rate.time_s, rate.nodes) for rate in progress.rates]
+    changes = [(change.time_s, change.nodes) for change in progress.rescales]
+    return max(rates + changes, default=(0.0, 0))[1]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,12 +20,14 @@ from freetrain.elastic.adopting.adopted_loop import Beside, batches_of_all, divi
 def test_a_batch_of_all_ranks_has_the_samples_of_their_batches(
     samples: int, ranks: int, batch: int, drop_last: bool, epoch: int
 ) -> None:
-    samplers = [DistributedSampler(range(samples), ranks, rank, drop_last=drop_last) for rank in range(ranks)]
+    samplers: list[Any] = [
+        DistributedSampler(range(samples), ranks, rank, drop_last=drop_last) for rank in range(ranks)
+    ]
     loaders = [DataLoader(range(samples), batch, sampler=sampler) for sampler in samplers]
     for sampler in samplers:
         sampler.follows_epochs = True
         sampler.set_epoch(epoch)
-    together = batches_of_all(loaders[0])
+    together: Any = batches_of_all(loaders[0])
     together.sampler.set_epoch(epoch)
     expected = [sorted(id_ for part in parts for id_ in part.tolist()) for parts in zip(*loaders, strict=True)]
     assert [sorted(part.tolist()) for part in together] == expected

@@ -78,8 +78,8 @@ def test_the_runtimes_own_lines_are_believed() -> None:
         ("samples_done", "9" * 5000, "it is not JSON"),
         ("cause", '"\\u001b[31m"', "cause is not a short word"),
         ("cause", '"' + "x" * 41 + '"', "cause is not a short word"),
-        ("event", '"new"', "its event is neither rate nor rescale"),
-        ("event", "[]", "its event is neither rate nor rescale"),
+        ("event", '"new"', "its event is none of rate, rescale and loss"),
+        ("event", "[]", "its event is none of rate, rescale and loss"),
     ],
 )
 def test_a_value_is_of_its_type_finite_and_plausible_or_named(name: str, text: str, said: str) -> None:

@@ -16,7 +16,8 @@ from tests.elastic.scripts.looping import BATCH, EPOCHS, LOOPS, SAMPLES, Charmed
 
 def trained_alone(name: str, variant: str = "") -> Any:
     """The same loop in one process, without any of the runtime but the order of the samples."""
-    loop, images = LOOPS[name](variant), Images()
+    loop: Any = LOOPS[name](variant)
+    images = Images()
     sampler = Sampler(SAMPLES, EPOCHS, shuffle=variant != "stream")
     for epoch in range(EPOCHS):
         batches = []

@@ -35,7 +35,7 @@ def start_broadcast(tensor: torch.Tensor) -> dist.Work:
     """In torch's own group: the one in front of it would tell the other rank before, and wait for its answer."""
     options = dist.BroadcastOptions()
     options.rootRank = options.rootTensor = 0
-    return dist.distributed_c10d._get_default_group()._inner.broadcast([tensor], options)
+    return dist.distributed_c10d._get_default_group()._world.group.broadcast([tensor], options)
 
 
 def peer(port: int) -> None:

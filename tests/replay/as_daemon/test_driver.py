@@ -175,7 +175,7 @@ def test_plans_and_what_was_learned_are_compared_with_the_log() -> None:
     record, _ = replayed(*site(*rows, until_s=3000.0))
     planned = record.forecast.planned
     assert sum(error.forecasts for error in planned) == 4, "of two nodes, at two times"
-    assert all(error.off_s < 60.0 < error.said_s for error in planned)
+    assert all(error.off_s < 60.0 < error.expected_s for error in planned)
     assert record.forecast.calibration
 
 
