@@ -31,6 +31,8 @@ lint: $(STAMP)
 # Most tests of a real Slurm wait for it, so there are more workers than cores; each has one lab, and some tests another.
 # WORKERS=0 runs all tests one after the other. Some tests call make, which is not to hear of this one's -j2.
 unit: $(STAMP) programs
+	@# What tests import is not compiled yet: each worker would do it for itself.
+	@$(BIN)/pytest --collect-only -qq -m "not soak" > /dev/null || true
 	MAKEFLAGS= $(BIN)/pytest -m "not soak" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Those alone that need a real Slurm. PATH=/path/to/slurm/sbin:/path/to/slurm/bin:$$PATH tests another than the installed.
