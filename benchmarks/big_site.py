@@ -35,7 +35,7 @@ _SETTINGS = {
     "PreemptMode": "REQUEUE",
     "SlurmUser": "slurm",
 }
-_USERS = tuple(f"user{number:02}" for number in range(40))
+_USERS = tuple(f"user{number:02}" for number in range(50))
 
 _NODE = (
     "NodeName={name} Arch=x86_64 CoresPerSocket=1  CPUAlloc=0 CPUEfctv=4 CPUTot=4 CPULoad={load:.2f} "
@@ -62,6 +62,7 @@ class Size:
         site_jobs: of the site's own jobs that run, two on each node that they have.
         jobs: all that squeue shows, fragments included.
         trainers: tagged arrays.
+        fillers: more of them, with a thousand independent tasks each, none of which runs at first.
         hole_ends: different moments within the daemon's horizon at which nodes are wanted back.
     """
 
@@ -70,6 +71,7 @@ class Size:
     site_jobs: int = 2000
     jobs: int = 11_500
     trainers: int = 20
+    fillers: int = 0
     hole_ends: int = 1
 
 
@@ -207,7 +209,7 @@ class BigSite(Questions):
 
     @property
     def _pending_jobs(self) -> int:
-        return self.size.jobs - self.size.lent - self.size.site_jobs - self.size.trainers
+        return self.size.jobs - self.size.lent - self.size.site_jobs - self.size.trainers - self.size.fillers
 
     def _task(self, id_: str) -> _Task:
         array, _, number = id_.partition("_")
@@ -234,7 +236,8 @@ class BigSite(Questions):
                 task.start_s = self.now_s - self._random.randrange(1, 300) * 60
                 if name in end_s:
                     task.limit_min = int((end_s[name] - task.start_s) // 60)
-        return tasks
+        fillers = {str(110_000 + number): [_Task() for _ in range(1000)] for number in range(self.size.fillers)}
+        return tasks | fillers
 
     def _draw_site_jobs(self) -> dict[str, tuple[str, str]]:
         """Job → its node and its record."""
@@ -272,8 +275,9 @@ class BigSite(Questions):
     def _records(self) -> list[str]:
         records = [record for _, record in self._running.values()] + self._pending
         for number, (array, tasks) in enumerate(self._tasks.items()):
-            owner = _USERS[number % 40]
-            comment = f"{TAG_PREFIX}min=1,max={max(len(tasks) - 10 * number, len(tasks) // 2)}"
+            owner = _USERS[number % len(_USERS)]
+            most = max(len(tasks) - 10 * number, len(tasks) // 2)
+            comment = TAG_PREFIX + (f"min=1,max={most}" if number < self.size.trainers else "kind=tasks")
             submitted_s = self.now_s - 20_000 + number
             held = ",".join(str(position) for position, task in enumerate(tasks) if not task.runs)
             records.append(

@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import json
 import os
+import pwd
 import resource
 import statistics
 import tempfile
@@ -23,7 +24,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.big_lab import make_big_lab
+from benchmarks.big_lab import Load, make_big_lab
 from benchmarks.big_site import BigSite, Size
 from benchmarks.machine import machine_facts, version_facts
 from freetrain.config import Config
@@ -135,9 +136,7 @@ def _counts(gateway: Gateway) -> tuple[int, int]:
     return getattr(gateway, "asked", 0), getattr(gateway, "orders", 0)
 
 
-def measure(
-    name: str, gateway: Gateway, mode: Mode, between: Callable[[], None], cycles: int = CYCLES
-) -> Measured:
+def measure(name: str, gateway: Gateway, mode: Mode, between: Callable[[], None], cycles: int) -> Measured:
     """Let a new daemon go through its cycles.
 
     Args:
@@ -175,19 +174,24 @@ def _resident_mb() -> float:
     return pages * resource.getpagesize() / 1e6
 
 
-def measure_lab(directory: Path) -> list[Measured]:
+def _accounts() -> tuple[int, ...]:
+    """Those of this machine that begin with ``load``, for the trainings to have as many users; else none."""
+    return tuple(user.pw_uid for user in pwd.getpwall() if user.pw_name.startswith("load"))
+
+
+def measure_lab(directory: Path, load: Load, cycles: int) -> list[Measured]:
     """Observe and advise a real Slurm's imaginary nodes; a lab that runs in the directory is taken as it is."""
     running = (directory / "slurm.conf").exists() and Lab.find(directory).status().anything
-    lab = Lab.find(directory) if running else make_big_lab(directory, PORT)
+    lab = Lab.find(directory) if running else make_big_lab(directory, PORT, load)
     os.environ.update(lab.environment)
     try:
-        return [_measure_hurried(f"lab, {mode}", mode) for mode in (Mode.OBSERVE, Mode.ADVISE)]
+        return [_measure_hurried(f"lab, {mode}", mode, cycles) for mode in (Mode.OBSERVE, Mode.ADVISE)]
     finally:
         if not running:
             lab.down()
 
 
-def _measure_hurried(name: str, mode: Mode) -> Measured:
+def _measure_hurried(name: str, mode: Mode, cycles: int) -> Measured:
     """With a clock that skips the time between two polls: the partitions are asked for a second time, too."""
     polls = itertools.count()
     now_s = time.time()
@@ -196,14 +200,14 @@ def _measure_hurried(name: str, mode: Mode) -> Measured:
         nonlocal now_s
         now_s = time.time() + POLL_S * next(polls)
 
-    return measure(name, CommandLine(clock_s=lambda: now_s), mode, skip)
+    return measure(name, CommandLine(clock_s=lambda: now_s), mode, skip, cycles)
 
 
-def measure_site(size: Size) -> Measured:
+def measure_site(size: Size, cycles: int = CYCLES) -> Measured:
     """Act on a site of texts, where now and then a large job arrives."""
     site = BigSite(size)
     arriving = itertools.chain([4] * 6, [size.nodes // 16], itertools.repeat(4))
-    return measure("texts, act", site, Mode.ACT, lambda: site.go_on(1.0, LEAVING, next(arriving)))
+    return measure("texts, act", site, Mode.ACT, lambda: site.go_on(1.0, LEAVING, next(arriving)), cycles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,16 +264,32 @@ def total_table(cases: Sequence[Measured]) -> Table:
     """One row a case."""
     table = Table(title="One cycle of the daemon: CPU seconds, Slurm's commands included")
     table.add_column("case")
-    for heading in ("p50", "max", "first", "second", "wall p50", "questions", "orders", "lent", "MB", "solver"):
+    for heading in (
+        "p50",
+        "p95",
+        "max",
+        "first",
+        "second",
+        "wall p50",
+        "wall p95",
+        "questions",
+        "orders",
+        "lent",
+        "MB",
+        "solver",
+    ):
         table.add_column(heading, justify="right")
     for case in cases:
         cpu_s = [each.spent.cpu_s for each in case.later]
+        wall_s = [each.spent.wall_s for each in case.later]
         table.add_row(
             case.name,
             f"{statistics.median(cpu_s):.3f}",
+            f"{_p95(cpu_s):.3f}",
             f"{max(cpu_s):.3f}",
             *(f"{each.spent.cpu_s:.3f}" for each in case.cycles[:2]),
-            f"{statistics.median(each.spent.wall_s for each in case.later):.3f}",
+            f"{statistics.median(wall_s):.3f}",
+            f"{_p95(wall_s):.3f}",
             f"{max(each.questions for each in case.cycles)}",
             f"{max(each.orders for each in case.later)}",
             f"{case.cycles[-1].lent:,}",
@@ -277,6 +297,10 @@ def total_table(cases: Sequence[Measured]) -> Table:
             ", ".join(sorted({each.status for each in case.later})),
         )
     return table
+
+
+def _p95(seconds: Sequence[float]) -> float:
+    return sorted(seconds)[-1 - len(seconds) // 20]
 
 
 def as_json(cases: Sequence[Measured], solved: Sequence[Solved]) -> str:
@@ -291,11 +315,16 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures to this file")
     parser.add_argument("--lab", type=Path, metavar="DIRECTORY", help="use the lab that runs there")
     parser.add_argument("--no-lab", action="store_true", help="texts only")
+    parser.add_argument("--cycles", type=int, default=CYCLES, help="how many of each case")
+    parser.add_argument("--trainers", type=int, default=20, help="trainings")
+    parser.add_argument("--fillers", type=int, default=0, help="fillers besides, with a thousand tasks each")
     arguments = parser.parse_args()
-    cases = [measure_site(Size())]
+    trainers, fillers, cycles = arguments.trainers, arguments.fillers, arguments.cycles
+    cases = [measure_site(Size(trainers=trainers, fillers=fillers), cycles)]
     if not arguments.no_lab:
         with tempfile.TemporaryDirectory(prefix="freetrain-lab-") as directory:
-            cases += measure_lab(arguments.lab or Path(directory))
+            load = Load(trainers=trainers, tasks=12_000 // trainers, fillers=fillers, uids=_accounts())
+            cases += measure_lab(arguments.lab or Path(directory), load, cycles)
     console = Console(width=150)
     console.print(total_table(cases))
     solved = [measure_solver(Size(hole_ends=hole_ends)) for hole_ends in HOLE_ENDS]

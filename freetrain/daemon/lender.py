@@ -115,7 +115,7 @@ class Lender:
         self._pause = PauseReader(Path(config.state.directory))
         self.second_opinions = SecondOpinions(journal, Path(config.state.directory) / "second-opinions")
         self.second_opinions.one_in = config.decide.second_opinion
-        self._executor = Executor(gateway, ledger, Mode(config.lend.mode))
+        self._executor = Executor(gateway, ledger, Mode(config.lend.mode), clock_s)
         self._launcher = launcher_of(config, gateway)
         self._stays_kept_s = -float("inf")
         self._remember()

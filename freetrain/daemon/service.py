@@ -139,7 +139,7 @@ class Service:
                         self._config, self._gateway, settings, ledger, journal, admission.guard, self._clock_s
                     )
                     timetable = self._timetable(directory, settings, lender, ledger, book)
-                    notices = Notices(self._config, book, ledger, self._gateway)
+                    notices = Notices(self._config, book, ledger, self._gateway, wall_s=self._clock_s)
                     publisher = Publisher(self._config, directory, self._gateway, status, notices)
                     with publisher.answering(), self._signals(timetable), timetable.running():
                         self._say_hello()  # from now on signals are heeded

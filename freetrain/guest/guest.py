@@ -97,6 +97,8 @@ class GuestProcess:
             how = _describe(self._process.wait(_DIES_WITHIN_S))
         except subprocess.TimeoutExpired:
             return "hung up without an answer and was ended"
+        if self._output.closed:  # at the end of this process, which ends its guests
+            return "was ended"
         self._output.seek(max(0, self._output.seek(0, os.SEEK_END) - _LAST_WORDS_BYTES))
         lines = self._output.read().decode(errors="replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")

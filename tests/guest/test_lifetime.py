@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.guest.guest import Guest
+from freetrain.guest.guest import Guest, GuestProcess
 from tests.guest import planted
 from tests.guest.asking import LONG_S, is_gone, is_over, named, pid_of, wait_until
 
@@ -127,3 +127,9 @@ def test_it_ends_with_its_host_while_nothing_is_asked(ends: str) -> None:
     host = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert host.stderr == ""
     wait_until(lambda: is_over(int(host.stdout)))
+
+
+def test_a_question_that_waits_while_the_host_ends_learns_that_the_guest_was_ended() -> None:
+    guest_process = GuestProcess((), None, 0)
+    guest_process.end()
+    assert guest_process.obituary() == "was ended"
