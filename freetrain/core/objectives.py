@@ -83,7 +83,7 @@ def find_objective(name: str) -> Objective:
     return objective  # type: ignore[no-any-return]
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=2048)  # those of a look and of the one before: each has a number for each size
 def worth_per_s(trainer: Trainer, objective_name: str) -> NDArray[np.float64]:
     """Worth of one second on 0 … ``most_nodes`` nodes, shape (most_nodes + 1,); 0 below ``min_nodes``.
 

@@ -174,7 +174,7 @@ def _avoids(numbers: Table) -> Table:
     return where
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=2048)  # as worth_per_s, which it holds
 def _known(trainer: Trainer, objective: str) -> tuple[_Particulars, tuple[str, ...]]:
     """The facts by which a trainer differs, and warnings on what its owner may not expect."""
     return _particulars(trainer, objective), _warnings(trainer)
