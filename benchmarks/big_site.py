@@ -280,12 +280,12 @@ class BigSite(Questions):
             comment = TAG_PREFIX + (f"min=1,max={most}" if number < self.size.trainers else "kind=tasks")
             submitted_s = self.now_s - 20_000 + number
             held = ",".join(str(position) for position, task in enumerate(tasks) if not task.runs)
-            records.append(
+            records += [
                 _record(
                     f"{array}_[{held}]", array, owner, "freetrain", "PENDING", "JobHeldUser", submitted_s,
                     priority=0, comment=comment,
                 )
-            )  # fmt: skip
+            ] * bool(held)  # fmt: skip
             records += (
                 _record(
                     f"{array}_{position}", array, owner, "freetrain", "RUNNING", "None", submitted_s, task.start_s,
