@@ -49,6 +49,8 @@ QUICK_S = 0.5
 LEAVING = 10
 """Nodes that the site's own jobs leave between two cycles."""
 HOLE_ENDS = (1, 5, 50)
+MOST_RUNNING = 1000
+"""All trainings compete: with the default of 100 the others of a large site would wait."""
 PORT = 25_000
 
 SETTINGS = SlurmSettings("big", "22.05.8", "preempt/partition_prio", "REQUEUE", POLL_S, 60.0, "slurm")
@@ -133,7 +135,7 @@ def _lent_nodes(decision: Decision) -> int:
 
 
 def _counts(gateway: Gateway) -> tuple[int, int]:
-    return getattr(gateway, "asked", 0), getattr(gateway, "orders", 0)
+    return gateway.calls, getattr(gateway, "orders", 0)
 
 
 def measure(name: str, gateway: Gateway, mode: Mode, between: Callable[[], None], cycles: int) -> Measured:
@@ -158,7 +160,7 @@ def measure(name: str, gateway: Gateway, mode: Mode, between: Callable[[], None]
 @contextlib.contextmanager
 def begun(gateway: Gateway, mode: Mode) -> Iterator[tuple[Lender, Store]]:
     """A lender that begins with an empty database."""
-    config = Config.model_validate({"lend": {"mode": mode.value}})
+    config = Config.model_validate({"lend": {"mode": mode.value, "max_running": MOST_RUNNING}})
     with tempfile.TemporaryDirectory(prefix="freetrain-cycle-") as directory:
         store = Store.open(Path(directory) / "freetrain.db")
         names = tuple(node.name for node in gateway.snapshot().nodes)
