@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 import zlib
 from pathlib import Path
 
@@ -91,6 +92,14 @@ def test_an_array_with_more_tasks_than_slurm_has_is_not_counted_out() -> None:
         assert "1_0" not in {job.id for job in jobs}
         assert any("no tasks of an array" in problem for problem in rejected)
         assert waiting_tasks(f"1_[0-{last}]") == 1
+
+
+@pytest.mark.parametrize("text", ["c[" * 200_000, f"c[{'1' * 200_000}]", f"c[{'1-' * 200_000}]"])
+def test_a_long_list_of_nodes_is_refused_before_a_regular_expression_takes_minutes(text: str) -> None:
+    began_s = time.process_time()
+    with pytest.raises(ValueError, match="no list of nodes"):
+        expand_nodes(text)
+    assert time.process_time() - began_s < MOST_S
 
 
 def test_a_range_of_nodes_without_end_is_refused_in_a_sentence() -> None:

@@ -16,9 +16,10 @@ from freetrain.slurm.parsing.words import NOTHING
 MOST_NODES = int(bounds.NODES.most)
 """No list names more: nobody is to wait, or to lose their memory, until a slip of the pen has been counted out."""
 _NAME = re.compile(r"[^\[\],\s]{1,255}")
-_ITEM = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")
-_IN_BRACKETS = re.compile(r"\[([^\]]*)\]")
-_RANGE = re.compile(r"(\d+)-(\d+)")
+# No bracket within brackets, no range from within a number: else each of a thousand is read to the end.
+_ITEM = re.compile(r"(?:[^,\[]|\[[^\[\]]*\])+")
+_IN_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
+_RANGE = re.compile(r"(?<!\d)(\d+)-(\d+)")
 
 
 @lru_cache(maxsize=65536)
@@ -37,7 +38,7 @@ def expand_nodes(text: str) -> Nodes:
     require_countable(text)
     try:
         return frozenset(NodeSet(text, resolver=RESOLVER_NOGROUP))
-    except (NodeSetException, AssertionError) as error:  # it asserts that ranges are not too large
+    except (NodeSetException, AssertionError, ValueError) as error:  # it asserts that ranges are not too large
         raise ValueError(f"no list of nodes: {text[:60]!r}") from error
 
 
