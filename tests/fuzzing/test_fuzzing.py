@@ -94,7 +94,7 @@ def test_an_array_with_more_tasks_than_slurm_has_is_not_counted_out() -> None:
         assert waiting_tasks(f"1_[0-{last}]") == 1
 
 
-@pytest.mark.parametrize("text", ["c[" * 200_000, f"c[{'1' * 200_000}]", f"c[{'1-' * 200_000}]"])
+@pytest.mark.parametrize("text", ["c[" * 200_000, f"c[{'1' * 200_000}]", f"c[{'1-' * 200_000}]", "n300[1-20000]"])
 def test_a_long_list_of_nodes_is_refused_before_a_regular_expression_takes_minutes(text: str) -> None:
     began_s = time.process_time()
     with pytest.raises(ValueError, match="nodes"):

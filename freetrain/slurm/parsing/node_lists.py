@@ -18,7 +18,7 @@ MOST_NODES = int(bounds.NODES.most)
 _NAME = re.compile(r"[^\[\],\s]{1,255}")
 # No bracket within brackets, no range from within a number: else each of a thousand is read to the end.
 _ITEM = re.compile(r"(?:[^,\[]|\[[^\[\]]*\])+")
-_IN_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
+_IN_BRACKETS = re.compile(r"((?<!\d)\d+|)\[([^\[\]]*)\]")
 _RANGE = re.compile(r"(?<!\d)(\d+)-(\d+)")
 
 
@@ -50,7 +50,11 @@ def require_countable(text: str) -> None:
     """
     named = 0
     for item in _ITEM.findall(text):
-        spans = (sum(_span(*ends) for ends in _RANGE.findall(pieces)) for pieces in _IN_BRACKETS.findall(item))
+        spans = (
+            # ClusterShell reads 3[1-20] as 31-320.
+            sum(_span(digits + low, digits + high) for low, high in _RANGE.findall(pieces))
+            for digits, pieces in _IN_BRACKETS.findall(item)
+        )
         named += math.prod(max(1, span) for span in spans)
     if named > MOST_NODES:
         raise ValueError(f"more than {MOST_NODES:,} nodes in {text[:60]!r}")
