@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,10 @@ from click.testing import CliRunner
 
 from freetrain.cli.main import cli
 from freetrain.cli.sweep import check
+from freetrain.client.documents import JobEntry, NodesEntry
 from freetrain.core.objectives import worth_per_s
+from freetrain.daemon.reports.standing import DaemonState
+from freetrain.daemon.reports.status import DaemonStatus, Identity, LookStatus, TrainerStatus
 from freetrain.replay.sweep import read_sweep
 from freetrain.replay.trainers import PRESETS, read_trainers
 from freetrain.store import Store
@@ -83,6 +87,22 @@ def test_the_documented_problem_has_the_documented_result() -> None:
     answer = json.loads(result.stdout)
     documented = json.loads(block("docs/reference/formats.md", "json", '"status"'))
     assert answer | {"solve_s": 0} == documented | {"solve_s": 0}
+
+
+@pytest.mark.parametrize(
+    ("section", "kinds"),
+    [
+        ("## Jobs:", (JobEntry,)),
+        ("## Nodes:", (NodesEntry,)),
+        ("## The daemon's status:", (DaemonStatus, Identity, LookStatus, TrainerStatus)),
+        ("### Daemon in listings", (DaemonState,)),
+    ],
+)
+def test_the_formats_have_every_field_that_is_published(section: str, kinds: tuple[type, ...]) -> None:
+    text = (ROOT / "docs/reference/formats.md").read_text().partition(f"\n{section}")[2]
+    text = re.split(r"^##+ ", text, maxsplit=1, flags=re.MULTILINE)[0]
+    names = [field.name for kind in kinds for field in fields(kind) if field.name != "format"]
+    assert [name for name in names if f"`{name}`" not in text] == []
 
 
 def test_the_documented_sweep_is_one(tmp_path: Path) -> None:

@@ -55,4 +55,4 @@ if ! ls -d "$DPKG_ROOT"/var/lib/freetrain* > /dev/null 2>&1 && command -v userde
 fi
 END
 chmod 755 "$stage/DEBIAN/postinst" "$stage/DEBIAN/prerm" "$stage/DEBIAN/postrm"
-dpkg-deb --root-owner-group -Zgzip --build "$stage" "freetrain_${version}_$architecture.deb"
+dpkg-deb --root-owner-group -Zxz --build "$stage" "freetrain_${version}_$architecture.deb"

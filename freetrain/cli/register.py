@@ -74,7 +74,9 @@ def register_command(
             with suppress(SlurmError):  # the refusal is what the owner must hear of
                 perform_patiently(slurm, commands.release(job))
         raise
-    click.echo(f"Job {job} is a trainer now; see it with 'freetrain jobs', end it with 'scancel {job}'.", err=True)
+    click.echo(
+        f"Job {job} is a trainer now: see 'freetrain jobs'; end it with 'freetrain cancel {job}'.", err=True
+    )
 
 
 def read_job(job: str) -> None:

@@ -76,4 +76,4 @@ def _what_next(job: str, checked: CheckedTag) -> str:
         least, most = checked.tag.task_nodes or (1, 1)
         each = "one" if most == 1 else f"{least}" if least == most else f"{least} to {most}"
         size = f"idle nodes, {each} for each of its tasks"
-    return f"Job {job} waits for {size}; see it with 'freetrain jobs', end it with 'scancel {job}'."
+    return f"Job {job} waits for {size}; see it with 'freetrain jobs', end it with 'freetrain cancel {job}'."

@@ -159,7 +159,7 @@ def _explain_trainer(known: TrainerStatus, standing: Standing, journal: _Journal
     if not standing.nothing_is_lent and (helps := what_helps(known.verdict, known.id)):
         yield helps
     if ends := ", ".join(f"{count} {end}" for end, count in known.ends.items()):
-        yield f"So its fragments ended so far: {ends}."
+        yield f"Its fragments ended so far: {ends}."
     yield from _explain_figures(known.id, journal)
 
 

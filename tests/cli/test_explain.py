@@ -89,7 +89,7 @@ def said(what: str) -> list[str]:
 def test_a_trainings_last_decision_and_what_one_more_node_would_have_been_worth() -> None:
     first, ends, decision, note, more = said("7")
     assert first == "Training 7 of news is active and has 4 nodes (n[1-4])."
-    assert ends == "So its fragments ended so far: 2 preempted, 1 released."
+    assert ends == "Its fragments ended so far: 2 preempted, 1 released."
     assert decision == (
         "Decision 1:1 of 1970-01-01 00:16:40Z (by hand, heuristic) shared 5 nodes among 2 trainings: "
         "it got 4 nodes, 6 got 1 node."

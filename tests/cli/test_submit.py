@@ -37,7 +37,8 @@ def test_a_training_becomes_a_held_array_of_one_node_tasks(slurm: FakeSlurm, tmp
     )
     assert result.exit_code == 0
     assert result.stdout == "4711\n"
-    assert "waits for 2 to 16 nodes; see it with 'freetrain jobs', end it with 'scancel 4711'" in result.stderr
+    assert "waits for 2 to 16 nodes" in result.stderr
+    assert "end it with 'freetrain cancel 4711'" in result.stderr
     comment = f"--comment=freetrain:min=2,max=16,name=bert,dir={tmp_path}/t1,weight=2,target=1e6"
     assert slurm.calls == [
         ["sbatch", APPEND, *OURS, comment, "--exclusive", "--job-name=bert", f"{tmp_path}/train.sh"]
