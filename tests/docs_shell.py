@@ -19,6 +19,7 @@ def place(page: Path) -> str:
 
 
 NOT_SHELL = (
+    "- ",
     "observe ──►",
     "PreemptType=",
     "PartitionName=",
@@ -31,7 +32,7 @@ NOT_SHELL = (
     "rows read =",
     "sizes that are possible",
 )
-"""With what the other blocks of code begin: settings, files, what is printed."""
+"""With what other indented blocks begin: items of a list, settings, files, what is printed."""
 
 STARTERS = ("apptainer", "exec", "setpriv", "srun", "sudo")
 """What follows them and their options is a command, too."""

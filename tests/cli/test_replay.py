@@ -272,7 +272,7 @@ def test_forecasts_are_scored_for_programs_too(log: Path) -> None:
     document = outcome(log, "--as", "daemon", "--trainers", "preset:hpo", "--foresight", "plan")
     assert document["settings"]["foresight"] == "plan"
     for score in (document["forecast"], document["as_daemon"]["forecast"]):
-        assert {"ahead_s", "forecasts", "said", "came"} == set(score["calibration"][0])
+        assert {"ahead_s", "forecasts", "expected", "came"} == set(score["calibration"][0])
         assert set(score) == {"calibration", "learned", "planned", "plans"}
 
 
