@@ -154,7 +154,7 @@ class Timetable:
         return self._asked or (self._nudged and not self._is_deaf) or is_time
 
     def _heed_clock(self) -> None:
-        """Let the scheduler, which counts on the machine's clock, begin anew where that was set."""
+        """Let the scheduler, which counts on the machine's clock, start again where that was set."""
         lead_s = _clock_lead_s()
         if abs(lead_s - self._clock_lead_s) > _CLOCK_JUMP_S:
             for job in self._scheduler.get_jobs():
