@@ -15,7 +15,8 @@ from click.testing import CliRunner
 
 from freetrain.cli.main import cli
 from freetrain.cli.sweep import check
-from freetrain.client.documents import JobEntry, NodesEntry
+from freetrain.client.documents import NodesEntry
+from freetrain.client.trainings import JobEntry
 from freetrain.core.objectives import worth_per_s
 from freetrain.daemon.reports.standing import DaemonState
 from freetrain.daemon.reports.status import DaemonStatus, Identity, LookStatus, TrainerStatus

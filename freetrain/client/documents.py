@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Literal
 
-from freetrain.client.trainings import ListedTraining
+from freetrain.client.trainings import JobEntry, ListedTraining
 from freetrain.daemon.reports.standing import DaemonState, Standing
 from freetrain.daemon.reports.status import NodeGroup
 from freetrain.slurm.parsing import expand_nodes
@@ -67,27 +67,6 @@ class NodesDocument:
     daemon: DaemonState
     nodes: Sequence[NodesEntry]
     format: Literal["freetrain-nodes/2"] = "freetrain-nodes/2"
-
-
-@dataclass(frozen=True, slots=True)
-class JobEntry:
-    """A training or a filler; see :class:`ListedTraining`, of which it has all but two fields."""
-
-    id: str
-    name: str
-    user: str
-    nodes: Sequence[str]
-    asked_nodes: Sequence[str]
-    min_nodes: int | None
-    max_nodes: int | None
-    task_nodes: tuple[int, int] | None
-    samples: float | None
-    ends: Mapping[str, int] | None
-    costs: Mapping[str, float] | None
-    speeds: Mapping[str, float] | None
-    fault: str
-    lacks: str
-    state: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,15 +28,13 @@ _STUCK = frozenset({str(TrainerState.REFUSED), str(TrainerState.PAUSED)})
 
 
 @dataclass(frozen=True, slots=True)
-class ListedTraining:
-    """A training or a filler that was handed to freetrain, as ``freetrain jobs`` shows it.
+class JobEntry:
+    """A training or a filler that was handed to freetrain, as ``freetrain jobs --json`` prints it.
 
     Attributes:
         id: of its array or job.
         name: for people; empty: none.
         user: its owner.
-        account: to which it is charged; empty: unknown.
-        word: running, starting or waiting, or one of freetrain's states: resting, paused, refused, complete.
         nodes: on which it runs.
         asked_nodes: on which Slurm was ordered to start it.
         min_nodes: its minimum; None: its tag is wrong.
@@ -54,8 +52,6 @@ class ListedTraining:
     id: str
     name: str
     user: str
-    account: str
-    word: str
     nodes: Sequence[str]
     asked_nodes: Sequence[str]
     min_nodes: int | None
@@ -68,6 +64,19 @@ class ListedTraining:
     fault: str
     lacks: str
     state: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTraining(JobEntry):
+    """The same with what listings choose by.
+
+    Attributes:
+        account: to which it is charged; empty: unknown.
+        word: running, starting or waiting, or one of freetrain's states: resting, paused, refused, complete.
+    """
+
+    account: str
+    word: str
 
     @property
     def is_over(self) -> bool:
