@@ -64,7 +64,8 @@ def test_the_architecture_has_every_room() -> None:
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs/developers").glob("*.md")), ids=lambda page: page.stem)
 def test_developers_read_of_modules_that_are_there(page: Path) -> None:
-    text, package = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE), ROOT / "freetrain"
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    package = ROOT / "freetrain"
     there = {f"{path}{'/' * path.is_dir()}" for path in package.rglob("*")} | {f"{ROOT}/freetrain/"}
     there |= {str(path) for path in (ROOT / "tests").rglob("*.py")}
     named = set(re.findall(r"`([a-z_./]+(?:\.py|/))`", text))
