@@ -20,7 +20,7 @@ from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.registration import submit
-from freetrain.slurm.tag_values import ArrayKind
+from freetrain.slurm.tag_values import ArrayKind, read_range_of_nodes
 from freetrain.slurm.tags import Tag, WrongTag, check_values, format_tag
 
 _PATIENCE_S = 90.0
@@ -125,9 +125,15 @@ def check_tag(nodes: str | int | None, values: TagValues) -> CheckedTag:
 
 
 def _bounds(nodes: str, is_filler: bool) -> dict[str, str]:
-    least, dash, most = nodes.partition("-")
-    smallest = {"min": least if dash else "1"} if dash or not is_filler else {}
-    return smallest | ({"max": most if dash else least} if nodes else {})
+    if not nodes:
+        return {} if is_filler else {"min": "1"}
+    try:
+        least, most = read_range_of_nodes(nodes)
+    except ValueError as error:
+        raise InputError(f"--nodes {nodes} {error}.", "Say --nodes 2-16; a single number is the maximum.") from None
+    if "-" in nodes:
+        return {"min": f"{least}", "max": f"{most}"}
+    return {"max": f"{most}"} if is_filler else {"min": "1", "max": f"{most}"}
 
 
 def _text(value: TagValue) -> str:
