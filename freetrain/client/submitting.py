@@ -130,7 +130,7 @@ def _bounds(nodes: str, is_filler: bool) -> dict[str, str]:
     try:
         least, most = read_range_of_nodes(nodes)
     except ValueError as error:
-        raise InputError(f"--nodes {nodes} {error}.", "Say --nodes 2-16; a single number is the maximum.") from None
+        raise InputError(f"--nodes {nodes} {error}.", "Say --nodes 2-16; one number is the maximum.") from None
     if "-" in nodes:
         return {"min": f"{least}", "max": f"{most}"}
     return {"max": f"{most}"} if is_filler else {"min": "1", "max": f"{most}"}
