@@ -219,7 +219,7 @@ def _judged_here(
     """States by Slurm alone: no node that is free will be lent before a daemon is at work."""
     facts = Facts(snapshot, tuple(running), drained=drained)
     shadow = shadow_of(snapshot, running, rules, Sightings())
-    rooms = find_rooms(snapshot, running, {}, rules)
+    rooms, _ = find_rooms(facts, rules)
     groups = groups_of(judge_nodes(NodeContext(facts, Memory(), shadow, rules, rooms)), running)
     return [
         replace(group, state="not lent", why=WITHOUT_DAEMON) if group.state == "free" else group

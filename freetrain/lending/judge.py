@@ -27,7 +27,7 @@ from freetrain.lending.limits import limits
 from freetrain.lending.memory import Memory
 from freetrain.lending.node_verdicts import NOT_COMPETING, NodeContext, judge_nodes
 from freetrain.lending.offers import Offers, cut_tasks, shadow_of
-from freetrain.lending.rooms import LentParts, Rooms, claims_of_starting, crowded_out, find_lent_parts, find_rooms
+from freetrain.lending.rooms import LentParts, Rooms, claims_of_starting, crowded_out, find_rooms
 from freetrain.lending.rules import NodeRules, Rules
 from freetrain.lending.shadow import PlansCompared, Shadow, compare_plans
 from freetrain.lending.sharing.allotment import Allotment, allot, shared_nodes
@@ -192,7 +192,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     """
     nodes, now_s = rules.nodes, facts.snapshot.time_s
     facts = without_limits(facts, memory.limits, nodes.queue)
-    rooms, lent = _find_rooms(facts, nodes)
+    rooms, lent = find_rooms(facts, nodes)
     memory = memory.with_nodes(facts, _idle_for_the_site(facts, rooms, lent, nodes), nodes)
     rules = _with_horizon(rules, memory)
     shadow = shadow_of(facts.snapshot, facts.fragments, nodes, memory.sightings, lent, memory.searches)
@@ -202,7 +202,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
 
     claims = claims_of_starting(shadow)
     rooms = claims.within(rooms)
-    crowded = crowded_out(facts.snapshot, facts.fragments, lent, nodes.queue)
+    crowded = crowded_out(facts, lent, nodes.queue)
     late = [fragment for fragment in _not_started(facts, rules) if fragment not in crowded]
     slow = memory.leaving.slow(facts, rules.harm.delay_s)
     context = NodeContext(facts, memory, shadow, nodes, rooms, claims.back, backing_off, crowded, late, slow)
@@ -253,17 +253,6 @@ def _still_held(facts: Facts, shadow: Shadow, memory: Memory) -> set[str]:
         return set()
     now = (plan for plan in shadow.plans if plan.start_s <= shadow.time_s)
     return {plan.job for plan in now if plan.job in by_limit or not leaving.isdisjoint(plan.nodes)}
-
-
-def _find_rooms(facts: Facts, rules: NodeRules) -> tuple[Rooms | None, LentParts]:
-    """What is left of each node, and what fragments have of it, where nodes are lent in parts."""
-    if not rules.in_parts:
-        return None, {}
-    needs = {request.id: request.needs for request in facts.requests}
-    owners = {request.id: request.owner for request in facts.requests}
-    of = facts.snapshot, facts.fragments, needs
-    lent = find_lent_parts(*of, facts.amounts, owners, facts.lost_s)
-    return find_rooms(facts.snapshot, facts.fragments, needs, rules, facts.amounts, lent), lent
 
 
 def _idle_for_the_site(facts: Facts, rooms: Rooms | None, lent: LentParts, rules: NodeRules) -> Nodes:
