@@ -36,7 +36,7 @@ _MOST_OUT = 0.25
 
 
 class CauseOf(StrEnum):
-    """Whose fault something is."""
+    """The party at fault for a failure or a wait."""
 
     JOB = "job"
     NODE = "node"
@@ -57,7 +57,7 @@ _CAUSE_OF_WAIT = {
 
 
 def cause_of_wait(job: Job | None) -> CauseOf:
-    """Whose fault it is that Slurm does not start a fragment.
+    """The party at fault for a fragment that Slurm does not start.
 
     Args:
         job: the fragment's, as Slurm shows it; None: it does not show it.

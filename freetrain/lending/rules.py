@@ -20,7 +20,7 @@ from freetrain.core.topology import FLAT, Topology
 from freetrain.lending.shadow import BackfillRules
 
 _LONGEST_REST_S = 60.0
-"""So long at most a node rests on which Slurm did not start a fragment."""
+"""The longest rest of a node on which Slurm did not start a fragment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class NodeRules:
 
     @property
     def partition(self) -> str:
-        """Whose nodes may be lent."""
+        """The partition whose nodes may be lent."""
         return self.queue.partition
 
     @property
