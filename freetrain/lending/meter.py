@@ -295,7 +295,7 @@ class Meter:
         free_s = min(
             max([noticed_s, *(fragment.ended_s or 0.0 for fragment in (*in_the_way, *of_limit))]), start_s
         )
-        # A job that does not start on nodes that a look saw free waits for something else, so the delay is bounded.
+        # A job that does not start on nodes that a look saw free waits for something else: the delay is bounded.
         # If no look saw them free, fragments may have stayed for as long as Slurm lets them.
         most_s = rules.claim_s + (leaving_bound_s if expected.clear_s is None else 0.0)
         window_s = min(max(0.0, start_s - max(free_s, expected.start_s)), most_s)
