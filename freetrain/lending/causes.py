@@ -33,7 +33,7 @@ _OWNERS_TO_BELIEVE = 2
 _UNSURE = 2
 """A program that fails on more nodes than this, and than it runs on, is at fault itself."""
 _MOST_OUT = 0.25
-"""The largest part of the nodes that are not lent for this: two users together must not be able to stop lending."""
+"""The largest part of all nodes that is not lent for this: two users together must not stop lending."""
 
 
 class CauseOf(StrEnum):
