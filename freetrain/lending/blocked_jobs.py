@@ -39,7 +39,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """For whom nodes were given back, and where nothing is lent any more for it.
+    """The jobs for which nodes were given back, and the partitions in which nothing is lent for that reason.
 
     Attributes:
         jobs: those of the site's that waited for fragments and have not started yet.

@@ -91,7 +91,7 @@ def bars_of_slow(
         needed_s = took_s + shortest_hole_s
         short = (offer for offer in offers.offered if not _is_free_for(offer, needed_s, now_s))
         why = (
-            f"it takes {took_s:.0f} s to leave a node when it is told to, longer than harm.limit, so it gets only "
+            f"it takes {took_s:.0f} s to leave a node when it has to, longer than harm.limit, so it gets only "
             "nodes that nobody will want before a time that is known so far ahead: let it end on SIGTERM"
         )
         bars[trainer] = Bar(frozenset(offer.name for offer in short), why)

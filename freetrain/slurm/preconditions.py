@@ -116,8 +116,8 @@ def _begin(candidate: Candidate) -> str:
 PRECONDITIONS: Sequence[Precondition] = (
     Precondition("whole nodes for several", _whole_nodes, Unmet.REFUSED),
     Precondition("one node for each task", _one_node_each, Unmet.REFUSED),
-    Precondition("tasks for its fewest nodes", _enough_tasks, Unmet.REFUSED),
-    Precondition("tasks at once for its fewest nodes", _enough_at_once, Unmet.REFUSED),
+    Precondition("tasks for its minimum of nodes", _enough_tasks, Unmet.REFUSED),
+    Precondition("tasks at once for its minimum of nodes", _enough_at_once, Unmet.REFUSED),
     Precondition(
         "requeued when preempted",
         _requeued,

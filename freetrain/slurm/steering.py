@@ -56,7 +56,7 @@ class Steering:
             return [
                 Fragment(task, submission.id, place.node, FragmentState.ASKED, now_s, limit_s)
                 for place in places
-                if any(one.id == task for one in free)
+                if any(job.id == task for job in free)
             ]
         return [
             Fragment(task.id, submission.id, place.node, FragmentState.ASKED, now_s, place.limit_s)

@@ -155,8 +155,8 @@ class Machine:
         if chosen.bit_count() < job.node_count:
             others = self.sets.in_order(nodes & ~chosen)
             lent = self.sets.of(name for name in others if self.free_capacity.makes_room(name, part))
-            for those in (lent & self.sets.of(job.planned_nodes), lent, nodes):
-                chosen |= closest(those & ~chosen, job.node_count - chosen.bit_count())
+            for usable in (lent & self.sets.of(job.planned_nodes), lent, nodes):
+                chosen |= closest(usable & ~chosen, job.node_count - chosen.bit_count())
         return {name: self.free_capacity.take(name, part) for name in self.sets.in_order(chosen)}
 
     def _end_s(self, job: Job) -> float:

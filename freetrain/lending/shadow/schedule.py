@@ -362,4 +362,4 @@ class Running:
 
 def _end_leaving(free: list[NodeSet], nodes: NodeSet, count: int) -> int:
     """The number of the first end after which so many of these nodes are free; one past the last: none."""
-    return bisect_left(free, count, key=lambda each: (nodes & each).bit_count())
+    return bisect_left(free, count, key=lambda leaving: (nodes & leaving).bit_count())

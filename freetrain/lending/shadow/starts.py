@@ -89,7 +89,7 @@ def compare_plans(shadow: Shadow, jobs: Iterable[Job], allowed_s: float) -> Plan
         if job.state is JobState.PENDING and job.start_s is not None and job.id in first_s
         if job.start_s > shadow.time_s
     ]
-    return PlansCompared(len(off_s), sum(each > allowed_s for each in off_s))
+    return PlansCompared(len(off_s), sum(seconds > allowed_s for seconds in off_s))
 
 
 def find_shadow(

@@ -109,29 +109,29 @@ class Allotment:
 
     def __iter__(self) -> Iterator[tuple[ClaimantGroup, tuple[Place, ...]]]:
         """The questions: claimants of one decision, with their places; what others give up has no holder."""
-        for some in self.together:
-            if names := [name for claimant in some for name in self.dealt.places[claimant.key]]:
-                yield some, _as_seen_by(some, [self.offered[name] for name in names])
+        for group in self.together:
+            if names := [name for claimant in group for name in self.dealt.places[claimant.key]]:
+                yield group, _as_seen_by(group, [self.offered[name] for name in names])
 
     @cached_property
     def together(self) -> Sequence[ClaimantGroup]:
         """The claimants, grouped by decision: those of one owner that may use some of the same nodes."""
         found: list[ClaimantGroup] = []
         for claimant in self.claimants:
-            joined = [some for some in found if any(map(partial(_compete, claimant), some))]
-            others = [some for some in found if some not in joined]
+            joined = [group for group in found if any(map(partial(_compete, claimant), group))]
+            others = [group for group in found if group not in joined]
             found = [*others, (*chain.from_iterable(joined), claimant)]
         order = {claimant.key: number for number, claimant in enumerate(self.claimants)}
-        return sorted(found, key=lambda some: order[some[0].key])
+        return sorted(found, key=lambda group: order[group[0].key])
 
     @property
     def releases(self) -> list[Release]:
         """Nodes that must be given up before anything is decided."""
         path_of = {claimant.key: claimant.path for claimant in self.claimants}
         own = {
-            claimant.key: {want.trainer for claimant in some for want in claimant.wants}
-            for some in self.together
-            for claimant in some
+            claimant.key: {want.trainer for claimant in group for want in claimant.wants}
+            for group in self.together
+            for claimant in group
         }
         names: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for name, key in sorted(self.dealt.leaving.items()):
@@ -150,13 +150,13 @@ class Allotment:
             now_s: UTC epoch seconds.
         """
         declined = dict(self.declined)
-        for some in self.together:
-            dealt = {claimant.key: len(self.dealt.places[claimant.key]) for claimant in some}
-            took = {claimant.key: sum(sizes.get(want.trainer, 0) for want in claimant.wants) for claimant in some}
+        for group in self.together:
+            dealt = {claimant.key: len(self.dealt.places[claimant.key]) for claimant in group}
+            took = {claimant.key: sum(sizes.get(want.trainer, 0) for want in claimant.wants) for claimant in group}
             if sum(took.values()) < sum(dealt.values()):
                 declined |= {
                     claimant.key: Declined(_trainers_of(claimant), took[claimant.key], now_s + _DECLINED_S)
-                    for claimant in some
+                    for claimant in group
                     if took[claimant.key] < dealt[claimant.key]
                 }
         return declined
@@ -167,13 +167,13 @@ class Allotment:
         Args:
             sizes: trainer → how many nodes it has been given in all.
         """
-        for some in self.together:
-            keys = {claimant.key for claimant in some}
+        for group in self.together:
+            keys = {claimant.key for claimant in group}
             dealt = sum(len(self.dealt.places[key]) for key in keys)
-            own = {want.trainer: sizes.get(want.trainer, 0) for claimant in some for want in claimant.wants}
+            own = {want.trainer: sizes.get(want.trainer, 0) for claimant in group for want in claimant.wants}
             others = (names for key, names in self.dealt.places.items() if key not in keys)
             theirs = set(map(node_of, chain.from_iterable(others)))
-            for claimant in some:
+            for claimant in group:
                 caps = {name: self.shares.caps[name] for name in claimant.capped_by}
                 has_rivals = not claimant.eligible.isdisjoint(theirs)
                 yield Served(claimant, own, dealt, caps, has_rivals, self.counts_power)

@@ -50,7 +50,7 @@ def claimants_of(
 ) -> list[Claimant]:
     """The trainers, grouped by their user (and account) and by what they ask of their nodes.
 
-    A trainer may keep a node that it has even if it could not get it anew.
+    A trainer may keep a node that it has even if it could not get it as a new one.
 
     Args:
         competing: those that may have nodes.

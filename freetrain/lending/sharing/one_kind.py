@@ -135,7 +135,7 @@ class _Choosing:
             if not group.names.isdisjoint(self._claimant.eligible):
                 words = [distinct_features(request, group.features, group.gpu_types) for request in self._requests]
                 by_words[frozenset().union(*words) if all(words) else frozenset()].append(group)
-        return [tuple(some) for some in by_words.values()]
+        return [tuple(alike) for alike in by_words.values()]
 
     @property
     def _has_all(self) -> bool:
