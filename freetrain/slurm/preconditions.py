@@ -130,7 +130,7 @@ PRECONDITIONS: Sequence[Precondition] = (
 """In the order in which they are shown; licences and burst buffers are among what a task needs of its node."""
 
 OF_PATTERNS: Sequence[Precondition] = tuple(rule for rule in PRECONDITIONS if rule.then is Unmet.WAITED_FOR)
-"""Those of a job that is only a pattern for fragments."""
+"""The preconditions of a job that is only a pattern for fragments."""
 
 
 def refusal(candidate: Candidate) -> str:
