@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from freetrain.cli.config_check import check_command
+from freetrain.cli.config import check_command
 from freetrain.cli.helping import command
 from freetrain.cli.options import config_option
 from freetrain.config import Config, Loaded, load_config

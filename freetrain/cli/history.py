@@ -10,8 +10,7 @@ import click
 
 from freetrain.cli.helping import RenamedOption, command
 from freetrain.cli.listing import LISTING, Shape, listing_options
-from freetrain.cli.node_lists import read_nodes
-from freetrain.cli.options import config_option, since_option
+from freetrain.cli.options import config_option, read_nodes, since_option
 from freetrain.client.daemons_ledger import daemons_ledger
 from freetrain.config import load_config
 from freetrain.core.fragment import Fragment

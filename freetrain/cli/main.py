@@ -64,7 +64,12 @@ _SECTIONS = {
 }
 _FORMER = ("holes",)
 """Commands that are an option of another today: scripts may use them still."""
-_MODULES = {"resume": "pause", "unregister": "register", "holes": "nodes", "undrain": "drain"}
+_MODULES = {
+    **dict.fromkeys(("resume", "drain", "undrain", "nudge"), "pause"),
+    **dict.fromkeys(("register", "unregister"), "submit"),
+    "health": "status",
+    "holes": "nodes",
+}
 """Command → the module that has it, where it has not one of its own."""
 
 
@@ -165,7 +170,7 @@ def cli(context: click.Context, debug: bool) -> None:
     """
     if context.invoked_subcommand is None:
         # Here, since the other commands have no need of it.
-        from freetrain.cli.where_you_stand import print_where_you_stand
+        from freetrain.cli.status import print_where_you_stand
 
         print_where_you_stand()
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from freetrain.cli.options import options
-from freetrain.cli.times import Duration
+from freetrain.cli.options import Duration, options
 from freetrain.policies import PLACERS, POLICIES, Solver
 
 policy_options = options(

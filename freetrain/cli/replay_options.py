@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from freetrain.cli.options import options
-from freetrain.cli.times import Duration
+from freetrain.cli.options import Duration, options
 from freetrain.core.aim import PARTS
 from freetrain.core.objectives import OBJECTIVES
 from freetrain.lending.rules import Share

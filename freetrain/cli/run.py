@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.times import Duration
+from freetrain.cli.options import Duration
 from freetrain.elastic.errors import NOT_ADOPTED_STATUS
 from freetrain.elastic.membership.identity import use_interface
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory

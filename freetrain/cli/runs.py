@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,9 @@ from freetrain.cli.output import flatten, print_heading, print_json, print_table
 from freetrain.errors import InputError
 from freetrain.showing.words import NOTHING, show_day, show_time, show_value
 from freetrain.store import DecisionSummary, RunDetails, RunSummary, Store, default_store_path
+
+if TYPE_CHECKING:
+    from freetrain.replay.comparison import RunComparison, RunFigures
 
 LIST_FORMAT = "freetrain-runs/1"
 SHOW_FORMAT = "freetrain-run/1"
@@ -97,7 +100,7 @@ def compare_command(
 ) -> None:
     """Show replays side by side: these, or those of a sweep."""
     # Lists of runs need no page, and no reader of logs, which pages import.
-    from freetrain.cli.comparing import comparison_document, print_comparison
+    from freetrain.cli.runs import comparison_document, print_comparison
     from freetrain.replay.comparison import compare_runs, compare_sweep
     from freetrain.replay.report.comparison_page import write_comparison
 
@@ -219,3 +222,47 @@ def _print_decisions(decisions: Sequence[DecisionSummary], count: int) -> None:
 
 def _title(what: str, shown: int, count: int) -> str:
     return what if shown >= count else f"{what} ({shown:,} of {count:,}; --limit 0 shows all)"
+
+
+COMPARE_FORMAT = "freetrain-comparison/1"
+
+_FIGURES = ("idle node-h", "lent", "work", "best", "evicted", "holes: lent", "holes: work", "delay", "longest")
+_OF_PARTS = ("parts: lent", "parts: work")
+
+
+def print_comparison(comparison: RunComparison) -> None:
+    """One line for each run: first what the daemon would have got, then what the holes allow."""
+    parts = _OF_PARTS if any(run.parts for run in comparison.runs) else ()
+    energy = ("kWh",) if any(run.energy_kwh is not None for run in comparison.runs) else ()
+    figures = (*_FIGURES, *parts, *energy)
+    print_table((*comparison.axes, *figures), _rows(comparison, bool(parts), bool(energy)), right=figures)
+
+
+def comparison_document(comparison: RunComparison) -> dict[str, Any]:
+    """All of it, for programs."""
+    return {"format": COMPARE_FORMAT, **asdict(comparison)}
+
+
+def _rows(comparison: RunComparison, parts: bool, energy: bool) -> Iterator[tuple[str, ...]]:
+    for run in comparison.runs:
+        labels = (run.labels.get(axis, NOTHING) for axis in comparison.axes)
+        idle = NOTHING if run.idle_node_hours is None else f"{run.idle_node_hours:,.0f}"
+        daemon = _way(run.daemon) if run.daemon else (NOTHING,) * 4
+        allowed = _way(run.allowed)[:2]
+        delays = (_seconds(run.delay_mean_s), _seconds(run.delay_max_s))
+        in_parts = (_way(run.parts)[:2] if run.parts else (NOTHING, NOTHING)) if parts else ()
+        more = (NOTHING if run.energy_kwh is None else f"{run.energy_kwh:,.0f}",) if energy else ()
+        yield (*labels, idle, *daemon, *allowed, *delays, *in_parts, *more)
+
+
+def _way(way: RunFigures) -> tuple[str, str, str, str]:
+    evicted = NOTHING if way.evicted_nodes is None else f"{way.evicted_nodes:,}"
+    return _share(way.lent), _share(way.work), _share(way.best), evicted
+
+
+def _share(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.1%}"
+
+
+def _seconds(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.1f} s"

@@ -15,12 +15,12 @@ from typing import NoReturn
 
 import click
 
-from freetrain.cli.comparing import comparison_document, print_comparison
 from freetrain.cli.helping import command
 from freetrain.cli.options import store_option
 from freetrain.cli.output import print_json, require_place
 from freetrain.cli.progress_bars import counting
 from freetrain.cli.replay import replay_command
+from freetrain.cli.runs import comparison_document, print_comparison
 from freetrain.errors import FreetrainError, InputError
 from freetrain.replay.comparison import compare_sweep
 from freetrain.replay.report.comparison_page import write_comparison

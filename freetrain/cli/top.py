@@ -17,10 +17,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from freetrain.cli.choosing import Chosen, choosing_options
 from freetrain.cli.helping import command
-from freetrain.cli.options import config_option
-from freetrain.cli.times import Duration
+from freetrain.cli.jobs import Chosen, choosing_options
+from freetrain.cli.options import Duration, config_option
 from freetrain.client.trainings import state_word
 from freetrain.config import load_config
 from freetrain.daemon.reports.standing import Standing, find_standing

@@ -13,8 +13,7 @@ from pathlib import Path
 import click
 
 from freetrain.cli.helping import Group
-from freetrain.cli.options import config_option
-from freetrain.cli.times import Duration
+from freetrain.cli.options import Duration, config_option
 from freetrain.config import load_config
 from freetrain.daemon.reports.notify import notify
 from freetrain.durations import show_duration

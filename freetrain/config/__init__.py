@@ -11,22 +11,27 @@ Files in reading order:
 
 - ``values.py``: sections and kinds of values (durations, node lists, addresses), each checked where it is read.
 - ``sections.py``: the tables of the file.
-- ``settings.py``: the whole model, and its settings as a list for whatever shows or describes them.
-- ``loading.py``: the files, the mistakes in them, and where each value comes from.
+- ``settings.py``: the whole model, its settings as a list, and the files: the mistakes in them, and where each
+  value comes from.
 - ``documents.py``: the texts; ``__main__.py`` writes them.
 """
 
-from freetrain.config.loading import (
+from freetrain.config.sections import FreezeSettings, Log, MetricsSettings, Prices, Slurm, WebSettings
+from freetrain.config.settings import (
     CONFIG_VARIABLE,
     DEFAULT_PATH,
+    Config,
     ConfigError,
     Loaded,
+    Setting,
     find_mistakes,
+    find_setting,
     find_sources,
     load_config,
+    setting_of,
+    settings,
+    value_of,
 )
-from freetrain.config.sections import FreezeSettings, Log, MetricsSettings, Prices, Slurm, WebSettings
-from freetrain.config.settings import Config, Setting, find_setting, setting_of, settings, value_of
 
 __all__ = [
     "CONFIG_VARIABLE",

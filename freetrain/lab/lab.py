@@ -13,17 +13,19 @@ from functools import partial
 from pathlib import Path
 
 from freetrain.errors import ExitCode, FreetrainError, InputError
-from freetrain.lab.configuration import (
+from freetrain.lab.layout import (
     ACCOUNT,
     CLUSTER,
+    LabLayout,
     cgroup_conf,
     gres_conf,
+    prepare,
+    read_parameters,
     slurm_conf,
     slurmdbd_conf,
     topology_conf,
     write_private,
 )
-from freetrain.lab.layout import LabLayout, prepare, read_parameters
 from freetrain.lab.options import LabOptions, People
 from freetrain.lab.programs import (
     Launch,

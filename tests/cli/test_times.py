@@ -8,7 +8,7 @@ import click
 import pytest
 
 from freetrain.cli.main import cli
-from freetrain.cli.times import Duration, parse_beginning, parse_time
+from freetrain.cli.options import Duration, parse_beginning, parse_time
 
 NOW_S = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 HOUR_S, DAY_S = 3600.0, 86400.0
