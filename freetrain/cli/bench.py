@@ -26,7 +26,6 @@ _SYSTEMS = ("dltap", "gadget", "smd", "synergy")
     "--seeds",
     type=click.IntRange(min=1),
     default=SEEDS,
-    show_default=True,
     help="How often, with other random numbers.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -42,7 +42,6 @@ _COLUMNS = ("JOB", "TRAINER", "USER", "NODE", "STARTED", "LASTED", "END", "DECIS
     cls=RenamedOption,
     type=click.IntRange(1),
     default=10_000,
-    show_default=True,
     help="Only the last so many of them.",
 )
 @listing_options

@@ -37,6 +37,7 @@ def _directory_option(command: _Command) -> _Command:
         envvar=DIRECTORY_VARIABLE,
         metavar="DIR",
         default=_default_directory,
+        show_default=False,
         help=f"The lab's directory.  [default: ${DIRECTORY_VARIABLE}, else ~/.cache/freetrain/lab; "
         "for root /tmp/freetrain-lab]",
     )(command)
@@ -49,27 +50,31 @@ def lab_group() -> None:
 
 @lab_group.command("up", first=("--nodes", "--cpus", "--gpus", "--accounting", "--dir"))
 @_directory_option
-@click.option("--nodes", default=4, show_default=True, help="Nodes.")
-@click.option("--cpus", default=4, show_default=True, help="CPUs that each node claims to have.")
-@click.option("--gpus", default=0, show_default=True, help="GPUs that each node claims to have.")
+@click.option("--nodes", default=4, help="Nodes.")
+@click.option("--cpus", default=4, help="CPUs that each node claims to have.")
+@click.option("--gpus", default=0, help="GPUs that each node claims to have.")
 @click.option("--gpu-nodes", type=int, help="How many of the nodes, the last ones, have them [default: all].")
 @click.option(
-    "--gpu-type", default="", help="Type of the GPUs, as a100, or several, as a100,h100 [default: none]."
+    "--gpu-type",
+    default="",
+    show_default=False,
+    help="Type of the GPUs, as a100, or several, as a100,h100 [default: none].",
 )
 @click.option(
     "--exclusive/--shared",
     default=True,
-    show_default=True,
     help="Whether the partitions give whole nodes only (OverSubscribe=EXCLUSIVE).",
 )
-@click.option("--fake", default=0, show_default=True, help="Imaginary nodes besides, where nothing really runs.")
+@click.option("--fake", default=0, help="Imaginary nodes besides, where nothing really runs.")
 @click.option("--accounting", is_flag=True, help="With slurmdbd: sacct, associations, an Operator.")
-@click.option("--port", "base_port", default=16_817, show_default=True, help="First port to use.")
+@click.option("--port", "base_port", default=16_817, help="First port to use.")
+@click.option("--grace", "grace_s", type=Duration(), default="0", help="GraceTime of partition freetrain.")
 @click.option(
-    "--grace", "grace_s", type=Duration(), default="0", show_default=True, help="GraceTime of partition freetrain."
-)
-@click.option(
-    "--nodes-per-leaf", default=0, metavar="N", help="Switches of so many nodes each [default: Slurm knows none]."
+    "--nodes-per-leaf",
+    default=0,
+    show_default=False,
+    metavar="N",
+    help="Switches of so many nodes each [default: Slurm knows none].",
 )
 @click.option(
     "--partition",

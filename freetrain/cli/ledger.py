@@ -196,7 +196,7 @@ def _read_keys(_context: click.Context, _option: click.Parameter, text: str) -> 
 )
 @click.option("--until", "until_s", callback=read_time, metavar="TIME", help="Until then  [default: now].")
 @click.option(
-    "--by", "keys", callback=_read_keys, default="account,user", show_default=True, metavar="KEY,…",
+    "--by", "keys", callback=_read_keys, default="account,user", metavar="KEY,…",
     help=f"For each of what there is a line: {', '.join(Key)}.",
 )  # fmt: skip
 @click.option("--check", is_flag=True, help="List instead where Slurm's accounting (sacct) tells something else.")

@@ -104,7 +104,7 @@ def _shape_options(command: Command) -> Command:
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
         click.option("-P", "--parsable", is_flag=True, help="Separate fields by |, for scripts."),
         click.option("--csv", "as_csv", is_flag=True, help="Separate fields by commas."),
-        click.option("-o", "--format", "columns", metavar="COLUMN,…", default="", help="Only these fields."),
+        click.option("-o", "--format", "columns", metavar="COLUMN,…", help="Only these fields."),
         click.option("-h", "--noheader", is_flag=True, help="Leave out the header."),
         click.option(
             "--no-color",
@@ -125,8 +125,10 @@ def listing_options(command: Command) -> Command:
     """The options of a listing, which the command gets as one argument, ``shape``."""
 
     @functools.wraps(command)
-    def shaped(*, as_json: bool, parsable: bool, as_csv: bool, columns: str, noheader: bool, **given: Any) -> Any:
-        names = tuple(name.strip().upper() for name in columns.split(",") if name.strip())
+    def shaped(
+        *, as_json: bool, parsable: bool, as_csv: bool, columns: str | None, noheader: bool, **given: Any
+    ) -> Any:
+        names = tuple(name.strip().upper() for name in (columns or "").split(",") if name.strip())
         return command(shape=Shape(as_json, parsable, as_csv, names, not noheader), **given)
 
     return _shape_options(shaped)

@@ -158,7 +158,7 @@ def _complaint_of(error: Exception) -> Complaint:
 @click.group(
     cls=LazyGroup,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
 )
 @click.version_option(__version__, prog_name="freetrain")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")

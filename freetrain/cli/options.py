@@ -7,10 +7,12 @@ import math
 import re
 import time
 from collections.abc import Callable
+from dataclasses import field, fields
 from datetime import datetime
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import click
 
@@ -153,11 +155,65 @@ since_option = click.option(
     "--since",
     "since_s",
     default="1d",
-    show_default=True,
     callback=_read_beginning,
     metavar="TIME",
     help="From then on: how long ago, as 2h or 7d, or a time, as now-2days or 2026-01-31T08:00.",
 )
+
+
+_BY_TYPE: dict[object, dict[str, Any]] = {
+    bool: {"is_flag": True},
+    float: {"type": Duration()},
+    Path: {"type": click.Path(path_type=Path), "metavar": "FILE"},
+    tuple[str, ...]: {"multiple": True},
+}
+"""Settings of an option that follow from the type of its field."""
+
+
+def option(names: str, means: str, **settings: Any) -> Any:
+    """A field of a dataclass that is an option of a command; see :func:`takes_options`.
+
+    Args:
+        names: as ``--quiet -q``.
+        means: its help.
+        settings: those of :func:`click.option` that do not follow from the field's type: a flag is a bool, a
+            duration a float, a file a Path, and an option that may be repeated a tuple.
+    """
+
+    def of_field(name: str, kind: object) -> Callable[[Command], Command]:
+        return click.option(*names.split(), name, help=means, **(_BY_TYPE.get(kind, {}) | settings))
+
+    return field(metadata={"option": of_field})
+
+
+def shared_option(decorator: Callable[[Command], Command]) -> Any:
+    """A field of a dataclass that is an option which other commands have, too."""
+    return field(metadata={"option": lambda name, kind: decorator})
+
+
+def takes_options(kind: type) -> Callable[[Command], Command]:
+    """Give a command the options that are the fields of a dataclass; it gets their values as ``options``."""
+    types = get_type_hints(kind)
+    names = [option_field.name for option_field in fields(kind)]
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def with_options(**given: Any) -> Any:
+            return command(options=kind(**{name: given.pop(name) for name in names}), **given)
+
+        made = [
+            option_field.metadata["option"](option_field.name, _without_none(types[option_field.name]))
+            for option_field in fields(kind)
+        ]
+        return options(*made)(with_options)
+
+    return decorate
+
+
+def _without_none(kind: Any) -> object:
+    """The type of what is given, where nothing may be."""
+    parts = [part for part in get_args(kind) if part is not NoneType]
+    return parts[0] if len(parts) == 1 and NoneType in get_args(kind) else kind
 
 
 def options(*added: Callable[[Command], Command]) -> Callable[[Command], Command]:

@@ -55,7 +55,7 @@ _LONGEST_REASON = 200
 @command("pause")
 @config_option
 @end_options
-@click.option("--reason", default="", help="Why; everybody sees it.")
+@click.option("--reason", default="", show_default=False, help="Why; everybody sees it.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done.")
 def pause_command(
     config_path: Path | None, until_s: float | None, for_s: float | None, reason: str, dry_run: bool
@@ -191,7 +191,7 @@ _PATIENCE = "5m"
 @end_options
 @click.option("--wait", is_flag=True, help="Return when no fragment is left on the nodes; status 75 if one stays.")
 @click.option(
-    "--timeout", "timeout_s", type=Duration(endless=True), default=_PATIENCE, show_default=True,
+    "--timeout", "timeout_s", type=Duration(endless=True), default=_PATIENCE,
     help="How long --wait waits at most.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what would be done.")

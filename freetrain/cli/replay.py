@@ -20,20 +20,11 @@ import click
 
 from freetrain import __version__
 from freetrain.cli.helping import command
-from freetrain.cli.options import store_option
+from freetrain.cli.options import takes_options
 from freetrain.cli.output import command_line, print_json, require_place
-from freetrain.cli.policy_options import policy_options
 from freetrain.cli.progress_bars import estimating, reading, replaying
 from freetrain.cli.replay_as_daemon import DeferredReplay, ParallelReplay, begin, daemons_record, is_long
-from freetrain.cli.replay_options import (
-    ReplayOptions,
-    aim_options,
-    as_options,
-    log_options,
-    output_options,
-    share_options,
-    trainer_options,
-)
+from freetrain.cli.replay_options import ReplayOptions
 from freetrain.cli.replay_output import (
     ReplayResult,
     daemon_document,
@@ -85,14 +76,7 @@ def _definitions(context: click.Context, option: click.Parameter, wanted: bool) 
 
 @command("replay", first=("--trainers", "--policy", "--objective", "--machine", "--report"))
 @click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG…")
-@log_options
-@trainer_options
-@policy_options
-@aim_options
-@as_options
-@share_options
-@output_options
-@store_option
+@takes_options(ReplayOptions)
 @click.option(
     "--definitions",
     is_flag=True,
@@ -101,7 +85,7 @@ def _definitions(context: click.Context, option: click.Parameter, wanted: bool) 
     callback=_definitions,
     help="Print what each figure of the outcome means, and end.",
 )
-def replay_command(logs: tuple[Path, ...], **values: Any) -> None:
+def replay_command(logs: tuple[Path, ...], options: ReplayOptions) -> None:
     """Replay a scheduler's log and show what its idle nodes would have trained.
 
     The idle node × time holes are shared among elastic trainers with FreeTrain's mixed-integer programme.
@@ -109,7 +93,6 @@ def replay_command(logs: tuple[Path, ...], **values: Any) -> None:
     LOG is the output of 'sacct -P' (see docs/reference/logs.md for the fields), an SWF file, or node events as CSV
     (t,node,idle), gzipped or not; several files are read as one log, - is standard input.
     """
-    options = ReplayOptions(**values)
     policy = find_policy(options.policy, options.solver, options.time_limit_s)
     find_placer(options.place)
     goal = Goal.of(policy, options.objective)

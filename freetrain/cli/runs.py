@@ -51,7 +51,6 @@ def runs_group(store_path: Path | None, shape: Shape) -> None:
     "--limit",
     type=click.IntRange(min=0),
     default=20,
-    show_default=True,
     help="Most trainers and decisions to list as text; 0: all. JSON has them all.",
 )
 @_json_option

@@ -46,7 +46,6 @@ _ROWS_BESIDE = 8
     "interval_s",
     type=Duration(least_s=0.2),
     default="2s",
-    show_default=True,
     help="Time between two looks.",
 )
 @click.option("--once", is_flag=True, help="Print it once, and end.")
