@@ -11,11 +11,7 @@ _ALL = f"{__name__}.all"
 
 
 class Command(click.Command):
-    """A command of freetrain.
-
-    Args:
-        first: options that ``--help`` shows, by their long names in this order; none: all.
-    """
+    """A command of freetrain; ``--help`` shows the options ``first``, by their long names; none: all."""
 
     def __init__(self, *arguments: Any, first: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*arguments, **settings)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -68,64 +69,30 @@ def history_command(
     if len(found) > most:
         click.echo(f"Only the last {most} are shown; --limit shows more.", err=True)
     rows = [_row(fragment, owner, now_s) for fragment, owner in found[-most:]]
-    document = {
-        "format": "freetrain-history/1",
-        "daemon": standing.document(),
-        "fragments": list(map(asdict, rows)),
-    }
+    document = {"format": "freetrain-history/1", "daemon": standing.document(), "fragments": rows}
     otherwise = "Nothing was lent in that time."
     shape.print(document, _COLUMNS, map(_cells, rows), right=("LASTED",), otherwise=otherwise)
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryRow:
-    """A fragment as ``--json`` shows it.
-
-    Attributes:
-        job: Slurm's id.
-        trainer: to which training the node was lent.
-        user: its owner; empty: unknown.
-        node: which.
-        asked: when Slurm was ordered to start it, UTC epoch seconds.
-        started: when it began; None: it never did.
-        ended: when it ended; None: it has not.
-        lasted_s: how long it ran, until now where it has not ended; None: it never began.
-        state: what it does now.
-        end: how it ended.
-        decision: that led to it.
-    """
-
-    job: str
-    trainer: str
-    user: str
-    node: str
-    asked: float
-    started: float | None
-    ended: float | None
-    lasted_s: float | None
-    state: str
-    end: str | None
-    decision: str | None
-
-
-def _row(fragment: Fragment, user: str, now_s: float) -> HistoryRow:
+def _row(fragment: Fragment, user: str, now_s: float) -> dict[str, Any]:
+    """A fragment as ``--json`` shows it, times in UTC epoch seconds; null: not so far, or unknown."""
     until_s = now_s if fragment.ended_s is None else fragment.ended_s
-    return HistoryRow(
-        job=fragment.job,
-        trainer=fragment.trainer,
-        user=user,
-        node=fragment.node,
-        asked=fragment.asked_s,
-        started=fragment.started_s,
-        ended=fragment.ended_s,
-        lasted_s=None if fragment.started_s is None else max(0.0, until_s - fragment.started_s),
-        state=fragment.state,
-        end=fragment.end,
-        decision=fragment.decision,
-    )
+    return {
+        "job": fragment.job,
+        "trainer": fragment.trainer,
+        "user": user,
+        "node": fragment.node,
+        "asked": fragment.asked_s,
+        "started": fragment.started_s,
+        "ended": fragment.ended_s,
+        "lasted_s": None if fragment.started_s is None else max(0.0, until_s - fragment.started_s),
+        "state": fragment.state,
+        "end": fragment.end,
+        "decision": fragment.decision,
+    }
 
 
-def _cells(row: HistoryRow) -> tuple[str, ...]:
-    lasted = NOTHING if row.lasted_s is None else show_duration(row.lasted_s)
-    who = (row.job, row.trainer, row.user or NOTHING, row.node)
-    return (*who, show_time(row.started), lasted, row.end or row.state, row.decision or NOTHING)
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    lasted = NOTHING if row["lasted_s"] is None else show_duration(row["lasted_s"])
+    who = (row["job"], row["trainer"], row["user"] or NOTHING, row["node"])
+    return (*who, show_time(row["started"]), lasted, row["end"] or row["state"], row["decision"] or NOTHING)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
 from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, listing_options
-from freetrain.cli.options import config_option, options, read_nodes
+from freetrain.cli.options import config_option, option, read_nodes, takes_options
 from freetrain.client import Client, ListedTraining
 from freetrain.client.documents import jobs_document
 from freetrain.client.trainings import RUNNING, STARTING, WAITING
@@ -25,25 +23,46 @@ from freetrain.slurm.parsing import fold_nodes
 _STATES = (RUNNING, STARTING, WAITING, *(str(state) for state in TrainerState if state is not TrainerState.ACTIVE))
 _SQUEUES = {"r": RUNNING, "cf": STARTING, "configuring": STARTING, "pd": WAITING, "pending": WAITING}
 
-Command = Callable[..., Any]
 Words = frozenset[str]
+
+
+def _words(_context: click.Context, _option: click.Parameter, text: str | None) -> Words:
+    return frozenset(word.strip() for word in (text or "").split(",") if word.strip())
+
+
+def _states(context: click.Context, parameter: click.Parameter, text: str | None) -> Words:
+    words = {_SQUEUES.get(word.lower(), word.lower()) for word in _words(context, parameter, text)}
+    if unknown := sorted(words - {*_STATES}):
+        raise click.BadParameter(f"{unknown[0]!r} is not a state of a training; there are {', '.join(_STATES)}")
+    return frozenset(words)
+
+
+def _nodes(_context: click.Context, _option: click.Parameter, text: str | None) -> Nodes:
+    return frozenset() if text is None else read_nodes(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What was asked for; empty: all.
+    """Which trainings a listing shows, by options as those of squeue; empty: all."""
 
-    Attributes:
-        users: owners.
-        accounts: to which they are charged.
-        states: of :func:`freetrain.client.trainings.state_word`.
-        nodes: of which they have one at least.
-    """
-
-    users: Words = frozenset()
-    accounts: Words = frozenset()
-    states: Words = frozenset()
-    nodes: Nodes = frozenset()
+    users: Words = option("-u --user", "Only these users'.", unset=frozenset(), callback=_words, metavar="USER,…")
+    accounts: Words = option(
+        "-A --account", "Only these accounts'.", unset=frozenset(), callback=_words, metavar="ACCOUNT,…"
+    )
+    states: Words = option(
+        "-t --states",
+        f"Only those that are {', '.join(_STATES[:-1])} or {_STATES[-1]}.",
+        unset=frozenset(),
+        callback=_states,
+        metavar="STATE,…",
+    )
+    nodes: Nodes = option(
+        "-w --nodelist",
+        "Only those that have one of these nodes, as c[01-16].",
+        unset=frozenset(),
+        callback=_nodes,
+        metavar="NODES",
+    )
 
     def has(self, user: str, account: str, state: str, nodes: Collection[str]) -> bool:
         """Whether a training is among them."""
@@ -55,47 +74,8 @@ class Chosen:
         )
 
 
-def choosing_options(command: Command) -> Command:
-    """The options, which the command gets as one argument, ``chosen``."""
-
-    @functools.wraps(command)
-    def choosing(*, users: Words, accounts: Words, states: Words, nodelist: str | None, **given: Any) -> Any:
-        nodes = read_nodes(nodelist) if nodelist is not None else frozenset()
-        return command(chosen=Chosen(users, accounts, states, nodes), **given)
-
-    return options(
-        click.option("-u", "--user", "users", callback=_words, metavar="USER,…", help="Only these users'."),
-        click.option(
-            "-A", "--account", "accounts", callback=_words, metavar="ACCOUNT,…", help="Only these accounts'."
-        ),
-        click.option(
-            "-t",
-            "--states",
-            "states",
-            callback=_states,
-            metavar="STATE,…",
-            help=f"Only those that are {_among()}.",
-        ),
-        click.option(
-            "-w", "--nodelist", metavar="NODES", help="Only those that have one of these nodes, as c[01-16]."
-        ),
-    )(choosing)
-
-
-def _among() -> str:
-    return f"{', '.join(_STATES[:-1])} or {_STATES[-1]}"
-
-
-def _words(_context: click.Context, _option: click.Parameter, text: str | None) -> Words:
-    return frozenset(word.strip() for word in (text or "").split(",") if word.strip())
-
-
-def _states(context: click.Context, option: click.Parameter, text: str | None) -> Words:
-    words = {_SQUEUES.get(word.lower(), word.lower()) for word in _words(context, option, text)}
-    if unknown := sorted(words - {*_STATES}):
-        raise click.BadParameter(f"{unknown[0]!r} is not a state of a training; there are {', '.join(_STATES)}")
-    return frozenset(words)
-
+choosing_options = takes_options(Chosen, "chosen")
+"""The options by which trainings are chosen, which the command gets as one argument, ``chosen``."""
 
 _COLUMNS = (
     "ID", "NAME", "USER", "NODES", "ASKED", "WANTS", "SAMPLES", "EVICTIONS", "COSTS", "STATE", "NODELIST",

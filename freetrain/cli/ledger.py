@@ -55,11 +55,8 @@ class Books:
     Attributes:
         lendings: no node more than once at a time; those of a day before the range are among them.
         trainers: those of the lendings, by id.
-        from_s: UTC epoch seconds.
-        until_s: likewise.
         now_s: until when those last that have not ended.
         harms: delays of the site's jobs that started within the range.
-        days: sums of days.
         rest: the parts of the range, as from and until, of which there are no sums.
     """
 
@@ -74,14 +71,7 @@ class Books:
 
 
 def read_books(ledger: Ledger, from_s: float, until_s: float, now_s: float, one_by_one: bool = False) -> Books:
-    """The books of a range.
-
-    Args:
-        ledger: knows the days that have been summed up, and fragments as far back as ``state.keep``.
-        from_s: UTC epoch seconds.
-        until_s: likewise.
-        now_s: likewise.
-        one_by_one: whether every lending is wanted, so that no sums are of use.
+    """The books of a range; with ``one_by_one`` every lending is wanted, so that no sums of days are of use.
 
     Raises:
         StateError: the database cannot be read.

@@ -7,7 +7,7 @@ import math
 import re
 import time
 from collections.abc import Callable
-from dataclasses import field, fields
+from dataclasses import MISSING, field, fields
 from datetime import datetime
 from math import inf
 from pathlib import Path
@@ -53,11 +53,7 @@ class Duration(_Seconds):
 
 
 def parse_time(text: str, now_s: float) -> float:
-    """UTC epoch seconds of an ISO time, ``now``, ``now-2days`` or ``now+2hours``.
-
-    Args:
-        text: the time; one without its zone is this machine's.
-        now_s: UTC epoch seconds.
+    """UTC epoch seconds of ``now``, ``now-2days`` or an ISO time; one without its zone is this machine's.
 
     Raises:
         ValueError: it is none; the sentence says which forms there are.
@@ -170,12 +166,13 @@ _BY_TYPE: dict[object, dict[str, Any]] = {
 """Settings of an option that follow from the type of its field."""
 
 
-def option(names: str, means: str, **settings: Any) -> Any:
+def option(names: str, means: str, *, unset: Any = MISSING, **settings: Any) -> Any:
     """A field of a dataclass that is an option of a command; see :func:`takes_options`.
 
     Args:
         names: as ``--quiet -q``.
         means: its help.
+        unset: the field's value where a program leaves it out; the command line's is in the settings.
         settings: those of :func:`click.option` that do not follow from the field's type: a flag is a bool, a
             duration a float, a file a Path, and an option that may be repeated a tuple.
     """
@@ -183,7 +180,7 @@ def option(names: str, means: str, **settings: Any) -> Any:
     def of_field(name: str, kind: object) -> Callable[[Command], Command]:
         return click.option(*names.split(), name, help=means, **(_BY_TYPE.get(kind, {}) | settings))
 
-    return field(metadata={"option": of_field})
+    return field(default=unset, metadata={"option": of_field})
 
 
 def shared_option(decorator: Callable[[Command], Command]) -> Any:
@@ -191,15 +188,15 @@ def shared_option(decorator: Callable[[Command], Command]) -> Any:
     return field(metadata={"option": lambda name, kind: decorator})
 
 
-def takes_options(kind: type) -> Callable[[Command], Command]:
-    """Give a command the options that are the fields of a dataclass; it gets their values as ``options``."""
+def takes_options(kind: type, argument: str = "options") -> Callable[[Command], Command]:
+    """Give a command the options that are the fields of a dataclass; it gets their values as one argument."""
     types = get_type_hints(kind)
     names = [option_field.name for option_field in fields(kind)]
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
         def with_options(**given: Any) -> Any:
-            return command(options=kind(**{name: given.pop(name) for name in names}), **given)
+            return command(**{argument: kind(**{name: given.pop(name) for name in names})}, **given)
 
         made = [
             option_field.metadata["option"](option_field.name, _without_none(types[option_field.name]))

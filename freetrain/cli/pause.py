@@ -80,12 +80,7 @@ def pause_command(
 
 
 def end_pause(state: State, dry_run: bool) -> None:
-    """Let the daemon lend again.
-
-    Args:
-        state: where it keeps what it knows.
-        dry_run: only say so.
-    """
+    """Let the daemon lend again."""
     directory, stop_file = Path(state.directory), stop_file_there(state)
     stops = f" Nothing is lent while {stop_file} exists: remove it." if stop_file else ""
     if read_pause(directory, time.time()) is None:

@@ -33,13 +33,7 @@ _BETWEEN_NEWS_S = 0.2
 
 
 def begin(options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> DeferredReplay | ParallelReplay:
-    """Ask for a replay as the daemon would have gone.
-
-    Args:
-        options: the command's options.
-        log: what is replayed.
-        in_parts: whether parts of nodes are lent.
-    """
+    """A replay as the daemon would have gone, whole nodes or parts; a long one begins with its ``with`` block."""
     holes = log.places.holes if in_parts and log.places is not None else log.holes
     return (ParallelReplay if len(holes) >= MANY_HOLES else DeferredReplay)(options, log, in_parts)
 

@@ -167,11 +167,7 @@ def check_own_tasks(trainers: Iterable[Trainer], options: ReplayOptions) -> None
 
 
 def daemon_setup(options: ReplayOptions, in_parts: bool = False) -> DaemonSetup | None:
-    """How a daemon would go about it; None: that is not asked.
-
-    Args:
-        options: the command's options.
-        in_parts: whether it lends parts of nodes, by ``--share``, rather than whole ones.
+    """How a daemon would go about it, with parts of nodes (``--share``) or whole ones; None: that is not asked.
 
     Raises:
         InputError: there is no such way to replay.

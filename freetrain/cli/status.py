@@ -159,13 +159,7 @@ def print_where_you_stand() -> None:
 
 
 def next_steps(has_slurm: bool, loaded: Loaded | None, standing: Standing | None) -> Sequence[Step]:
-    """What is worth doing, the first thing first.
-
-    Args:
-        has_slurm: whether a Slurm answers on this machine.
-        loaded: the configuration; None: it cannot be read.
-        standing: how the daemon stands; None: nobody knows.
-    """
+    """What is worth doing, the first thing first; ``loaded`` is None where the configuration cannot be read."""
     if not has_slurm:
         return (_LOG, _LAB)
     if loaded is None:

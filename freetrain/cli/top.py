@@ -68,14 +68,7 @@ def top_command(config_path: Path | None, chosen: Chosen, interval_s: float, onc
 
 
 def draw(standing: Standing, chosen: Chosen, max_rows: int | None, width: int) -> Group:
-    """The whole picture.
-
-    Args:
-        standing: how the daemon stands.
-        chosen: which trainings are shown.
-        max_rows: most trainings; None: all.
-        width: of the terminal, in characters.
-    """
+    """The whole picture, ``width`` characters wide, with ``max_rows`` trainings at most."""
     lines = [Text(line, style="" if standing.answers else "red") for line in map(printable, standing.lines())]
     look = standing.look
     if look is None:

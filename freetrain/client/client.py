@@ -64,20 +64,11 @@ class Client:
         return hand_in(prepare(slurm, script, arguments, tag, nodes=nodes, array=array, part=part, sbatch=sbatch))
 
     def jobs(self, standing: Standing | None = None) -> list[ListedTraining]:
-        """The trainings and fillers of everybody, oldest first; those of the past are left out.
-
-        Args:
-            standing: how the daemon stands; None: that is asked.
-        """
+        """The trainings and fillers of everybody, oldest first, without those of the past."""
         return find_trainings(self.config, standing or self.standing())
 
     def explain(self, what: str, standing: Standing | None = None) -> list[str]:
-        """Sentences on a training, a node or one of the site's jobs.
-
-        Args:
-            what: its id or name.
-            standing: how the daemon stands; None: that is asked.
-        """
+        """Sentences on a training, a node or one of the site's jobs, by its id or name."""
         # Here, since numpy, the policies and SQLAlchemy come with it.
         from freetrain.client.explaining import explain
 
@@ -86,13 +77,10 @@ class Client:
     def wait(self, *ids: str, timeout_s: float | None = None, poll_s: float = 30.0) -> list[ListedTraining]:
         """Wait until trainings or fillers are over, or need their owners; those that need them.
 
-        Args:
-            ids: as :meth:`submit` returned them.
-            timeout_s: longest time; None: any.
-            poll_s: time between two questions to Slurm.
+        Slurm is asked every ``poll_s`` seconds.
 
         Raises:
-            TimeoutError: some were not over in time.
+            TimeoutError: some were not over within ``timeout_s``.
         """
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while True:

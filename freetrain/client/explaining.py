@@ -36,15 +36,7 @@ from freetrain.store.store import Store
 def explain_node(
     node: str, group: NodeGroup, fragment: Fragment | None, owner: str, look: LookStatus | None
 ) -> Iterator[str]:
-    """Sentences on a node.
-
-    Args:
-        node: its name.
-        group: what holds for it and others.
-        fragment: the one on it, as the database knows it; None: there is none, or nobody may read that.
-        owner: of the trainer that has it; empty: unknown.
-        look: the last one; None: no daemon is at work.
-    """
+    """Sentences on a node; ``fragment`` is None where nobody may read of it, too, ``look`` without a daemon."""
     whose = f"training {group.trainer}" + (f" of {owner}" if owner else "")
     until = "" if group.until_s is None else f" Somebody is expected to want it at {show_time(group.until_s)}."
     match group.state:
@@ -90,13 +82,7 @@ _MOST_DECISIONS = 500
 
 @dataclass(frozen=True, slots=True)
 class _Journal:
-    """The daemon's database, as far as one may read it.
-
-    Attributes:
-        store: None: it cannot be read.
-        why_not: then, why.
-        is_for_others: whether this account may not read it.
-    """
+    """The daemon's database as far as this account may read it; without a store, why not."""
 
     store: Store | None
     why_not: str = ""
@@ -104,14 +90,9 @@ class _Journal:
 
 
 def explain(what: str, config: Config, standing: Standing) -> Iterator[str]:
-    """Sentences on a training, a node or one of the site's jobs.
+    """Sentences on a training, one of its tasks, a node or one of the site's jobs.
 
     What was decided is for accounts that may read the daemon's database; the rest is for all.
-
-    Args:
-        what: a training's id or that of one of its tasks, a job's id, or a node.
-        config: the settings.
-        standing: how the daemon stands.
 
     Raises:
         InputError: nothing is known of it.
@@ -227,14 +208,7 @@ _SOLVE_S = 2.0
 
 
 def explain_decision(trainer: str, name: str, problem: Problem, decision: Decision) -> Iterator[str]:
-    """Sentences on a decision in which a trainer had a part.
-
-    Args:
-        trainer: its id, one of the problem's.
-        name: of the decision, as ``12:480``.
-        problem: what was decided.
-        decision: the answer.
-    """
+    """Sentences on a decision, named as ``12:480``, in which a trainer had a part."""
     row = next(number for number, one in enumerate(problem.trainers) if one.id == trainer)
     sizes = {trainer.id: len(decision.placement.get(trainer.id, ())) for trainer in problem.trainers}
     others = [f", {id_} got {_nodes(size)}" for id_, size in sizes.items() if id_ != trainer and size]
@@ -370,14 +344,7 @@ def is_task_of(filler: str, trainer: Trainer) -> bool:
 
 
 def explain_tasks(filler: str, name: str, problem: Problem, decision: Decision) -> Iterator[str]:
-    """Sentences on a decision in which tasks of a filler had a part.
-
-    Args:
-        filler: its id.
-        name: of the decision, as ``12:480``.
-        problem: what was decided.
-        decision: the answer.
-    """
+    """Sentences on a decision, named as ``12:480``, in which tasks of a filler had a part."""
     tasks = [trainer for trainer in problem.trainers if is_task_of(filler, trainer)]
     sizes = {task.id: len(decision.placement.get(task.id, ())) for task in tasks}
     running = [(id_, size) for id_, size in sizes.items() if size]

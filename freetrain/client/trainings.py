@@ -102,13 +102,7 @@ def find_trainings(config: Config, standing: Standing) -> list[ListedTraining]:
 
 
 def state_word(state: str, lent: Collection[str], asked: Collection[str]) -> str:
-    """What a training does, in a word.
-
-    Args:
-        state: what the daemon does with it, as :class:`TrainerState`.
-        lent: its nodes.
-        asked: nodes on which Slurm was ordered to start it.
-    """
+    """What a training does, in a word; ``state`` is the daemon's :class:`TrainerState` of it."""
     if lent:
         return RUNNING
     if state != TrainerState.ACTIVE:

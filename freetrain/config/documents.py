@@ -44,11 +44,7 @@ def escaped(text: str) -> str:
 
 
 def example_file(given: Mapping[str, object] | None = None) -> str:
-    """Every setting with its meaning and its default, commented out.
-
-    Args:
-        given: setting, as ``lend.mode`` → a value, to be written instead and not commented out.
-    """
+    """Every setting with its meaning and its default, commented out, or with the value that is given for it."""
     given = given or {}
     blocks = ["# Settings of freetrain's daemon. All are shown with their defaults; uncomment what you change."]
     for section, kind in sections():
@@ -114,11 +110,7 @@ DOCUMENTS: Mapping[str, Callable[[], str]] = {
 
 
 def write_documents(project: Path) -> None:
-    """Write them all.
-
-    Args:
-        project: the folder that holds ``etc`` and ``docs``.
-    """
+    """Write them all into the project's folders ``etc`` and ``docs``."""
     for name, made in DOCUMENTS.items():
         (project / name).parent.mkdir(exist_ok=True)
         (project / name).write_text(made())

@@ -66,13 +66,10 @@ class Setting:
 
     Attributes:
         section: its table in the file.
-        name: within the table.
-        default: its value where no file gives one.
-        means: what it is, in a sentence or two.
         holds: what a table has for values: numbers or texts.
         choices: the words that it, or each value of a table, may be; none: it is no word of a few.
         least: its smallest value; None: there is none that is worth mentioning.
-        most: its largest value; None: there is none that is worth mentioning.
+        most: its largest value, likewise.
         is_duration: whether it is given in seconds, or as Slurm writes times.
         needs_restart: whether a reload is not enough to change it.
     """
@@ -245,7 +242,6 @@ class Loaded:
     """A configuration and the files that it came from.
 
     Attributes:
-        config: what counts.
         sources: the files, later ones override earlier ones; none: the defaults.
         origins: setting, as ``lend.mode`` → the file that gave it; the others have their defaults.
         texts: what the files held when they were read.
@@ -322,10 +318,7 @@ def _mistakes(
 ) -> Iterator[ConfigError]:
     """Mistakes of each file by itself; where there are none, those of all files together.
 
-    Args:
-        sources: the files, each of which is read once.
-        texts: where their texts are kept.
-        documents: where their settings are kept.
+    Each file is read once: its text and its settings are kept in ``texts`` and ``documents``.
     """
     clean = True
     for source in sources:

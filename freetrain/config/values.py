@@ -16,12 +16,7 @@ from freetrain.slurm.parsing import expand_nodes, fold_nodes, parse_amount
 
 
 class SettingsTogetherError(ValueError):
-    """Settings of one table that exclude each other.
-
-    Args:
-        what: why, as the end of a sentence.
-        mend: the line of the table that mends it.
-    """
+    """Settings of one table that exclude each other; ``mend`` is the line of the table that mends it."""
 
     def __init__(self, what: str, mend: str) -> None:
         super().__init__(what)

@@ -54,9 +54,7 @@ _STOP_S = 20.0
 class Lab:
     """A real Slurm on one machine, made with :meth:`up` or found with :meth:`find`.
 
-    Args:
-        directory: which holds all of it.
-        options: what it was made with.
+    Attributes:
         owner: number of the user who made it, and who alone may change it.
         users: accounts of alice and bob, who are people, and of daemon, which is freetrain's.
     """
@@ -224,13 +222,7 @@ class Lab:
 
 @dataclass(frozen=True)
 class LabStatus:
-    """The parts of a lab that run.
-
-    Args:
-        daemons: for each daemon that the lab has apart from the slurmds, whether it runs.
-        nodes: for each node, whether its slurmd runs.
-        states: number of nodes in each of Slurm's states; empty while the controller does not answer.
-    """
+    """The daemons and the slurmds that run, and the number of nodes in each of Slurm's states, if it answers."""
 
     daemons: Mapping[str, bool]
     nodes: Mapping[str, bool]

@@ -27,18 +27,11 @@ class LabLayout:
     """Where a lab's files lie, all below one directory.
 
     Attributes:
-        root: the lab's directory, absolute.
         parameters: what the lab was made with.
         slurm_conf: Slurm's configuration; slurmdbd, slurmctld and slurmd look for theirs beside it.
-        gres_conf: the nodes' GPUs.
-        topology_conf: the switches between the nodes.
-        cgroup_conf: how slurmd deals with the kernel's control groups.
         job_submit: the script that sees each submission.
         job_comp: the script that slurmctld calls at each end of a job.
-        munge: directory of munged's key and socket.
-        database: directory of MariaDB's data.
         database_socket: the socket of MariaDB, which listens on nothing else.
-        state: directory of slurmctld's state.
         log: directory of the logs and pid files of all daemons but the slurmds.
         services: directories of all daemons but the slurmds.
         nodes: directory of the nodes' directories.
@@ -188,14 +181,7 @@ _CGROUPS_CAN_BE_DISABLED = (24, 5)
 
 
 def slurm_conf(layout: LabLayout, options: LabOptions, people: People, host: str) -> str:
-    """Text of slurm.conf.
-
-    Args:
-        layout: where the lab's files lie.
-        options: what the lab is to be.
-        people: who runs it.
-        host: this machine's short name, which all nodes share.
-    """
+    """Text of slurm.conf; ``host`` is this machine's short name, which all nodes share."""
     settings = {
         **_FIXED,
         "SlurmctldHost": f"{host}(127.0.0.1)",
@@ -269,9 +255,7 @@ def topology_conf(options: LabOptions) -> str:
 def cgroup_conf(options: LabOptions, version: tuple[int, int]) -> str:
     """Text of cgroup.conf: no control groups, so that a lab runs wherever it may not make any.
 
-    Args:
-        options: what the lab is to be; settings that need control groups get Slurm's defaults.
-        version: Slurm's, as (24, 5).
+    Settings that need control groups get Slurm's defaults; ``version`` is Slurm's, as (24, 5).
     """
     if any("cgroup" in value for value in options.settings.values()):
         return ""
