@@ -77,7 +77,9 @@ def read_books(ledger: Ledger, from_s: float, until_s: float, now_s: float, one_
         StateError: the database cannot be read.
     """
     summed_until_s = ledger.days.summed_until_s() or from_s
-    first_s, last_s = _next_start(from_s), start_of(day_of(min(until_s, summed_until_s)))
+    first_day = day_of(from_s)
+    first_s = start_of(first_day if start_of(first_day) == from_s else _next(first_day, Key.DAY))
+    last_s = start_of(day_of(min(until_s, summed_until_s)))
     if one_by_one or first_s >= last_s:
         days, rest = list[LentDay](), [(from_s, until_s)]
     else:
@@ -148,16 +150,13 @@ def _steps(from_s: float, until_s: float, step: Key | None) -> Iterator[tuple[da
         from_s = end_s
 
 
-def _next_start(time_s: float) -> float:
-    """When the first day begins that lies wholly after a time."""
-    begins_s = start_of(day_of(time_s))
-    return time_s if begins_s == time_s else start_of(day_of(time_s) + timedelta(days=1))
-
-
 def _next(day: date, step: Key) -> date:
-    if step is Key.DAY:
-        return day + timedelta(days=1)
-    year, month = divmod(day.year * 12 + day.month, 12)
+    return day + timedelta(days=1) if step is Key.DAY else _month(day, 1)
+
+
+def _month(day: date, after: int = 0) -> date:
+    """The first day of the month so many after that of a day."""
+    year, month = divmod(day.year * 12 + day.month - 1 + after, 12)
     return date(year, month + 1, 1)
 
 
@@ -221,7 +220,9 @@ def ledger_command(
     shape.begin(standing)
     books = read_books(daemons_ledger(config), from_s, until_s, now_s, check or Key.TRAINING in keys)
     if check:
-        raise SystemExit(ExitCode.FAILED if _check(books, config, standing, shape) else ExitCode.OK)
+        gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
+        differs = check_listing(books, gateway, standing, shape)
+        raise SystemExit(ExitCode.FAILED if differs else ExitCode.OK)
     if report_path is not None:
         write_report_of(books, config, report_path)
     entries = entries_of(books, keys)
@@ -259,43 +260,27 @@ def _rows(entries: Entries, *, with_total: bool) -> list[tuple[str, ...]]:
     return rows
 
 
-def _check(books: Books, config: Config, standing: Standing, shape: Shape) -> bool:
-    """Print what accounting tells differently; whether there is anything."""
-    gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
-    return check_listing(books, gateway, standing, shape)
-
-
 def _range(month: str | None, from_s: float | None, until_s: float | None, now_s: float) -> tuple[float, float]:
     """From when until when; never later than now."""
     if month and (from_s is not None or until_s is not None):
         raise InputError("Either a month is given, or times.", "Leave one of them out.")
     if from_s is None:
-        present = datetime.fromtimestamp(until_s or now_s).astimezone()
-        first = _last_month(present) if month == "last" else _first_of(month or f"{present:%Y-%m}")
-        from_s = first.timestamp()
+        present = day_of(until_s or now_s)
+        first = _read_month(month) if month and month != "last" else _month(present, -1 if month else 0)
+        from_s = start_of(first)
         if month:
-            until_s = _next_month(first).timestamp()
+            until_s = start_of(_month(first, 1))
     until_s = min(now_s if until_s is None else until_s, now_s)
     if until_s <= from_s:
         raise InputError("The range that is given is empty, or lies in the future.")
     return from_s, until_s
 
 
-def _first_of(month: str) -> datetime:
+def _read_month(month: str) -> date:
     try:
-        return datetime.strptime(month, "%Y-%m").astimezone()
+        return datetime.strptime(month, "%Y-%m").date()
     except ValueError as error:
         raise InputError(f"{month!r} is not a month.", "Write it as 2026-01, or last.") from error
-
-
-def _last_month(present: datetime) -> datetime:
-    year, month = divmod(present.year * 12 + present.month - 2, 12)
-    return datetime(year, month + 1, 1).astimezone()
-
-
-def _next_month(first: datetime) -> datetime:
-    year, month = divmod(first.year * 12 + first.month, 12)
-    return datetime(year, month + 1, 1).astimezone()
 
 
 def _cells(found: LentTime) -> Sequence[str]:

@@ -6,7 +6,6 @@ training, ``freetrain resume`` lets it go on after failures that its owner has l
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 import time
 from collections.abc import Mapping
@@ -67,19 +66,18 @@ def pause_command(
     """
     directory = Path(load_config(config_path).config.state.directory)
     now_s = time.time()
-    pause = Pause(
-        by=who_am_i(), reason=reason[:_LONGEST_REASON], since_s=now_s, until_s=end_of(until_s, for_s, now_s)
-    )
+    end_s = end_of(until_s, for_s, now_s)
+    pause = Pause(by=who_am_i(), reason=reason[:_LONGEST_REASON], since_s=now_s, until_s=end_s)
     if dry_run:
         click.echo(f"would lend nothing more: {pause.sentence}")
         return
     with AuditWriter(directory).noted("freetrain pause", result=pause.sentence):
         write_pause(directory, pause)
     click.echo(f"Nothing more is lent: {pause.sentence}.")
-    tell_daemon(directory)
+    _tell_daemon(directory)
 
 
-def end_pause(state: State, dry_run: bool) -> None:
+def _end_pause(state: State, dry_run: bool) -> None:
     """Let the daemon lend again."""
     directory, stop_file = Path(state.directory), stop_file_there(state)
     stops = f" Nothing is lent while {stop_file} exists: remove it." if stop_file else ""
@@ -92,16 +90,24 @@ def end_pause(state: State, dry_run: bool) -> None:
     with AuditWriter(directory).noted("freetrain resume"):
         write_pause(directory, None)
     click.echo(f"The pause has ended.{stops}" if stops else "Nodes are lent again.")
-    tell_daemon(directory)
+    _tell_daemon(directory)
 
 
-def tell_daemon(directory: Path) -> None:
-    """Let it look at once; say so if there is none."""
+def _tell_daemon(directory: Path, and_so: str = "", must_run: bool = False) -> None:
+    """Let the daemon look at once; say so if there is none.
+
+    Raises:
+        FreetrainError: there is none, and it must run.
+    """
     if is_claimed(directory):
         with suppress(FreetrainError):  # it looks soon in any case
             send_nudge(directory)
-    else:
-        click.echo(f"freetrain: no daemon works in {directory}: this counts from its next start on.", err=True)
+        return
+    what = f"o daemon works in {directory}: this counts from its next start on{and_so}."
+    if must_run:
+        hint = "Start it, or end the fragments with scancel --partition=… --qos=… --nodelist=…"
+        raise FreetrainError(f"N{what}", hint, ExitCode.TRY_AGAIN)
+    click.echo(f"freetrain: n{what}", err=True)
 
 
 _WHEN = "from the daemon's next look on"
@@ -121,7 +127,7 @@ def resume_command(config_path: Path | None, dry_run: bool, id_: str | None) -> 
     """
     config = load_config(config_path).config
     if id_ is None:
-        end_pause(config.state, dry_run)
+        _end_pause(config.state, dry_run)
         return
     gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
     submission = find_submissions(gateway.snapshot().jobs, config.slurm.queue).get(id_)
@@ -179,6 +185,7 @@ def _what_is_so(submission: Submission, known: TrainerState | None) -> str:
 
 _LOOK_EVERY_S = 0.5
 _PATIENCE = "5m"
+_NOTHING_TAKEN_BACK = ", and nothing is taken back before"
 
 
 @command("drain", context_settings=LISTING, first=("--until", "--for", "--wait", "--timeout", "--dry-run"))
@@ -224,7 +231,7 @@ def drain_command(
     entry = AuditWriter(directory).noted(f"freetrain drain {fold_nodes(names)}", result=f"drained{until}")
     with entry, changing(directory, now_s) as drains:
         drains[:] = [*without(drains, names), Drain(nodes=names, until_s=end_s)]
-    _tell_daemon(directory, wait)
+    _tell_daemon(directory, _NOTHING_TAKEN_BACK, must_run=wait)
     if wait:
         _wait_until_empty(names, slurm, config, timeout_s)
 
@@ -249,7 +256,7 @@ def undrain_command(config_path: Path | None, dry_run: bool, nodes: str) -> None
         changing(directory, now_s) as drains,
     ):
         drains[:] = without(drains, names)
-    _tell_daemon(directory, must_run=False)
+    _tell_daemon(directory, _NOTHING_TAKEN_BACK)
 
 
 def _list(drains: tuple[Drain, ...], standing: Standing, shape: Shape) -> None:
@@ -272,18 +279,6 @@ def _require_known(names: Nodes, snapshot: Snapshot, config: Config) -> None:
         return
     if outside := names - queue.among(snapshot.partitions).nodes:
         click.echo(f"freetrain: {fold_nodes(outside)} is not in {queue} and is never lent.", err=True)
-
-
-def _tell_daemon(directory: Path, must_run: bool) -> None:
-    if is_claimed(directory):
-        with contextlib.suppress(FreetrainError):  # it looks soon in any case
-            send_nudge(directory)
-        return
-    what = f"no daemon works in {directory}: this counts from its next start on, and nothing is taken back before."
-    if must_run:
-        hint = "Start it, or end the fragments with scancel --partition=… --qos=… --nodelist=…"
-        raise FreetrainError(f"N{what[1:]}", hint, ExitCode.TRY_AGAIN)
-    click.echo(f"freetrain: {what}", err=True)
 
 
 def _wait_until_empty(names: Nodes, slurm: Gateway, config: Config, timeout_s: float) -> None:
