@@ -15,7 +15,7 @@ from freetrain.cli.progress_bars import experimenting
 from freetrain.policies.experiment import SEEDS, Experiment, MethodComparison
 from freetrain.showing.words import show_value
 
-FORMAT = "freetrain-bench/1"
+_BENCH_FORMAT = "freetrain-bench/1"
 
 _SYSTEMS = ("dltap", "gadget", "smd", "synergy")
 
@@ -38,7 +38,7 @@ def bench_command(system: str, seeds: int, as_json: bool) -> None:
     experiment: Experiment = importlib.import_module(f"freetrain.policies.{system}.experiment").EXPERIMENT
     table = experiment.table(_seed_by_seed(experiment, seeds, as_json))
     if as_json:
-        print_json({"format": FORMAT, "system": system, **asdict(table)})
+        print_json({"format": _BENCH_FORMAT, "system": system, **asdict(table)})
         return
     print_heading(table.title)
     cells = [[show_value(cell) for cell in row] for row in table.rows]

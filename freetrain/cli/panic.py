@@ -51,17 +51,17 @@ def panic_command(config_path: Path | None, yes: bool, dry_run: bool) -> None:
         return
     if not yes and sys.stdin.isatty():
         click.confirm("Take back all that freetrain has lent?", abort=True)
-    problem = _stop(stop_file)  # before the audit, which may wait for a locked database
+    problem = _write_stop_file(stop_file)  # before the audit, which may wait for a locked database
     audit = AuditWriter(Path(config.state.directory))
     with audit.noted("freetrain panic", result=f"{stop_file} is written"):
         orders = panic_orders(slurm.snapshot(), config, launcher_of(config, slurm))
-        failed = [what for order in orders if (what := _perform(slurm, order, audit))]
+        failed = [what for order in orders if (what := _take_back(slurm, order, audit))]
         if problem:
             failed.append(problem)
         else:
             click.echo(f"{stop_file} is written: remove it to lend again.")
         if failed:
-            raise FreetrainError(f"not everything was done: {' '.join(failed)}", _close(config.slurm.queue))
+            raise FreetrainError(f"not everything was done: {' '.join(failed)}", _how_to_close(config.slurm.queue))
 
 
 def panic_orders(snapshot: Snapshot, config: Config, launcher: Launcher) -> Sequence[Command]:
@@ -89,14 +89,14 @@ def panic_orders(snapshot: Snapshot, config: Config, launcher: Launcher) -> Sequ
     return [*holds, *(order.command for order in launcher.stop([*starting, *running], "panic"))]
 
 
-def _close(queue: FragmentQueue) -> str:
+def _how_to_close(queue: FragmentQueue) -> str:
     if queue.qos:
         return f"Let nothing start: sacctmgr -i modify qos {queue.qos} set GrpJobs=0"
     lines = (f"scontrol update PartitionName={name} State=DOWN" for name in queue.partitions)
     return f"Close the partition: {'; '.join(lines)}"
 
 
-def _stop(path: Path) -> str:
+def _write_stop_file(path: Path) -> str:
     """Write the stop file; what went wrong."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -106,7 +106,7 @@ def _stop(path: Path) -> str:
     return ""
 
 
-def _perform(slurm: Gateway, order: Command, audit: AuditWriter) -> str:
+def _take_back(slurm: Gateway, order: Command, audit: AuditWriter) -> str:
     """Tell Slurm; what went wrong."""
     click.echo(shlex.join(order))
     try:
