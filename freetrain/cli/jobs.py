@@ -1,4 +1,4 @@
-"""``freetrain jobs``: the trainings that were handed to freetrain, and how they are getting on."""
+"""``freetrain jobs``: how the trainings are getting on; ``freetrain explain``: why they have their nodes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import click
 from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option, option, read_nodes, takes_options
+from freetrain.cli.output import print_json
 from freetrain.client import Client, ListedTraining
 from freetrain.client.documents import jobs_document
 from freetrain.client.trainings import RUNNING, STARTING, WAITING
 from freetrain.core.fragment import End
 from freetrain.core.known_trainer import TrainerState
 from freetrain.core.node import Nodes
-from freetrain.showing.words import NOTHING
+from freetrain.showing.words import NOTHING, printable
 from freetrain.slurm.parsing import fold_nodes
 
 _STATES = (RUNNING, STARTING, WAITING, *(str(state) for state in TrainerState if state is not TrainerState.ACTIVE))
@@ -129,3 +130,25 @@ def _cells(training: ListedTraining) -> tuple[str, ...]:
         training.id, training.name or NOTHING, training.user, str(len(nodes)), str(len(asked)), _wants(training),
         samples, evictions, _costs(training.costs), state, fold_nodes(nodes) if nodes else NOTHING,
     )  # fmt: skip
+
+
+@command("explain")
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.argument("what", metavar="JOB|NODE")
+def explain_command(config_path: Path | None, as_json: bool, what: str) -> None:
+    """Say in sentences why a training has as many nodes as it has, or why a node is lent or not.
+
+    JOB is a training's id, as 'freetrain jobs' shows it, or any job of the site's. What was decided, and what
+    another decision would have been worth, is for accounts that may read the daemon's database; the rest is for
+    all.
+    """
+    client = Client(config_path)
+    standing = client.standing()
+    sentences = client.explain(what, standing)
+    if as_json:
+        daemon = standing.document()
+        print_json({"format": "freetrain-explain/1", "daemon": daemon, "about": what, "sentences": sentences})
+        return
+    for line in (*standing.lines(), "", *sentences):
+        click.echo(printable(line))

@@ -67,8 +67,12 @@ _FORMER = ("holes",)
 _MODULES = {
     **dict.fromkeys(("resume", "drain", "undrain", "nudge"), "pause"),
     **dict.fromkeys(("register", "unregister"), "submit"),
+    "audit": "history",
+    "bench": "policies",
+    "explain": "jobs",
     "health": "status",
     "holes": "nodes",
+    "panic": "cancel",
 }
 """Command → the module that has it, where it has not one of its own."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from freetrain.cli.helping import command
 from freetrain.cli.options import takes_options
 from freetrain.cli.output import command_line, print_json, require_place
 from freetrain.cli.progress_bars import estimating, reading, replaying
-from freetrain.cli.replay_as_daemon import DeferredReplay, ParallelReplay, begin, daemons_record, is_long
+from freetrain.cli.replay_as_daemon import Waiting, begun, daemons_record, is_long
 from freetrain.cli.replay_options import ReplayOptions
 from freetrain.cli.replay_output import (
     ReplayResult,
@@ -112,11 +112,11 @@ def replay_command(logs: tuple[Path, ...], options: ReplayOptions) -> None:
     asked = _Replay(log, trainers, goal, options, switches)
     with recorder.journal(log.holes, settings) as journal:
         is_estimated = setup is not None and not options.exact and is_long(log)
-        with nullcontext() if is_estimated else asked.asked_daemon() as pending:
+        with nullcontext() if is_estimated else begun(options, log) as wait:
             done = asked.allowed(log.holes, log.logged, journal)
             if not options.as_json:
                 print_first(log, done)
-            done = asked.with_daemon(done, pending)
+            done = asked.with_daemon(done, wait)
         if is_estimated:
             done = asked.estimated(done)
         if log.places is not None:
@@ -161,21 +161,13 @@ class _Replay:
                 power_draw(options, options.objective),
             )
 
-    def asked_daemon(
-        self, in_parts: bool = False
-    ) -> DeferredReplay | ParallelReplay | AbstractContextManager[None]:
-        """What the daemon would get, while the block goes on; None where nobody asks."""
-        return nullcontext() if daemon_setup(self.options) is None else begin(self.options, self.log, in_parts)
-
-    def with_daemon(
-        self, done: Study, pending: DeferredReplay | ParallelReplay | None, in_parts: bool = False
-    ) -> Study:
+    def with_daemon(self, done: Study, wait: Waiting | None, in_parts: bool = False) -> Study:
         """With what the daemon would have got, where that is asked."""
         setup = daemon_setup(self.options, in_parts)
-        if setup is None or pending is None:
+        if setup is None or wait is None:
             return done
         with replaying(self.log.holes.from_s, self.log.holes.until_s, self.options.quiet) as progress:
-            return replace(done, as_daemon=study_as_daemon(setup, pending.wait(progress), done.dedicated))
+            return replace(done, as_daemon=study_as_daemon(setup, wait(progress), done.dedicated))
 
     def estimated(self, done: Study) -> Study:
         """With what the daemon would have got, from some hours; from all of them where that is as quick."""
@@ -192,15 +184,15 @@ class _Replay:
             )
         if found is not None:
             return replace(done, estimate=found)
-        with self.asked_daemon() as pending:
-            return self.with_daemon(done, pending)
+        with begun(self.options, self.log) as wait:
+            return self.with_daemon(done, wait)
 
     def on_shares(self, places: Holes) -> Study:
         """A replay of the trainers on parts of nodes; only the daemon knows when waiting jobs would take these."""
-        with self.asked_daemon(in_parts=True) as pending:
+        with begun(self.options, self.log, in_parts=True) as wait:
             has_own_tasks = with_own_tasks(self.trainers)
             done = self._own_tasks() if has_own_tasks else self.allowed(places, None, NullJournal())
-            return self.with_daemon(done, pending, in_parts=True)
+            return self.with_daemon(done, wait, in_parts=True)
 
     def _own_tasks(self) -> Study:
         """What the holes allow where trainers' tasks differ: the daemon's rules deal the parts among them."""
