@@ -26,7 +26,7 @@ from freetrain.slurm import commands
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmError, SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.launcher import Launcher
+from freetrain.slurm.launcher import Launcher, jobs_of_trainers
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
 from freetrain.slurm.submissions import Submission, find_submissions
@@ -74,9 +74,9 @@ def cancel_command(config_path: Path | None, yes: bool, dry_run: bool, id_: str)
 def cancel_orders(submission: Submission, snapshot: Snapshot, config: Config, launcher: Launcher) -> list[Command]:
     """What is to be ordered from Slurm."""
     fragments = [
-        Fragment(job.id, submission.id, "", FragmentState.RUNNING, snapshot.time_s, 0.0)
-        for job in snapshot.jobs
-        if config.slurm.queue.has(job) and not job.state.is_final and launcher.of_trainer(job) == submission.id
+        Fragment(job.id, trainer, "", FragmentState.RUNNING, snapshot.time_s, 0.0)
+        for job, trainer in jobs_of_trainers(snapshot, config.slurm.queue, launcher)
+        if not job.state.is_final and trainer == submission.id
     ]
     return [order.command for order in launcher.end(submission, fragments, "cancelled")]
 
@@ -129,11 +129,7 @@ def panic_command(config_path: Path | None, yes: bool, dry_run: bool) -> None:
 def panic_orders(snapshot: Snapshot, config: Config, launcher: Launcher) -> Sequence[Command]:
     """What is to be ordered from Slurm: first that nothing starts any more, then that what runs ends."""
     queue = config.slurm.queue
-    ours = [
-        (job, trainer)
-        for job in snapshot.jobs
-        if queue.has(job) and (trainer := launcher.of_trainer(job)) is not None
-    ]
+    ours = jobs_of_trainers(snapshot, queue, launcher)
     running = find_strangers([], ours)
     starting = [
         Fragment(job.id, trainer, "", FragmentState.ASKED, snapshot.time_s, 0.0)

@@ -17,7 +17,9 @@ class Command(click.Command):
         super().__init__(*arguments, **settings)
         self.first = first
         if first:
-            self.params.append(_help_all())
+            means = "Show all options and exit."
+            flag = {"is_flag": True, "is_eager": True, "expose_value": False}
+            self.params.append(click.Option(["--help-all"], callback=_show_all, help=means, **flag))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the common options, and how many more there are; all of them where these are asked for."""
@@ -54,17 +56,6 @@ class RenamedOption(click.Option):
             return super().get_help_record(ctx)
         finally:
             self.opts = names
-
-
-def _help_all() -> click.Option:
-    return click.Option(
-        ["--help-all"],
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=_show_all,
-        help="Show all options and exit.",
-    )
 
 
 def _show_all(context: click.Context, _option: click.Parameter, wanted: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -99,20 +99,15 @@ def jobs_command(config_path: Path | None, chosen: Chosen, shape: Shape) -> None
     client = Client(config_path)
     standing = client.standing()
     shape.begin(standing)
-    rows = [training for training in client.jobs(standing) if _is_chosen(training, chosen)]
+    rows = [
+        training
+        for training in client.jobs(standing)
+        if chosen.has(training.user, training.account, training.word, (*training.nodes, *training.asked_nodes))
+    ]
     document = asdict(jobs_document(standing, rows))
     queue = client.config.slurm.queue
     otherwise = f"No {'' if chosen == Chosen() else 'such '}training waits or runs in {queue}."
     shape.print(document, _COLUMNS, map(_cells, rows), right=_NUMBERS, otherwise=otherwise)
-
-
-def _is_chosen(training: ListedTraining, chosen: Chosen) -> bool:
-    nodes = {*training.nodes, *training.asked_nodes}
-    return chosen.has(training.user, training.account, training.word, nodes)
-
-
-def _costs(costs: Mapping[str, float] | None) -> str:
-    return "/".join(f"{costs.get(name, 0.0):.3g}" for name in _COSTS) if costs else NOTHING
 
 
 def _wants(training: ListedTraining) -> str:
@@ -122,13 +117,14 @@ def _wants(training: ListedTraining) -> str:
 
 
 def _cells(training: ListedTraining) -> tuple[str, ...]:
-    nodes, asked = training.nodes, training.asked_nodes
+    nodes, asked, costs = training.nodes, training.asked_nodes, training.costs
+    shown_costs = "/".join(f"{costs.get(name, 0.0):.3g}" for name in _COSTS) if costs else NOTHING
     samples = NOTHING if training.samples is None else f"{training.samples:,.0f}"
     evictions = NOTHING if training.ends is None else str(training.ends.get(str(End.PREEMPTED), 0))
     state = "; ".join(filter(None, (training.state, training.lacks)))
     return (
         training.id, training.name or NOTHING, training.user, str(len(nodes)), str(len(asked)), _wants(training),
-        samples, evictions, _costs(training.costs), state, fold_nodes(nodes) if nodes else NOTHING,
+        samples, evictions, shown_costs, state, fold_nodes(nodes) if nodes else NOTHING,
     )  # fmt: skip
 
 

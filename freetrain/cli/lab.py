@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from math import ceil
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -21,26 +21,24 @@ from freetrain.showing.words import NOTHING
 
 DIRECTORY_VARIABLE = "FREETRAIN_LAB"
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
 
 def _default_directory() -> Path:
     # Root's lab is for other accounts, too, and they cannot look into its home.
     return Path("/tmp/freetrain-lab") if os.geteuid() == 0 else Path.home() / ".cache/freetrain/lab"
 
 
-def _directory_option(command: _Command) -> _Command:
-    return click.option(
-        "--dir",
-        "directory",
-        type=click.Path(path_type=Path, file_okay=False),
-        envvar=DIRECTORY_VARIABLE,
-        metavar="DIR",
-        default=_default_directory,
-        show_default=False,
-        help=f"The lab's directory.  [default: ${DIRECTORY_VARIABLE}, else ~/.cache/freetrain/lab; "
-        "for root /tmp/freetrain-lab]",
-    )(command)
+_directory_option = click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar=DIRECTORY_VARIABLE,
+    metavar="DIR",
+    default=_default_directory,
+    show_default=False,
+    help=f"The lab's directory.  [default: ${DIRECTORY_VARIABLE}, else ~/.cache/freetrain/lab; for root "
+    "/tmp/freetrain-lab]",
+)
+_SCRIPT = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.group("lab", cls=Group)
@@ -84,18 +82,8 @@ def lab_group() -> None:
     help="One more partition, as debug='Nodes=n[001-002] PriorityTier=20'; repeatable.",
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of slurm.conf; repeatable.")
-@click.option(
-    "--job-submit",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="A job_submit.lua to install.",
-)
-@click.option(
-    "--job-comp",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="A jobcomp.lua to install.",
-)
+@click.option("--job-submit", type=_SCRIPT, metavar="FILE", help="A job_submit.lua to install.")
+@click.option("--job-comp", type=_SCRIPT, metavar="FILE", help="A jobcomp.lua to install.")
 def up_command(
     directory: Path, settings: tuple[str, ...], partitions: tuple[str, ...], grace_s: float, **options: Any
 ) -> None:

@@ -40,6 +40,7 @@ from freetrain.lending.rules import NodeRules
 from freetrain.lending.sightings import Sightings
 from freetrain.showing.words import NOTHING, show_time
 from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.launcher import jobs_of_trainers
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.parsing import expand_nodes
 
@@ -148,22 +149,13 @@ def find_node_groups(config: Config, standing: Standing, gateway: Gateway) -> Se
     snapshot = gateway.snapshot()
     if missing := config.slurm.queue.missing(snapshot.partitions):
         raise ConfigError(f"Slurm has no partition {missing}.", "Set slurm.partition.")
-    running = _running_fragments(snapshot, config, gateway)
+    launcher = launcher_of(config, gateway)
+    running = find_strangers([], jobs_of_trainers(snapshot, config.slurm.queue, launcher))
     if standing.look:
         return _brought_up_to_date(standing.look.nodes, snapshot, running, config.lend.in_parts)
     drained = reasons(read_drains(Path(config.state.directory), snapshot.time_s))
     rules = rules_of(config, read_settings(gateway)).nodes
     return _judged_here(snapshot, running, rules, drained)
-
-
-def _running_fragments(snapshot: Snapshot, config: Config, gateway: Gateway) -> Sequence[Fragment]:
-    launcher = launcher_of(config, gateway)
-    of_ours = [
-        (job, trainer)
-        for job in snapshot.jobs
-        if config.slurm.queue.has(job) and (trainer := launcher.of_trainer(job)) is not None
-    ]
-    return find_strangers([], of_ours)
 
 
 def _brought_up_to_date(

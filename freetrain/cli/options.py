@@ -118,19 +118,20 @@ def config_file(command: Command) -> Command:
     return config_option(argument(with_either))
 
 
-def read_time(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
-    """UTC epoch seconds of an option; a time without its zone is this machine's."""
-    try:
-        return None if text is None else parse_time(text, time.time())
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
+def _reader(parse: Callable[[str, float], float]) -> Callable[..., float | None]:
+    """A callback that reads a time of an option; now is when the command begins."""
+
+    def read(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+        try:
+            return None if text is None else parse(text, time.time())
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
+
+    return read
 
 
-def _read_beginning(_context: click.Context, _option: click.Parameter, text: str) -> float:
-    try:
-        return parse_beginning(text, time.time())
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
+read_time = _reader(parse_time)
+"""UTC epoch seconds of an option; a time without its zone is this machine's."""
 
 
 def end_of(until_s: float | None, for_s: float | None, now_s: float) -> float | None:
@@ -151,7 +152,7 @@ since_option = click.option(
     "--since",
     "since_s",
     default="1d",
-    callback=_read_beginning,
+    callback=_reader(parse_beginning),
     metavar="TIME",
     help="From then on: how long ago, as 2h or 7d, or a time, as now-2days or 2026-01-31T08:00.",
 )

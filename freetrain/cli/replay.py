@@ -10,8 +10,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from freetrain import __version__
 from freetrain.cli.helping import command
 from freetrain.cli.options import takes_options
 from freetrain.cli.output import command_line, print_json, require_place
-from freetrain.cli.progress_bars import estimating, reading, replaying
+from freetrain.cli.progress_bars import advancing, reading
 from freetrain.cli.replay_as_daemon import Waiting, begun, daemons_record, is_long
 from freetrain.cli.replay_options import ReplayOptions
 from freetrain.cli.replay_output import (
@@ -144,7 +144,7 @@ class _Replay:
     def allowed(self, holes: Holes, logged: LoggedJobs | None, journal: Journal) -> Study:
         """Replay what the holes allow."""
         options = self.options
-        with replaying(holes.from_s, holes.until_s, options.quiet) as progress:
+        with self._bar(holes) as progress:
             return study(
                 holes,
                 self.trainers,
@@ -161,18 +161,23 @@ class _Replay:
                 power_draw(options, options.objective),
             )
 
+    def _bar(self, holes: Holes | None = None) -> AbstractContextManager[Callable[[float], None]]:
+        """A bar that goes through the time of the log, or of some holes."""
+        holes = holes or self.log.holes
+        return advancing("Replaying", holes.duration_s, self.options.quiet, holes.from_s)
+
     def with_daemon(self, done: Study, wait: Waiting | None, in_parts: bool = False) -> Study:
         """With what the daemon would have got, where that is asked."""
         setup = daemon_setup(self.options, in_parts)
         if setup is None or wait is None:
             return done
-        with replaying(self.log.holes.from_s, self.log.holes.until_s, self.options.quiet) as progress:
+        with self._bar() as progress:
             return replace(done, as_daemon=study_as_daemon(setup, wait(progress), done.dedicated))
 
     def estimated(self, done: Study) -> Study:
         """With what the daemon would have got, from some hours; from all of them where that is as quick."""
         quiet = replace(self, options=replace(self.options, quiet=True))
-        with estimating(self.options.quiet) as progress:
+        with advancing("Replaying some hours as the daemon", 1.0, self.options.quiet) as progress:
             found = study_estimated(
                 self.log,
                 done.outcome,
@@ -201,7 +206,7 @@ class _Replay:
         setup = daemon_setup(replace(options, played_as=played_as), in_parts=True)
         assert setup is not None
         rules = replace(setup.rules, objective=self.goal.objective, horizon_s=options.horizon_s)
-        with replaying(self.log.holes.from_s, self.log.holes.until_s, options.quiet) as progress:
+        with self._bar() as progress:
             return study_shapes(
                 self.log,
                 self.trainers,

@@ -37,7 +37,7 @@ _BETWEEN_NEWS_S = 0.2
 
 @contextmanager
 def begun(options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> Iterator[Waiting | None]:
-    """A replay as the daemon would have gone, to wait for; a long one goes on meanwhile. None: that is not asked."""
+    """A replay as the daemon would have gone, to wait for; a long one goes on meanwhile. None: nobody asks."""
     holes = log.places.holes if in_parts and log.places is not None else log.holes
     if daemon_setup(options) is None:
         yield None

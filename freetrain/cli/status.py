@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from enum import IntEnum
@@ -22,7 +21,6 @@ from freetrain.errors import ExitCode, FreetrainError
 from freetrain.showing.words import printable
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.opening import OpenedWhenAsked
-from freetrain.slurm.parsing import expand_nodes
 from freetrain.slurm.queries import ping
 
 
@@ -118,10 +116,8 @@ def _counts(standing: Standing | None) -> dict[str, int]:
     """Nodes by what is done with them, and trainers; none without a daemon."""
     if standing is None or standing.look is None:
         return {}
-    nodes: Counter[str] = Counter()
-    for group in standing.look.nodes:
-        nodes[group.state] += len(expand_nodes(group.nodes))
-    counts = {state.replace(" ", "_"): nodes[state] for state in ("free", "lent", "asked for", "due back")}
+    nodes = status_document(standing).nodes
+    counts = {state.replace(" ", "_"): nodes.get(state, 0) for state in ("free", "lent", "asked for", "due back")}
     return {**counts, "trainers": len(standing.look.trainers) + standing.look.trainers_left_out}
 
 

@@ -65,15 +65,12 @@ def group_of(node: str, look: LookStatus | None) -> NodeGroup | None:
 
 
 def _who_waits(look: LookStatus | None) -> str:
-    waiting = [trainer for trainer in look.trainers if _is_waiting(trainer)] if look else []
+    active = [trainer for trainer in look.trainers if trainer.state == TrainerState.ACTIVE] if look else []
+    waiting = [trainer for trainer in active if trainer.why and not trainer.lent]
     if not waiting:
         return "No training waits for nodes."
     first = "; ".join(f"{trainer.id}: {trainer.why}" for trainer in waiting[:3])
     return f"Trainings that wait: {first}" + (f"; and {len(waiting) - 3} more." if len(waiting) > 3 else ".")
-
-
-def _is_waiting(trainer: TrainerStatus) -> bool:
-    return bool(trainer.why) and not trainer.lent and trainer.state == TrainerState.ACTIVE
 
 
 _MOST_DECISIONS = 500

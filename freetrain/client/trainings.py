@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from freetrain.config import Config
-from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import End
 from freetrain.core.job import JobState
 from freetrain.core.known_trainer import UNKNOWN_END, TrainerState
@@ -17,7 +16,7 @@ from freetrain.daemon.setup import launcher_of
 from freetrain.daemon.trainers.needs import lacks, needs_of
 from freetrain.policies.needs import Need
 from freetrain.slurm.comments import answer_in, asked_to_resume
-from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.launcher import jobs_of_trainers
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.slurm.submissions import Submission, find_submissions
@@ -93,7 +92,10 @@ def find_trainings(config: Config, standing: Standing) -> list[ListedTraining]:
     """The trainings and fillers that Slurm shows, oldest first, with what the daemon found at its last look."""
     gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
     snapshot = gateway.snapshot()
-    lent = _lent_nodes(snapshot, config, gateway)
+    lent: defaultdict[str, set[str]] = defaultdict(set)
+    for job, trainer in jobs_of_trainers(snapshot, config.slurm.queue, launcher_of(config, gateway)):
+        if job.state is JobState.RUNNING:
+            lent[trainer] |= job.nodes
     needs = needs_of(config)
     return [
         _training(submission, lent.get(submission.id, set()), standing, needs)
@@ -119,23 +121,12 @@ def _trainer_state(submission: Submission, known: TrainerStatus | None, standing
     return TrainerState(known.state) if known else TrainerState.ACTIVE
 
 
-def _lent_nodes(snapshot: Snapshot, config: Config, gateway: Gateway) -> Mapping[str, set[str]]:
-    """Trainer → the nodes on which its fragments run."""
-    launcher = launcher_of(config, gateway)
-    nodes: defaultdict[str, set[str]] = defaultdict(set)
-    for job in snapshot.jobs:
-        if config.slurm.queue.has(job) and job.state is JobState.RUNNING:
-            trainer = launcher.of_trainer(job)
-            if trainer is not None:
-                nodes[trainer] |= job.nodes
-    return nodes
-
-
 def _training(
     submission: Submission, lent: set[str], standing: Standing, needs: tuple[Need, ...]
 ) -> ListedTraining:
     tag, known = submission.good_tag, standing.trainers.get(submission.id)
     asked = expand_nodes(known.asked) - lent if known and standing.is_at_work else frozenset()
+    _, largest_task = (tag and tag.task_nodes) or (1, 1)
     return ListedTraining(
         id=submission.id,
         name=tag.name if tag else "",
@@ -145,7 +136,7 @@ def _training(
         nodes=sorted(lent),
         asked_nodes=sorted(asked),
         min_nodes=tag.min_nodes if tag else None,
-        max_nodes=_most_nodes(tag, submission) if tag else None,
+        max_nodes=(tag.max_nodes or largest_task * len(submission.tasks)) if tag else None,
         task_nodes=tag.task_nodes if tag else None,
         samples=known.samples_done if known else None,
         ends=dict(known.ends) if known else None,
@@ -155,11 +146,6 @@ def _training(
         lacks=lacks(needs, tag) if tag else "",
         state=_state(submission, submission.tag, known, standing, len(lent), len(asked)),
     )
-
-
-def _most_nodes(tag: Tag, submission: Submission) -> int:
-    _, each = tag.task_nodes or (1, 1)
-    return tag.max_nodes or each * len(submission.tasks)
 
 
 def _state(

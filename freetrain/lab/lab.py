@@ -115,7 +115,7 @@ class Lab:
         self._require_owner()
         if self._daemons.running("slurmctld"):
             cancel_jobs(self._layout)
-            wait_until(self._no_step_runs, _JOBS_GONE_S)
+            wait_until(lambda: not self._daemons.running("slurmstepd"), _JOBS_GONE_S)
         # slurmd would wait for jobs that do not want to end, and has nothing to save.
         self._daemons.kill_node(None)
         for name in ("slurmctld", "slurmscriptd", "slurmdbd", "mariadbd", "munged"):
@@ -216,9 +216,6 @@ class Lab:
                 f"The lab has no node {node}.", f"It has {self.node_names[0]} to {self.node_names[-1]}."
             )
 
-    def _no_step_runs(self) -> bool:
-        return all(process.name != "slurmstepd" for process in daemon_processes(self.directory))
-
 
 @dataclass(frozen=True)
 class LabStatus:
@@ -251,9 +248,10 @@ class Daemons:
     options: LabOptions
     people: People
 
-    def running(self, name: str) -> list[Process]:
-        """The processes of a daemon."""
-        return [process for process in daemon_processes(self.layout.root) if process.name == name]
+    def running(self, name: str, node: str | None = None) -> list[Process]:
+        """The processes of a daemon, on a node or anywhere."""
+        found = daemon_processes(self.layout.root)
+        return [process for process in found if process.name == name and node in (None, process.node)]
 
     def start_munge(self) -> None:
         """Start munged with a key of its own."""
@@ -368,14 +366,11 @@ class Daemons:
 
     def kill_node(self, node: str | None) -> None:
         """Let a node vanish, or all: first slurmd, so that it starts nothing more, then the jobs."""
-        _kill(partial(self._slurmds, node))
+        _kill(lambda: self.running("slurmd", node))
         _kill(partial(self._jobs, node))
 
-    def _slurmds(self, node: str | None) -> list[Process]:
-        return [process for process in self.running("slurmd") if node in (None, process.node)]
-
     def _jobs(self, node: str | None) -> list[Process]:
-        steps = [process for process in self.running("slurmstepd") if node in (None, process.node)]
+        steps = self.running("slurmstepd", node)
         return steps + task_processes(self.layout.root, node, {process.pid for process in steps})
 
 

@@ -185,7 +185,7 @@ def slurm_conf(layout: LabLayout, options: LabOptions, people: People, host: str
     settings = {
         **_FIXED,
         "SlurmctldHost": f"{host}(127.0.0.1)",
-        "SlurmctldPort": str(options.controller_port),
+        "SlurmctldPort": str(options.base_port),
         "SlurmUser": people.service,
         "SlurmdUser": people.nodes,
         "AuthInfo": f"socket={layout.munge_socket}",
