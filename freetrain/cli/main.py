@@ -69,10 +69,12 @@ _MODULES = {
     **dict.fromkeys(("register", "unregister"), "submit"),
     "audit": "history",
     "bench": "policies",
+    "completion": "helping",
     "explain": "jobs",
     "health": "status",
     "holes": "nodes",
     "panic": "cancel",
+    "poke": "run",
 }
 """Command → the module that has it, where it has not one of its own."""
 

@@ -30,7 +30,6 @@ from freetrain.config.settings import (
     load_config,
     setting_of,
     settings,
-    value_of,
 )
 
 __all__ = [
@@ -43,7 +42,6 @@ __all__ = [
     "Log",
     "MetricsSettings",
     "Prices",
-    "Setting",
     "Slurm",
     "WebSettings",
     "find_mistakes",
@@ -52,5 +50,4 @@ __all__ = [
     "load_config",
     "setting_of",
     "settings",
-    "value_of",
 ]

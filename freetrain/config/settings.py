@@ -392,7 +392,7 @@ def _mistake(details: ErrorDetails, path: Path) -> ConfigError:
         together = details.get("ctx", {}).get("error")
         line = f"\n{together.mend}" if isinstance(together, SettingsTogetherError) else ""
         return ConfigError(what, "", f"[{loc[0]}]{line}" if loc else "", path)
-    return ConfigError(what, f"It takes {setting.takes}.", f"[{setting.section}]\n{setting.line}", path)
+    return ConfigError(what, f"It takes {setting.takes}.", setting.lines, path)
 
 
 def _did_you_mean(loc: tuple[str, ...], given: object) -> tuple[str, str]:
@@ -411,5 +411,4 @@ def _line(path: str, given: object) -> str:
     setting = find_setting(path)
     if setting is None:
         return f"[{path}]"  # a table of settings
-    shown = setting.show(given) if isinstance(given, str | int | float | dict) else setting.show(setting.default)
-    return f"[{setting.section}]\n{setting.name} = {shown}"
+    return setting.set_to(given) if isinstance(given, str | int | float | dict) else setting.lines
