@@ -1,4 +1,4 @@
-"""``freetrain run``: the agent of a node, or of a laptop; ``freetrain poke``: what the cluster does, for trying."""
+"""``freetrain run``: the agent of a node, or of a laptop; ``freetrain poke``: what clusters do, for trying."""
 
 from __future__ import annotations
 

@@ -23,7 +23,6 @@ from freetrain.config.settings import (
     Config,
     ConfigError,
     Loaded,
-    Setting,
     find_mistakes,
     find_setting,
     find_sources,
