@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -77,13 +77,8 @@ _MOST_DECISIONS = 500
 """So far back the last decision about a training is looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Journal:
-    """The daemon's database as far as this account may read it; without a store, why not."""
-
-    store: Store | None
-    why_not: str = ""
-    is_for_others: bool = False
+_Journal = Store | FreetrainError
+"""The daemon's database, or why this account cannot read it."""
 
 
 def explain(what: str, config: Config, standing: Standing) -> Iterator[str]:
@@ -94,38 +89,34 @@ def explain(what: str, config: Config, standing: Standing) -> Iterator[str]:
     Raises:
         InputError: nothing is known of it.
     """
-    yield from _explain(what.partition("_")[0] if what[:1].isdigit() else what, standing, _open(config))
+    what = what.partition("_")[0] if what[:1].isdigit() else what
+    journal, group = _open(config), group_of(what, standing.look)
+    if group is not None:
+        trainer = standing.trainers.get(group.trainer)
+        fragments = journal.ledger().open_fragments() if isinstance(journal, Store) else []
+        fragment = next((fragment for fragment in fragments if fragment.node == what), None)
+        yield from explain_node(what, group, fragment, trainer.owner if trainer else "", standing.look)
+    elif what in standing.trainers:
+        yield from _explain_trainer(standing.trainers[what], standing, journal)
+    elif sentences := list(_explain_job(what, standing.look, journal)):
+        yield from sentences
+    elif isinstance(journal, FreetrainError):
+        raise InputError(f"Nothing is known of {what}, as the database cannot be read.", _why_not(journal))
+    else:
+        lists = "'freetrain jobs' lists the trainings, 'freetrain nodes' the nodes."
+        hint = lists if standing.is_at_work else "No daemon is at work here: start it."
+        raise InputError(f"freetrain knows no training, node or delayed job {what}.", hint)
 
 
 def _open(config: Config) -> _Journal:
     try:
-        return _Journal(daemons_store(config))
+        return daemons_store(config)
     except FreetrainError as error:
-        is_for_others = error.exit_code is ExitCode.NOT_ALLOWED
-        return _Journal(None, f"{error.what} {error.hint}".strip(), is_for_others)
+        return error
 
 
-def _explain(what: str, standing: Standing, journal: _Journal) -> Iterator[str]:
-    look = standing.look
-    group = group_of(what, look)
-    if group is not None:
-        trainer = standing.trainers.get(group.trainer)
-        fragment = next((fragment for fragment in _open_fragments(journal) if fragment.node == what), None)
-        yield from explain_node(what, group, fragment, trainer.owner if trainer else "", look)
-    elif what in standing.trainers:
-        yield from _explain_trainer(standing.trainers[what], standing, journal)
-    else:
-        found = list(_explain_job(what, look, journal))
-        if not found:
-            if journal.store is None:
-                raise InputError(f"Nothing is known of {what}, as the database cannot be read.", journal.why_not)
-            raise InputError(
-                f"freetrain knows no training, node or delayed job {what}.",
-                "'freetrain jobs' lists the trainings, 'freetrain nodes' the nodes."
-                if standing.is_at_work
-                else "No daemon is at work here: start it.",
-            )
-        yield from found
+def _why_not(error: FreetrainError) -> str:
+    return f"{error.what} {error.hint}".strip()
 
 
 def _begun(sentence: str) -> str:
@@ -153,11 +144,11 @@ def _explain_trainer(known: TrainerStatus, standing: Standing, journal: _Journal
 
 def _explain_figures(trainer: str, journal: _Journal) -> Iterator[str]:
     """What was decided, and what another decision would have been worth; nothing for those who may not read it."""
-    if journal.store is None:
-        if not journal.is_for_others:
-            yield f"What was decided cannot be read: {journal.why_not}"
+    if isinstance(journal, FreetrainError):
+        if journal.exit_code is not ExitCode.NOT_ALLOWED:
+            yield f"What was decided cannot be read: {_why_not(journal)}"
         return
-    found = _last_decision(journal.store, trainer)
+    found = _last_decision(journal, trainer)
     if found is None:
         yield "None of the last decisions was about it."
     elif any(competing.id == trainer for competing in found[1].trainers):
@@ -185,7 +176,7 @@ def _explain_job(job: str, look: LookStatus | None, journal: _Journal) -> Iterat
     """What lending did, or does, to one of the site's jobs."""
     if look is not None and (text := look.limited.get(job) or look.waiting.get(job)):
         yield text
-    harms = journal.store.ledger().harms() if journal.store else []
+    harms = journal.ledger().harms() if isinstance(journal, Store) else []
     for harm in (harm for harm in harms if harm.job == job):
         yield (
             f"Job {job} is one of the site's own. It started at {show_time(harm.started_s)}, {harm.delay_s:.1f} s "
@@ -195,10 +186,6 @@ def _explain_job(job: str, look: LookStatus | None, journal: _Journal) -> Iterat
         )
 
 
-def _open_fragments(journal: _Journal) -> list[Fragment]:
-    return journal.store.ledger().open_fragments() if journal.store else []
-
-
 _MOST_NAMED = 8
 _SOLVE_S = 2.0
 """What deciding once more, without a part of the objective, may take."""
@@ -206,7 +193,7 @@ _SOLVE_S = 2.0
 
 def explain_decision(trainer: str, name: str, problem: Problem, decision: Decision) -> Iterator[str]:
     """Sentences on a decision, named as ``12:480``, in which a trainer had a part."""
-    row = next(number for number, one in enumerate(problem.trainers) if one.id == trainer)
+    row = next(number for number, competing in enumerate(problem.trainers) if competing.id == trainer)
     sizes = {trainer.id: len(decision.placement.get(trainer.id, ())) for trainer in problem.trainers}
     others = [f", {id_} got {_nodes(size)}" for id_, size in sizes.items() if id_ != trainer and size]
     what = f"Decision {name} of {show_time(problem.now_s)} ({decision.solver}, {decision.status})"
@@ -252,7 +239,7 @@ def _one_more(problem: Problem, counts: Counts, row: int) -> str:
     ]
     if not found:
         return ""  # the decision was about the nodes that it got: why there were no others, the look says
-    best, donor = max(found, key=lambda one: one[0])
+    best, donor = max(found, key=lambda value_and_giver: value_and_giver[0])
     source = "that nobody had" if donor is None else f"of {problem.trainers[donor].id}"
     if best == -inf:
         return (
