@@ -37,7 +37,10 @@ def runs_group(store_path: Path | None, shape: Shape) -> None:
     """List the recorded runs, newest first, or show one of them."""
     context = click.get_current_context()
     if context.invoked_subcommand is not None:
-        context.obj = (shape.as_json, store_path)
+        # What is given before the sub-command counts for it, too.
+        context.default_map = dict.fromkeys(
+            ("show", "compare"), {"as_json": shape.as_json, "store_path": store_path}
+        )
         return
     runs = _open(store_path).runs()
     document = {"format": LIST_FORMAT, "runs": [asdict(run) for run in runs]}
@@ -55,9 +58,7 @@ def runs_group(store_path: Path | None, shape: Shape) -> None:
 )
 @_json_option
 @store_option
-@click.pass_obj
 def show_command(
-    group_options: tuple[bool, Path | None],
     run_id: int,
     with_decisions: bool,
     limit: int,
@@ -65,10 +66,9 @@ def show_command(
     store_path: Path | None,
 ) -> None:
     """Show a run: its settings, what it came to, and its trainers."""
-    group_json, group_store_path = group_options
-    store = _open(store_path or group_store_path)
+    store = _open(store_path)
     details = store.run(run_id)
-    if as_json or group_json:
+    if as_json:
         decisions = store.decisions(run_id) if with_decisions else None
         print_json(_details_document(details, decisions))
         return
@@ -88,9 +88,7 @@ def show_command(
 )
 @_json_option
 @store_option
-@click.pass_obj
 def compare_command(
-    group_options: tuple[bool, Path | None],
     run_ids: tuple[int, ...],
     sweep: str | None,
     picture: Path | None,
@@ -99,18 +97,16 @@ def compare_command(
 ) -> None:
     """Show replays side by side: these, or those of a sweep."""
     # Lists of runs need no page, and no reader of logs, which pages import.
-    from freetrain.cli.runs import comparison_document, print_comparison
     from freetrain.replay.comparison import compare_runs, compare_sweep
     from freetrain.replay.report.comparison_page import write_comparison
 
     if run_ids and sweep:
         raise InputError("Either runs are named, or a sweep.", "Leave one of them out.")
-    group_json, group_store_path = group_options
-    runs = _open(store_path or group_store_path).runs()
+    runs = _open(store_path).runs()
     comparison = compare_runs(runs, run_ids) if run_ids else compare_sweep(runs, sweep)
     if picture:
         write_comparison(picture, comparison)
-    if as_json or group_json:
+    if as_json:
         print_json(comparison_document(comparison))
     else:
         print_comparison(comparison)
