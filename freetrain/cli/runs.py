@@ -38,9 +38,7 @@ def runs_group(store_path: Path | None, shape: Shape) -> None:
     context = click.get_current_context()
     if context.invoked_subcommand is not None:
         # What is given before the sub-command counts for it, too.
-        context.default_map = dict.fromkeys(
-            ("show", "compare"), {"as_json": shape.as_json, "store_path": store_path}
-        )
+        context.default_map = {context.invoked_subcommand: {"as_json": shape.as_json, "store_path": store_path}}
         return
     runs = _open(store_path).runs()
     document = {"format": LIST_FORMAT, "runs": [asdict(run) for run in runs]}

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from freetrain.cli import cancel, pause
+from freetrain.cli import cancel
+from freetrain.cli import pause as pause_command
 from freetrain.cli.main import cli
 from freetrain.daemon.controls import drains, pause
 from freetrain.daemon.executor import Executor, Mode
@@ -37,7 +38,7 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     fake.perform(("scontrol", "update", "JobId=101_0", "ReqNodeList=n1", "TimeLimit=60", "StartTime=now"))
     fake.perform(("scontrol", "release", "101_0"))
     fake.start_what_can()
-    for module in (cancel, pause):
+    for module in (cancel, pause_command):
         monkeypatch.setattr(module, "OpenedWhenAsked", lambda *_: fake)
     return fake
 
