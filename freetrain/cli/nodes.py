@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from math import inf
 from pathlib import Path
@@ -44,8 +44,6 @@ from freetrain.slurm.launcher import jobs_of_trainers
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.parsing import expand_nodes
 
-Row = tuple[str, ...]
-
 _NODE_COLUMNS = ("NODES", "COUNT", "STATE", "UNTIL", "WHY")
 _HOLE_COLUMNS = ("NODES", "COUNT", "UNTIL", "LASTS", "STATE")
 
@@ -66,10 +64,7 @@ def nodes_command(config_path: Path | None, holes: bool, shape: Shape) -> None:
     work nobody knows how long a node has been idle, or which job it would be kept for. A hole has no end where
     nobody knows who will want it. Anybody may ask.
     """
-    if holes:
-        _list(config_path, shape, "holes", _holes, _HOLE_COLUMNS, _hole_row)
-    else:
-        _list(config_path, shape, "nodes", lambda groups, now_s: groups, _NODE_COLUMNS, _node_row)
+    _list(config_path, shape, holes)
 
 
 @command("holes", context_settings=LISTING, hidden=True)
@@ -77,50 +72,43 @@ def nodes_command(config_path: Path | None, holes: bool, shape: Shape) -> None:
 @config_option
 def holes_command(config_path: Path | None, shape: Shape) -> None:
     """List the holes: the former name of 'freetrain nodes --holes'."""
-    _list(config_path, shape, "holes", _holes, _HOLE_COLUMNS, _hole_row)
+    _list(config_path, shape, holes=True)
 
 
-def _list(
-    config_path: Path | None,
-    shape: Shape,
-    what: str,
-    chosen: Callable[[Sequence[NodeGroup], float], Sequence[NodeGroup]],
-    columns: Sequence[str],
-    row: Callable[[NodeGroup, float], Row],
-) -> None:
+def _list(config_path: Path | None, shape: Shape, holes: bool) -> None:
     config = load_config(config_path).config
     standing = find_standing(config)
     shape.begin(standing)
     gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout, in_parts=config.lend.in_parts)
-    groups = chosen(find_node_groups(config, standing, gateway), standing.now_s)
+    groups = find_node_groups(config, standing, gateway)
+    groups = _holes(groups) if holes else groups
+    what, version = ("holes", 1) if holes else ("nodes", 2)
     document = {
-        "format": f"freetrain-{what}/{2 if what == 'nodes' else 1}",
+        "format": f"freetrain-{what}/{version}",
         "daemon": standing.document(),
         what: [asdict(nodes_entry(group)) for group in groups],
     }
-    rows = [row(group, standing.now_s) for group in groups]
+    columns = _HOLE_COLUMNS if holes else _NODE_COLUMNS
+    rows = [_row(group, standing.now_s, holes) for group in groups]
     otherwise = f"There are no {what} in partition {config.slurm.partition}."
     shape.print(document, columns, rows, right=("COUNT", "LASTS"), otherwise=otherwise)
 
 
-def _node_row(group: NodeGroup, now_s: float) -> Row:
-    count = str(len(expand_nodes(group.nodes)))
-    return (group.nodes, count, _state(group), show_time(group.until_s), group.why or NOTHING)
-
-
-def _hole_row(group: NodeGroup, now_s: float) -> Row:
-    count = str(len(expand_nodes(group.nodes)))
+def _row(group: NodeGroup, now_s: float, holes: bool) -> tuple[str, ...]:
+    count, until = str(len(expand_nodes(group.nodes))), show_time(group.until_s)
+    if not holes:
+        return (group.nodes, count, _state(group), until, group.why or NOTHING)
     lasts = NOTHING if group.until_s is None else show_duration(max(0.0, group.until_s - now_s))
-    return (group.nodes, count, show_time(group.until_s), lasts, _state(group))
+    return (group.nodes, count, until, lasts, _state(group))
 
 
-def _holes(groups: Sequence[NodeGroup], now_s: float) -> Sequence[NodeGroup]:
+def _holes(groups: Sequence[NodeGroup]) -> Sequence[NodeGroup]:
     idle = [
         group
         for group in groups
         if group.state in ("free", "lent", "asked for", "due back") or group.why == WITHOUT_DAEMON
     ]
-    return sorted(idle, key=lambda each: (inf if each.until_s is None else each.until_s, each.nodes))
+    return sorted(idle, key=lambda group: (inf if group.until_s is None else group.until_s, group.nodes))
 
 
 def _state(group: NodeGroup) -> str:

@@ -32,12 +32,9 @@ class JobEntry:
 
     Attributes:
         id: of its array or job.
-        name: for people; empty: none.
-        user: its owner.
-        nodes: on which it runs.
         asked_nodes: on which Slurm was ordered to start it.
         min_nodes: its minimum; None: its tag is wrong.
-        max_nodes: its maximum; None: likewise.
+        max_nodes: likewise.
         task_nodes: minimum and maximum of each task of a filler; None: one node each.
         samples: that it has done; None: no daemon has published them.
         ends: how often its fragments ended in which way; None: likewise.
@@ -166,7 +163,8 @@ def _state(
     trouble = standing.trouble_of(known) if known is not None and standing.is_at_work else ""
     if trouble and trouble != UNKNOWN_END:
         return trouble
-    now = f"{_now(known, standing, lent, asked)}{_speeds(known)}"
+    speeds = f"; {speeds_in_tag(known.speeds)}" if known and known.speeds else ""
+    now = f"{_now(known, standing, lent, asked)}{speeds}"
     if tag.is_filler:
         return f"{now}{_done(known)}"
     return f"{now}; {UNKNOWN_END}" if _cannot_tell_end(submission, tag, known) else now
@@ -178,10 +176,9 @@ def _now(known: TrainerStatus | None, standing: Standing, lent: int, asked: int)
     return f"waits for Slurm to start it on {asked} nodes" if asked else standing.waiting_text(known)
 
 
-def _speeds(known: TrainerStatus | None) -> str:
-    """How fast it is taken to be on which nodes, as its tag would say it; empty: its owner names none."""
-    speeds = known.speeds if known else {}
-    return f"; speed={'/'.join(f'{name}:{speed:g}' for name, speed in speeds.items())}" if speeds else ""
+def speeds_in_tag(speeds: Mapping[str, float]) -> str:
+    """How fast a training is taken to be on which kinds of nodes, as its tag would say it."""
+    return f"speed={'/'.join(f'{kind}:{speed:g}' for kind, speed in speeds.items())}"
 
 
 def _done(known: TrainerStatus | None) -> str:
