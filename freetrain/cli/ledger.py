@@ -382,8 +382,9 @@ def _summary(check: Check) -> str:
     return f"{hours}: {differ or 'none'} of {times} times that a node was lent {verb}."
 
 
-def _difference_cells(one: Difference) -> tuple[str, ...]:
-    return (one.job, one.node or NOTHING, show_time(one.start_s), _s(one.ledger_s), _s(one.accounting_s), one.what)
+def _difference_cells(found: Difference) -> tuple[str, ...]:
+    seconds = (_s(found.ledger_s), _s(found.accounting_s))
+    return (found.job, found.node or NOTHING, show_time(found.start_s), *seconds, found.what)
 
 
 def _s(seconds: float | None) -> str:

@@ -138,16 +138,16 @@ def task_request(options: ReplayOptions) -> TaskRequest | None:
     of_gpus = options.share == Share.GPUS
     text = options.task or ("gres/gpu=1,cpu=1" if of_gpus else "cpu=1")
     try:
-        each = read_task(text)
+        task = read_task(text)
     except ValueError as error:
         raise InputError(f"--task {text}: {error}.") from error
-    if of_gpus and not each.gpus:
+    if of_gpus and not task.gpus:
         raise InputError(
             f"--task {text} asks for no GPU, and with lend.share = gpus such a task gets whole nodes.",
             "Add gres/gpu=1, or say --share any.",
         )
     lend = (_daemons_config(options) or Config()).lend
-    return TaskRequest(each, parse_amount(lend.keep), lend.shortest_hole)
+    return TaskRequest(task, parse_amount(lend.keep), lend.shortest_hole)
 
 
 def check_own_tasks(trainers: Iterable[Trainer], options: ReplayOptions) -> None:

@@ -202,15 +202,15 @@ def explain_decision(trainer: str, name: str, problem: Problem, decision: Decisi
     yield f"{what} {shared}: it got {_nodes(sizes[trainer])}{''.join(others[:5])}."
     yield from decision.notes
     counts = counts_of(problem, decision.placement)
-    one = problem.trainers[row]
+    own = problem.trainers[row]
     yield from _weighed(decision.solver, problem, row, sizes[trainer])
     yield from _explain_aims(row, problem, decision)
-    if sizes[trainer] >= one.most_nodes:
-        yield f"It can use no more than {_nodes(one.most_nodes)}."
+    if sizes[trainer] >= own.most_nodes:
+        yield f"It can use no more than {_nodes(own.most_nodes)}."
     elif sentence := _one_more(problem, counts, row):
         yield sentence
-    if 0 < one.min_nodes == sizes[trainer]:
-        yield f"It cannot do with fewer than {_nodes(one.min_nodes)}."
+    if 0 < own.min_nodes == sizes[trainer]:
+        yield f"It cannot do with fewer than {_nodes(own.min_nodes)}."
 
 
 def _weighed(solver: str, problem: Problem, row: int, size: int) -> Iterator[str]:
