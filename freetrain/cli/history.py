@@ -66,6 +66,7 @@ def history_command(
     standing = find_standing(config)
     shape.begin(standing)
     now_s = time.time()
+    # One more than is shown: so it is known whether there are more.
     found = daemons_ledger(config).history(since_s, trainer, user, chosen, most + 1)
     if len(found) > most:
         click.echo(f"Only the last {most} are shown; --limit shows more.", err=True)

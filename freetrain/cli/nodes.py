@@ -153,7 +153,7 @@ def _brought_up_to_date(
     trainer_on = {fragment.node: fragment.trainer for fragment in running}
     jobs_on = {} if in_parts else _jobs_of_others(snapshot, running)
     verdicts = {name: group for group in groups for name in expand_nodes(group.nodes)}
-    for name, verdict in verdicts.items():
+    for name, verdict in verdicts.items():  # whose values are replaced meanwhile, and whose keys stay
         trainer, node = trainer_on.get(name, ""), snapshot.node.get(name)
         if trainer and (verdict.state, verdict.trainer) != ("due back", trainer):
             verdicts[name] = replace(verdict, state="lent", trainer=trainer, why="")

@@ -191,7 +191,7 @@ def shared_option(decorator: Callable[[Command], Command]) -> Any:
 
 def takes_options(kind: type, argument: str = "options") -> Callable[[Command], Command]:
     """Give a command the options that are the fields of a dataclass; it gets their values as one argument."""
-    types = get_type_hints(kind)
+    types = get_type_hints(kind)  # a field's own type is a text, where annotations are imported from the future
     names = [option_field.name for option_field in fields(kind)]
 
     def decorate(command: Command) -> Command:

@@ -289,6 +289,7 @@ def _wait_until_empty(names: Nodes, slurm: Gateway, config: Config, timeout_s: f
     """
     deadline_s = time.monotonic() + timeout_s
     while True:
+        # In this order: in the other one the daemon could lend a node after the look at the jobs.
         is_heeded = are_heeded(Path(config.state.directory))
         left = _left(slurm.snapshot(), names, config.slurm.queue)
         if is_heeded and not left:

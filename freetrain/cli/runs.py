@@ -25,6 +25,7 @@ SHOW_FORMAT = "freetrain-run/1"
 
 _COLUMNS = ("ID", "STARTED", "COMMAND", "STATUS", "WINDOW", "DECISIONS", "NODE-HOURS", "U")
 _NUMBERS = ("ID", "DECISIONS", "NODE-HOURS", "U")
+# Else they would inherit from the listing above them that -h is no help.
 _HELP = {"help_option_names": ["-h", "--help"]}
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

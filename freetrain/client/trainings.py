@@ -141,19 +141,13 @@ def _training(
         speeds=dict(known.speeds) if known else None,
         fault=known.fault if known else "",
         lacks=lacks(needs, tag) if tag else "",
-        state=_state(submission, submission.tag, known, standing, len(lent), len(asked)),
+        state=_state(submission, known, standing, len(lent), len(asked)),
     )
 
 
-def _state(
-    submission: Submission,
-    tag: Tag | WrongTag,
-    known: TrainerStatus | None,
-    standing: Standing,
-    lent: int,
-    asked: int,
-) -> str:
+def _state(submission: Submission, known: TrainerStatus | None, standing: Standing, lent: int, asked: int) -> str:
     """In a word or a sentence, the first that applies of: its tag, its end, what the daemon says, what it has."""
+    tag = submission.tag
     if isinstance(tag, WrongTag):
         return f"refused: {tag.why}"
     if asked_to_resume(submission.comment):
@@ -167,7 +161,7 @@ def _state(
     now = f"{_now(known, standing, lent, asked)}{speeds}"
     if tag.is_filler:
         return f"{now}{_done(known)}"
-    return f"{now}; {UNKNOWN_END}" if _cannot_tell_end(submission, tag, known) else now
+    return f"{now}; {UNKNOWN_END}" if _cannot_tell_end(submission, known) else now
 
 
 def _now(known: TrainerStatus | None, standing: Standing, lent: int, asked: int) -> str:
@@ -189,9 +183,9 @@ def _done(known: TrainerStatus | None) -> str:
     return f"; of its tasks {text}" if text else ""
 
 
-def _cannot_tell_end(submission: Submission, tag: Tag | WrongTag | None, known: TrainerStatus | None) -> bool:
+def _cannot_tell_end(submission: Submission, known: TrainerStatus | None) -> bool:
     """Whether tasks have completed of what shows no sign of the runtime, as far as is known."""
     if known is not None:
         return known.note == UNKNOWN_END
     some_completed = any(task.state is JobState.COMPLETED for task in submission.tasks)
-    return some_completed and isinstance(tag, Tag) and tag.directory is None
+    return some_completed and isinstance(submission.tag, Tag) and submission.tag.directory is None

@@ -341,6 +341,7 @@ def _merged(documents: Mapping[Path, Mapping[str, Any]]) -> tuple[dict[str, Any]
     origins: dict[str, Path] = {}
     for source, document in documents.items():
         for section, values in document.items():
+            # Setting by setting: a drop-in that names one of a table leaves the others as they were.
             merged.setdefault(section, {}).update(values)
             origins |= {f"{section}.{name}": source for name in values}
             tables = ((name, inner) for name, inner in values.items() if isinstance(inner, dict))
