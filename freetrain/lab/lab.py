@@ -6,10 +6,8 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from freetrain.errors import ExitCode, FreetrainError, InputError
@@ -77,8 +75,11 @@ class Lab:
         lab._require_room()
         prepare(lab._layout, options, people)
         lab._write_configuration(people)
-        with lab._down_unless_up():
+        try:
             lab._start()
+        except BaseException:
+            lab.down()
+            raise
         return lab
 
     @classmethod
@@ -119,7 +120,7 @@ class Lab:
         # slurmd would wait for jobs that do not want to end, and has nothing to save.
         self._daemons.kill_node(None)
         for name in ("slurmctld", "slurmscriptd", "slurmdbd", "mariadbd", "munged"):
-            self._daemons.stop(name, _STOP_S)
+            self._daemons.stop(name)
 
     def crash(self, node: str) -> None:
         """Let a node vanish at once: its slurmd, its slurmstepds and all processes of its jobs."""
@@ -134,7 +135,7 @@ class Lab:
     def stop_controller(self) -> None:
         """Let slurmctld save its state and end."""
         self._require_owner()
-        self._daemons.stop("slurmctld", _STOP_S)
+        self._daemons.stop("slurmctld")
 
     def kill_controller(self) -> None:
         """Let slurmctld vanish."""
@@ -183,14 +184,6 @@ class Lab:
                 f"The logs are in {self._layout.log} and {self._layout.nodes}.",
                 ExitCode.UNREACHABLE,
             )
-
-    @contextmanager
-    def _down_unless_up(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self.down()
-            raise
 
     def _require_room(self) -> None:
         if daemon_processes(self.directory):
@@ -354,11 +347,11 @@ class Daemons:
         there = {process.node for process in self.running("slurmd")}
         return [name for name in names if name not in there]
 
-    def stop(self, name: str, seconds: float) -> None:
+    def stop(self, name: str) -> None:
         """Let a daemon end by itself; kill it if that takes too long."""
         send_signal(self.running(name), signal.SIGTERM)
-        wait_until(lambda: not self.running(name), seconds)
-        _kill(partial(self.running, name))
+        wait_until(lambda: not self.running(name), _STOP_S)
+        _kill(lambda: self.running(name))
 
     def kill_controller(self) -> None:
         """Let slurmctld vanish, and the helper that it started."""
@@ -367,7 +360,7 @@ class Daemons:
     def kill_node(self, node: str | None) -> None:
         """Let a node vanish, or all: first slurmd, so that it starts nothing more, then the jobs."""
         _kill(lambda: self.running("slurmd", node))
-        _kill(partial(self._jobs, node))
+        _kill(lambda: self._jobs(node))
 
     def _jobs(self, node: str | None) -> list[Process]:
         steps = self.running("slurmstepd", node)
