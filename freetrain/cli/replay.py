@@ -1,6 +1,6 @@
 """``freetrain replay``: what would a site's idle nodes have trained?
 
-1. Whatever is wrong with the options is found out before any long work begins (``replay_settings.py``).
+1. Whatever is wrong with the options is found out before any long work begins (``replay_options.py``).
 2. The log is read, and replayed as its holes allow; beside that, as the daemon would have gone
    (``replay_as_daemon.py``), or, of a long log, some hours of it both ways, from which an estimate is made.
 3. With ``--share`` the trainers are replayed once more, on parts of nodes.
@@ -24,17 +24,8 @@ from freetrain.cli.options import takes_options
 from freetrain.cli.output import command_line, print_json, require_place
 from freetrain.cli.progress_bars import advancing, reading
 from freetrain.cli.replay_as_daemon import Waiting, begun, daemons_record, is_long
-from freetrain.cli.replay_options import ReplayOptions
-from freetrain.cli.replay_output import (
-    ReplayResult,
-    daemon_document,
-    print_definitions,
-    print_first,
-    print_summary,
-    result_document,
-    share_document,
-)
-from freetrain.cli.replay_settings import (
+from freetrain.cli.replay_options import (
+    ReplayOptions,
     check_own_tasks,
     daemon_setup,
     links,
@@ -44,6 +35,15 @@ from freetrain.cli.replay_settings import (
     task_request,
     topology,
     warn_of_unheeded,
+)
+from freetrain.cli.replay_output import (
+    ReplayResult,
+    daemon_document,
+    print_definitions,
+    print_first,
+    print_summary,
+    result_document,
+    share_document,
 )
 from freetrain.core.holes import Holes
 from freetrain.core.objectives import find_objective

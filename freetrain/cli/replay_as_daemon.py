@@ -13,8 +13,7 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Self
 
-from freetrain.cli.replay_options import ReplayOptions
-from freetrain.cli.replay_settings import daemon_setup, daemons_place, links, topology
+from freetrain.cli.replay_options import ReplayOptions, daemon_setup, daemons_place, links, topology
 from freetrain.errors import FreetrainError
 from freetrain.policies import find_placer
 from freetrain.replay.course import ReplayRecord
