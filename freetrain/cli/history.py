@@ -13,7 +13,7 @@ import click
 from freetrain.cli.helping import RenamedOption, command
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option, read_nodes, since_option
-from freetrain.client.daemons_ledger import daemons_ledger
+from freetrain.client.daemons_ledger import daemons_store
 from freetrain.config import load_config
 from freetrain.core.fragment import Fragment
 from freetrain.daemon.reports.standing import find_standing
@@ -67,7 +67,7 @@ def history_command(
     shape.begin(standing)
     now_s = time.time()
     # One more than is shown: so it is known whether there are more.
-    found = daemons_ledger(config).history(since_s, trainer, user, chosen, most + 1)
+    found = daemons_store(config).ledger().history(since_s, trainer, user, chosen, most + 1)
     if len(found) > most:
         click.echo(f"Only the last {most} are shown; --limit shows more.", err=True)
     rows = [_row(fragment, owner, now_s) for fragment, owner in found[-most:]]
@@ -116,7 +116,7 @@ def audit_command(config_path: Path | None, since_s: float, decision: str | None
     config = load_config(config_path).config
     standing = find_standing(config)
     shape.begin(standing)
-    ledger = daemons_ledger(config)
+    ledger = daemons_store(config).ledger()
     rows: list[dict[str, Any]] = [
         {
             "time": row.time_s,

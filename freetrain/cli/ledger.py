@@ -20,7 +20,7 @@ from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option, read_time
 from freetrain.cli.output import command_line
-from freetrain.client.daemons_ledger import daemons_ledger
+from freetrain.client.daemons_ledger import daemons_store
 from freetrain.config import Config, Prices, load_config
 from freetrain.core.harm import Harm
 from freetrain.core.job import JobRun
@@ -218,7 +218,7 @@ def ledger_command(
     from_s, until_s = _range(month, from_s, until_s, now_s)
     standing = find_standing(config)
     shape.begin(standing)
-    books = read_books(daemons_ledger(config), from_s, until_s, now_s, check or Key.TRAINING in keys)
+    books = read_books(daemons_store(config).ledger(), from_s, until_s, now_s, check or Key.TRAINING in keys)
     if check:
         gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
         differs = check_listing(books, gateway, standing, shape)

@@ -1,7 +1,7 @@
 """The options of ``freetrain replay``, each once: its type, its names, its default and what it means.
 
-Below them, what they come to: how to read the log, the machine, prices, and the daemon. Whatever is wrong with them
-is found out here, before any long work begins.
+Below them, what they come to: how to read the log, the machine, prices, and the daemon. Whatever is wrong with
+them is found out here, before any long work begins.
 """
 
 from __future__ import annotations
