@@ -218,8 +218,8 @@ def options(*added: Callable[[Command], Command]) -> Callable[[Command], Command
     """One decorator for several options; help lists them in this order."""
 
     def add(command: Command) -> Command:
-        for option in reversed(added):
-            command = option(command)
+        for decorate in reversed(added):
+            command = decorate(command)
         return command
 
     return add
