@@ -64,12 +64,7 @@ class TagValues(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class CheckedTag:
-    """A tag that can be handed to Slurm.
-
-    Attributes:
-        tag: what it means.
-        comment: how Slurm is given it.
-    """
+    """A tag that can be handed to Slurm, with the comment that says it."""
 
     tag: Tag
     comment: str
@@ -87,13 +82,7 @@ class CheckedTag:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A submission that only has to be given to Slurm.
-
-    Attributes:
-        command: of sbatch; prints the job's id.
-        tag: what it says.
-        backend: how the site reaches Slurm.
-    """
+    """A submission that only has to be given to Slurm; its command prints the job's id."""
 
     command: Command
     tag: CheckedTag
@@ -103,9 +92,7 @@ class Prepared:
 def check_tag(nodes: str | int | None, values: TagValues) -> CheckedTag:
     """The tag with these values.
 
-    Args:
-        nodes: minimum and maximum of all tasks together, as ``2-16``; a single number is the maximum.
-        values: the other keys.
+    ``nodes`` are the minimum and the maximum of all tasks together, as ``2-16``; a single number is the maximum.
 
     Raises:
         InputError: the tag would be wrong.
@@ -171,17 +158,7 @@ def prepare(
     part: bool = False,
     sbatch: Sequence[str] = (),
 ) -> Prepared:
-    """Check a submission, and make its command.
-
-    Args:
-        slurm: where it is to run.
-        script: the batch script.
-        arguments: the script's own.
-        values: what the tag says.
-        nodes: see :func:`check_tag`.
-        array: tasks of a filler, as ``0-199``; None: it is a training.
-        part: whether each task takes the part of a node that it asks for, and not a whole one.
-        sbatch: more options of sbatch, each in one word.
+    """Check a submission, and make its command; its arguments are those of :meth:`Client.submit`.
 
     Raises:
         InputError: something of it cannot be.

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from freetrain.cli.health import Health
 from freetrain.cli.main import cli
+from freetrain.cli.status import Health
 from freetrain.config import Config
 from freetrain.daemon.controls import pause
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from freetrain.cli import cancel, drain, panic
+from freetrain.cli import cancel
 from freetrain.cli import pause as pause_command
 from freetrain.cli.main import cli
 from freetrain.daemon.controls import drains, pause
@@ -38,7 +38,7 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     fake.perform(("scontrol", "update", "JobId=101_0", "ReqNodeList=n1", "TimeLimit=60", "StartTime=now"))
     fake.perform(("scontrol", "release", "101_0"))
     fake.start_what_can()
-    for module in (cancel, drain, panic, pause_command):
+    for module in (cancel, pause_command):
         monkeypatch.setattr(module, "OpenedWhenAsked", lambda *_: fake)
     return fake
 

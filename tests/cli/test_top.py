@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from freetrain.cli.choosing import Chosen
+from freetrain.cli.jobs import Chosen
 from freetrain.cli.main import cli
 from freetrain.cli.top import draw
 from freetrain.config import Config

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
-from freetrain.config.loading import find_mistakes, load_config
+from freetrain.config.settings import find_mistakes, load_config
 from freetrain.core.problem import problem_from_json, problem_to_dict
 from freetrain.daemon.controls.drains import DrainsReader
 from freetrain.daemon.controls.pause import PauseReader

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.config.loading import find_mistakes
+from freetrain.config.settings import find_mistakes
 from freetrain.core.job import Job, JobState
 from freetrain.daemon.admission.sole_lender import find_marks
 from freetrain.daemon.controls.drains import DrainsReader

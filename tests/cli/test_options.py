@@ -3,12 +3,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from freetrain.cli.main import cli
-from freetrain.cli.times import Duration, parse_beginning, parse_time
+from freetrain.cli.options import Duration, option, parse_beginning, parse_time, takes_options
 
 NOW_S = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 HOUR_S, DAY_S = 3600.0, 86400.0
@@ -125,3 +128,26 @@ def test_every_option_in_seconds_is_a_duration_or_a_time() -> None:
     assert {"interval_s", "grace_s", "time_limit_s", "horizon_s", "for_s", "leave_timeout_s"} <= names
     others = [each for each in found if not isinstance(each.type, Duration) and "TIME" not in str(each.metavar)]
     assert others == []
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    quiet: bool = option("-q --quiet", "Say nothing.")
+    lasts_s: float | None = option("--lasts", "How long.")
+    picture: Path | None = option("--picture", "Where it goes.", unset=None)
+    names: tuple[str, ...] = option("--name", "Whose.", unset=())
+
+
+def test_an_option_is_declared_once_with_the_type_of_its_value() -> None:
+    found: list[Wishes] = []
+
+    @click.command()
+    @takes_options(Wishes, "wishes")
+    def wish(wishes: Wishes) -> None:
+        found.append(wishes)
+
+    words = ["-q", "--lasts", "2h", "--picture", "there.html", "--name", "alice", "--name", "bob"]
+    assert CliRunner().invoke(wish, words).exit_code == 0
+    assert CliRunner().invoke(wish, []).exit_code == 0
+    assert found == [Wishes(True, 7200.0, Path("there.html"), ("alice", "bob")), Wishes(False, None)]
+    assert "--picture FILE" in CliRunner().invoke(wish, ["--help"]).output

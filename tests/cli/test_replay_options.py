@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.cli.replay import replay_command
-from freetrain.cli.replay_options import ReplayOptions
-from freetrain.cli.replay_settings import daemon_setup
+from freetrain.cli.replay_options import ReplayOptions, daemon_setup
 from freetrain.errors import InputError
 from freetrain.replay.as_daemon.timing import Timing, Wakes
 
