@@ -21,7 +21,7 @@ from freetrain.cli.options import config_option, read_time
 from freetrain.cli.output import command_line
 from freetrain.client.daemons_ledger import daemons_ledger
 from freetrain.config import Config, Prices, load_config
-from freetrain.core.lent_time import LentTime
+from freetrain.core.fragment import LentTime
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.errors import ExitCode, InputError
 from freetrain.replay.report.ledger_page import LedgerReport, write_ledger

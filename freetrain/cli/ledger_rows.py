@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import StrEnum
 
+from freetrain.core.fragment import LentTime
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer
-from freetrain.core.lent_time import LentTime
 from freetrain.daemon.reports.lent_days import costs_of, day_of, fragments_for, lendings_of, start_of
 from freetrain.lending.lent_time import LONGEST_LOSS_S, Lending, lent_times
 from freetrain.store.ledger import Ledger, LentDay

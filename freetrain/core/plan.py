@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from freetrain.core.amounts import Amount
-from freetrain.core.placement import Placement
-from freetrain.core.servers import Serving
+from freetrain.core.decision import Placement
+from freetrain.core.trainer import Serving
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,9 @@ from freetrain.core.aim import read_aim
 from freetrain.core.classes import Choices, NodeClass, choices_of, first_of_life, group_nodes
 from freetrain.core.deadlines import DeadlineRates, deadline_rates_of
 from freetrain.core.objectives import find_objective
-from freetrain.core.past import TrainerPast, past_of_samples
 from freetrain.core.place import Place
-from freetrain.core.servers import Serving
 from freetrain.core.terms import Sizes, Terms, read_only, terms_of, with_changes, with_sizes_that_stay
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Serving, Trainer, TrainerPast, past_of_samples
 from freetrain.errors import InputError
 
 __all__ = ["Counts", "Place", "Problem", "Question", "first_error", "problem_from_json", "problem_to_dict"]

@@ -1,9 +1,9 @@
-"""A trainer: one elastic training job."""
+"""A trainer: one elastic training job, its use of parameter servers, and its past."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -12,8 +12,29 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from freetrain.core import bounds
-from freetrain.core.servers import Servers
 from freetrain.core.throughput import Curve, check_curve, rates
+
+Serving = Mapping[str, tuple[str, ...]]
+"""Trainer → those of its nodes that have a server, by name; trainers without one are left out."""
+
+_Coefficient = Annotated[float, bounds.STEP_COEFFICIENT_S.field]
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """A trainer's use of servers. A server runs beside the workers of a node and takes no node of its own.
+
+    Attributes:
+        most: how many it may have at most.
+        step_s: A, B, C, D, E of A/n + B + C·n/p + D·n + E·p, the seconds of a step on n nodes with p servers, as
+            its owner measured them; None: not measured, so one server is enough.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    most: Annotated[int, bounds.SERVERS.field] = 1
+    step_s: tuple[_Coefficient, _Coefficient, _Coefficient, _Coefficient, _Coefficient] | None = None
+
 
 Seconds = Annotated[float, bounds.SECONDS.field]
 _Size = Annotated[int, bounds.NODES.field]
@@ -178,3 +199,33 @@ class Trainer:
     def rate(self, nodes: int) -> float:
         """Samples/s on this many nodes: 0 below the minimum, flat beyond the maximum."""
         return float(self.samples_per_s[min(nodes, self.most_nodes)]) if nodes >= self.min_nodes else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerPast:
+    """What a trainer has done and had until now.
+
+    Attributes:
+        done_samples: samples that it has done, as its progress says.
+        node_s: node-seconds that it was lent; a part of a node counts as that part.
+        first_start_s: when it first had a node, UTC epoch seconds; None: never.
+        waiting_since_s: since when it has had none, UTC epoch seconds; None: it has some, or it is not known.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    done_samples: Annotated[float, bounds.SAMPLES.field] = 0.0
+    node_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    first_start_s: Annotated[float, bounds.INSTANT.field] | None = None
+    waiting_since_s: Annotated[float, bounds.INSTANT.field] | None = None
+
+
+NO_PAST = TrainerPast()
+"""The past of a trainer of which nothing is known."""
+PAST_FIELDS = frozenset(field.name for field in fields(TrainerPast))
+"""What a policy may need of it."""
+
+
+def past_of_samples(done_samples: Mapping[str, float]) -> dict[str, TrainerPast]:
+    """Trainer → its past, where nothing is known of it but how many samples it has done."""
+    return {trainer: TrainerPast(samples) for trainer, samples in done_samples.items()}

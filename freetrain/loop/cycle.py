@@ -14,14 +14,12 @@ from typing import Protocol, Self, TypeVar
 
 from freetrain.core.aim import read_aim
 from freetrain.core.amounts import Amount
+from freetrain.core.data_wait import NewPart, SharedNode
 from freetrain.core.decision import Decision
-from freetrain.core.past import NO_PAST, PAST_FIELDS, TrainerPast
 from freetrain.core.place import node_of
 from freetrain.core.plan import Action, Lend, plan_moves, plan_serving
 from freetrain.core.problem import Problem, Question
-from freetrain.core.servers import Serving
-from freetrain.core.shared_nodes import NewPart, SharedNode
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import NO_PAST, PAST_FIELDS, Serving, Trainer, TrainerPast
 from freetrain.loop.deciding import decide
 from freetrain.policies import (
     AS_ASKED,

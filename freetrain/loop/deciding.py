@@ -11,14 +11,13 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from freetrain.core.decision import Allocation, Decision, Status
-from freetrain.core.placement import Placement, place
+from freetrain.core.decision import Allocation, Decision, Placement, Status, place
 from freetrain.core.problem import Counts, Problem
-from freetrain.core.servers import Serving
+from freetrain.core.trainer import Serving
 from freetrain.core.value import total_value
 from freetrain.core.verify import VALUE_TOLERANCE, verify, verify_counts, verify_placement
 from freetrain.policies import FIRST_NODES, Explaining, Placer, Policy
-from freetrain.policies.smd.serving import place_servers
+from freetrain.policies.smd.inner import place_servers
 from freetrain.policies.spread import spread
 
 STAY = "stay"

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from freetrain.core.amounts import Amount
-from freetrain.core.decision import Allocation
-from freetrain.core.placement import Placement, place
+from freetrain.core.data_wait import SharedNode
+from freetrain.core.decision import Allocation, Placement, place
 from freetrain.core.problem import Counts, Problem
-from freetrain.core.shared_nodes import SharedNode
 from freetrain.core.terms import Table
 from freetrain.core.topology import Topology, crossings, nodes_by_leaf, ring_order
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from freetrain.core.amounts import Amount
-from freetrain.core.shared_nodes import NewPart, SharedNode
+from freetrain.core.data_wait import NewPart, SharedNode
 from freetrain.loop.cycle import Finished, finish
 
 ASKS = Amount(4, 800, (("gpu", 1),))

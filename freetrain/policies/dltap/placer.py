@@ -15,7 +15,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.placement import Placement, place
+from freetrain.core.decision import Placement, place
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.topology import Topology, nodes_by_leaf
 from freetrain.policies.stages import say_leaves

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,8 +14,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.policies.ageing import PATIENCE_S, overdue_sizes, say_turns, serve_first
 from freetrain.policies.aiming import HEEDED, asked_of
 from freetrain.policies.needs import STEP_MODEL, TARGET, say_missing, work_of
-from freetrain.policies.smd.outer import sigmoid
-from freetrain.policies.smd.serving import best_step_s
+from freetrain.policies.smd.inner import best_step_s
 from freetrain.policies.spread import best_by_tables
 
 SIZES = ("fastest", "menu")
@@ -105,3 +105,16 @@ def _lost_s(trainer: Trainer, held: int, size: int) -> float:
     if trainer.rate(held) == 0:
         return trainer.start_s
     return trainer.scale_up_s if size > held else trainer.scale_down_s
+
+
+def sigmoid(seconds_to_go: float, worth: float, steepness: float, deadline: float) -> float:
+    """Worth of a completion after so long: all of it early, half of it at the deadline, nothing much later.
+
+    Args:
+        seconds_to_go: until completion; the unit is that of ``deadline``.
+        worth: if it were at once and the steepness high.
+        steepness: how suddenly it falls; 0: half of it whenever it is.
+        deadline: where it is half.
+    """
+    exponent = min(max(steepness * (seconds_to_go - deadline), -700.0), 700.0)
+    return worth / (1 + math.exp(exponent))

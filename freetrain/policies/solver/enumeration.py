@@ -24,11 +24,10 @@ import numpy as np
 from freetrain.core.decision import GOOD_ENOUGH
 from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes
-from freetrain.policies.solver.branch_limits import BranchLimits
 from freetrain.policies.solver.column_generation import Plan, Relaxation
 from freetrain.policies.solver.pricing_dp import Prices
 from freetrain.policies.solver.pricing_problem import ColumnPool, Losses
-from freetrain.policies.solver.trainer_types import TrainerTypes
+from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes
 
 _FIRST_GAP = GOOD_ENOUGH / 2
 _MAX_COLUMNS = 50_000

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes, Table
 from freetrain.core.value import UsefulTime
-from freetrain.policies.solver.branch_limits import BranchLimits
-from freetrain.policies.solver.trainer_types import TrainerTypes
+from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes
 
 Rows = NDArray[np.int64]
 Prices = NDArray[np.float64]

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes
 from freetrain.core.value import UsefulTime
-from freetrain.policies.solver.branch_limits import BranchLimits
 from freetrain.policies.solver.pricing_dp import (
     ChangeModes,
     DPStructure,
@@ -35,7 +34,7 @@ from freetrain.policies.solver.pricing_dp import (
     prepare_dp,
     solve_dp,
 )
-from freetrain.policies.solver.trainer_types import TrainerTypes
+from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes
 
 Losses = NDArray[np.float64]
 

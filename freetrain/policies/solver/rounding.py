@@ -28,9 +28,8 @@ from freetrain.core.problem import Counts
 from freetrain.core.terms import Table
 from freetrain.core.value import ends_of
 from freetrain.policies.binary_programme import quiet_highs
-from freetrain.policies.solver.branch_limits import BranchLimits
 from freetrain.policies.solver.column_generation import Master, Multiplicities, Plan
-from freetrain.policies.solver.trainer_types import TrainerTypes
+from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes
 
 INTEGRALITY = 1e-6
 """A weight within this distance of an integer counts as one."""

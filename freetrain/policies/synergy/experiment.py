@@ -10,8 +10,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from freetrain.policies.experiment import Experiment, MethodComparison
-from freetrain.policies.synergy.mechanisms import place_greedily, place_one, tune
-from freetrain.policies.synergy.shares import Board, Parts, Profile, SharedServer, SharingJob, rate_of
+from freetrain.policies.synergy.mechanisms import (
+    Board,
+    Parts,
+    Profile,
+    SharedServer,
+    SharingJob,
+    place_greedily,
+    place_one,
+    rate_of,
+    tune,
+)
 
 _CPUS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 9.0, 12.0, 24.0)
 _MEMORY_GB = (20.83, 62.5, 125.0, 187.5)

@@ -11,13 +11,12 @@ import pytest
 from benchmarks.problems import mixed_problem
 from freetrain.core.place import Place
 from freetrain.core.problem import Problem
-from freetrain.core.servers import Servers
 from freetrain.core.topology import Topology
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Servers, Trainer
 from freetrain.core.verify import verify
 from freetrain.loop import deciding
 from freetrain.policies import FIRST_NODES, PLACERS, VARIANTS, find_placer, find_policy
-from freetrain.policies.smd.serving import MOVES_BEFORE_S, best_step_s, count_servers, place_servers
+from freetrain.policies.smd.inner import MOVES_BEFORE_S, best_step_s, count_servers, place_servers
 
 CURVE = ((1, 10.0), (8, 60.0))
 STEP_S = (1.0, 0.0, 0.02, 0.02, 0.04)

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from freetrain.core.amounts import Amount
-from freetrain.core.data_wait import DataWait, WaitProfile
-from freetrain.core.shared_nodes import NewPart, SharedNode
+from freetrain.core.data_wait import DataWait, NewPart, SharedNode, WaitProfile
 from freetrain.guest.guest import Guest
 from freetrain.loop.cycle import finish
 from freetrain.policies import FINISHERS, Finisher, find_finisher
 from freetrain.policies.binary_programme import BinaryProgramme, ProgrammeGuest
 from freetrain.policies.stages import AsAsked
-from freetrain.policies.synergy import finisher as room
+from freetrain.policies.synergy import mechanisms as room
 from freetrain.policies.synergy.mechanisms import split_optimally
 from tests.installing import install_policy
 

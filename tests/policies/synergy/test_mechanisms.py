@@ -10,8 +10,16 @@ import pytest
 from freetrain.guest.guest import Guest
 from freetrain.policies.binary_programme import ProgrammeGuest
 from freetrain.policies.synergy.experiment import PROFILES
-from freetrain.policies.synergy.mechanisms import place_greedily, split_optimally, tune
-from freetrain.policies.synergy.shares import Parts, Profile, SharedServer, SharingJob, rate_of
+from freetrain.policies.synergy.mechanisms import (
+    Parts,
+    Profile,
+    SharedServer,
+    SharingJob,
+    place_greedily,
+    rate_of,
+    split_optimally,
+    tune,
+)
 
 LONG_S = 30.0
 SERVER = SharedServer("s", 8, 24.0, 500.0)
