@@ -24,7 +24,6 @@ class Aim:
     """Aim: an objective with the parts behind it.
 
     Attributes:
-        objective: name of the objective.
         evictions_s: seconds that each loss of nodes at a known time counts for besides what is lost.
         deadlines: how many times more it counts what a trainer has to train in order to meet its deadline.
         energy: how much must be trained for each kWh that a lent node takes, in the objective's unit.
@@ -54,7 +53,6 @@ class AimPart:
 
     Attributes:
         field: of :class:`Aim`.
-        most: the largest number it may be.
         means: a clause for those who choose it.
     """
 

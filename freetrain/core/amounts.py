@@ -19,7 +19,6 @@ class Amount:
 
     Attributes:
         cpus: threads counted.
-        memory_mb: megabytes.
         gres: generic resources as Slurm names them, types, MIG profiles and shards included.
     """
 

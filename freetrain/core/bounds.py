@@ -17,8 +17,6 @@ class Bound:
     """An interval of numbers.
 
     Attributes:
-        least: the smallest.
-        most: the largest.
         is_open: whether ``least`` itself is outside.
     """
 

@@ -27,7 +27,6 @@ class DataWait:
     Attributes:
         share: part of a step that it waited for data.
         cpus: that its first process had of its node; 0: not known.
-        memory_mb: that it had.
     """
 
     share: float
@@ -148,8 +147,6 @@ class NewPart:
     """A part of a node that is about to be lent.
 
     Attributes:
-        place: its name.
-        trainer: whose it is.
         asks: what its task asks for, and has in any case.
         data_wait_share: part of a step that its training waits for data with what it asks for.
         cache_mb: memory beyond what it asks for with which its training would read all data from memory; 0: its
@@ -170,11 +167,9 @@ class SharedNode:
     """A node of which new parts are lent.
 
     Attributes:
-        name: its name.
         spare: what is left of it when all new parts have what they ask for.
         free_gpus: free ones, those of the new parts among them.
         threads_per_core: Slurm gives whole cores.
-        parts: the new ones.
     """
 
     name: str

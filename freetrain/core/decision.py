@@ -43,11 +43,6 @@ def place_each(problem: Problem, counts: Counts, choice_of: Callable[[Trainer], 
        it has keeps it.
     2. Then those that are missing are chosen, in order of admission, of the free nodes and those that
        are given up; the former come first, so that taking the first ones waits for as few releases as possible.
-
-    Args:
-        problem: what is decided.
-        counts: nodes of each trainer in each class.
-        choice_of: by which each trainer keeps, or gets, some of several nodes.
     """
     chosen: defaultdict[str, list[list[str]]] = defaultdict(lambda: [[] for _ in problem.classes])
     there = [list(node_class.names.get(None, [])) for node_class in problem.classes]
@@ -108,13 +103,9 @@ class Decision:
     """Which trainer gets which nodes.
 
     Attributes:
-        status: how good the answer is known to be.
         objective: its value (``freetrain.core.value``).
-        placement: trainer → nodes.
-        solver: what found it.
         gap: relative distance to the best bound known; 0 where proven optimal, None where unknown.
         solve_s: wall seconds it took.
-        notes: sentences that explain it.
         serving: nodes of each trainer that have a server.
     """
 
@@ -153,10 +144,7 @@ class Allocation:
 
     Attributes:
         counts: integers of shape (trainers, classes), in the problem's order of both.
-        solver: what found it, in a word or two.
-        status: how good it is known to be.
         bound: no allocation is worth more than this (``freetrain.core.value``); None: no such bound is known.
-        notes: sentences that explain it.
 
     Raises:
         TypeError: the counts are no integers, or another part is not of its kind.

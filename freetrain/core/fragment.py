@@ -63,14 +63,9 @@ class Fragment:
         share: how much of its node it has: the largest of its parts of the CPUs, the memory and the GPUs.
         parts: these three; empty: unknown.
         job: Slurm's id: of the array task (``123_4``) or of the job.
-        trainer: who has it.
-        node: what it has.
-        state: how far it is.
         asked_s: when its start was ordered, UTC epoch seconds.
-        limit_s: its time limit in seconds.
         started_s: when it began to run, as Slurm says.
         ended_s: when it ended, as Slurm says.
-        end: why it ended.
         decision: the one that lent it, as ``run:number``; None: found running, not lent by this database's daemon.
     """
 

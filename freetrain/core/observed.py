@@ -48,12 +48,7 @@ def _kind_of(names: Iterable[str], claimed: Mapping[str, float]) -> str:
 
 
 def seen_speeds(observations: Iterable[Observation], claimed: Mapping[str, float]) -> Mapping[str, float]:
-    """Kind that its owner names → the speed on it that is believed.
-
-    Args:
-        observations: what was seen of it.
-        claimed: kind → speed on it, as its owner says.
-    """
+    """Kind that its owner names → the speed on it that is believed."""
     speeds = {ELSEWHERE: 1.0, **claimed}
     seen = {
         kind: [observation for observation in usable(observations) if observation.kind == kind] for kind in speeds
@@ -105,7 +100,6 @@ class SizeChange:
         time_s: when it trained again, UTC epoch seconds.
         nodes: that it has since.
         cause: start, join, leave, loss or broken.
-        pause_s: for how long it did not train.
         start_s: from the start of its programs to their first step; None: not known.
     """
 
@@ -121,7 +115,6 @@ class RunningMean:
     """A running mean of how long one kind of change took; the newest values count most.
 
     Attributes:
-        mean_s: the average.
         times: how often it was seen, as far as that still counts.
     """
 
@@ -165,12 +158,7 @@ class SeenCosts:
     since_s: float = 0.0
 
     def after(self, changes: Iterable[SizeChange], started_s: Iterable[float]) -> SeenCosts:
-        """After some changes, in order.
-
-        Args:
-            changes: which.
-            started_s: when its fragments that run now were started, UTC epoch seconds.
-        """
+        """After some changes, in order; ``started_s``: when its fragments that run now were started."""
         began_s, costs = sorted(started_s), self
         for change in changes:
             costs = costs._after_change(change, began_s)

@@ -36,11 +36,8 @@ class Terms:
         possible: whether a trainer may have the size, shape (trainers, sizes).
         most_nodes: largest possible size, shape (trainers,).
         scale_up_s: cost of growing, shape (trainers,); so are the other costs.
-        scale_down_s: cost of shrinking.
-        eviction_s: cost of losing nodes unasked.
         known_end_s: cost of losing nodes at a time that was known; 0 for independent trainers.
         leaving_s: cost of each node that leaves at a time that was known; 0 for all others.
-        start_s: cost of starting from nothing.
         boot_s: how long a new node does nothing.
         moldable: whose size stays, shape (trainers,).
         independent: whose nodes work each by itself, shape (trainers,).
@@ -202,7 +199,6 @@ def _particulars(trainer: Trainer, objective: str) -> _Particulars:
 
 
 def _warnings(trainer: Trainer) -> tuple[str, ...]:
-    """Warnings on what the owner of a trainer may not expect."""
     most, clauses = trainer.most_nodes, []
     if trainer.max_nodes is not None and trainer.max_nodes > most:
         clauses.append(f"max_nodes {trainer.max_nodes} lies past the last throughput point and is cut to {most}")

@@ -25,7 +25,6 @@ class Servers:
     """A trainer's use of servers. A server runs beside the workers of a node and takes no node of its own.
 
     Attributes:
-        most: how many it may have at most.
         step_s: A, B, C, D, E of A/n + B + C·n/p + D·n + E·p, the seconds of a step on n nodes with p servers, as
             its owner measured them; None: not measured, so one server is enough.
     """
@@ -57,7 +56,6 @@ class KindChoice:
     """Kinds of nodes of which a trainer may have some together.
 
     Attributes:
-        kinds: which.
         speed: how fast it is on them; its throughput is that at speed 1.
     """
 
@@ -99,8 +97,6 @@ class Trainer:
         deadline_s: when its owner wants it complete, UTC epoch seconds; None: no time is named.
         owner: its user; empty: unknown.
         account: that is charged for it; empty: unknown.
-        independent: whether its nodes work each by itself.
-        moldable: whether its size is chosen when it starts and stays.
         choices: what kinds of nodes it may have, one entry at a time; None: any kind, one at a time.
         bytes_per_sample: bytes of its gradients / samples of a node in a step; 0: unknown. Policies that
             reserve bandwidth decide by it, and replays count what goes from leaf to leaf.
@@ -176,6 +172,14 @@ class Trainer:
     def rescales(self) -> bool:
         """Whether its nodes work together and may become more or fewer, which costs all of them each time."""
         return not (self.independent or self.moldable)
+
+    def change_s(self, held: int, size: int) -> float:
+        """Seconds lost by a change of size: at the new size's rate where it starts, else at the rate before."""
+        if size == held:
+            return 0.0
+        if self.rate(held) == 0:
+            return self.start_s
+        return self.scale_up_s if size > held else self.scale_down_s
 
     def speed_on(self, kinds: Collection[str]) -> float:
         """Speed on nodes of these kinds: that on the slowest."""

@@ -89,7 +89,6 @@ def _call(path: str, arguments: tuple[Any, ...], until_s: float) -> object:
 
 
 def _outcome(call: Callable[[], object]) -> bytes:
-    """The result or the exception of a call, as a message."""
     try:
         return pickle.dumps((QuestionEnd.ANSWERED, call()))
     except Exception as error:

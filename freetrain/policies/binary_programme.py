@@ -22,8 +22,6 @@ class LinearRow:
 
     Attributes:
         factors: position of a variable → its factor.
-        most: at most so much.
-        least: at least so much.
     """
 
     factors: Mapping[int, float]
@@ -36,8 +34,6 @@ class BinaryProgramme:
     """Max Σ value · variable.
 
     Attributes:
-        values: of each variable.
-        rows: what has to hold.
         integral: variables are 0 or 1, nothing between.
     """
 
@@ -63,7 +59,6 @@ class ProgrammeGuest:
     """Asks HiGHS, in a process that is ended where it does not answer in time.
 
     Args:
-        guest: where it runs.
         function: what is asked, with the arguments of :func:`solve`.
     """
 

@@ -72,14 +72,10 @@ class RingJob:
     """A training that wants a ring.
 
     Attributes:
-        id: its name.
-        model: how fast it is.
         widest: most workers that it can use.
         samples: done so far.
-        target_samples: after which it is complete.
         ring: that it has now; None: none.
         rescale_s: lost where it gets another one.
-        weight: how much it counts.
         narrowest: least workers that it can use.
     """
 
@@ -115,17 +111,11 @@ def samples_in_slot(job: RingJob, ring: PlacedRing, slot_s: float) -> float:
 def fill_slot(
     books: LinkBooks, jobs: Sequence[RingJob], slot_s: float, utility: Utility
 ) -> Mapping[str, PlacedRing]:
-    """Rings for one slot, by id; trainings without one are left out.
+    """Rings for one slot, by id, reserved in the books, which are empty; trainings without one are left out.
 
     1. The upgrade that gains most per cost comes first: from no ring to one, or to a wider one. A rule that only
        ever starts rings would leave places idle, as narrow rings gain most per worker.
     2. A single ring that is worth more than all of these together is used instead.
-
-    Args:
-        books: with nothing reserved; what the rings take is reserved in them.
-        jobs: trainings that want a ring.
-        slot_s: how long the slot is.
-        utility: what is maximised.
     """
     slot = _Slot(books, jobs, slot_s, utility)
     single = slot.best_single()
@@ -252,7 +242,6 @@ class _QueuedJob:
 
     Attributes:
         slot: first slot in which it may have a ring.
-        job: as it is now.
         attained_s: seconds of a worker that it has had.
     """
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from math import inf
 from typing import Protocol, runtime_checkable
@@ -25,7 +26,6 @@ class Links:
     Attributes:
         link_bytes_per_s: of a node's link to its switch; infinite: unknown.
         uplink_bytes_per_s: of a leaf switch's links to the others, all together; infinite: unknown.
-        topology: the switches.
     """
 
     link_bytes_per_s: float = inf
@@ -83,9 +83,7 @@ class RingServer:
     """A server.
 
     Attributes:
-        name: its name.
         places: how many workers it has room for.
-        leaf: the switch that it is connected to.
     """
 
     name: str
@@ -100,7 +98,6 @@ class PlacedRing:
     Attributes:
         workers: (server, workers on it), in the order of their ranks: servers of a leaf follow each other, so that
             the ring enters and leaves each leaf once.
-        leaves: how many leaves that are.
         bytes_per_s: reserved on the link of each server, and on the uplink of each leaf; 0: none is needed.
     """
 
@@ -120,13 +117,7 @@ class PlacedRing:
 
 
 class LinkBooks:
-    """The free places and the free bandwidth at one moment.
-
-    Args:
-        servers: all there are.
-        link_bytes_per_s: of each server's link to its leaf.
-        uplink_bytes_per_s: of each leaf's link to the others.
-    """
+    """The free places and the free bandwidth at one moment."""
 
     def __init__(self, servers: Iterable[RingServer], link_bytes_per_s: float, uplink_bytes_per_s: float) -> None:
         self.servers = {server.name: server for server in servers}
@@ -134,6 +125,12 @@ class LinkBooks:
         self.link = dict.fromkeys(self.servers, link_bytes_per_s)
         self.uplink = dict.fromkeys(sorted({server.leaf for server in self.servers.values()}), uplink_bytes_per_s)
         self.link_bytes_per_s = link_bytes_per_s
+
+    def copied(self) -> LinkBooks:
+        """Books of their own with the same reservations."""
+        books = copy(self)
+        books.free, books.link, books.uplink = dict(self.free), dict(self.link), dict(self.uplink)
+        return books
 
     def embed(self, width: int, bytes_per_s: float) -> PlacedRing | None:
         """Servers for a ring, nothing reserved yet: one server before one leaf before few leaves; None: no room.

@@ -10,7 +10,7 @@ for them, or fewer nodes, or none. Bandwidth is reserved in freetrain's books al
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -28,7 +28,7 @@ from freetrain.policies.aiming import HEEDED, asked_of
 from freetrain.policies.gadget.links import LinkBooks, Links, PlacedRing, RingCosts, RingServer, in_gbit
 from freetrain.policies.needs import TARGET, say_missing, work_of
 from freetrain.policies.spread import best_by_tables
-from freetrain.policies.stages import say_leaves
+from freetrain.policies.stages import leaf_by_leaf, say_leaves
 
 _MOST_ROUNDS = 8
 _LEAST_COST = 1e-12
@@ -54,24 +54,10 @@ class RingPlacer:
         return say_leaves(placement, self._topology)
 
     def _choose(self, there: Sequence[str], count: int, beside: Sequence[str]) -> Sequence[str]:
-        return few_leaves(there, count, beside, self._topology)
+        return leaf_by_leaf(there, count, beside, self._topology, _rank)
 
 
-def few_leaves(there: Sequence[str], count: int, beside: Sequence[str], topology: Topology) -> Sequence[str]:
-    """``count`` of the nodes that are there, on few leaves together with the nodes that the ring has already."""
-    free: defaultdict[str, list[str]] = defaultdict(list)
-    for name in there:
-        free[topology.leaf_of(name)].append(name)
-    own = nodes_by_leaf(beside, topology)
-    chosen: list[str] = []
-    while len(chosen) < count:
-        missing = count - len(chosen)
-        leaf = min(free, key=lambda leaf: _rank(own[leaf], len(free[leaf]), missing, leaf))
-        chosen += free.pop(leaf)[:missing]
-    return chosen
-
-
-def _rank(own: int, free: int, missing: int, leaf: str) -> tuple[int, bool, int, str]:
+def _rank(leaf: str, own: int, free: int, missing: int) -> tuple[int, bool, int, str]:
     """First the leaves that the ring is on; then the tightest with room for the rest, else the roomiest."""
     return (-own, free < missing, free if free >= missing else -free, leaf)
 
@@ -87,8 +73,6 @@ class ReservingGadget:
 
     Args:
         weigh: utility of each trainer's sizes, and sentences on it.
-        name: what its allocations say found them.
-        links: what they carry.
         questions: all that is decided in this look: other rings keep their bandwidth until their turn.
     """
 
@@ -146,7 +130,6 @@ class ReservingGadget:
                 yield f"Reserved are up to {in_gbit(most - left[name])} of {in_gbit(most)} Gbit/s ({what} {name})."
 
     def _books(self, rings: Iterable[PlacedRing]) -> LinkBooks:
-        """Books with these rings in them."""
         leaf_of = self._links.topology.leaf_of
         servers = [RingServer(node, places, leaf_of(node)) for node, places in self._places.items()]
         books = LinkBooks(servers, self._links.link_bytes_per_s, self._links.uplink_bytes_per_s)
@@ -159,10 +142,7 @@ class _Turn:
     """The rings of one problem, embedded beside those of the others.
 
     Args:
-        problem: what is decided.
-        counts: nodes of each trainer in each class.
         books: with the rings of the others; those of the problem come into them.
-        topology: the switches.
     """
 
     def __init__(self, problem: Problem, counts: Counts, books: LinkBooks, topology: Topology) -> None:
@@ -174,7 +154,7 @@ class _Turn:
         self._needs = {trainer.id: trainer.link_bytes_per_s(size) for trainer, size in sized}
         growing = np.flatnonzero((counts > problem.held).any(axis=1)).tolist()
         self._grows = {problem.trainers[row].id for row in growing}
-        self._link_left, self._uplink_left = dict(books.link), dict(books.uplink)
+        self._hoped = books.copied()
         for trainer, names in problem.held_names.items():
             self._take(names, self._needs.get(trainer, 0.0), ())
         self.placement = place_each(problem, counts, self._choice_of)
@@ -215,11 +195,11 @@ class _Turn:
 
         def choose(there: Sequence[str], count: int, beside: Sequence[str]) -> Sequence[str]:
             own = set(map(node_of, beside))
-            roomy = [name for name in there if node_of(name) in own or self._link_left[node_of(name)] >= need]
+            roomy = [name for name in there if node_of(name) in own or self._hoped.link[node_of(name)] >= need]
             chosen = self._few(roomy if len(roomy) >= count else there, count, beside)
             if len(nodes_by_leaf((*beside, *chosen), self._topology)) > 1:
                 leaves = set(map(self._topology.leaf_of, beside))
-                leaves |= {leaf for leaf, left in self._uplink_left.items() if left >= need}
+                leaves |= {leaf for leaf, left in self._hoped.uplink.items() if left >= need}
                 reachable = [name for name in roomy if self._topology.leaf_of(name) in leaves]
                 chosen = self._few(reachable, count, beside) if len(reachable) >= count else chosen
             self._take(chosen, need, beside)
@@ -234,16 +214,12 @@ class _Turn:
             node: rank for rank, node in enumerate(sorted(places, key=lambda n: (n not in own, -places[n])))
         }
         by_node = sorted(there, key=lambda name: in_order[node_of(name)])
-        return few_leaves(by_node, count, beside, self._topology)
+        return leaf_by_leaf(by_node, count, beside, self._topology, _rank)
 
     def _take(self, names: Iterable[str], need: float, beside: Sequence[str]) -> None:
         """Remember what these nodes of a ring, beside others of it, take of their links while others choose."""
-        before, after = (_ring(nodes, need, self._topology) for nodes in (beside, (*beside, *names)))
-        for ring, sign in ((before, 1), (after, -1)):
-            for node, _ in ring.workers:
-                self._link_left[node] += sign * ring.bytes_per_s
-            for leaf in {self._topology.leaf_of(node) for node, _ in ring.workers} if ring.leaves > 1 else ():
-                self._uplink_left[leaf] += sign * ring.bytes_per_s
+        self._hoped.release(_ring(beside, need, self._topology))
+        self._hoped.reserve(_ring((*beside, *names), need, self._topology))
 
     def _fitting(self, row: int, ring: PlacedRing) -> int:
         """The number of its nodes that fit: at least those that it has, and less than it was to have."""
@@ -280,7 +256,6 @@ def _ring(names: Iterable[str], need: float, topology: Topology) -> PlacedRing:
 
 
 def _standing(questions: Sequence[Question], topology: Topology) -> dict[str, PlacedRing]:
-    """The rings that there are before anything is decided."""
     held: dict[str, list[str]] = {}
     for offers, _ in questions:
         for offer in offers:
@@ -341,7 +316,6 @@ class Gadget:
     Args:
         utility: of the part of its target that a trainer has done, a word of ``UTILITIES``.
         patience: seconds after which a trainer that has not had its turn comes first; 0: never.
-        name: what its allocations say found them.
     """
 
     needs_past = ("done_samples",)
@@ -389,9 +363,5 @@ class Gadget:
 
 def _samples_until(trainer: Trainer, held: int, size: int, slot_s: float) -> float:
     """Samples of so many seconds on this size, less what the change to it costs."""
-    rate, rate_now = trainer.rate(size), trainer.rate(held)
-    if size == held:
-        return rate * slot_s
-    if rate_now == 0:
-        return rate * max(slot_s - trainer.start_s, 0.0)
-    return rate * slot_s - rate_now * (trainer.scale_up_s if size > held else trainer.scale_down_s)
+    rate, rate_now, lost_s = trainer.rate(size), trainer.rate(held), trainer.change_s(held, size)
+    return rate * slot_s - rate_now * lost_s if rate_now else rate * max(slot_s - lost_s, 0.0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,7 +33,6 @@ class RunOption:
 
     Attributes:
         job: which training; of several ways to run it one is chosen at most.
-        value: what running it so is worth.
         demand: what it takes of each resource.
     """
 
@@ -48,8 +47,6 @@ class OuterSolution:
 
     Attributes:
         options: positions of the options, ascending.
-        value: what they are worth together.
-        by: what found them.
         why: why it is not the proven optimum, a clause; empty: it is.
     """
 
@@ -136,10 +133,6 @@ class _Job:
     """A training.
 
     Attributes:
-        model: how fast it is.
-        limits: what it may have.
-        steps: that it has to do.
-        worth: of its completion.
         steepness: how suddenly that falls.
         deadline_h: where half of it is left.
     """
@@ -165,12 +158,9 @@ PairOf = Callable[[_Job], Pair | None]
 
 
 def utilities(seed: int, times: int, only: Collection[str] = ()) -> Mapping[str, float]:
-    """Utility of 50 trainings by the method that chose their sizes, on machines of several sizes.
+    """Utility of 50 trainings by the method that chose their sizes, on a machine of so many times the size.
 
-    Args:
-        seed: of the trainings.
-        times: how many times as large.
-        only: who; empty: all.
+    ``only``: methods that are tried; empty: all.
     """
     jobs = _jobs(random.Random(seed))
     capacity = tuple(times * most for most in _CAPACITY)
@@ -179,8 +169,8 @@ def utilities(seed: int, times: int, only: Collection[str] = ()) -> Mapping[str,
         "SMD, grid": partial(_one_size_each, lambda job: fastest_on_grid(job.model, job.limits)),
         "menu": _menu,
         "ESW": partial(_one_size_each, _fastest_equal),
-        "SMD, by limits": partial(_by_limits, lambda job: fastest(job.model, job.limits)),
-        "ESW, by limits": partial(_by_limits, _fastest_equal),
+        "SMD, by limits": partial(_one_size_each, lambda job: fastest(job.model, job.limits), by_limits=True),
+        "ESW, by limits": partial(_one_size_each, _fastest_equal, by_limits=True),
         "Optimus": _optimus,
         "elastic": _elastic,
     }
@@ -237,29 +227,24 @@ def _jobs(draw: random.Random) -> list[_Job]:
     return jobs
 
 
-def _knapsack(jobs: Sequence[_Job], pairs: Sequence[tuple[int, Pair]], capacity: Amounts) -> float:
-    options = [RunOption(row, jobs[row].utility(pair), jobs[row].limits.demand(*pair)) for row, pair in pairs]
-    return choose(options, capacity, _TIME_S).value
-
-
-def _one_size_each(pair_of: PairOf, jobs: Sequence[_Job], capacity: Amounts) -> float:
-    """The best choice of trainings, each of which has one size, or none that would do."""
-    sizes = ((row, pair_of(job)) for row, job in enumerate(jobs))
-    return _knapsack(jobs, [(row, pair) for row, pair in sizes if pair is not None], capacity)
-
-
-def _by_limits(pair_of: PairOf, jobs: Sequence[_Job], capacity: Amounts) -> float:
-    """Each training takes all that it may have: then how long it takes is a matter of its own size alone."""
-    pairs = ((row, pair_of(job)) for row, job in enumerate(jobs))
+def _knapsack(sizes: Iterable[tuple[int, _Job, Pair]], capacity: Amounts, by_limits: bool = False) -> float:
+    """The best choice; by limits each takes all that it may have: its time is a matter of its own size alone."""
     options = [
-        RunOption(row, jobs[row].utility(pair), jobs[row].limits.most) for row, pair in pairs if pair is not None
+        RunOption(row, job.utility(pair), job.limits.most if by_limits else job.limits.demand(*pair))
+        for row, job, pair in sizes
     ]
     return choose(options, capacity, _TIME_S).value
 
 
+def _one_size_each(pair_of: PairOf, jobs: Sequence[_Job], capacity: Amounts, by_limits: bool = False) -> float:
+    """The best choice of trainings, each of which has one size, or none that would do."""
+    sizes = [(row, job, pair) for row, job in enumerate(jobs) if (pair := pair_of(job)) is not None]
+    return _knapsack(sizes, capacity, by_limits)
+
+
 def _menu(jobs: Sequence[_Job], capacity: Amounts) -> float:
     """Every size on the way to the fastest, and those with as many servers as workers."""
-    return _knapsack(jobs, [(row, pair) for row, job in enumerate(jobs) for pair in _sizes(job)], capacity)
+    return _knapsack([(row, job, pair) for row, job in enumerate(jobs) for pair in _sizes(job)], capacity)
 
 
 def _sizes(job: _Job) -> list[Pair]:

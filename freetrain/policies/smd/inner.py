@@ -50,13 +50,7 @@ class ServerModel:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A measurement.
-
-    Attributes:
-        workers: how many.
-        servers: how many.
-        step_s: seconds of a step.
-    """
+    """A measurement."""
 
     workers: int
     servers: int
@@ -108,8 +102,6 @@ class SizeLimits:
         worker: what a worker takes of each resource.
         server: what a parameter server takes.
         most: what all of them may take.
-        most_workers: how many workers at most.
-        most_servers: how many servers at most.
     """
 
     worker: Amounts
@@ -244,14 +236,10 @@ def _hosts(
 ) -> tuple[str, ...]:
     life_s = {node_of(name): problem.classes[problem.class_of_node[name]].life_s for name in names}
     now = problem.serving.get(trainer.id, ())
-    rate = placer.rate_for_server if isinstance(placer, RatingServers) else _alike
+    rate = placer.rate_for_server if isinstance(placer, RatingServers) else lambda node, nodes: 0.0
 
     def claim(node: str) -> tuple[bool, bool, float, float, str]:
         ends_soon = life_s[node] < min(MOVES_BEFORE_S, problem.horizon_s)
         return ends_soon, node not in now, -life_s[node], -rate(node, tuple(life_s)), node
 
     return tuple(sorted(sorted(life_s, key=claim)[: count_servers(servers, len(life_s))]))
-
-
-def _alike(node: str, nodes: Sequence[str]) -> float:
-    return 0.0

@@ -38,7 +38,6 @@ class Smd:
     Args:
         sizes: ``fastest``, or ``menu``: smaller sizes may be chosen, too, freetrain's extension.
         patience: seconds after which a trainer that has not had its turn comes first; 0: never.
-        name: what its allocations say found them.
     """
 
     needs_past = ("done_samples",)
@@ -91,20 +90,11 @@ def _fastest(trainer: Trainer, sizes: Sequence[int]) -> int:
 
 
 def _worth(trainer: Trainer, left_samples: float, held: int, size: int) -> float:
-    """Worth of its completion on this size."""
     rate = trainer.rate(size)
     if rate <= 0:
         return 0.0
-    to_go_s = left_samples / rate + _lost_s(trainer, held, size)
+    to_go_s = left_samples / rate + trainer.change_s(held, size)
     return sigmoid(to_go_s / _HOUR_S, trainer.weight, _STEEPNESS, _DAY_H)
-
-
-def _lost_s(trainer: Trainer, held: int, size: int) -> float:
-    if size == held:
-        return 0.0
-    if trainer.rate(held) == 0:
-        return trainer.start_s
-    return trainer.scale_up_s if size > held else trainer.scale_down_s
 
 
 def sigmoid(seconds_to_go: float, worth: float, steepness: float, deadline: float) -> float:

@@ -140,9 +140,7 @@ class BranchAndBound:
 
     Attributes:
         master: the known columns, to which the search adds.
-        root: the relaxation without limits.
         best: the incumbent, which the search improves.
-        enumeration: of plans within a slack.
         left_s: wall seconds that are left; at 0 the search ends.
     """
 
@@ -155,11 +153,7 @@ class BranchAndBound:
     _value_of_structure: float = -np.inf
 
     def run(self, known: float) -> float:
-        """Branch until the incumbent is good enough; the bound on all plans.
-
-        Args:
-            known: a bound on all plans, from enumeration.
-        """
+        """Branch until the incumbent is good enough; the bound on all plans, at most the one that is known."""
         best, settled = self.best, -np.inf
         bound, limits, duals = self.root.bound, no_limits(self.best.trainers), self.root.duals
         waiting: list[tuple[float, int, BranchLimits, Duals]] = []
@@ -288,13 +282,6 @@ def find_branchings(
 
     Groups of types come first; then, for each kind of branching, the types to which the rounded plan gives least
     of what the relaxation promises them.
-
-    Args:
-        master: the columns.
-        trainers: the trainers.
-        relaxed: the prices, and the weight of each column.
-        plan: the rounded one.
-        limits: of the subproblem.
     """
     prices, weights = relaxed
     type_ids, counts = master.type_ids, master.counts

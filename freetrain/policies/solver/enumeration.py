@@ -45,9 +45,6 @@ class Incumbent:
     """The best plan so far.
 
     Attributes:
-        trainers: the trainers.
-        plan: the nodes of each.
-        value: of the plan.
         gap: relative distance from the bound at which the plan is good enough.
     """
 
@@ -78,9 +75,6 @@ class ReducedCostEnumeration:
     """Searches all plans that are worth at most a slack less than a bound.
 
     The number of columns grows about as the square of the slack, which predicts whether a search is affordable.
-
-    Attributes:
-        best: the incumbent, which a search improves.
     """
 
     best: Incumbent
@@ -91,13 +85,7 @@ class ReducedCostEnumeration:
         return slack**2 * self._columns_by_square <= _MAX_COLUMNS
 
     def bound_within(self, slack: float, relaxed: Relaxation, limits: BranchLimits) -> float:
-        """Search all plans worth at least a bound less the slack; the bound after that.
-
-        Args:
-            slack: how much less than the bound.
-            relaxed: the bound with its prices.
-            limits: the branch that it bounds.
-        """
+        """Search all plans worth at least a bound less the slack; the bound after that."""
         best, trainers = self.best, self.best.trainers
         # Plans that are worth less than the incumbent are of no use.
         slack = min(slack, relaxed.bound - best.value)
@@ -157,15 +145,7 @@ class _PartialPlans:
 def best_combination(
     pools: Sequence[ColumnPool], number: Sequence[int], capacity: Sizes, prices: Prices, slack: float
 ) -> BestCombination | None:
-    """The best plan within the slack; None: there are too many partial plans.
-
-    Args:
-        pools: of each type, all columns within the slack.
-        number: trainers of each type.
-        capacity: nodes in each class.
-        prices: of a node of each class.
-        slack: how much less than the bound a plan may be worth.
-    """
+    """The best plan within the slack, of all columns within it; None: there are too many partial plans."""
     if np.prod(capacity + 1.0) > _MAX_KEYS:
         return None
     idle = _idle_nodes(capacity, prices, slack)

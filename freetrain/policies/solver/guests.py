@@ -37,7 +37,6 @@ class SolverAnswer:
         proven: whether it is the optimum.
         bound: upper bound on the value.
         status_text: the solver's own words for how it ended.
-        out_of_time: whether its time ran out.
     """
 
     counts: Counts | None
@@ -57,11 +56,6 @@ def find_fault(problem: Problem, counts: object) -> str:
 
 def check_claims(problem: Problem, answer: SolverAnswer, known_value: float) -> tuple[bool, float, str]:
     """Hold the claims of an answer against its own allocation and another one.
-
-    Args:
-        problem: the problem.
-        answer: with an allocation in which ``find_fault`` finds no fault.
-        known_value: what the other allocation is worth.
 
     Returns:
         Whether the allocation is the optimum; a bound, inf where it is unknown or disproved; what is disproved,
@@ -103,7 +97,6 @@ class SolverGuest:
     """A solver in a process of its own.
 
     Args:
-        guest: the process.
         function: of the solver, as ``module:function``; it returns a ``SolverAnswer``.
     """
 
@@ -114,14 +107,7 @@ class SolverGuest:
     def ask(
         self, problem: Problem, *arguments: object, time_s: float, known_value: float
     ) -> tuple[SolverResult, float]:
-        """The checked result, and the wall seconds that it took.
-
-        Args:
-            problem: what the answer is held against.
-            arguments: of the function.
-            time_s: wall seconds that it may take; it is ended a little later.
-            known_value: the value of a known allocation.
-        """
+        """The checked result, and the wall seconds that it took."""
         report = self._guest.ask(self._function, *arguments, time_s=time_s)
         return _judge(problem, report, known_value), report.took_s
 
@@ -154,13 +140,6 @@ def solve_whole_model(
 
     There always is an allocation: no trainer gets a node. Where HiGHS finds none, or one that may not be used,
     although its time has not run out, it is asked once more, without presolve.
-
-    Args:
-        highs: a guest with ``freetrain.policies.solver.highs.solve``.
-        problem: what the answer is held against.
-        choices: of each trainer.
-        start: a known allocation, from which HiGHS begins.
-        time_s: wall seconds that HiGHS may take in all; it is ended a little later.
     """
     asked = list(choices), problem.capacity.tolist(), counts_by_choice(problem, choices, start).tolist()
     known_value = total_value(problem, start)
@@ -197,7 +176,6 @@ class SecondOpinion:
     """What HiGHS's answer says of a decision.
 
     Attributes:
-        agreement: whether it confirms the decision's claim.
         why: where it does not, a clause.
     """
 
@@ -211,13 +189,7 @@ def has_claim(problem: Problem, decision: Decision) -> bool:
 
 
 def solve_again(problem: Problem, decision: Decision, *, left_s: Callable[[], float]) -> SecondOpinion:
-    """Called in the guest: states the whole model, and has HiGHS begin with the decision.
-
-    Args:
-        problem: that was solved.
-        decision: with a claim.
-        left_s: wall seconds that are left.
-    """
+    """Called in the guest: states the whole model, and has HiGHS begin with the decision."""
     from freetrain.policies.solver.highs import solve  # with it come Pyomo and HiGHS, for the guest alone
 
     choices = list(piecewise_choices(problem))
@@ -234,13 +206,7 @@ def solve_again(problem: Problem, decision: Decision, *, left_s: Callable[[], fl
 
 
 def compare(problem: Problem, decision: Decision, answer: SolverAnswer) -> SecondOpinion:
-    """Hold a solver's answer against what a decision claims.
-
-    Args:
-        problem: that both solved.
-        decision: with a gap, and with the value that its placement has.
-        answer: of the solver.
-    """
+    """Hold a solver's answer against what a decision claims."""
     assert decision.gap is not None
     value, tolerance = decision.objective, VALUE_TOLERANCE * max(1.0, abs(decision.objective))
     claimed = value + decision.gap * abs(value) + tolerance

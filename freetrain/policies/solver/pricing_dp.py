@@ -44,7 +44,6 @@ class ChangeModes:
         grows: whether the row is that of growing.
         required: nodes of each class that must be taken, shape (rows, classes).
         optional: nodes of each class that may be taken beyond these, likewise.
-        use: of the nodes.
         before: what the held nodes are worth until that use begins, shape (rows,).
     """
 
@@ -93,7 +92,6 @@ class PricingDP:
 
     Attributes:
         paid: what each row pays for a node of each class, its price and its electricity, shape (rows, classes).
-        modes: its rows.
         ends: the times at which nodes leave, the last one first.
         final: best value after all classes by state, the change paid, shape (rows, states).
         change: cost of the change by last state, shape (rows, states).
@@ -184,7 +182,6 @@ class _TimeData:
 
     Attributes:
         places: these classes, as ``TrainerTypes.places``.
-        within: these classes as a slice.
         useful: what their time is worth by the state after them, shape (rows, states).
         loss: what their end costs in any case, because nodes of theirs are required, likewise.
         may_lose: what their end costs only if any of their nodes are taken, likewise.
@@ -208,7 +205,6 @@ class DPStructure:
     """A dynamic programme without its prices and limits.
 
     Attributes:
-        modes: its rows.
         times: the times at which nodes leave, the last one first.
         change: cost of the change by last state, shape (rows, states).
         big_m: more than can be gained or paid.

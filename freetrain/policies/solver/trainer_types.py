@@ -46,7 +46,6 @@ class TrainerTypes:
         number: number of trainers of each type, shape (types,).
         capacity: nodes in each class, shape (classes,).
         first_of_life: for each class the first class that lives as long, shape (classes,).
-        cache: results of :meth:`cached`.
     """
 
     type_of: Sizes
@@ -123,7 +122,6 @@ class TrainerTypes:
 
     @cached_property
     def _choices_of(self) -> list[list[int]]:
-        """Choices of each type."""
         return [np.flatnonzero(self.type_of == type_id).tolist() for type_id in range(len(self.number))]
 
     @cached_property
@@ -168,7 +166,6 @@ class TrainerTypes:
 
     @cached_property
     def _covers_all(self) -> list[bool]:
-        """Whether each choice covers all classes."""
         return [bool(covers.all()) for covers in self.covers]
 
     def choice_of(self, type_id: int, counts: Counts) -> int:

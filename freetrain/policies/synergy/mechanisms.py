@@ -77,14 +77,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class SharedServer:
-    """What a server offers, after the amounts of other jobs.
-
-    Attributes:
-        name: its name.
-        gpus: offered.
-        cpus: offered.
-        memory_gb: offered.
-    """
+    """What a server offers, after the amounts of other jobs."""
 
     name: str
     gpus: int
@@ -94,13 +87,7 @@ class SharedServer:
 
 @dataclass(frozen=True, slots=True)
 class SharingJob:
-    """A training on shared servers.
-
-    Attributes:
-        id: its name.
-        gpus: that it has, or is to have.
-        profile: what CPUs and memory do for it.
-    """
+    """A training on shared servers."""
 
     id: str
     gpus: int

@@ -11,7 +11,7 @@ import pytest
 from freetrain.core.amounts import Amount
 from freetrain.core.data_wait import DataWait, NewPart, SharedNode, WaitProfile
 from freetrain.guest.guest import Guest
-from freetrain.loop.cycle import finish
+from freetrain.loop.deciding import finish
 from freetrain.policies import FINISHERS, Finisher, find_finisher
 from freetrain.policies.binary_programme import BinaryProgramme, ProgrammeGuest
 from freetrain.policies.stages import AsAsked
