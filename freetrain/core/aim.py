@@ -49,12 +49,7 @@ class Aim:
 
 @dataclass(frozen=True, slots=True)
 class AimPart:
-    """A part that may stand behind an objective.
-
-    Attributes:
-        field: of :class:`Aim`.
-        means: a clause for those who choose it.
-    """
+    """A part that may stand behind an objective: a field of :class:`Aim`, its largest value, a clause on it."""
 
     field: str
     most: float

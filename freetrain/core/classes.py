@@ -36,11 +36,7 @@ EACH_BY_ITSELF = -1
 
 
 class AlikeNodes(Sequence[Place]):
-    """Nodes that no trainer tells apart and of which no end is known, grouped by their holders.
-
-    Args:
-        names: holder (None: free) → names of the nodes it holds.
-    """
+    """Nodes that no trainer tells apart and of which no end is known: names by their holder (None: free)."""
 
     def __init__(self, names: Mapping[str | None, Sequence[str]]) -> None:
         self.names = names

@@ -48,11 +48,7 @@ class Outlook(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeadlineRate:
-    """Demand of a deadline.
-
-    Attributes:
-        samples_per_s: what the trainer must do from now on; 0: nothing that counts.
-    """
+    """Demand of a deadline: what the trainer must do from now on; 0: nothing that counts."""
 
     outlook: Outlook
     samples_per_s: float = 0.0
@@ -86,12 +82,7 @@ def nodes_needed(trainer: Trainer, samples_per_s: float, speed: float = 1.0) -> 
 
 @dataclass(frozen=True, slots=True)
 class DeadlineRates:
-    """Demands of the deadlines of a problem's trainers.
-
-    Attributes:
-        samples_per_s: what each must do from now on; empty: no deadline counts.
-        factor: how many times more that counts.
-    """
+    """Demands of trainers' deadlines, which count ``factor`` times more; empty: no deadline counts."""
 
     trainers: Sequence[Trainer] = ()
     samples_per_s: Sequence[float] = ()

@@ -170,5 +170,6 @@ class Allocation:
             raise TypeError(f"solver must be a string, not a {type(self.solver).__name__}")
         if not isinstance(self.notes, tuple) or not all(isinstance(note, str) for note in self.notes):
             raise TypeError("notes must be a tuple of strings")
+        # Frozen: what was checked can only be set so.
         object.__setattr__(self, "counts", counts.astype(np.int64, copy=False))
         object.__setattr__(self, "status", Status(self.status))

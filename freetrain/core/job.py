@@ -90,11 +90,7 @@ class LimitOf(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SharedLimit:
-    """A limit on what several jobs have together.
-
-    Attributes:
-        counts: what is counted: ``cpu``, ``mem``, ``node``, ``gres`` or ``jobs``; empty: something else.
-    """
+    """A limit on the ``cpu``, ``mem``, ``node``, ``gres``, ``jobs`` or (empty) something else of several jobs."""
 
     of: LimitOf
     counts: str = ""

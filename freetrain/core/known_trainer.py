@@ -38,12 +38,7 @@ class TrainerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Misread:
-    """Lines of a trainer's progress that were not believed.
-
-    Attributes:
-        at_byte: where the first of them begins.
-        why: the end of a sentence that begins with *because*.
-    """
+    """Lines of a trainer's progress that were not believed, and where and (*because* …) why the first was not."""
 
     lines: int = 0
     at_byte: int = 0

@@ -96,12 +96,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """An advance reservation of nodes, for maintenance or for users.
-
-    Attributes:
-        start_s: when it begins, UTC epoch seconds.
-        flags: as MAINT, IGNORE_JOBS, FLEX.
-    """
+    """An advance reservation of nodes, for maintenance or for users; its flags as MAINT, IGNORE_JOBS, FLEX."""
 
     name: str
     nodes: Nodes

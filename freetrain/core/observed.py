@@ -112,11 +112,7 @@ class SizeChange:
 
 @dataclass(frozen=True, slots=True)
 class RunningMean:
-    """A running mean of how long one kind of change took; the newest values count most.
-
-    Attributes:
-        times: how often it was seen, as far as that still counts.
-    """
+    """A running mean of how long one kind of change took; the newest values count most, a few times at most."""
 
     mean_s: float = 0.0
     times: int = 0

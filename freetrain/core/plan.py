@@ -43,11 +43,7 @@ class Lend:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Change the time limit of what runs on these nodes.
-
-    Attributes:
-        limit_s: counted from the start of their fragments.
-    """
+    """Change the time limit of what runs on these nodes; it counts from the start of their fragments."""
 
     nodes: tuple[str, ...]
     limit_s: float
@@ -62,11 +58,7 @@ class TidySubmission:
 
 @dataclass(frozen=True, slots=True)
 class PlaceServers:
-    """Let a trainer have its servers on these of its nodes, and on no others.
-
-    Attributes:
-        nodes: by name, in alphabetical order; none: its workers add up their gradients themselves.
-    """
+    """Let a trainer have its servers on these of its nodes, in alphabetical order; on none: it has no servers."""
 
     trainer: str
     nodes: tuple[str, ...]

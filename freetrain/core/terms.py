@@ -116,27 +116,13 @@ def _terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
     for row, (_, worth_bytes) in enumerate(alike):
         worth[row, : max_nodes[row] + 1] = np.frombuffer(worth_bytes)
     possible = (size == 0) | ((size >= min_nodes[:, None]) & (size <= max_nodes[:, None]))
-    up_s, down_s, eviction_s, known_end_s, leaving_s, start_s, boot_s, moldable, independent, per_joule = map(
-        read_only, numbers[kind, 2:].T.copy()
-    )
-    return Terms(
-        read_only(worth[kind]),
-        read_only(possible[kind]),
-        read_only(max_nodes[kind]),
-        up_s,
-        down_s,
-        eviction_s,
-        known_end_s,
-        leaving_s,
-        start_s,
-        boot_s,
-        read_only(moldable.astype(bool)),
-        read_only(independent.astype(bool)),
-        per_joule,
-        read_only(kind),
-        any(trainer.choices is not None for trainer in trainers),
-        tuple(chain.from_iterable(warnings for _, warnings in known)),
-    )
+    *costs_s, moldable, independent, per_joule = numbers[kind, 2:].T.copy()
+    flags = moldable.astype(bool), independent.astype(bool)
+    found = worth[kind], possible[kind], max_nodes[kind], *costs_s, *flags, per_joule, kind
+    arrays: dict[str, Any] = {name: read_only(array) for name, array in zip(_ARRAYS, found, strict=True)}
+    names_kinds = any(trainer.choices is not None for trainer in trainers)
+    warnings = tuple(chain.from_iterable(warnings for _, warnings in known))
+    return Terms(**arrays, names_kinds=names_kinds, warnings=warnings)
 
 
 _Particulars = tuple[tuple[float, ...], bytes]

@@ -53,11 +53,7 @@ Instant = Annotated[float, BeforeValidator(_epoch_s), bounds.INSTANT.field]
 
 @dataclass(frozen=True, slots=True)
 class KindChoice:
-    """Kinds of nodes of which a trainer may have some together.
-
-    Attributes:
-        speed: how fast it is on them; its throughput is that at speed 1.
-    """
+    """Kinds of nodes of which a trainer may have some together; its throughput is that at speed 1."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 

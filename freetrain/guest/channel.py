@@ -17,11 +17,7 @@ LONGEST_S = 86_400.0
 
 
 class Channel:
-    """Sends and receives messages of any length; each is preceded by its length.
-
-    Args:
-        connected: a stream socket, which the channel owns from now on.
-    """
+    """Sends and receives messages of any length, each after its length, over a stream socket that it owns."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected

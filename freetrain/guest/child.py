@@ -1,7 +1,4 @@
-"""The guest's side: a process that calls the functions it is asked for, one after the other, for its host.
-
-It keeps nothing of its host's: no open file, no signal that was meant for the host, no life of its own after it.
-"""
+"""The guest's side: a process that calls the functions it is asked for, one after the other, for its host."""
 
 from __future__ import annotations
 

@@ -54,6 +54,7 @@ class GuestProcess:
         arguments = [sys.path, lifeline, imports, memory_bytes, niceness]
         try:
             self._process = subprocess.Popen(
+                # -P: a module in the directory where the host was started must not stand in for one of Python's.
                 (sys.executable, "-P", "-c", _PROGRAM, json.dumps(arguments)),
                 stdin=theirs.fileno(),
                 stdout=self._output,

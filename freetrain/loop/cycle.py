@@ -107,12 +107,7 @@ class NullJournal:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a site wants decided.
-
-    Attributes:
-        policy_for: who decides, where so many decisions follow each other.
-        finisher: how much of them, where parts of nodes are lent.
-    """
+    """What a site wants decided; the policy is that for so many decisions in a look."""
 
     policy_for: Callable[[int], Policy]
     objective: str

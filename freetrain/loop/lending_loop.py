@@ -26,12 +26,7 @@ class Look:
     def verdicts(
         self, trainers: Mapping[str, KnownTrainer] = MappingProxyType({}), unready: WhyNot = MappingProxyType({})
     ) -> Mapping[str, Reason]:
-        """What was submitted → why it has no nodes, or no more.
-
-        Args:
-            trainers: those that are known, by id.
-            unready: trainer that would compete but for its own submission → what it waits for.
-        """
+        """What was submitted → why it has no nodes, or no more; the unready wait for their own submission."""
         return judge_trainings(TrainingContext(self.judgement, self.decisions, trainers, unready))
 
 

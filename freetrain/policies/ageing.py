@@ -43,6 +43,7 @@ def owed_s(problem: Problem, trainer: Trainer) -> float:
 
 def _turn_began_s(now_s: float, trainer: Trainer, patience_s: float) -> float:
     this_round = now_s // patience_s
+    # Not hash(): Python's differs from process to process, and the same problem must have the same answer.
     turns_s = (
         (number + crc32(f"{trainer.id}/{number:.0f}".encode()) / _CRC_VALUES) * patience_s
         for number in (this_round, this_round - 1)

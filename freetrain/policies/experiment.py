@@ -53,11 +53,7 @@ class MethodComparison:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """An experiment that is done seed by seed.
-
-    Attributes:
-        compare: seed → comparisons, for each seed the same ones in the same order.
-    """
+    """An experiment that is done seed by seed, each time with the same comparisons in the same order."""
 
     title: str
     compare: Callable[[int], Iterable[MethodComparison]]

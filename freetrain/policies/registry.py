@@ -201,11 +201,7 @@ ENTRIES = (
 )
 
 RENAMED: Mapping[str, str] = MappingProxyType(
-    {
-        "gadget-log": "gadget,utility=log",
-        "gadget-fair": "gadget,utility=fair",
-        "smd-menu": "smd,sizes=menu",
-    }
+    {"gadget-log": "gadget,utility=log", "gadget-fair": "gadget,utility=fair", "smd-menu": "smd,sizes=menu"}
 )
 """Names that policies had → what they are now; both are understood."""
 
@@ -250,6 +246,7 @@ def find_placer(name: str, topology: Topology = FLAT) -> Placer:
     """
     entry = find_entry(Stage.PLACER, name)
     if entry is None:
+        # Made each time: the switches may be others.
         return cast(Placer, _installed(Stage.PLACER, name, topology))
     return cast(Placer, entry.make(Given(name, topology=topology)))
 

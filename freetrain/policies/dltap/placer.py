@@ -29,12 +29,7 @@ def aggregation_score(peers_here: int, peers: int) -> int:
 
 
 def least_requested(asked: Amounts, size: Amounts) -> Whole:
-    """0 to 10 for each node: how empty it would be, the mean over CPUs and memory, rounded down.
-
-    Args:
-        asked: CPUs and memory that its tasks would have, shape (nodes, 2).
-        size: those that there are.
-    """
+    """0 to 10 for each node: how empty it would be, mean of CPUs and memory (shape (nodes, 2)), rounded down."""
     free = np.floor(10 * (size - asked) / size + 1e-9).astype(np.int64)
     return np.asarray(free.sum(axis=1) // 2, dtype=np.int64)
 

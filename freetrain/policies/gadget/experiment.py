@@ -238,12 +238,7 @@ _UTILITIES = {"linear": LINEAR, "log": LOG}
 
 @dataclass(frozen=True, slots=True)
 class _QueuedJob:
-    """A training that has come, or will.
-
-    Attributes:
-        slot: first slot in which it may have a ring.
-        attained_s: seconds of a worker that it has had.
-    """
+    """A training that has come, or will in this slot, and the seconds of a worker that it has had."""
 
     slot: int
     job: RingJob

@@ -60,12 +60,7 @@ class CanReserve(Protocol):
     """A policy that can reserve bandwidth."""
 
     def reserving(self, links: Links, questions: Sequence[Question]) -> Reserving:
-        """The same policy with bandwidth reserved, for one look.
-
-        Args:
-            links: what they carry.
-            questions: all that is decided in this look; the trainers of one may share links with those of another.
-        """
+        """The same policy with bandwidth reserved, for one look; all of its questions may share links."""
 
 
 def with_links(
@@ -80,11 +75,7 @@ def with_links(
 
 @dataclass(frozen=True, slots=True)
 class RingServer:
-    """A server.
-
-    Attributes:
-        places: how many workers it has room for.
-    """
+    """A server with places for so many workers."""
 
     name: str
     places: int

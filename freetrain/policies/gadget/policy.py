@@ -4,7 +4,7 @@ The utilities make a site's aim out of accumulated samples: their sum, or more f
 
 The ring placer takes few leaves for each trainer, with ranks in the order of a ring that crosses each leaf once.
 Where a site says what its links carry, sizes and nodes are decided together: rings get nodes whose links have room
-for them, or fewer nodes, or none. Bandwidth is reserved in freetrain's books alone: no switch enforces it.
+for them, or fewer nodes, or none.
 """
 
 from __future__ import annotations
@@ -139,11 +139,7 @@ class ReservingGadget:
 
 
 class _Turn:
-    """The rings of one problem, embedded beside those of the others.
-
-    Args:
-        books: with the rings of the others; those of the problem come into them.
-    """
+    """The rings of one problem, embedded and booked beside those of the others."""
 
     def __init__(self, problem: Problem, counts: Counts, books: LinkBooks, topology: Topology) -> None:
         self.rings: dict[str, PlacedRing] = {}

@@ -29,12 +29,7 @@ from freetrain.policies.smd.policy import sigmoid
 
 @dataclass(frozen=True, slots=True)
 class RunOption:
-    """A way to run a training.
-
-    Attributes:
-        job: which training; of several ways to run it one is chosen at most.
-        demand: what it takes of each resource.
-    """
+    """A way to run a training, with its demand for each resource; of several ways one is chosen at most."""
 
     job: int
     value: float
@@ -43,12 +38,7 @@ class RunOption:
 
 @dataclass(frozen=True, slots=True)
 class OuterSolution:
-    """The chosen options.
-
-    Attributes:
-        options: positions of the options, ascending.
-        why: why it is not the proven optimum, a clause; empty: it is.
-    """
+    """Positions of the chosen options, ascending, and why they are not the proven optimum; empty: they are."""
 
     options: tuple[int, ...]
     value: float
@@ -130,12 +120,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A training.
-
-    Attributes:
-        steepness: how suddenly that falls.
-        deadline_h: where half of it is left.
-    """
+    """A training; its worth falls with this steepness, to a half at the deadline."""
 
     model: ServerModel
     limits: SizeLimits

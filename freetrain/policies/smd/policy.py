@@ -106,5 +106,6 @@ def sigmoid(seconds_to_go: float, worth: float, steepness: float, deadline: floa
         steepness: how suddenly it falls; 0: half of it whenever it is.
         deadline: where it is half.
     """
+    # math.exp overflows beyond 709.
     exponent = min(max(steepness * (seconds_to_go - deadline), -700.0), 700.0)
     return worth / (1 + math.exp(exponent))

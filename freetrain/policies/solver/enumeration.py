@@ -42,11 +42,7 @@ _MAX_KEYS = 2**62
 
 @dataclass(slots=True)
 class Incumbent:
-    """The best plan so far.
-
-    Attributes:
-        gap: relative distance from the bound at which the plan is good enough.
-    """
+    """The best plan so far; it is good enough within a gap, relative to the bound."""
 
     trainers: TrainerTypes
     plan: Plan
@@ -107,12 +103,7 @@ class ReducedCostEnumeration:
 
 @dataclass(frozen=True, slots=True)
 class BestCombination:
-    """The best of all plans within the slack.
-
-    Attributes:
-        loss: how much less than the bound it is worth; inf: no plan is within the slack.
-        counts: the plan; empty where there is none.
-    """
+    """The best plan within the slack, and its loss from the bound; where there is none, no counts and inf."""
 
     loss: float
     counts: list[Counts]

@@ -94,11 +94,7 @@ class SolverResult:
 
 
 class SolverGuest:
-    """A solver in a process of its own.
-
-    Args:
-        function: of the solver, as ``module:function``; it returns a ``SolverAnswer``.
-    """
+    """A solver in a process of its own; its function, ``module:function``, returns a ``SolverAnswer``."""
 
     def __init__(self, guest: Guest, function: str) -> None:
         self._guest = guest
@@ -173,11 +169,7 @@ class Agreement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SecondOpinion:
-    """What HiGHS's answer says of a decision.
-
-    Attributes:
-        why: where it does not, a clause.
-    """
+    """What HiGHS's answer says of a decision, and, where it does not agree, why, a clause."""
 
     agreement: Agreement
     why: str = ""

@@ -140,12 +140,7 @@ def piecewise_choices(problem: Problem) -> Iterator[PiecewiseChoice]:
 
 @dataclass(frozen=True, slots=True)
 class _Mode:
-    """Growing, or not growing, of a choice.
-
-    Attributes:
-        sizes: that the trainer may have in all.
-        grown: whether it grows and its new nodes must boot.
-    """
+    """Growing (new nodes must boot), or not growing, of a choice, with the sizes that it may have in all."""
 
     use: UsefulTime
     cost: Table

@@ -286,39 +286,32 @@ class BranchLimits:
 
     def at_most(self, choices: list[int], time: int, size: int) -> BranchLimits:
         """The same, with at most ``size`` nodes until this time."""
-        max_nodes = self.max_nodes.copy()
-        max_nodes[choices, time] = np.minimum(max_nodes[choices, time], size)
-        return replace(self, max_nodes=max_nodes)
+        return self._with("max_nodes", (choices, time), np.minimum(self.max_nodes[choices, time], size))
 
     def more_than(self, choices: list[int], time: int, size: int) -> BranchLimits:
         """The same, with more than ``size`` nodes until this time."""
-        min_nodes = self.min_nodes.copy()
-        min_nodes[choices, time] = np.maximum(min_nodes[choices, time], size + 1)
-        return replace(self, min_nodes=min_nodes)
+        return self._with("min_nodes", (choices, time), np.maximum(self.min_nodes[choices, time], size + 1))
 
     def with_end(self, choices: list[int], time: int, sign: int) -> BranchLimits:
         """The same, with some nodes that leave at this time (``sign`` 1), or none (-1)."""
-        ends = self.ends.copy()
-        ends[choices, time] = sign
-        return replace(self, ends=ends)
+        return self._with("ends", (choices, time), sign)
 
     def without(self, choices: list[int]) -> BranchLimits:
         """The same without these choices."""
-        max_nodes = self.max_nodes.copy()
-        max_nodes[choices] = _NEVER
-        return replace(self, max_nodes=max_nodes)
+        return self._with("max_nodes", choices, _NEVER)
 
     def at_most_growing(self, group: int, number: int) -> BranchLimits:
         """The same, with at most ``number`` growing trainers of this group."""
-        max_growing = self.max_growing.copy()
-        max_growing[group] = min(max_growing[group], number)
-        return replace(self, max_growing=max_growing)
+        return self._with("max_growing", group, min(self.max_growing[group], number))
 
     def more_growing_than(self, group: int, number: int) -> BranchLimits:
         """The same, with more than ``number`` growing trainers of this group."""
-        min_growing = self.min_growing.copy()
-        min_growing[group] = max(min_growing[group], number + 1)
-        return replace(self, min_growing=min_growing)
+        return self._with("min_growing", group, max(self.min_growing[group], number + 1))
+
+    def _with(self, name: str, where: Any, value: Any) -> BranchLimits:
+        limits = getattr(self, name).copy()
+        limits[where] = value
+        return replace(self, **{name: limits})
 
 
 def no_limits(trainers: TrainerTypes) -> BranchLimits:

@@ -85,11 +85,7 @@ PROFILES = {
 
 @dataclass(slots=True)
 class SimulatedRun:
-    """A training that has arrived.
-
-    Attributes:
-        left_h: how long it still takes at the proportional rate.
-    """
+    """A training that has arrived, and the hours that it still takes at the proportional rate."""
 
     job: SharingJob
     arrived_h: float

@@ -14,7 +14,7 @@ from freetrain.policies.smd.inner import ServerModel, SizeLimits, fastest
 from freetrain.policies.smd.policy import sigmoid
 
 LONG_S = 30.0
-_HERE = "tests.policies.smd.test_outer"
+_HERE = "tests.policies.smd.test_experiment"
 
 
 def random_options(seed: int, jobs: int) -> list[RunOption]:
