@@ -37,14 +37,11 @@ def kind_of_nodes(nodes: Iterable[Iterable[str]], claimed: Mapping[str, float]) 
         nodes: features and types of GPUs of each of its nodes.
         claimed: kind → speed on it, as its owner says.
     """
-    kinds = {_kind_of(names, claimed) for names in nodes}
+    kinds = {
+        min((name for name in names if name in claimed), key=lambda name: (claimed[name], name), default=ELSEWHERE)
+        for names in nodes
+    }
     return min(kinds, key=lambda kind: claimed.get(kind, 1.0), default=ELSEWHERE)
-
-
-def _kind_of(names: Iterable[str], claimed: Mapping[str, float]) -> str:
-    return min(
-        (name for name in names if name in claimed), key=lambda name: (claimed[name], name), default=ELSEWHERE
-    )
 
 
 def seen_speeds(observations: Iterable[Observation], claimed: Mapping[str, float]) -> Mapping[str, float]:

@@ -18,7 +18,6 @@ from freetrain.core.data_wait import NewPart, SharedNode
 from freetrain.core.decision import Allocation, Decision, Placement, Status, place
 from freetrain.core.place import node_of
 from freetrain.core.problem import Counts, Problem
-from freetrain.core.trainer import Serving
 from freetrain.core.value import total_value
 from freetrain.core.verify import VALUE_TOLERANCE, verify, verify_counts, verify_placement
 from freetrain.policies import FIRST_NODES, Explaining, Finisher, Placer, Policy
@@ -51,12 +50,8 @@ def _with_servers(problem: Problem, decision: Decision, placer: Placer) -> Decis
     except (Exception, SystemExit) as error:  # somebody else's placer may raise anything
         serving = place_servers(problem, decision.placement, FIRST_NODES)
         notes = (*decision.notes, f"the placer {type(placer).__name__} rated no servers: {_in_one_line(error)}")
-    return replace(decision, serving=serving, notes=(*notes, *_say_servers(serving)))
-
-
-def _say_servers(serving: Serving) -> Iterator[str]:
-    for trainer, nodes in serving.items():
-        yield f"{trainer} has servers on {', '.join(nodes)}."
+    hosts = (f"{trainer} has servers on {', '.join(nodes)}." for trainer, nodes in serving.items())
+    return replace(decision, serving=serving, notes=(*notes, *hosts))
 
 
 def stay(problem: Problem, why: str) -> Decision:

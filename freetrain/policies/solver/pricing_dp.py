@@ -44,7 +44,7 @@ class ChangeModes:
         grows: whether the row is that of growing.
         required: nodes of each class that must be taken, shape (rows, classes).
         optional: nodes of each class that may be taken beyond these, likewise.
-        before: what the held nodes are worth until that use begins, shape (rows,).
+        before: what the held nodes are worth until ``use`` begins, shape (rows,).
     """
 
     choices: Rows
