@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from freetrain.cli.main import cli
-from freetrain.core.past import TrainerPast
+from freetrain.core.trainer import TrainerPast
 from freetrain.lending.node_verdicts import NODE_VERDICTS, NOT_COMPETING, what_changes
 
 

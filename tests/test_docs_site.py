@@ -13,7 +13,7 @@ import click
 import pytest
 
 from freetrain.cli.main import cli
-from freetrain.core.past import PAST_FIELDS, TrainerPast
+from freetrain.core.trainer import PAST_FIELDS, TrainerPast
 from freetrain.lending.node_verdicts import NODE_VERDICTS, NOT_COMPETING
 from freetrain.lending.training_verdicts import TRAINING_VERDICTS
 from tests.docs_shell import PAGES, ROOT, place

@@ -22,10 +22,10 @@ from freetrain.cli.options import config_option, read_time
 from freetrain.cli.output import command_line
 from freetrain.client.daemons_ledger import daemons_store
 from freetrain.config import Config, Prices, load_config
+from freetrain.core.fragment import LentTime
 from freetrain.core.harm import Harm
 from freetrain.core.job import JobRun
 from freetrain.core.known_trainer import KnownTrainer
-from freetrain.core.lent_time import LentTime
 from freetrain.daemon.reports.lent_days import costs_of, day_of, fragments_for, lendings_of, start_of
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.errors import ExitCode, FreetrainError, InputError

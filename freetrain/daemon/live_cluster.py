@@ -17,10 +17,9 @@ from freetrain.core.data_wait import WaitProfile
 from freetrain.core.fragment import End, Fragment, FragmentState, jobs_of
 from freetrain.core.job import Job, shares_limit
 from freetrain.core.node import Node
-from freetrain.core.past import TrainerPast
 from freetrain.core.place import node_of
 from freetrain.core.plan import Action, Lend, Limit, PlaceServers, Release, TidySubmission
-from freetrain.core.servers import Serving
+from freetrain.core.trainer import Serving, TrainerPast
 from freetrain.daemon.executor import Executor
 from freetrain.daemon.external_actions import ExternalActions
 from freetrain.daemon.fragments import Fragments

@@ -14,8 +14,7 @@ from freetrain.core.fragment import Fragment
 from freetrain.core.job import Job, shares_limit
 from freetrain.core.needs import NO_NEEDS, Needs
 from freetrain.core.node import Node
-from freetrain.core.servers import Serving
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Serving, Trainer
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 
+from freetrain.core.data_wait import SharedNode
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import Fragment
 from freetrain.core.node import Nodes
@@ -14,8 +15,7 @@ from freetrain.core.place import Place, node_of
 from freetrain.core.plan import Action, Release, TidySubmission
 from freetrain.core.power import with_watts
 from freetrain.core.problem import Question
-from freetrain.core.servers import Serving
-from freetrain.core.shared_nodes import SharedNode
+from freetrain.core.trainer import Serving
 from freetrain.lending.back_off import BackOff, find_back_off
 from freetrain.lending.barred import Bar, merged, with_bars
 from freetrain.lending.causes import CauseOf, cause_of_wait, has_own_obstacle

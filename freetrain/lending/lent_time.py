@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from freetrain.core.lent_time import LentTime
+from freetrain.core.fragment import LentTime
 
 _ROUNDING = 1e-6
 _RESOURCES = 3

@@ -63,7 +63,7 @@ class Tag:
         speeds: feature or type of GPU → how fast it is on nodes with it; on others its speed is 1.
         mixed: whether its nodes may be of different kinds at once.
         servers: how many parameter servers it may have at most; 0: it uses none.
-        step_s_by_size: seconds of a step by nodes and servers (``freetrain.core.servers``); None: nobody measured
+        step_s_by_size: seconds of a step by nodes and servers (``freetrain.core.trainer``); None: nobody measured
             any.
         cache_mb: memory of a node, beyond what it asks for, with which it caches all of its data; 0: it has no
             cache.

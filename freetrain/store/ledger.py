@@ -11,11 +11,10 @@ from sqlalchemy import Connection, Engine, Select, and_, delete, func, select, t
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from freetrain.core.fragment import End, Fragment
+from freetrain.core.fragment import End, Fragment, LentTime
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer
-from freetrain.core.lent_time import LentTime
-from freetrain.core.past import TrainerPast
+from freetrain.core.trainer import TrainerPast
 from freetrain.store.engine import explained, for_writing, sensible
 from freetrain.store.tables import (
     IS_OPEN,

@@ -22,12 +22,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from freetrain.core.past import TrainerPast
+from freetrain.core.decision import Placement
 from freetrain.core.place import Place
-from freetrain.core.placement import Placement
 from freetrain.core.problem import Problem
-from freetrain.core.servers import Serving
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Serving, Trainer, TrainerPast
 from freetrain.errors import StateError
 
 TRAINER = TypeAdapter(Trainer)

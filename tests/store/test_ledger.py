@@ -11,8 +11,8 @@ import pytest
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer, TrainerState, curve_of, prior_curve
-from freetrain.core.past import TrainerPast
 from freetrain.core.throughput import Observation
+from freetrain.core.trainer import TrainerPast
 from freetrain.daemon.trainers.ends import Patience, after_ends, awake, is_complete, is_finishing
 from freetrain.store.ledger import UNKNOWN, Ledger
 from freetrain.store.schema import back_up

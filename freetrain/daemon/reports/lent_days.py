@@ -10,9 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import date, datetime, time, timedelta
 
-from freetrain.core.fragment import End, Fragment
+from freetrain.core.fragment import End, Fragment, LentTime
 from freetrain.core.known_trainer import KnownTrainer
-from freetrain.core.lent_time import LentTime
 from freetrain.daemon.trainers.kinds import strategy_of
 from freetrain.lending.lent_time import (
     LONGEST_LOSS_S,

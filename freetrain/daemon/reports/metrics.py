@@ -19,7 +19,7 @@ from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.reports.status import LookStatus, NodeStanding
 from freetrain.lending.back_off import Cause
 from freetrain.lending.judge import Judgement
-from freetrain.policies.solver.second_opinion import Agreement
+from freetrain.policies.solver.guests import Agreement
 from freetrain.slurm.parsing import expand_nodes
 
 _PROGRESS_WITHIN_S = 30.0

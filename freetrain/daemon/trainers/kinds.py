@@ -21,10 +21,9 @@ from freetrain.core.job import Job, JobState
 from freetrain.core.known_trainer import KnownTrainer, TrainerState, believed, curve_of, linear_curve
 from freetrain.core.objectives import find_objective
 from freetrain.core.observed import at_speed_1
-from freetrain.core.servers import Servers
 from freetrain.core.terms import terms_of
 from freetrain.core.throughput import Curve
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Servers, Trainer
 from freetrain.daemon.trainers.change_costs import believed_costs, believed_speeds, known_end_s, most_lost_s
 from freetrain.daemon.trainers.ends import is_complete
 from freetrain.daemon.trainers.isolation import Fault, isolated

@@ -13,13 +13,12 @@ import numpy as np
 from freetrain.core.aim import read_aim
 from freetrain.core.amounts import Amount
 from freetrain.core.classes import NodeClass
-from freetrain.core.data_wait import WaitProfile
+from freetrain.core.data_wait import NewPart, SharedNode, WaitProfile
 from freetrain.core.deadlines import deadline_rates_of
 from freetrain.core.needs import has_gpus
 from freetrain.core.place import Place, node_of
 from freetrain.core.plan import Release
 from freetrain.core.power import with_watts
-from freetrain.core.shared_nodes import NewPart, SharedNode
 from freetrain.core.terms import terms_of, with_changes
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import distinct_tables

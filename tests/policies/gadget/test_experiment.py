@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
+from freetrain.policies.gadget.experiment import RingJob, RingModel, contended, fill_slot, rate_of, samples_in_slot
 from freetrain.policies.gadget.links import LinkBooks, PlacedRing, RingServer
 from freetrain.policies.gadget.policy import LINEAR, LOG, Utility
-from freetrain.policies.gadget.slot import RingJob, RingModel, contended, fill_slot, rate_of, samples_in_slot
 
 SLOT_S, SLOTS, PLACES = 300.0, 3, 4
 

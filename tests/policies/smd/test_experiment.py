@@ -9,11 +9,12 @@ import pytest
 
 from freetrain.guest.guest import Guest
 from freetrain.policies.binary_programme import BinaryProgramme, ProgrammeGuest
+from freetrain.policies.smd.experiment import RunOption, choose
 from freetrain.policies.smd.inner import ServerModel, SizeLimits, fastest
-from freetrain.policies.smd.outer import RunOption, choose, sigmoid
+from freetrain.policies.smd.policy import sigmoid
 
 LONG_S = 30.0
-_HERE = "tests.policies.smd.test_outer"
+_HERE = "tests.policies.smd.test_experiment"
 
 
 def random_options(seed: int, jobs: int) -> list[RunOption]:
