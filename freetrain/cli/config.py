@@ -16,8 +16,7 @@ from freetrain.cli.output import print_json
 from freetrain.config import CONFIG_VARIABLE, DEFAULT_PATH, Config, ConfigError, Loaded, load_config
 from freetrain.config.documents import example_file
 from freetrain.config.settings import Setting, changed, settings, value_of
-from freetrain.daemon.admission.first_configuration import propose
-from freetrain.daemon.admission.inspection import daemons_account, inspect
+from freetrain.daemon.admission.inspection import daemons_account, inspect, propose
 from freetrain.showing.words import NOTHING, printable
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.site.reader import ALL_QUESTIONS

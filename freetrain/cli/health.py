@@ -13,7 +13,7 @@ from freetrain.cli.options import config_option
 from freetrain.cli.output import print_json
 from freetrain.config import load_config
 from freetrain.daemon.reports.standing import Standing, find_standing
-from freetrain.daemon.reports.status_file import STATUS_NAME
+from freetrain.daemon.reports.status import STATUS_NAME
 from freetrain.errors import FreetrainError
 from freetrain.showing.words import printable
 from freetrain.slurm.parsing import expand_nodes

@@ -22,13 +22,12 @@ from freetrain.config import Config, ConfigError, load_config
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.core.node import Node, NodeState
-from freetrain.daemon.admission.checks import read_settings
+from freetrain.daemon.admission.admission import read_settings
 from freetrain.daemon.controls.drains import read_drains, reasons
 from freetrain.daemon.reports.look_status import gathered, groups_of
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.reports.status import NodeGroup
-from freetrain.daemon.rules import rules_of
-from freetrain.daemon.setup import launcher_of
+from freetrain.daemon.rules import launcher_of, rules_of
 from freetrain.durations import show_duration
 from freetrain.lending.facts import Facts
 from freetrain.lending.memory import Memory

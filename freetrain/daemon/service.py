@@ -15,17 +15,15 @@ from freetrain import __version__
 from freetrain.config import Config, Loaded
 from freetrain.config.settings import Setting, changed, keeping_what_needs_restart, value_of
 from freetrain.core.decision import GOOD_ENOUGH, Decision, Status
-from freetrain.daemon.admission.admission import Admission
-from freetrain.daemon.admission.checks import read_settings
+from freetrain.daemon.admission.admission import Admission, read_settings
 from freetrain.daemon.controls.nudge import Senders
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.log_output import set_levels
-from freetrain.daemon.publisher import Publisher
+from freetrain.daemon.publisher import Publisher, monotonic_usec, notify, starting
 from freetrain.daemon.reports.lent_days import sum_up_days
 from freetrain.daemon.reports.look_log import Outage
 from freetrain.daemon.reports.notices import Notices
-from freetrain.daemon.reports.notify import monotonic_usec, notify, starting
-from freetrain.daemon.reports.status_file import StatusFile
+from freetrain.daemon.reports.status import StatusFile
 from freetrain.daemon.state_directory import claim, make_private
 from freetrain.daemon.timetable import Timetable
 from freetrain.errors import FreetrainError, StateError

@@ -16,8 +16,7 @@ from apscheduler.job import Job
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 
-from freetrain.daemon.controls.nudge import NudgeListener, Senders
-from freetrain.daemon.controls.wake_file import WakeFile
+from freetrain.daemon.controls.nudge import NudgeListener, Senders, WakeFile
 from freetrain.lending.pace import next_look_s, retry_after_s
 
 _BETWEEN_LOOKS_S, _ECHO_S = 0.5, 0.2

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from freetrain.daemon.admission.checks import may
+from freetrain.daemon.admission.admission import may
 from freetrain.daemon.admission.wake_check import WakeCheck, closed_wake_file
 from freetrain.slurm.settings import SlurmSettings, parse_settings
 from tests.daemon.fake_slurm import CONFIG, FakeSlurm

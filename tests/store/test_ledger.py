@@ -13,7 +13,7 @@ from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer, TrainerState, curve_of, prior_curve
 from freetrain.core.past import TrainerPast
 from freetrain.core.throughput import Observation
-from freetrain.daemon.trainers.ends import Patience, after_ends, awake, is_complete, is_finishing
+from freetrain.daemon.trainers.training import Patience, after_ends, awake, is_complete, is_finishing
 from freetrain.store.ledger import UNKNOWN, Ledger
 from freetrain.store.schema import back_up
 from freetrain.store.store import Store

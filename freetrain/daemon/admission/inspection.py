@@ -12,7 +12,7 @@ import pwd
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -20,10 +20,16 @@ from pathlib import Path
 
 from freetrain.config import Config, ConfigError, setting_of
 from freetrain.core.cluster import Snapshot
-from freetrain.daemon.admission.checks import ENTER, WRITE, has_access_list, lacking_rights, may
-from freetrain.daemon.admission.choices import without_effect, wrong_choices
-from freetrain.daemon.admission.contradictions import find_contradictions, find_misfits
-from freetrain.daemon.admission.names import unknown_nodes, unknown_people
+from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.daemon.admission.admission import ENTER, WRITE, has_access_list, lacking_rights, may
+from freetrain.daemon.admission.contradictions import (
+    find_contradictions,
+    find_misfits,
+    unknown_nodes,
+    unknown_people,
+    without_effect,
+    wrong_choices,
+)
 from freetrain.daemon.admission.site_guard import owners_in, premise_of
 from freetrain.daemon.admission.sole_lender import NO_SCRIPT
 from freetrain.daemon.admission.wake_check import closed_wake_file
@@ -37,9 +43,9 @@ from freetrain.slurm.finding import Finding, error, error_if, warning
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
 from freetrain.slurm.pyslurm_process import closed_part
-from freetrain.slurm.site.advice import advise, harmless
-from freetrain.slurm.site.facts import Site
-from freetrain.slurm.site.harm import own_nodes, what_preemption_means
+from freetrain.slurm.site.advice import advise, best_plan, harmless
+from freetrain.slurm.site.facts import BY_PARTITION, BY_QOS, Site
+from freetrain.slurm.site.harm import Premise, judge_harm, own_nodes, what_preemption_means
 from freetrain.slurm.site.reader import ALL_QUESTIONS
 from freetrain.slurm.site.terms import judge_terms
 from freetrain.slurm.submissions import find_submissions
@@ -366,3 +372,40 @@ def _closed(directory: Path, user: int, groups: list[int]) -> Iterator[Path]:
     for path, wanted in ((directory, WRITE | ENTER), *((directory / name, WRITE) for name in _FILES)):
         if path.exists() and not has_access_list(path) and not may(wanted, path.stat(), user, groups):
             yield path
+
+
+def propose(site: Site) -> Mapping[str, object]:
+    """Setting, as ``lend.mode`` → its value, for those that this Slurm decides, or that an admin should see.
+
+    Nothing is lent with it before ``lend.mode`` is changed.
+    """
+    defaults = Config()
+    queue = choose_queue(site)
+    own = site.partitions.get(queue.partition)
+    most_s = own.partition.max_time_s if own else float("inf")
+    return {
+        "slurm.partition": queue.partition,
+        **({"slurm.qos": queue.qos} if queue.qos else {}),
+        "lend.mode": "observe",
+        "lend.launcher": "steer",
+        "lend.longest_fragment": min(defaults.lend.longest_fragment, most_s),
+        "lend.spare_suspendable": site.settings.suspend_s < float("inf"),
+        "lend.fair_share": defaults.lend.fair_share,
+        "pace.poll": min(defaults.pace.poll, max(1.0, site.settings.backfill_interval_s)),
+        "harm.limit": defaults.harm.limit,
+        "state.directory": defaults.state.directory,
+        "state.stop_file": defaults.state.stop_file,
+    }
+
+
+def choose_queue(site: Site) -> FragmentQueue:
+    """Where fragments may best run: in a partition that is safe as it is, else where the fewest lines change."""
+    usual = FragmentQueue(Config().slurm.partition)
+    if usual.partition not in site.partitions and site.settings.preempt_type in (BY_PARTITION, BY_QOS):
+        by_tier = sorted(site.partitions.values(), key=lambda one: (one.partition.priority_tier, one.name))
+        for own in by_tier:
+            queue = FragmentQueue(own.name)
+            if not any(finding.is_unsafe for finding in judge_harm(site, Premise(queue))):
+                return queue
+    plan = best_plan(site, Premise(usual))
+    return plan.queue if plan else usual

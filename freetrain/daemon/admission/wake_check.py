@@ -13,8 +13,8 @@ from contextlib import suppress
 from math import inf
 from pathlib import Path
 
-from freetrain.daemon.admission.checks import ENTER, WRITE, has_access_list, may
-from freetrain.daemon.controls.wake_file import WAKE_NAME
+from freetrain.daemon.admission.admission import ENTER, WRITE, has_access_list, may
+from freetrain.daemon.controls.nudge import WAKE_NAME
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.finding import Finding, warning
 from freetrain.slurm.gateway import Gateway

@@ -11,8 +11,7 @@ from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.node import NodeState
 from freetrain.core.place import node_of
 from freetrain.daemon.reports.status import LONGEST, LookStatus, NodeGroup, NodeStanding, TrainerStatus
-from freetrain.daemon.trainers.change_costs import believed_speeds, seen_at_speed_1
-from freetrain.daemon.trainers.kinds import strategy_of
+from freetrain.daemon.trainers.kinds import believed_speeds, seen_at_speed_1, strategy_of
 from freetrain.daemon.trainers.training import Training
 from freetrain.lending.judge import Judgement
 from freetrain.lending.limit_claims import tell_claims

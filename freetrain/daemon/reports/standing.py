@@ -13,8 +13,14 @@ from typing import Any
 from freetrain.config import Config
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.controls.pause import stop_file_there
-from freetrain.daemon.reports.status import DaemonStatus, Identity, LookStatus, TrainerStatus
-from freetrain.daemon.reports.status_file import StatusUnknownError, read_status
+from freetrain.daemon.reports.status import (
+    DaemonStatus,
+    Identity,
+    LookStatus,
+    StatusUnknownError,
+    TrainerStatus,
+    read_status,
+)
 from freetrain.lending.pace import LONGEST_RETRY_S
 from freetrain.showing.words import printable, show_time
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from freetrain.core.harm import Harm
-from freetrain.daemon.reports.news import NewsKind, Noticed, news_of, noticed_after, of_trainings
+from freetrain.daemon.reports.notices import NewsKind, Noticed, news_of, noticed_after, of_trainings
 from freetrain.daemon.reports.status import LookStatus, TrainerStatus
 from freetrain.lending.back_off import LostNode, LostNodes
 from freetrain.lending.memory import Memory
