@@ -42,13 +42,6 @@ class Executor:
     2. The order is given.
     3. The result is written down. Where the daemon ended in between it stays unknown, and :meth:`settle` writes at
        the next look what Slurm shows then; of people's commands, too, once none can be at work any more.
-
-    Args:
-        gateway: the way to Slurm.
-        ledger: keeps the audit.
-        mode: how much may be done.
-        clock_s: UTC epoch seconds.
-        sleep: waits before a busy Slurm is asked again.
     """
 
     def __init__(

@@ -30,13 +30,7 @@ _SEEN = "seen in Slurm"
 
 @dataclass(frozen=True, slots=True)
 class _Cancelled:
-    """A training of which it is not written down yet that somebody cancelled it.
-
-    Attributes:
-        id: of the training.
-        owner: whose it was.
-        tries: how often accounting was asked who did it.
-    """
+    """A training of which it is not written down yet that somebody cancelled it."""
 
     id: str
     owner: str
@@ -101,15 +95,7 @@ def who_cancelled(gateway: Gateway, training: str) -> frozenset[int]:
 
 
 def record_cancelled(ledger: Ledger, now_s: float, training: str, owner: str, found: frozenset[int]) -> None:
-    """Write down that a training was cancelled, unless a daemon that was killed since has done so.
-
-    Args:
-        ledger: keeps the audit.
-        now_s: the instant of the look.
-        training: its id.
-        owner: whose it was.
-        found: who cancelled it, as accounting says; nobody: it does not say.
-    """
+    """Write down that a training was cancelled, unless a daemon that was killed since has done so."""
     what = f"training {training} of {owner} was cancelled"
     if all(row.why != what for row in ledger.newest_commands(_LATELY)):
         actor = ", ".join(sorted(map(_name, found))) or _somebody(owner)
@@ -141,13 +127,7 @@ _MOST_QUESTIONS = 5
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """One of them.
-
-    Attributes:
-        id: of its array.
-        owner: whose it was.
-        end: of the fragment that ended last; None: it never had one.
-    """
+    """A training that has left Slurm; ``end`` is that of its last fragment, None: it never had one."""
 
     id: str
     owner: str
@@ -164,11 +144,6 @@ class Departures:
 
     What happens to a training while a daemon looks is seen in Slurm itself, which shows jobs for some minutes
     after their end (MinJobAge).
-
-    Args:
-        ledger: knows the trainings and their fragments.
-        gateway: the way to accounting.
-        known: those that were there.
     """
 
     def __init__(self, ledger: Ledger, gateway: Gateway, known: Iterable[str] = ()) -> None:

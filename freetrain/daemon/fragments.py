@@ -45,11 +45,6 @@ class Fragments:
 
     Of trainers that have left Slurm nothing stays in memory; where they come back it is read from the ledger.
 
-    Args:
-        ledger: where they are kept.
-        launcher: knows which jobs are fragments.
-        gateway: tells what became of those that are gone.
-
     Attributes:
         last: trainer that Slurm shows → its fragment that ended last.
         some_completed: those of them of which a fragment has completed.

@@ -33,13 +33,7 @@ _PAUSE_S, _LONGEST_PAUSE_S = 60.0, 3600.0
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """Orders that were given, or failed.
-
-    Attributes:
-        orders: which.
-        times: in a row.
-        next_s: they are not given again before, UTC epoch seconds.
-    """
+    """Orders that were given, or failed, so often in a row; not again before ``next_s``, UTC epoch seconds."""
 
     orders: Sequence[Order] = ()
     times: int = 0
@@ -62,12 +56,6 @@ class Housekeeping:
 
     What is done for one owner never costs the others a look: it has its time, and what fails of it is tried again
     later. Where Slurm does not answer to the orders for two of them it answers nobody.
-
-    Args:
-        launcher: knows how.
-        executor: carries orders out.
-        fragments: the books.
-        timer_s: seconds, from any beginning.
 
     Attributes:
         answered: trainers whose owners have been informed that they are paused.

@@ -46,22 +46,13 @@ _HOUR_S = 3600.0
 
 
 class Calls:
-    """The last hour's calls, as a counter that only grows showed them.
-
-    Args:
-        begun_s: when the counter began at 0, in running seconds.
-    """
+    """The last hour's calls, as a counter that only grows showed them."""
 
     def __init__(self, begun_s: float) -> None:
         self._seen = deque([(begun_s, 0)])
 
     def lately(self, total: int, now_s: float) -> int:
-        """How many there were in the hour before now.
-
-        Args:
-            total: how many there have been in all.
-            now_s: running seconds.
-        """
+        """How many there were in the hour before now, of ``total`` in all."""
         self._seen.append((now_s, total))
         while len(self._seen) > 1 and self._seen[1][0] <= now_s - _HOUR_S:
             self._seen.popleft()
@@ -75,20 +66,7 @@ _KEEP_STAYS_S = 600.0
 
 
 class Lender:
-    """Lends as the configuration says, and writes down what it decided and did.
-
-    Args:
-        config: the settings.
-        gateway: the way to Slurm.
-        settings: Slurm's own.
-        ledger: remembers what is lent.
-        journal: keeps the decisions.
-        guard: knows whether Slurm's layout is safe to lend in.
-        clock_s: UTC epoch seconds.
-
-    Attributes:
-        second_opinions: on some of the decisions.
-    """
+    """Lends as the configuration says, and writes down what it decided and did."""
 
     def __init__(
         self,
@@ -133,10 +111,7 @@ class Lender:
         self._is_in_doubt = False
 
     def look(self, time_limit_s: float) -> list[Decision]:
-        """Look, decide and act.
-
-        Args:
-            time_limit_s: how long the solver may take for all decisions together.
+        """Look, decide and act; the solver may take so long for all decisions together.
 
         Raises:
             SlurmError: Slurm did not answer; what was not done is left for the next look.

@@ -69,18 +69,7 @@ class LookInputs:
 
 
 class LiveCluster:
-    """Observes and acts on a Slurm: see :class:`freetrain.loop.cycle.Cluster`.
-
-    Args:
-        gateway: the way to Slurm.
-        launcher: makes fragments.
-        executor: carries orders out.
-        ledger: remembers.
-        ask: what there is to be known besides, asked at each look.
-
-    Attributes:
-        registered: the trainers, as of the last look.
-    """
+    """Observes and acts on a Slurm: see :class:`freetrain.loop.cycle.Cluster`."""
 
     def __init__(
         self,
@@ -240,13 +229,7 @@ def _why(action: Release) -> str:
 
 
 class FragmentStarter:
-    """Lends nodes to trainers: ties tasks of theirs to places, and lets them start.
-
-    Args:
-        launcher: makes fragments.
-        executor: carries orders out.
-        books: in which fragments are written down before Slurm hears of them.
-    """
+    """Lends nodes to trainers: ties tasks of theirs to places, and lets them start."""
 
     def __init__(self, launcher: Launcher, executor: Executor, books: Fragments) -> None:
         self._launcher = launcher
@@ -261,14 +244,7 @@ class FragmentStarter:
         return dict(self._amounts)
 
     def lend(self, training: Training, action: Lend, snapshot: Snapshot, decision: str | None) -> None:
-        """Lend these places to a trainer.
-
-        Args:
-            training: the trainer, or the filler of which it is a task.
-            action: which places, for how long, and how much of each.
-            snapshot: the nodes.
-            decision: that led to it.
-        """
+        """Lend these places to a trainer, or to the filler of which it is a task."""
         nodes = snapshot.node
         places = [NodeLimit(node_of(name), s) for name, s in zip(action.nodes, action.limits_s, strict=True)]
         task = action.trainer if strategy_of(training.tag).tasks_compete else ""
@@ -366,12 +342,7 @@ class LentHours:
         self._half_life_s = 0.0
 
     def hours(self, now_s: float, half_life_s: float) -> Mapping[str, float]:
-        """User → node-hours, as counted last.
-
-        Args:
-            now_s: UTC epoch seconds.
-            half_life_s: in which they fade to one half.
-        """
+        """User → node-hours by now, as counted last; they fade to one half in ``half_life_s``."""
         if half_life_s != self._half_life_s:
             self._hours, self._half_life_s = {}, half_life_s
             self._counted_s = -float("inf")

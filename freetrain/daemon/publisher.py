@@ -22,7 +22,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from freetrain.config import Config, ConfigError, MetricsSettings
 from freetrain.config.values import parse_networks
 from freetrain.core.decision import Decision
-from freetrain.daemon.admission.wake_check import WakeCheck
+from freetrain.daemon.admission.access import WakeCheck
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.reports.metrics import Metrics
 from freetrain.daemon.reports.notices import Notices
@@ -40,13 +40,6 @@ class Publisher:
     """Tells each look in all the places where somebody may want to know of it.
 
     A report that fails hinders neither the others nor the look: it is logged when it begins to fail.
-
-    Args:
-        config: the settings.
-        directory: the daemon's.
-        gateway: counts the calls to Slurm.
-        status: the status file.
-        notices: who is informed by the site's commands.
     """
 
     def __init__(
@@ -76,14 +69,7 @@ class Publisher:
         self._status.refused(why)
 
     def looked(self, lender: Lender, decisions: Sequence[Decision], took_s: float, woken_s: float | None) -> None:
-        """Slurm has answered.
-
-        Args:
-            lender: that has looked.
-            decisions: what it decided.
-            took_s: how long that took.
-            woken_s: when somebody woke the daemon last, UTC epoch seconds; None: nobody did.
-        """
+        """Slurm has answered; ``woken_s`` is when somebody last woke the daemon, UTC epoch seconds."""
         notify(READY="1", WATCHDOG="1", STATUS=self._summary(lender))
         look = lender.last_look(took_s)
         judgement = lender.judgement
@@ -100,13 +86,7 @@ class Publisher:
             self._publish_metrics()
 
     def silent(self, judgement: Judgement | None, why: str, lasts_s: float) -> None:
-        """There was no whole look: Slurm does not answer, or this machine lacks what a look needs.
-
-        Args:
-            judgement: on the last look that was begun; None: there was none.
-            why: in a sentence.
-            lasts_s: for how long by now.
-        """
+        """There was no whole look: Slurm does not answer, or this machine lacks what a look needs."""
         notify(WATCHDOG="1", STATUS=why)
         with self._guarded("status.json"):
             self._status.silent(why)
@@ -141,11 +121,7 @@ class Publisher:
 
 
 class MetricsOutlets:
-    """The metrics as text, made once for each look, and published by the settings.
-
-    Attributes:
-        text: what is published.
-    """
+    """The metrics as text, made once for each look, and published by the settings."""
 
     def __init__(self, metrics: MetricsSettings, text: bytes) -> None:
         self._settings = metrics
@@ -219,12 +195,7 @@ def notify(**state: str) -> None:
 
 
 def starting(doing: str, at_most_s: float) -> None:
-    """Say what is done before the daemon is ready, so that it is waited for.
-
-    Args:
-        doing: for the status line.
-        at_most_s: when nothing more was heard for so long, and TimeoutStartSec is over, systemd ends the daemon.
-    """
+    """Tell systemd what is done before the daemon is ready, so that it waits for it, so long at most."""
     notify(EXTEND_TIMEOUT_USEC=str(round(at_most_s * 1e6)), STATUS=doing)
 
 

@@ -73,14 +73,7 @@ class _Parts:
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """New settings that could not be taken.
-
-    Attributes:
-        content: of the files.
-        why: in a sentence.
-        tries: how often they were tried.
-        again_s: when to try again, by the monotonic clock.
-    """
+    """New settings that could not be taken, how often they were tried, and when (monotonic clock) to try again."""
 
     content: object
     why: str
@@ -89,14 +82,7 @@ class _Refused:
 
 
 class Service:
-    """The daemon. ``run`` returns when it was ordered to stop; what it lent stays lent.
-
-    Args:
-        loaded: the settings, with the files that they came from.
-        gateway: the way to Slurm.
-        reload: reads the settings again, for SIGHUP.
-        clock_s: UTC epoch seconds.
-    """
+    """The daemon. ``run`` returns when it was ordered to stop; what it lent stays lent."""
 
     def __init__(
         self, loaded: Loaded, gateway: Gateway, reload: Reload, clock_s: Callable[[], float] = time.time
@@ -260,14 +246,7 @@ class Service:
         return read
 
     def _take(self, parts: _Parts, read: Loaded | FreetrainError, tries: int, reason: str = "") -> None:
-        """Take what was read, or keep it for another try.
-
-        Args:
-            parts: of the daemon.
-            read: the new settings, or why there are none.
-            tries: how often they were refused before.
-            reason: why, the last time.
-        """
+        """Take what was read, or keep it for another try; ``reason`` is why it was refused the last time."""
         try:
             if isinstance(read, FreetrainError):
                 raise read

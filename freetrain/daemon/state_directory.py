@@ -25,10 +25,6 @@ _HINT = "Set state.directory in the configuration to a directory on a local disk
 def claim(directory: Path, mounts: str | None = None) -> IO[str]:
     """Make the directory this daemon's own; it is as long as the result is open.
 
-    Args:
-        directory: which; it is created if need be.
-        mounts: what to believe instead of ``/proc/self/mountinfo``.
-
     Raises:
         StateError: it cannot be written, or is on a network file system.
         FreetrainError: another daemon has it.
@@ -120,12 +116,7 @@ def is_claimed(directory: Path) -> bool:
 
 
 def network_file_system(path: Path, mounts: str | None = None) -> str:
-    """The type of the network file system that holds a path, or will; empty: it is on a local disk.
-
-    Args:
-        path: which; it need not be there.
-        mounts: what to believe instead of ``/proc/self/mountinfo``.
-    """
+    """The network file system's type that holds a path, or will, by ``mountinfo``'s text; empty: it is local."""
     kind = file_system_of(path, mounts if mounts is not None else Path("/proc/self/mountinfo").read_text())
     return kind if kind.startswith(_NETWORK) else ""
 

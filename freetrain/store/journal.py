@@ -150,9 +150,6 @@ class RunJournal:
     """Records one run. Use it as a context manager; ``Store.begin_run`` makes it.
 
     A run that ends without ``finish`` (an error, Ctrl-C) keeps what was recorded and is marked interrupted.
-
-    Attributes:
-        run_id: the run's number in the store.
     """
 
     def __init__(self, engine: Engine, path: Path, run: NewRun, batch_decisions: int = BATCH_DECISIONS) -> None:
@@ -188,12 +185,7 @@ class RunJournal:
         return f"{self.run_id}:{self._decisions + 1}"
 
     def record(self, problem: Problem, decision: Decision) -> None:
-        """Record the next decision; the first one has number 1.
-
-        Args:
-            problem: what was asked.
-            decision: the answer; it has passed ``verify``.
-        """
+        """Record the next decision, which has passed ``verify``; the first one has number 1."""
         roll = self._call_roll(problem.trainers)
         packed = self._packer.pack(problem, decision.placement, roll, decision.serving)
         self._decisions += 1
@@ -219,13 +211,7 @@ class RunJournal:
             self._forget_all_but(problem.trainers)
 
     def finish(self, outcome: dict[str, Any], trainers: Sequence[TrainerRecord], ended_s: float) -> None:
-        """Mark the run complete.
-
-        Args:
-            outcome: what it came to: numbers by name, nested as needed.
-            trainers: what became of the trainers; those that never were in a problem are left out.
-            ended_s: wall time, UTC epoch seconds.
-        """
+        """Mark the run complete, with numbers by name, nested as needed, and what became of its trainers."""
         self._flush()
         results = [self._results(record) for record in trainers]
         with explained(self._path), self._connection.begin():

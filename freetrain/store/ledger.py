@@ -49,16 +49,7 @@ _NONE: Mapping[End, int] = {}
 
 @dataclass(frozen=True, slots=True)
 class LentDay:
-    """Node-time that the trainers of a user, account and kind were lent on one day.
-
-    Attributes:
-        day_s: when the day began, UTC epoch seconds.
-        until_s: when it ended.
-        owner: the user.
-        account: to which it is charged.
-        kind: training or tasks; empty: unknown.
-        lent: what it came to.
-    """
+    """Node-time that trainers of a user, account and kind (empty: unknown) were lent on a day, in UTC."""
 
     day_s: float
     until_s: float
@@ -103,11 +94,7 @@ class LentDays:
 
 
 class Ledger:
-    """Reads and writes the daemon's tables; each method is one transaction. ``Store.ledger`` makes it.
-
-    Attributes:
-        days: what each day lent.
-    """
+    """Reads and writes the daemon's tables; each method is one transaction. ``Store.ledger`` makes it."""
 
     def __init__(self, engine: Engine, path: Path) -> None:
         self._engine = engine
@@ -217,11 +204,7 @@ class Ledger:
             return [(fragment_of(row), owner or "") for *row, owner in connection.execute(query)][::-1]
 
     def forget_fragments(self, before_s: float, present: Collection[str]) -> bool:
-        """Drop some of the fragments that ended before, and the trainers that have none any more.
-
-        Args:
-            before_s: UTC epoch seconds; days up to then have been summed up.
-            present: trainers that Slurm shows, which stay.
+        """Drop some fragments that ended before, and the trainers without any that Slurm does not show any more.
 
         Returns:
             Whether there were any: then there may be more.
@@ -313,12 +296,7 @@ class Ledger:
             return [fragment_of(row) for row in connection.execute(query)]
 
     def save_fragments(self, fragments: Iterable[Fragment], ends: Mapping[End, int] = _NONE) -> list[Fragment]:
-        """Write new and changed fragments; new ones get their number.
-
-        Args:
-            fragments: which.
-            ends: how often some of them have ended in which way by that.
-        """
+        """Write new and changed fragments, and count the ends of some; new ones get their number."""
         saved = []
         with self._writing() as session:
             for fragment in fragments:

@@ -22,14 +22,7 @@ MOST_TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A sentence for a person.
-
-    Attributes:
-        kind: what it is about.
-        owner: who hears of it; empty: the site's admins.
-        what: the sentence, without its end.
-        id: in the book; 0: it is not written down yet.
-    """
+    """A sentence for a person, or, without an owner, for the site's admins; id 0: it is not in the book yet."""
 
     kind: str
     owner: str
@@ -53,14 +46,7 @@ class NoticeBook:
     def note(
         self, notices: Iterable[Notice], before: Mapping[str, str], now: Mapping[str, str], time_s: float
     ) -> list[Notice]:
-        """Write down what is news, and how things are now that it is; the notices with their numbers.
-
-        Args:
-            notices: sentences for people.
-            before: what :meth:`noticed` returned, or was given as ``now`` at the last time.
-            now: how things are.
-            time_s: of the look, UTC epoch seconds.
-        """
+        """Write down what is news, and how things are now that it is; the notices with their numbers."""
         notices = list(notices)
         changed = {about: state for about, state in now.items() if before.get(about) != state}
         gone = before.keys() - now.keys()

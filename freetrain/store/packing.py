@@ -63,11 +63,7 @@ class Roll:
 
 
 class Packer:
-    """Packs the decisions of one run.
-
-    Args:
-        node_names: the run's nodes; their order is their numbering.
-    """
+    """Packs the decisions of one run."""
 
     def __init__(self, node_names: Sequence[str]) -> None:
         self._numbers = {name: number for number, name in enumerate(node_names)}

@@ -24,13 +24,7 @@ MAX_COMMAND_GROUPS, _MAX_REASONS = 20, 3
 
 @dataclass(frozen=True, slots=True)
 class TrainerResize:
-    """What a decision changed of a training.
-
-    Attributes:
-        trainer: its id.
-        before: nodes that it had.
-        after: nodes that it got.
-    """
+    """How many nodes a training had before a decision, and after it."""
 
     trainer: str
     before: int
@@ -39,14 +33,7 @@ class TrainerResize:
 
 @dataclass(frozen=True, slots=True)
 class DecisionChanges:
-    """A decision.
-
-    Attributes:
-        name: as ``12:480``.
-        summary: when, how and what about.
-        trainers: how many took part.
-        resizes: what it changed.
-    """
+    """A decision by its name, as ``12:480``, with how many took part and what it changed."""
 
     name: str
     summary: DecisionSummary
@@ -56,16 +43,7 @@ class DecisionChanges:
 
 @dataclass(frozen=True, slots=True)
 class CommandGroup:
-    """Commands that were given for one reason.
-
-    Attributes:
-        time_s: when the last was, UTC epoch seconds.
-        actor: who gave them.
-        why: the reason.
-        decision: that led to them, as ``12:480``; None: there was none.
-        result: what came of them.
-        commands: how many.
-    """
+    """Commands that were given for one reason, by the decision that led to them; ``time_s`` is the last one's."""
 
     time_s: float
     actor: str

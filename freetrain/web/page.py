@@ -48,14 +48,7 @@ _ROW_HEIGHT, _MIN_HEIGHT, _MAX_HEIGHT, _LABEL_EVERY = 14, 28, 420, 14
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """How the daemon stands.
-
-    Attributes:
-        word: for the line that is always in view.
-        sentence: the page's heading.
-        tone: how bad that is.
-        lines: sentences below it, with which every listing of freetrain's begins.
-    """
+    """How the daemon stands: in a word, as the page's heading, how bad that is, and as every listing begins."""
 
     word: str
     sentence: str
@@ -64,12 +57,7 @@ class Headline:
 
 
 def headline_of(standing: Standing, is_hidden: bool) -> Headline:
-    """The headline.
-
-    Args:
-        standing: how the daemon stands.
-        is_hidden: whether it published something that may not be read here.
-    """
+    """The headline; where hidden, the daemon published something that may not be read here."""
     if is_hidden:
         why = f"{standing.why_not}."
         return Headline("unknown", "How the daemon stands is not known here", "bad", (why[:1].upper() + why[1:],))
@@ -271,13 +259,7 @@ _LIKE = ((re.compile(r"\bjob \d\S*"), "a job"), (re.compile(r"\b\d+ s\b"), "some
 
 @dataclass(frozen=True, slots=True)
 class MapShape:
-    """A part of the map.
-
-    Attributes:
-        state: of its nodes.
-        path: in SVG's words.
-        title: what it is; empty: it is many nodes.
-    """
+    """A part of the map, as a path of SVG's; its title is empty where it is many nodes."""
 
     state: NodeStanding
     path: str
@@ -286,14 +268,7 @@ class MapShape:
 
 @dataclass(frozen=True, slots=True)
 class NodeMap:
-    """A picture of all nodes, in the order of their names.
-
-    Attributes:
-        width: of it.
-        height: of it.
-        shapes: what it consists of.
-        counts: state → nodes, none left out.
-    """
+    """A picture of all nodes, in the order of their names, and how many of them are in each state."""
 
     width: int
     height: int

@@ -44,12 +44,7 @@ OWN_PAGE = "/me"
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A text as it is sent.
-
-    Attributes:
-        plain: whole, UTF-8.
-        packed: the same, with gzip.
-    """
+    """A text as it is sent: whole, UTF-8, and packed with gzip."""
 
     plain: bytes
     packed: bytes
@@ -57,13 +52,7 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What was made at one time.
-
-    Attributes:
-        page: of the machine.
-        facts: of which all is made.
-        of_users: path and user → what was made of the facts when it was first asked for.
-    """
+    """What was made at one time: the page, and for paths and users what they have asked for since."""
 
     page: Rendered
     facts: PageFacts
@@ -79,10 +68,6 @@ class LivePage:
 
     It is made after each look of the daemon's, or every ten seconds, and the database is read once for each look.
     While nobody has asked for ten minutes, it is made once a minute.
-
-    Args:
-        config: the daemon's.
-        clock_s: running seconds.
     """
 
     def __init__(self, config: Config, clock_s: Callable[[], float] = time.monotonic) -> None:
@@ -214,13 +199,7 @@ class _UserNeededError(UnknownUserError):
 
 
 def page_server(host: str, port: int, live_page: LivePage, identities: Identities) -> ReadyTextServer:
-    """A server of the page.
-
-    Args:
-        host: address of this machine.
-        port: 0: any that is free.
-        live_page: what is served.
-        identities: finds out who asks.
+    """A server of the page; port 0: any that is free.
 
     Raises:
         InputError: the address cannot be used.
@@ -235,13 +214,7 @@ def page_server(host: str, port: int, live_page: LivePage, identities: Identitie
 
 
 class Answers:
-    """Answers from what was made already, or is made in milliseconds: no request waits.
-
-    Args:
-        live_page: what is served.
-        identities: finds out who asks.
-        is_local: whether it is for this machine alone.
-    """
+    """Answers from what was made already, or is made in milliseconds: no request waits."""
 
     def __init__(self, live_page: LivePage, identities: Identities, is_local: bool) -> None:
         self._live_page = live_page

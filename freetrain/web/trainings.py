@@ -22,14 +22,7 @@ CURVE_WIDTH, CURVE_HEIGHT = 88, 26
 
 @dataclass(frozen=True, slots=True)
 class CurvePicture:
-    """Samples per second on so many nodes, as a small picture.
-
-    Attributes:
-        line: through the points, as a path of SVG's.
-        dots: the points, as a path of SVG's.
-        is_claim: whether nothing was seen yet and this is what its owner says.
-        words: the same in words.
-    """
+    """Samples per second on so many nodes: paths of SVG's, and words; only claimed where nothing was seen yet."""
 
     line: str
     dots: str
@@ -69,12 +62,7 @@ class TrainingRow:
 
 
 def list_trainings(standing: Standing, known: Mapping[str, KnownTrainer]) -> tuple[list[TrainingRow], int]:
-    """The trainings that the last look showed, and how many more there are.
-
-    Args:
-        standing: how the daemon stands.
-        known: what its database knows of them, by id.
-    """
+    """The trainings that the last look showed, and how many more there are."""
     look = standing.status.look if standing.status else None
     if look is None:
         return [], 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import logging
 import os
-from collections.abc import Collection
 from math import inf
 from pathlib import Path
 
@@ -25,6 +24,9 @@ from freetrain.slurm.finding import Finding, error, warning
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
 
+log = logging.getLogger(__name__)
+_CONFS = tuple(map(Path, ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf")))
+
 
 def read_settings(gateway: Gateway) -> SlurmSettings:
     """Slurm's settings that matter here.
@@ -35,12 +37,7 @@ def read_settings(gateway: Gateway) -> SlurmSettings:
     try:
         return gateway.site(inf, 0).settings
     except SlurmUnreachableError as error:
-        places = (
-            Path("/etc/slurm/slurm.conf"),
-            Path("/etc/slurm-llnl/slurm.conf"),
-            Path("/run/slurm/conf/slurm.conf"),
-        )
-        if os.environ.get("SLURM_CONF") or any(place.exists() for place in places):
+        if os.environ.get("SLURM_CONF") or any(path.exists() for path in _CONFS):
             raise
         raise SlurmMissingError(
             "There is no slurm.conf on this machine, and no Slurm answers.",
@@ -87,28 +84,6 @@ def lacking_rights(config: Config, gateway: Gateway, settings: SlurmSettings, us
         return None
     coordinated = ", ".join(rights.coordinates)
     return warning(f"{user} is coordinator of {coordinated}: only their jobs can be steered.", mend)
-
-
-WRITE, ENTER = 0o2, 0o1
-
-
-def may(wanted: int, file: os.stat_result, user: int, groups: Collection[int]) -> bool:
-    """Whether a user with these groups may do this with a file: ``WRITE`` or ``ENTER``, or both."""
-    if user == 0:
-        return True
-    if user == file.st_uid:
-        return file.st_mode & wanted << 6 == wanted << 6
-    if file.st_gid in groups:
-        return file.st_mode & wanted << 3 == wanted << 3
-    return file.st_mode & wanted == wanted
-
-
-def has_access_list(path: Path) -> bool:
-    """Whether an access list says more than owner, group and mode do."""
-    return "system.posix_acl_access" in os.listxattr(path)
-
-
-log = logging.getLogger(__name__)
 
 
 class Admission:

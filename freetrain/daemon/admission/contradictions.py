@@ -39,16 +39,7 @@ _MINUTE_S, _HOUR_S, _DAY_S, _YEAR_S = 60.0, 3600.0, 86400.0, 365 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """Values of a setting that make sense.
-
-    Attributes:
-        least: the smallest.
-        most: the largest.
-        if_less: what a smaller one leads to.
-        if_more: what a larger one leads to.
-        unsafe_below: whether the site's jobs may be harmed by a smaller one.
-        unsafe_above: whether they may be by a larger one.
-    """
+    """Values of a setting that make sense, what others lead to, and whether these may harm the site's jobs."""
 
     least: float
     most: float

@@ -51,15 +51,7 @@ def site_age_s(poll_s: float) -> float:
 
 
 class SiteGuard:
-    """Judges Slurm's settings when freetrain's are taken, and now and then while they count.
-
-    Args:
-        gateway: the way to Slurm.
-        poll_s: from one look to the next.
-
-    Attributes:
-        site: as of the last question.
-    """
+    """Judges Slurm's settings when freetrain's are taken, and now and then while they count."""
 
     def __init__(self, gateway: Gateway, poll_s: float) -> None:
         self._gateway = gateway
@@ -95,10 +87,6 @@ class SiteGuard:
 
     def why_not(self, config: Config, owners: Owners) -> str:
         """Why nothing may be lent at the moment; empty: it may. At most one question to Slurm.
-
-        Args:
-            config: the settings that count.
-            owners: of the trainings there are, with their accounts.
 
         Raises:
             SlurmError: Slurm does not answer.

@@ -37,13 +37,7 @@ _COMMENT = re.compile(r"freetrain-daemon:host=([^,]+),pid=(\d{1,18}),at=(\d{1,18
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who lends.
-
-    Attributes:
-        host: on which its daemon runs.
-        process: the daemon's number there.
-        directory: its state directory.
-    """
+    """Who lends: the daemon's host, its process there, and its state directory."""
 
     host: str
     process: int
@@ -60,14 +54,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A mark.
-
-    Attributes:
-        job: Slurm's id of it.
-        user: whose job it is.
-        holder: what it says.
-        renewed_s: when, UTC epoch seconds.
-    """
+    """A mark: Slurm's id of the job, whose it is, what it says, and when it was renewed, UTC epoch seconds."""
 
     job: str
     user: str
@@ -100,13 +87,6 @@ class SoleLender:
     """Holds the mark of this daemon, if it lends.
 
     Marks count only of those who could lend at all: any user may submit a job with any comment.
-
-    Args:
-        gateway: the way to Slurm.
-        settings: Slurm's own.
-        queue: where fragments wait and run.
-        directory: the state directory, which this daemon has locked.
-        clock_s: UTC epoch seconds.
     """
 
     def __init__(

@@ -30,12 +30,7 @@ _FILE, _HEEDED = "drains.json", "drains.heeded"
 
 
 class Drain(BaseModel):
-    """Nodes that are emptied together.
-
-    Attributes:
-        nodes: which.
-        until_s: when it ends, UTC epoch seconds; None: when somebody ends it.
-    """
+    """Nodes that are emptied together, until a time (UTC epoch seconds) or, None, until somebody ends it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

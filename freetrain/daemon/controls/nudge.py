@@ -74,11 +74,7 @@ def _ask(path: Path) -> bytes:
 
 
 class Senders:
-    """Who may nudge: root, the daemon's own account, others of the site's, and the owners of trainers.
-
-    Args:
-        site: names of accounts of the site's, as SlurmUser.
-    """
+    """Who may nudge: root, the daemon's own account, the site's (as SlurmUser), and owners of trainers."""
 
     def __init__(self, *site: str) -> None:
         self._uids: dict[str, int] = {}

@@ -21,14 +21,7 @@ _FILE = "pause.json"
 
 
 class Pause(BaseModel):
-    """Who wants nothing more to be lent, why, and until when.
-
-    Attributes:
-        by: the account that asked for it.
-        reason: as given; empty: none was.
-        since_s: UTC epoch seconds.
-        until_s: UTC epoch seconds; None: until it is ended.
-    """
+    """Who wants nothing more to be lent, why, and until when, UTC epoch seconds; None: until it is ended."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -35,16 +35,7 @@ def status_of(
     ends: Mapping[str, Mapping[End, int]],
     took_s: float,
 ) -> LookStatus:
-    """What a look came to.
-
-    Args:
-        judgement: on what it showed.
-        trainings: all trainers.
-        verdicts: trainer → why it has no nodes, or no more.
-        fragments: those that have not ended, now that all has been done.
-        ends: trainer → how often its fragments ended in which way.
-        took_s: how long it took.
-    """
+    """What a look came to; the fragments are those that have not ended now that all has been done."""
     fragments = tuple(fragments)
     snapshot = judgement.facts.snapshot
     rejected = snapshot.rejected
@@ -186,11 +177,7 @@ def _together(own: Sequence[Fragment]) -> Fragment:
 
 
 def gathered(verdicts: Mapping[str, NodeGroup]) -> tuple[NodeGroup, ...]:
-    """Nodes with equal verdicts together.
-
-    Args:
-        verdicts: node → what holds for it.
-    """
+    """Nodes with equal verdicts together, from node → what holds for it."""
     groups: dict[NodeGroup, list[str]] = {}
     for name, verdict in sorted(verdicts.items()):
         groups.setdefault(replace(verdict, nodes=""), []).append(name)

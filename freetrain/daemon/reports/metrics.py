@@ -97,11 +97,7 @@ _NODE_STATES = get_args(NodeStanding)
 
 
 class Metrics:
-    """Counts what the daemon does; counters begin with it, but for the ends of fragments, which it remembers.
-
-    Attributes:
-        registry: from which the text is made.
-    """
+    """Counts what the daemon does; counters begin with it, but for the ends of fragments, which it remembers."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
@@ -158,15 +154,7 @@ class Metrics:
         end_counts: Mapping[End, int],
         acts: bool,
     ) -> None:
-        """Slurm answered a look.
-
-        Args:
-            judgement: on what it showed.
-            look: what it came to.
-            decisions: that were taken.
-            end_counts: how often fragments ended in which way, ever.
-            acts: whether the mode lets anything be lent.
-        """
+        """Slurm answered a look."""
         self.noticed(judgement)
         self._looks.labels("answered").inc()
         self._look_s.observe(look.took_s)

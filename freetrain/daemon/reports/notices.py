@@ -64,13 +64,7 @@ class NewsKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """One thing that somebody has to hear of.
-
-    Attributes:
-        kind: what it is about.
-        what: a sentence without its end.
-        owner: who hears of it; empty: the site's admins.
-    """
+    """Something that somebody has to hear of, a sentence without its end; no owner: for the site's admins."""
 
     kind: NewsKind
     what: str
@@ -111,14 +105,7 @@ def _about(harm: Harm) -> str:
 
 
 def news_of(look: LookStatus, memory: Memory, before: Noticed, limit_s: float) -> Iterator[News]:
-    """What is new.
-
-    Args:
-        look: what it came to.
-        memory: what is remembered after it.
-        before: what has been noticed, by this daemon or one before it.
-        limit_s: delays up to this are not worth it.
-    """
+    """What is new since ``before``, the looks of this daemon or one before; short delays are not worth it."""
     for harm in memory.meter.harms:
         if _about(harm) not in before and harm.delay_s > limit_s:
             jobs = ", ".join(harm.fragments)
@@ -214,14 +201,10 @@ class TemplateProblem(Exception):  # noqa: N818 (it is told, and is no failure)
 
 
 def written(letter: Letter, directory: str = "") -> str:
-    """The text of a letter.
+    """The text of a letter, by freetrain's template, or by the site's own where ``directory`` has one.
 
     Whatever a template inserts is one line of printable characters: part of it is what users wrote, and none of it
     can begin another line of a mail's header.
-
-    Args:
-        letter: what it says.
-        directory: with the site's own templates; empty, or without the one that is needed: freetrain's.
 
     Raises:
         TemplateProblem: the site's own cannot be used.
@@ -262,12 +245,6 @@ _OUR_OWN = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 def run_hook(command: Sequence[str], text: str, variables: Mapping[str, str], timeout_s: float) -> str:
     """Run it, and all that it starts ends with it when the time is up.
-
-    Args:
-        command: as an argument list.
-        text: that it gets on standard input.
-        variables: more for its environment.
-        timeout_s: how long it may take.
 
     Returns:
         What went wrong, as the end of a sentence; empty: nothing.
@@ -321,14 +298,6 @@ class Notices:
     They run beside the daemon, which never waits for them; that one fails is logged when it begins to. What is
     news since the last look, of this daemon or of one before it, is noticed exactly once, and reported at least
     once: see :mod:`freetrain.store.notice_book`.
-
-    Args:
-        config: the settings, which may be replaced.
-        book: what has been noticed, and what is still to be reported.
-        ledger: knows the trainings that were there before.
-        gateway: the way to accounting.
-        clock_s: running seconds.
-        wall_s: UTC epoch seconds.
     """
 
     def __init__(

@@ -326,13 +326,6 @@ def requests_of(
 ) -> tuple[Request, ...] | Fault | str:
     """What a training asks for, one for each task where these compete; or what is wrong; or what it waits for.
 
-    Args:
-        training: one that competes.
-        room: how many fragments it could have by what was submitted.
-        most_nodes: for how many there are nodes.
-        objective: name of what is maximised.
-        now_s: UTC epoch seconds.
-
     Raises:
         InputError: there is no such objective.
     """

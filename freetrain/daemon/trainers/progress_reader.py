@@ -112,14 +112,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class ProgressFiles:
-    """Where to look.
-
-    Attributes:
-        directory: the trainer's.
-        owner: whose files these must be.
-        offset_bytes: how far the progress was read before.
-        most_nodes: it cannot have had more.
-    """
+    """Where to look, for whose files, from which byte, and how many nodes the trainer cannot have had."""
 
     directory: str
     owner: str
@@ -132,9 +125,6 @@ class ProgressReader:
 
     Each owner's trainers are read in a thread of their own. One that hangs is left behind with the trainer at
     which it hangs, and another goes on with the owner's others.
-
-    Args:
-        stuck_s: seconds after which a directory is taken to hang.
     """
 
     def __init__(self, stuck_s: float = _STUCK_S) -> None:
@@ -239,12 +229,7 @@ def _read_isolated(place: ProgressFiles, most_bytes: int) -> Report:
 
 
 def read_report(place: ProgressFiles, most_bytes: int = _MOST_BYTES) -> Report:
-    """What a directory says; nothing is believed that is not its owner's own plain file.
-
-    Args:
-        place: where.
-        most_bytes: how much of the progress to read at once.
-    """
+    """What a directory says; nothing is believed that is not its owner's own plain file."""
     try:
         owner = pwd.getpwnam(place.owner).pw_uid
         with directory_of(place.directory) as directory:

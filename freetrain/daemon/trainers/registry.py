@@ -331,14 +331,7 @@ class Registered:
 
 
 class Registry:
-    """Knows the trainers from look to look.
-
-    Args:
-        gateway: the way to Slurm.
-        launcher: knows which submissions can be trainers.
-        ledger: remembers.
-        fragments: the books.
-    """
+    """Knows the trainers from look to look."""
 
     def __init__(self, gateway: Gateway, launcher: Launcher, ledger: Ledger, fragments: Fragments) -> None:
         self._reader = SubmissionReader(gateway)
@@ -357,13 +350,6 @@ class Registry:
         rules: RosterRules,
     ) -> Registered:
         """Bring what is known of the trainers up to date.
-
-        Args:
-            snapshot: what there is.
-            ended: fragments that ended since the last look.
-            reports: trainer → what its directory says.
-            answered: trainers whose owner has been informed that they are paused.
-            rules: how trainers are dealt with.
 
         Raises:
             SlurmError: Slurm was asked what tasks ask for, and does not answer.

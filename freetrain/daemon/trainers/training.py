@@ -46,14 +46,6 @@ def after_ends(
 
     A program that fails on one node while it goes well on another is not at fault: the pair of both is
     (:mod:`freetrain.lending.causes`).
-
-    Args:
-        trainer: which.
-        ended: those that ended since the last look.
-        patience: how failures are answered.
-        now_s: UTC epoch seconds.
-        fragments: those that have not ended.
-        failed_on: nodes on which it has failed.
     """
     ended = list(ended)
     failures = trainer.failures_in_a_row
