@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -123,12 +124,9 @@ def _check_known(found: str | None, path: Path) -> None:
 
 
 def _back_up(path: Path, schema: str) -> None:
-    backup = path.with_name(f"{path.name}.schema-{schema}.backup")
-    copy = 1
-    while backup.exists():
-        copy += 1
-        backup = path.with_name(f"{path.name}.schema-{schema}.backup-{copy}")
-    copy_store(path, backup)
+    name = f"{path.name}.schema-{schema}.backup"
+    names = chain((name,), (f"{name}-{copy}" for copy in count(2)))
+    copy_store(path, next(backup for backup in map(path.with_name, names) if not backup.exists()))
 
 
 def copy_store(path: Path, target: Path) -> None:
@@ -173,7 +171,8 @@ def find_problems(path: Path) -> list[str]:
         StateError: there is none, or it cannot be read at all.
     """
     _require(path)
-    with explained(path), closing(_read_only(path)) as connection:
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    with explained(path), closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
         lines = [row[0] for row in connection.execute(f"PRAGMA integrity_check({_MOST_PROBLEMS})")]
         broken = connection.execute("PRAGMA foreign_key_check").fetchmany(_MOST_PROBLEMS)
     problems = [f"SQLite says: {line}" for line in lines if line != "ok"]
@@ -229,7 +228,3 @@ def remove_old_backups(folder: Path, keep: int) -> list[Path]:
 def _require(path: Path) -> None:
     if not path.exists():
         raise StateError(f"There is no store {path}.", "The daemon begins one; --store names another.")
-
-
-def _read_only(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)
