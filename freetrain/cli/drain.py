@@ -19,8 +19,8 @@ from freetrain.config import Config, load_config
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.node import Nodes
-from freetrain.daemon.controls.drains import Drain, are_heeded, changing, read_drains, without
 from freetrain.daemon.controls.nudge import send_nudge
+from freetrain.daemon.controls.pause import Drain, are_heeded, changing, read_drains, without
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.state_directory import is_claimed
 from freetrain.errors import ExitCode, FreetrainError, InputError

@@ -1,4 +1,4 @@
-"""What owners and admins do with trainings by Slurm's means, as the daemon sees it: for the audit."""
+"""What owners and admins do with trainings by Slurm's means, as the daemon sees it, and while none looked."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from freetrain.slurm.errors import SlurmError, SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.parsing import parse_cancellers
 from freetrain.store.ledger import Ledger
+
+log = logging.getLogger(__name__)
 
 _MOST_TRIES = 3
 """Accounting hears of a cancelled job a moment later than slurmctld."""
@@ -56,7 +58,8 @@ class ExternalActions:
         for id_, training in now.items():
             before = self._before.get(id_)
             if before is not None and _newly_asked(before.submission.comment, training.submission.comment):
-                self._record(snapshot.time_s, f"freetrain resume {id_}", _somebody(training.trainer.owner))
+                actor = _somebody(training.trainer.owner)
+                self._ledger.record_command(snapshot.time_s, (), f"freetrain resume {id_}", None, _SEEN, actor)
         cancelled = {job.array for job in snapshot.jobs if job.state is JobState.CANCELLED}
         self._cancelled += [
             _Cancelled(id_, training.trainer.owner)
@@ -67,21 +70,18 @@ class ExternalActions:
         if self._cancelled:
             self._settle(self._cancelled.pop(0), snapshot.time_s)
 
-    def _settle(self, one: _Cancelled, now_s: float) -> None:
+    def _settle(self, cancelled: _Cancelled, now_s: float) -> None:
         """Ask who cancelled it, and write it down; later, where accounting does not know of it yet."""
         try:
-            found, tries = who_cancelled(self._gateway, one.id), one.tries + 1
+            found, tries = who_cancelled(self._gateway, cancelled.id), cancelled.tries + 1
         except SlurmRefusedError:
             found, tries = frozenset(), _MOST_TRIES
         except SlurmError:
-            found, tries = frozenset(), one.tries + 1
+            found, tries = frozenset(), cancelled.tries + 1
         if found or tries >= _MOST_TRIES:
-            record_cancelled(self._ledger, now_s, one.id, one.owner, found)
+            record_cancelled(self._ledger, now_s, cancelled.id, cancelled.owner, found)
         else:
-            self._cancelled.append(replace(one, tries=tries))
-
-    def _record(self, now_s: float, what: str, actor: str) -> None:
-        self._ledger.record_command(now_s, (), what, None, _SEEN, actor)
+            self._cancelled.append(replace(cancelled, tries=tries))
 
 
 def who_cancelled(gateway: Gateway, training: str) -> frozenset[int]:
@@ -117,8 +117,6 @@ def _name(user: int) -> str:
         return f"uid {user}"
 
 
-log = logging.getLogger(__name__)
-
 _BY_ITSELF = frozenset((End.COMPLETED, End.FAILED, End.TIMED_OUT, End.NODE_FAILED))
 
 _MOST_QUESTIONS = 5
@@ -127,7 +125,7 @@ _MOST_QUESTIONS = 5
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A training that has left Slurm; ``end`` is that of its last fragment, None: it never had one."""
+    """A training that has left Slurm; ``end`` is that of its last fragment, None: it never had departure."""
 
     id: str
     owner: str
@@ -135,7 +133,7 @@ class Departure:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether nothing but that somebody cancelled it explains that it is gone."""
+        """Whether nothing but that somebody cancelled it explains that it is gdeparture."""
         return self.end not in _BY_ITSELF
 
 
@@ -168,22 +166,22 @@ class Departures:
         self.unsettled &= known.keys() - {departure.id for departure in settled}
         return settled
 
-    def _settle(self, one: Departure, trainer: KnownTrainer, now_s: float) -> bool:
+    def _settle(self, departure: Departure, trainer: KnownTrainer, now_s: float) -> bool:
         """Write down what became of it; whether that could be found out."""
-        if one.end is End.COMPLETED:
+        if departure.end is End.COMPLETED:
             self._ledger.save_trainers([replace(trainer, state=TrainerState.COMPLETE, note="")])
-        elif one.is_cancelled:
+        elif departure.is_cancelled:
             try:
-                found = who_cancelled(self._gateway, one.id)
+                found = who_cancelled(self._gateway, departure.id)
             except SlurmRefusedError:  # there is no accounting here
                 found = frozenset()
             except SlurmError:
                 return False
             if found:
-                record_cancelled(self._ledger, now_s, one.id, one.owner, found)
+                record_cancelled(self._ledger, now_s, departure.id, departure.owner, found)
         log.info(
             "trainer %s of %s has left Slurm while no daemon looked; its last fragment: %s",
-            one.id, one.owner, one.end or "none",
+            departure.id, departure.owner, departure.end or "none",
         )  # fmt: skip
         return True
 

@@ -14,8 +14,7 @@ from freetrain.core.decision import Decision
 from freetrain.core.fragment import End, FragmentState
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.admission.site_guard import SiteGuard
-from freetrain.daemon.controls.drains import DrainsReader
-from freetrain.daemon.controls.pause import PauseReader, stop_file_there
+from freetrain.daemon.controls.pause import DrainsReader, PauseReader, stop_file_there
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.live_cluster import LiveCluster, LookInputs
 from freetrain.daemon.reports.look_log import BackOffs, Rejects, tell_findings, tell_unusable

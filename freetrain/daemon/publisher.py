@@ -24,6 +24,7 @@ from freetrain.config.values import parse_networks
 from freetrain.core.decision import Decision
 from freetrain.daemon.admission.access import WakeCheck
 from freetrain.daemon.lender import Lender
+from freetrain.daemon.log_output import Problems
 from freetrain.daemon.reports.metrics import Metrics
 from freetrain.daemon.reports.notices import Notices
 from freetrain.daemon.reports.status import StatusFile
@@ -53,7 +54,7 @@ class Publisher:
         self._outlets = MetricsOutlets(config.metrics, generate_latest(self._metrics.registry))
         self._notices = notices
         self._wake_check = WakeCheck(directory, gateway)
-        self._failing: set[str] = set()
+        self._problems = Problems()
 
     def answering(self) -> AbstractContextManager[None]:
         """Answer who asks for metrics, where the settings say so."""
@@ -111,13 +112,12 @@ class Publisher:
         try:
             yield
         except Exception as error:
-            if report not in self._failing:
+            if self._problems.is_new(report):
                 what = error.what if isinstance(error, FreetrainError) else f"{type(error).__name__}: {error}"
                 is_known = isinstance(error, (FreetrainError, OSError, MemoryError))
                 log.error("this look is not in %s: %s", report, what, exc_info=not is_known)
-            self._failing.add(report)
         else:
-            self._failing.discard(report)
+            self._problems.is_new(report, problem="")
 
 
 class MetricsOutlets:
@@ -126,7 +126,7 @@ class MetricsOutlets:
     def __init__(self, metrics: MetricsSettings, text: bytes) -> None:
         self._settings = metrics
         self._allowed = parse_networks(metrics.allow)
-        self._failed = False
+        self._problems = Problems()
         self._server: ReadyTextServer | None = None
         self.text = text
 
@@ -146,11 +146,10 @@ class MetricsOutlets:
         try:
             replace_file(Path(self._settings.textfile), text, 0o644)
         except OSError as error:
-            if not self._failed:
+            if self._problems.is_new("textfile"):
                 log.warning("cannot write metrics.textfile %s: %s", self._settings.textfile, error.strerror)
-            self._failed = True
         else:
-            self._failed = False
+            self._problems.is_new("textfile", problem="")
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:

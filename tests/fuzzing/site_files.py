@@ -12,8 +12,7 @@ from pathlib import Path
 
 from freetrain.config.loading import find_mistakes, load_config
 from freetrain.core.problem import problem_from_json, problem_to_dict
-from freetrain.daemon.controls.drains import DrainsReader
-from freetrain.daemon.controls.pause import PauseReader
+from freetrain.daemon.controls.pause import DrainsReader, PauseReader
 from freetrain.daemon.reports.status import STATUS_NAME, DaemonStatus, Identity, StatusUnknownError, read_status
 from freetrain.slurm.node_groups import expand_with_groups
 from freetrain.store.packing import VERSION, PackedDecision, Packer, Roll, unpack, unpack_serving

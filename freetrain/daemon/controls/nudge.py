@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from freetrain.daemon.log_output import Problems
 from freetrain.errors import ExitCode, FreetrainError
 
 log = logging.getLogger(__name__)
@@ -116,7 +117,7 @@ class NudgeListener:
         self._last_s: dict[int, float] = {}
         self._due_s: dict[int, float] = {}
         self._closed = False
-        self._last_error = ""
+        self._problems = Problems()
         self._path.unlink(missing_ok=True)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(str(self._path))
@@ -150,9 +151,8 @@ class NudgeListener:
     def _complain(self, error: Exception) -> None:
         if self._closed:
             return
-        if str(error) != self._last_error:
+        if self._problems.is_new("nudges", str(error)):
             log.warning("nudges cannot be taken just now: %s", error)
-        self._last_error = str(error)
         time.sleep(_AFTER_ERROR_S)
 
     def _next_due_s(self) -> float | None:

@@ -28,6 +28,7 @@ from freetrain.config import Config
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.external_actions import Departure, Departures
+from freetrain.daemon.log_output import Problems
 from freetrain.daemon.reports.status import LookStatus, TrainerStatus
 from freetrain.errors import FreetrainError
 from freetrain.lending.memory import Memory
@@ -95,11 +96,6 @@ def trainings_in(noticed: Noticed) -> Mapping[str, str]:
     }
 
 
-def of_trainings(states: Mapping[str, str]) -> Noticed:
-    """The states of trainings, as they are noticed."""
-    return {f"{_TRAINING}{id_}": state for id_, state in states.items()}
-
-
 def _about(harm: Harm) -> str:
     return f"job {harm.job} started at {harm.started_s:.0f}"
 
@@ -108,20 +104,14 @@ def news_of(look: LookStatus, memory: Memory, before: Noticed, limit_s: float) -
     """What is new since ``before``, the looks of this daemon or one before; short delays are not worth it."""
     for harm in memory.meter.harms:
         if _about(harm) not in before and harm.delay_s > limit_s:
-            jobs = ", ".join(harm.fragments)
-            yield News(
-                NewsKind.HARM, f"job {harm.job} started {harm.delay_s:.0f} s later because of fragments {jobs}"
-            )
+            because = f"because of fragments {', '.join(harm.fragments)}"
+            yield News(NewsKind.HARM, f"job {harm.job} started {harm.delay_s:.0f} s later {because}")
     for wait in memory.blocked.new:
-        nodes = fold_nodes(wait.nodes)
-        yield News(
-            NewsKind.HARM, f"job {wait.job} of {wait.partition} would wait for the end of fragments on {nodes}"
-        )
+        what = f"would wait for the end of fragments on {fold_nodes(wait.nodes)}"
+        yield News(NewsKind.HARM, f"job {wait.job} of {wait.partition} {what}")
     if (look.stopped_by or look.paused_by) and before.get(_LENDING) != "stopped":
-        what = (
-            f"nothing is lent: {look.stopped_by}" if look.stopped_by else f"nothing more is lent: {look.paused_by}"
-        )
-        yield News(NewsKind.PAUSE, what)
+        why = f"is lent: {look.stopped_by}" if look.stopped_by else f"more is lent: {look.paused_by}"
+        yield News(NewsKind.PAUSE, f"nothing {why}")
     for lost in memory.lost.all:
         if before.get(f"node {lost.node}") == lost.fragment:
             continue
@@ -131,21 +121,19 @@ def news_of(look: LookStatus, memory: Memory, before: Noticed, limit_s: float) -
             "ended or cleared up after",
         )
     for node, owners in memory.suspects.new.items():
-        whose = ", ".join(sorted(owners))
-        yield News(
-            NewsKind.FAILURE, f"programs of {whose}, which work on other nodes, failed at once on node {node}"
-        )
+        what = f"programs of {', '.join(sorted(owners))}, which work on other nodes, failed at once on node {node}"
+        yield News(NewsKind.FAILURE, what)
     for trainer in look.trainers:
         if trainer.state != (state := before.get(f"{_TRAINING}{trainer.id}")):
             yield from _news_of_training(trainer, state)
         yield from _news_of_losses(trainer, before)
 
 
-def news_of_departure(one: Departure) -> Iterator[News]:
+def news_of_departure(departure: Departure) -> Iterator[News]:
     """What its owner hears of a training that left Slurm unseen; that they cancelled it they know."""
-    if not one.is_cancelled:
-        what = f"training {one.id} has left Slurm while no daemon looked; its last fragment: {one.end}"
-        yield News(NewsKind.FINISHED, what, one.owner)
+    if not departure.is_cancelled:
+        how = f"has left Slurm while no daemon looked; its last fragment: {departure.end}"
+        yield News(NewsKind.FINISHED, f"training {departure.id} {how}", departure.owner)
 
 
 def _news_of_losses(trainer: TrainerStatus, before: Noticed) -> Iterator[News]:
@@ -154,19 +142,16 @@ def _news_of_losses(trainer: TrainerStatus, before: Noticed) -> Iterator[News]:
         yield News(NewsKind.LOSS, f"of filler {trainer.id} {trainer.fault}", trainer.owner)
 
 
-def _news_of_training(one: TrainerStatus, before: str | None) -> Iterator[News]:
+def _news_of_training(trainer: TrainerStatus, before: str | None) -> Iterator[News]:
     """What its change of state means; before it was None where it was not known."""
-    if before is None and one.state in (TrainerState.ACTIVE, TrainerState.RESTING):
-        yield News(
-            NewsKind.REGISTERED,
-            f"training {one.id} is registered: it may be lent idle nodes from now on",
-            one.owner,
-        )
-    if one.state == TrainerState.COMPLETE and before is not None:
-        yield News(NewsKind.FINISHED, f"training {one.id} is complete", one.owner)
-    if one.state == TrainerState.PAUSED:
-        yield News(NewsKind.FAILURE, f"training {one.id} of {one.owner} is {one.note}")
-        yield News(NewsKind.PAUSED, f"training {one.id} is {one.note}", one.owner)
+    name, owner, state = f"training {trainer.id}", trainer.owner, trainer.state
+    if before is None and state in (TrainerState.ACTIVE, TrainerState.RESTING):
+        yield News(NewsKind.REGISTERED, f"{name} is registered: it may be lent idle nodes from now on", owner)
+    if state == TrainerState.COMPLETE and before is not None:
+        yield News(NewsKind.FINISHED, f"{name} is complete", owner)
+    if state == TrainerState.PAUSED:
+        yield News(NewsKind.FAILURE, f"{name} of {owner} is {trainer.note}")
+        yield News(NewsKind.PAUSED, f"{name} is {trainer.note}", owner)
 
 
 FOR_ADMINS, FOR_OWNERS = "for_admins.j2", "for_owners.j2"
@@ -211,19 +196,13 @@ def written(letter: Letter, directory: str = "") -> str:
     """
     name = FOR_OWNERS if letter.kind.is_for_owners else FOR_ADMINS
     own = Path(directory) / name
-    if not directory:
-        return _filled(_shipped(name), letter)
     try:
-        if not own.exists():
-            return _filled(_shipped(name), letter)
-        with own.open(encoding="utf-8") as file:
-            return _filled(file.read(_LONGEST_TEMPLATE), letter)
+        if directory and own.exists():
+            with own.open(encoding="utf-8") as file:
+                return _filled(file.read(_LONGEST_TEMPLATE), letter)
     except Exception as error:  # a template may raise anything
         raise TemplateProblem(f"{own} cannot be used: {type(error).__name__}: {error}") from error
-
-
-def _shipped(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return _filled(files(__package__).joinpath(name).read_text(encoding="utf-8"), letter)
 
 
 def _filled(template: str, letter: Letter) -> str:
@@ -317,7 +296,7 @@ class Notices:
             for (kind, owner), at_s in book.last_told(wall_s() - config.notify.every).items()
         }
         self._running: dict[_Hearer, threading.Thread] = {}
-        self._complaints = _Complaints()
+        self._problems = Problems()
         self._queue(book.untold())
 
     def looked(self, look: LookStatus, memory: Memory) -> None:
@@ -326,11 +305,10 @@ class Notices:
         now = noticed_after(look, memory)
         before = now if self._noticed is None else self._noticed
         news = [*news_of(look, memory, before, self.config.harm.limit)]
-        for one in self._departures.look({trainer.id for trainer in look.trainers}, look.time_s):
-            news += news_of_departure(one)
-        states = trainings_in(before)
-        unsettled = of_trainings({id_: states[id_] for id_ in self._departures.unsettled})
-        self._note(news, {**now, **unsettled})
+        for departure in self._departures.look({trainer.id for trainer in look.trainers}, look.time_s):
+            news += news_of_departure(departure)
+        unsettled = [f"{_TRAINING}{id_}" for id_ in self._departures.unsettled]
+        self._note(news, {**now, **{about: before[about] for about in unsettled}})
         self._tell()
 
     def silent(self, lasts_s: float, why: str) -> None:
@@ -350,9 +328,9 @@ class Notices:
 
     def _note(self, news: Iterable[News], now: Noticed | None) -> None:
         to_tell = [
-            Notice(str(one.kind), one.owner, one.what)
-            for one in news
-            if _command(self.config, one.kind) and _can_be_told(one)
+            Notice(str(item.kind), item.owner, item.what)
+            for item in news
+            if _command(self.config, item.kind) and (not item.kind.is_for_owners or _ACCOUNT.fullmatch(item.owner))
         ]
         self._queue(self._book.note(to_tell, self._noticed or {}, now or {}, self._wall_s()))
         self._noticed = now
@@ -363,14 +341,14 @@ class Notices:
 
     def _tell(self) -> None:
         every_s = self.config.notify.every
-        self._told_s = {one: at_s for one, at_s in self._told_s.items() if self._clock_s() - at_s < every_s}
-        self._running = {one: thread for one, thread in self._running.items() if thread.is_alive()}
+        self._told_s = {who: at_s for who, at_s in self._told_s.items() if self._clock_s() - at_s < every_s}
+        self._running = {who: thread for who, thread in self._running.items() if thread.is_alive()}
         for hearer in list(self._waiting):
             if self._may_tell(hearer):
                 self._start(hearer, self._waiting.pop(hearer))
 
     def _may_tell(self, hearer: _Hearer) -> bool:
-        owners = sum(fragment.kind.is_for_owners for fragment in self._running)
+        owners = sum(running.kind.is_for_owners for running in self._running)
         has_room = not hearer.kind.is_for_owners or owners < _MOST_OWNERS_AT_ONCE
         is_heard = bool(_command(self.config, hearer.kind))  # else it waits until the site wants it again
         return is_heard and has_room and hearer not in self._told_s and hearer not in self._running
@@ -384,13 +362,13 @@ class Notices:
         )  # fmt: skip
         ids = [notice.id for notice in waiting]
         self._book.begin(ids)
-        arguments = (letter, self.config, self._complaints, lambda: self._book.mark_delivered(ids, self._wall_s()))
+        arguments = (letter, self.config, self._problems, lambda: self._book.mark_delivered(ids, self._wall_s()))
         name = f"notice of {hearer.kind}"
         thread = threading.Thread(target=_run, args=arguments, name=name, daemon=True)
         try:
             thread.start()
         except RuntimeError as error:  # as where the unit's TasksMax is reached
-            _complain(letter, self._complaints, str(error))
+            _complain(letter, self._problems, str(error))
             self._book.mark_delivered(ids, self._wall_s())
         else:
             self._running[hearer] = thread
@@ -402,61 +380,40 @@ def _unfinished(noticed: Noticed) -> list[str]:
     return [id_ for id_, state in trainings_in(noticed).items() if state not in over]
 
 
-class _Complaints:
-    """Knows what was wrong at the last time, so that it is logged when it begins."""
-
-    def __init__(self) -> None:
-        self._known: set[str] = set()
-
-    def is_new(self, what: str, problem: str) -> bool:
-        """Whether this is wrong now and was not before; nothing is wrong where the problem is empty."""
-        was_known = what in self._known
-        (self._known.add if problem else self._known.discard)(what)
-        return bool(problem) and not was_known
-
-
-def _can_be_told(one: News) -> bool:
-    return not one.kind.is_for_owners or bool(_ACCOUNT.fullmatch(one.owner))
-
-
 def _command(config: Config, kind: NewsKind) -> str:
     return config.notify.owners_command if kind.is_for_owners else config.notify.command
 
 
-def _run(letter: Letter, config: Config, complaints: _Complaints, note_told: Callable[[], None]) -> None:
+def _run(letter: Letter, config: Config, problems: Problems, note_told: Callable[[], None]) -> None:
     problem = run_hook(
-        shlex.split(_command(config, letter.kind)), _text(letter, config, complaints), _variables(letter),
+        shlex.split(_command(config, letter.kind)), _text(letter, config, problems), _variables(letter),
         config.notify.timeout,
     )  # fmt: skip
-    _complain(letter, complaints, problem)
+    _complain(letter, problems, problem)
     try:
         note_told()
     except FreetrainError as error:  # in a thread, where an error ends nothing
         log.error("%s", error.what)
 
 
-def _complain(letter: Letter, complaints: _Complaints, problem: str) -> None:
+def _complain(letter: Letter, problems: Problems, problem: str) -> None:
     setting = "notify.owners_command" if letter.kind.is_for_owners else "notify.command"
-    if complaints.is_new(setting, problem):
+    if problems.is_new(setting, bool(problem)):
         log.warning("%s did not tell of %s: %s", setting, letter.kind, problem)
 
 
-def _text(letter: Letter, config: Config, complaints: _Complaints) -> str:
+def _text(letter: Letter, config: Config, problems: Problems) -> str:
     """By the site's own template, or, where that cannot be used, by freetrain's."""
     directory = config.notify.templates
     try:
         text, problem = written(letter, directory), ""
     except TemplateProblem as error:
         text, problem = written(letter), str(error)
-    if complaints.is_new(f"templates for {letter.kind}", problem):
+    if problems.is_new(f"templates for {letter.kind}", bool(problem)):
         log.warning("notify.templates: %s; freetrain's own is used", problem)
     return text
 
 
 def _variables(letter: Letter) -> dict[str, str]:
-    return {
-        "FREETRAIN_KIND": str(letter.kind),
-        "FREETRAIN_HOST": letter.host,
-        "FREETRAIN_PARTITION": letter.partition,
-        "FREETRAIN_OWNER": letter.owner,
-    }
+    names = ("kind", "host", "partition", "owner")
+    return {f"FREETRAIN_{name.upper()}": str(getattr(letter, name)) for name in names}

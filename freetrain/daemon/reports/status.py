@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from freetrain import __version__
 from freetrain.config import Config
+from freetrain.daemon.log_output import Problems
 from freetrain.daemon.state_directory import replace_file
 from freetrain.slurm.parsing import expand_nodes
 
@@ -292,7 +293,7 @@ class StatusFile:
         self._permissions = 0o640 if is_private else 0o644
         self._clock_s = clock_s
         self._started_s = clock_s()
-        self._failed = False
+        self._problems = Problems()
         self._status: DaemonStatus | None = None
         self._recent = _recent_in(directory)
         self._refused = ""
@@ -338,10 +339,9 @@ class StatusFile:
         try:
             replace_file(self._path, json.dumps(asdict(status)).encode(), self._permissions)
         except OSError as error:
-            if not self._failed:
+            if self._problems.is_new(STATUS_NAME):
                 log.warning(
                     "cannot write %s: %s; 'freetrain jobs' and 'nodes' know less", self._path, error.strerror
                 )
-            self._failed = True
         else:
-            self._failed = False
+            self._problems.is_new(STATUS_NAME, problem="")
