@@ -114,11 +114,7 @@ class Fragments:
         )
 
     def bring_up_to_date(self, snapshot: Snapshot, queue: FragmentQueue) -> list[Fragment]:
-        """Compare with Slurm; those that ended.
-
-        Raises:
-            SlurmUnreachableError: accounting does not answer.
-        """
+        """Compare with Slurm; those that ended."""
         self._follow(
             {fragment.trainer for fragment in self.open}
             | {job.array for job in snapshot.jobs if job.comment.startswith(TAG_PREFIX)}

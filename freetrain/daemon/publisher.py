@@ -153,11 +153,7 @@ class MetricsOutlets:
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:
-        """Answer GET /metrics meanwhile, to those who are allowed to ask; without ``listen``, to nobody.
-
-        Raises:
-            ConfigError: the address cannot be used.
-        """
+        """Answer GET /metrics meanwhile, to those who are allowed to ask; without ``listen``, to nobody."""
         if not self._settings.listen:
             yield
             return

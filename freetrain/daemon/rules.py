@@ -1,4 +1,4 @@
-"""The rules of a site, as its configuration and its Slurm give them."""
+"""The rules of a site and the parts of the loop, as its configuration and its Slurm give them."""
 
 from __future__ import annotations
 
@@ -121,11 +121,7 @@ def launcher_of(config: Config, gateway: Gateway) -> Launcher:
 
 
 def switches_of(config: Config, gateway: Gateway) -> Topology:
-    """The switches that Slurm knows now; none where the site does not want nodes to be placed by them.
-
-    Raises:
-        SlurmError: Slurm does not say which these are.
-    """
+    """The switches that Slurm knows now; none where the site does not want nodes to be placed by them."""
     if config.decide.place == "first" and not config.links.are_known:
         return FLAT
     topology, rejected = parse_topology(gateway.perform(queries.ask_topology()))

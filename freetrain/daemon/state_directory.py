@@ -133,11 +133,7 @@ def file_system_of(path: Path, mounts: str) -> str:
 
 
 def replace_file(path: Path, content: bytes, permissions: int) -> None:
-    """Write a file such that nobody ever sees a part of it, with these permissions whatever the umask.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write a file such that nobody ever sees a part of it, with these permissions whatever the umask."""
     new = path.with_name(f"{path.name}.new")
     with new.open("wb") as file:
         os.fchmod(file.fileno(), permissions)

@@ -180,11 +180,7 @@ def nothing_recorded(path: Path) -> StateError:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and those above it.
-
-    Raises:
-        StateError: it cannot be created.
-    """
+    """Create a folder and those above it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

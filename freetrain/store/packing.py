@@ -157,11 +157,7 @@ def unpack(
 
 
 def unpack_serving(packed: PackedDecision) -> Serving:
-    """Which nodes have servers as was decided.
-
-    Raises:
-        StateError: it is damaged, or of a version that this freetrain does not know.
-    """
+    """Which nodes have servers as was decided."""
     try:
         return _served(decompressed(packed.placement))
     except (AttributeError, TypeError) as error:
@@ -174,11 +170,7 @@ def compressed(document: Mapping[str, Any]) -> bytes:
 
 
 def decompressed(kept: bytes) -> dict[str, Any]:
-    """The document.
-
-    Raises:
-        StateError: it is damaged, or of a version that this freetrain does not know.
-    """
+    """The document."""
     if kept[:1] != VERSION:
         raise StateError("A recorded decision is packed in a way that this freetrain does not know.")
     try:

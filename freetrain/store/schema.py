@@ -55,11 +55,7 @@ def read_schema(connection: Connection) -> str | None:
 
 
 def require_up_to_date(engine: Engine, path: Path) -> None:
-    """Refuse a store with another schema than this freetrain needs; nothing is written.
-
-    Raises:
-        StateError: the schema is another one, there is nothing in it yet, or it cannot be read.
-    """
+    """Refuse a store with another schema than this freetrain needs; nothing is written."""
     with explained(path), engine.connect() as connection:
         found = read_schema(connection)
     if found is None:
@@ -77,11 +73,7 @@ def require_up_to_date(engine: Engine, path: Path) -> None:
 
 
 def bring_up_to_date(engine: Engine, path: Path) -> None:
-    """Create the tables or migrate them to what this freetrain needs, with a copy of the old file beside it.
-
-    Raises:
-        StateError: the schema is a newer one, or the file cannot be written.
-    """
+    """Create the tables or migrate them to what this freetrain needs, with a copy of the old file beside it."""
     with explained(path):
         if not path.exists() or not path.stat().st_size:
             _begin_file(path)
@@ -165,11 +157,7 @@ def _config() -> Config:
 
 
 def find_problems(path: Path) -> list[str]:
-    """Problems of the store, in sentences; none: it is whole. Nothing is written.
-
-    Raises:
-        StateError: there is none, or it cannot be read at all.
-    """
+    """Problems of the store, in sentences; none: it is whole. Nothing is written."""
     _require(path)
     uri = f"{path.absolute().as_uri()}?mode=ro"
     with explained(path), closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
@@ -186,11 +174,7 @@ def find_problems(path: Path) -> list[str]:
 
 
 def schema_of(path: Path) -> str:
-    """The number of its schema, or ``NO_SCHEMA``; older ones have smaller numbers.
-
-    Raises:
-        StateError: there is no store, or it is another program's, or cannot be read.
-    """
+    """The number of its schema, or ``NO_SCHEMA``; older ones have smaller numbers."""
     _require(path)
     with explained(path), make_engine(path).connect() as connection:
         return read_schema(connection) or NO_SCHEMA

@@ -58,11 +58,7 @@ class Store:
 
     @classmethod
     def open(cls, path: Path) -> Store:
-        """Open a store for recording; create it, or bring its schema up to date, where needed.
-
-        Raises:
-            StateError: it cannot be read or written, or is no store of this freetrain or an older one.
-        """
+        """Open a store for recording; create it, or bring its schema up to date, where needed."""
         make_folder(path.parent)
         engine = make_engine(path)
         bring_up_to_date(engine, path)
@@ -70,11 +66,7 @@ class Store:
 
     @classmethod
     def open_existing(cls, path: Path) -> Store:
-        """Open a store that is there; its schema stays as it is, for the older daemon that may be at work with it.
-
-        Raises:
-            StateError: there is none yet, it cannot be read, or it has another schema than this freetrain's.
-        """
+        """Open a store that is there; its schema stays as it is, for an older daemon that may be at work."""
         if not path.exists():
             raise nothing_recorded(path)
         engine = make_engine(path)
@@ -83,21 +75,13 @@ class Store:
 
     @classmethod
     def open_read_only(cls, path: Path) -> Store:
-        """Open a store that is never written to.
-
-        Raises:
-            StateError: there is none, it cannot be read, or it has another schema than this freetrain's.
-        """
+        """Open a store that is never written to."""
         engine = make_engine(path, read_only=True)
         require_up_to_date(engine, path)
         return cls(Database(engine, path))
 
     def begin_run(self, run: NewRun, batch_decisions: int = BATCH_DECISIONS) -> RunJournal:
-        """Record a new run, several decisions in a transaction.
-
-        Raises:
-            StateError: the store cannot be written.
-        """
+        """Record a new run, several decisions in a transaction."""
         return RunJournal(self._database, run, batch_decisions)
 
     def ledger(self) -> Ledger:
@@ -136,11 +120,7 @@ class Store:
             )
 
     def decisions(self, run_id: int, most: int | None = None) -> list[DecisionSummary]:
-        """The run's decisions in their order, without their problems; at most the first ``most``.
-
-        Raises:
-            InputError: there is no such run.
-        """
+        """The run's decisions in their order, without their problems; at most the first ``most``."""
         with self._database.reading() as session:
             _find_run(session, run_id)
             query = (

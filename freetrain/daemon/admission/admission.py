@@ -29,11 +29,7 @@ _CONFS = tuple(map(Path, ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf",
 
 
 def read_settings(gateway: Gateway) -> SlurmSettings:
-    """Slurm's settings that matter here.
-
-    Raises:
-        SlurmError: Slurm does not answer, or is not here.
-    """
+    """Slurm's settings that matter here."""
     try:
         return gateway.site(inf, 0).settings
     except SlurmUnreachableError as error:
@@ -67,11 +63,7 @@ def check_rights(config: Config, gateway: Gateway, settings: SlurmSettings) -> N
 
 
 def lacking_rights(config: Config, gateway: Gateway, settings: SlurmSettings, user: str) -> Finding | None:
-    """What this account may not do that the daemon has to; None: it may do everything.
-
-    Raises:
-        FreetrainError: accounting does not answer.
-    """
+    """What this account may not do that the daemon has to; None: it may do everything."""
     if config.lend.launcher != "steer" or user in ("root", settings.slurm_user):
         return None
     rights = gateway.rights(user)

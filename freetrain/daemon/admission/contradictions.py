@@ -1,4 +1,4 @@
-"""Settings that can be read and make little sense: by themselves, together, or on this Slurm. Pure."""
+"""Settings that can be read and make little sense: alone, together, or on this Slurm; names that nobody has."""
 
 from __future__ import annotations
 
@@ -354,11 +354,7 @@ def _as_range(name: str) -> Nodes:
 
 
 def unknown_people(config: Config, site: Site, gateway: Gateway) -> Iterator[Finding]:
-    """Users or accounts of ``lend.shares`` that nobody knows.
-
-    Raises:
-        SlurmError: accounting does not answer.
-    """
+    """Users or accounts of ``lend.shares`` that nobody knows."""
     shares = config.lend.shares
     if not shares or config.lend.fair_share == "off":
         return

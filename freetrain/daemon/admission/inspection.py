@@ -95,11 +95,7 @@ def inspect_files(config: Config, sources: Sequence[Path], account: str) -> Insp
 def inspect(
     config: Config, sources: Sequence[Path], gateway: Gateway, account: str, prove: bool = False
 ) -> Inspection:
-    """All there is to be found; ``prove`` the account's rights with a job only as that account.
-
-    Raises:
-        SlurmError: Slurm's controller does not answer.
-    """
+    """All there is to be found; ``prove`` the account's rights with a job only as that account."""
     snapshot = gateway.snapshot()
     site = _site_of(gateway, snapshot)
     not_checked = [f"QOS, accounts and limits ({site.problem})"] if site.problem else []
@@ -204,9 +200,6 @@ def prove_rights(config: Config, gateway: Gateway, snapshot: Snapshot, account: 
 
     Users may change their own jobs, but for the priority, which only an operator may raise: that shows whether
     the jobs of others may be steered, too (``as_operator``). This must run as the account.
-
-    Raises:
-        SlurmUnreachableError: Slurm does not answer.
     """
     queue = config.slurm.queue
     try:

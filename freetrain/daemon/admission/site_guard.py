@@ -86,11 +86,7 @@ class SiteGuard:
         self._log(findings, site.problem, "warning")
 
     def why_not(self, config: Config, owners: Owners) -> str:
-        """Why nothing may be lent at the moment; empty: it may. At most one question to Slurm.
-
-        Raises:
-            SlurmError: Slurm does not answer.
-        """
+        """Why nothing may be lent at the moment; empty: it may. At most one question to Slurm."""
         hurries, self._ask_now = self._ask_now > 0, max(0, self._ask_now - 1)
         self.site = site = self._gateway.site(0.0 if hurries else self._max_age_s, 1)
         if config.slurm.queue.missing(site.partitions):

@@ -1,4 +1,4 @@
-"""Nudges: anybody who may, and connects to the daemon's socket, makes it look at once; for prologs and epilogs."""
+"""Nudges: who may, and connects to the daemon's socket or writes to its wake file, makes it look at once."""
 
 from __future__ import annotations
 

@@ -123,11 +123,7 @@ def _read(path: Path, model: type[_Model], remedy: str) -> _Model | None:
 
 
 def write_pause(directory: Path, pause: Pause | None) -> None:
-    """Pause, or end the pause: None.
-
-    Raises:
-        StateError: one may not, or there is no such directory.
-    """
+    """Pause, or end the pause: None."""
     path = directory / _PAUSE
     try:
         if pause is None:

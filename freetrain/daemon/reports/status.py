@@ -1,4 +1,4 @@
-"""What the daemon publishes of itself and of its last look: ``status_file.py`` writes it. Pure."""
+"""What the daemon publishes of itself and of its last look, and the file that everybody may read."""
 
 from __future__ import annotations
 

@@ -30,11 +30,7 @@ class WrongFileError(Exception):
 
 @contextlib.contextmanager
 def directory_of(path: str) -> Iterator[int]:
-    """A handle of the directory, good for what is in it; who may only pass through it gets one too.
-
-    Raises:
-        OSError: there is none.
-    """
+    """A handle of the directory, good for what is in it; who may only pass through it gets one too."""
     handle = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield handle

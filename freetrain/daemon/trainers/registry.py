@@ -20,16 +20,7 @@ from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.trainers.isolation import Fault, Faults, isolated
 from freetrain.daemon.trainers.kinds import requests_of, strategy_of
 from freetrain.daemon.trainers.progress_reader import Report
-from freetrain.daemon.trainers.training import (
-    FragmentHistory,
-    Patience,
-    RosterInputs,
-    RosterRules,
-    Training,
-    after_ends,
-    awake,
-    resumed,
-)
+from freetrain.daemon.trainers.training import Patience, RosterRules, Training, after_ends, awake, resting, resumed
 from freetrain.lending.causes import CauseOf, cause_of_wait, has_own_obstacle
 from freetrain.lending.facts import Request
 from freetrain.lending.rules import Share
@@ -47,6 +38,29 @@ _LONGEST_REST, _LONGEST_WAIT = 2**10, 2**4
 """In rests after the first failure: where no node will do, and where what is waited for may come any time."""
 
 
+@dataclass(frozen=True, slots=True)
+class RosterInputs:
+    """What a look found out, and what was known before, about all trainers.
+
+    Attributes:
+        snapshot: what there is.
+        known: trainers met before, by id.
+        unfit: submissions that cannot be trainers → why.
+        books: of the fragments.
+        ended: fragments that ended since the last look.
+        reports: trainer → what its directory says.
+        answered: trainers whose owner has been informed that they are paused.
+    """
+
+    snapshot: Snapshot
+    known: Mapping[str, KnownTrainer]
+    unfit: Mapping[str, str]
+    books: Fragments
+    ended: Sequence[Fragment]
+    reports: Mapping[str, Report]
+    answered: Collection[str]
+
+
 def update_roster(submissions: Iterable[Submission], inputs: RosterInputs, rules: RosterRules) -> list[Training]:
     """Every submission as a trainer, in the order of submission; one that cannot be dealt with has a fault."""
     trainings = []
@@ -60,17 +74,17 @@ def update_roster(submissions: Iterable[Submission], inputs: RosterInputs, rules
 def _as_known(submission: Submission, inputs: RosterInputs) -> Training:
     """The training as it was, with its fragments as they are."""
     trainer = inputs.known.get(submission.id) or KnownTrainer(
-        submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, inputs.time_s
+        submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, inputs.snapshot.time_s
     )
     account = next((task.account for task in submission.tasks if task.account), trainer.account)
     return Training(
         replace(trainer, account=account),
         submission,
         None,
-        tuple(fragment for fragment in inputs.fragments if fragment.trainer == submission.id),
-        inputs.past.last.get(submission.id),
-        some_completed=submission.id in inputs.past.some_completed,
-        failed_runs=inputs.past.failed_runs.get(submission.id, {}),
+        tuple(fragment for fragment in inputs.books.open if fragment.trainer == submission.id),
+        inputs.books.last.get(submission.id),
+        some_completed=submission.id in inputs.books.some_completed,
+        failed_runs=inputs.books.failed_runs.get(submission.id, {}),
     )
 
 
@@ -81,22 +95,19 @@ def _updated(training: Training, inputs: RosterInputs, rules: RosterRules) -> Tr
     2. Then what its directory says, how its fragments ended, and which Slurm does not start.
     3. Whether it is complete is judged last, on all of that.
     """
-    id_, known_tag, report = (
-        training.id,
-        training.submission.good_tag,
-        inputs.reports.get(training.id),
-    )
+    id_, known_tag, report = training.id, training.submission.good_tag, inputs.reports.get(training.id)
+    now_s = inputs.snapshot.time_s
     trainer = _with_tag(training.trainer, training.submission, inputs.unfit.get(id_, ""), inputs.answered)
     if report is not None:
-        report = _on_known_nodes(report, known_tag, training.fragments, inputs.nodes)
+        report = _on_known_nodes(report, known_tag, training.fragments, inputs.snapshot.node)
     trainer = _with_report(trainer, report, training.fragments)
     strategy, ended = strategy_of(known_tag), [run for run in inputs.ended if run.trainer == id_]
     trainer = strategy.after_runs(trainer, ended)
     if not strategy.is_one_program:  # the others go on whatever one of its tasks fails of
         ended = [fragment for fragment in ended if fragment.end is not End.FAILED]
     failed_on = {run.node for runs in training.failed_runs.values() for run in runs}
-    trainer = after_ends(trainer, ended, rules.patience, inputs.time_s, training.fragments, failed_on)
-    trainer = awake(_after_waits(trainer, training, inputs, rules), inputs.time_s)
+    trainer = after_ends(trainer, ended, rules.patience, now_s, training.fragments, failed_on)
+    trainer = awake(_after_waits(trainer, training, inputs.snapshot, rules), now_s)
     trainer = _after_refusals(trainer, training.submission, inputs, rules.patience)
     # A copy of a pattern has no work of its own.
     has_record = report is not None and report.finished is not None
@@ -168,32 +179,22 @@ def _with_report(trainer: KnownTrainer, report: Report | None, fragments: Iterab
 
 
 def _after_waits(
-    trainer: KnownTrainer, training: Training, inputs: RosterInputs, rules: RosterRules
+    trainer: KnownTrainer, training: Training, snapshot: Snapshot, rules: RosterRules
 ) -> KnownTrainer:
     """Let a trainer rest whose fragments wait for something of its own: no node can give it that."""
-    late_s = inputs.time_s - rules.start_within_s
-    jobs = [
-        (fragment, inputs.jobs.get(fragment.job))
-        for fragment in training.fragments
-        if fragment.waits_since_before(inputs.time_s)
-    ]
+    late_s = snapshot.time_s - rules.start_within_s
+    waiting = [fragment for fragment in training.fragments if fragment.waits_since_before(snapshot.time_s)]
+    jobs = [(fragment.asked_s, snapshot.job.get(fragment.job)) for fragment in waiting]
     reasons = [
         job.reason
-        for one, job in jobs
+        for asked_s, job in jobs
         if job is not None
-        and (has_own_obstacle(job) or (one.asked_s < late_s and cause_of_wait(job) in (CauseOf.JOB, CauseOf.PAIR)))
+        and (has_own_obstacle(job) or (asked_s < late_s and cause_of_wait(job) in (CauseOf.JOB, CauseOf.PAIR)))
     ]
     if not reasons or trainer.state is not TrainerState.ACTIVE:
         return trainer
-    failures = trainer.failures_in_a_row + 1
-    rest_s = rules.patience.back_off_s * min(2 ** (failures - 1), _LONGEST_WAIT)
-    return replace(
-        trainer,
-        state=TrainerState.RESTING,
-        failures_in_a_row=failures,
-        rests_until_s=inputs.time_s + rest_s,
-        note=f"Slurm does not start its fragments ({reasons[0]}); rests for {rest_s:.0f} s",
-    )
+    why, failures = f"Slurm does not start its fragments ({reasons[0]})", trainer.failures_in_a_row + 1
+    return resting(trainer, failures, rules.patience, snapshot.time_s, why, _LONGEST_WAIT)
 
 
 def _after_refusals(
@@ -206,14 +207,8 @@ def _after_refusals(
     if not reasons or trainer.state is not TrainerState.ACTIVE:
         return trainer
     failures, (node, reason) = trainer.failures_in_a_row + 1, next(iter(reasons.items()))
-    rest_s = patience.back_off_s * min(2 ** (failures - 1), _LONGEST_REST)
-    return replace(
-        trainer,
-        state=TrainerState.RESTING,
-        failures_in_a_row=failures,
-        rests_until_s=inputs.time_s + rest_s,
-        note=f"Slurm finds no way to run it on {node} ({reason}); rests for {rest_s:.0f} s",
-    )
+    why = f"Slurm finds no way to run it on {node} ({reason})"
+    return resting(trainer, failures, patience, inputs.snapshot.time_s, why, _LONGEST_REST)
 
 
 def _with_end(training: Training) -> Training:
@@ -248,42 +243,25 @@ class SubmissionReader:
         share: Share = Share.WHOLE,
         shares_out_memory: bool = True,
     ) -> Mapping[str, Submission]:
-        """The submissions by id, oldest first; two more questions to Slurm where it must be asked.
-
-        Args:
-            snapshot: what there is.
-            jobs: its jobs, with how they ended.
-            queue: where fragments wait and run.
-            default_memory_mb: what Slurm gives a job that asks for no memory, where the partition says nothing.
-            share: how much of a node is lent at once.
-            shares_out_memory: whether Slurm shares a node's memory out among its jobs.
-
-        Raises:
-            SlurmError: Slurm does not answer.
-        """
+        """The submissions by id, oldest first; two more questions to Slurm where it must be asked."""
         found = find_submissions(jobs, queue)
         is_old = snapshot.time_s - self._asked_s > _ASK_AGAIN_S
         if found and (is_old or not found.keys() <= self._requests.keys()):
             default_mb = queue.among(snapshot.partitions).default_memory_mb or default_memory_mb
             answered = self._gateway.task_requests(queue, default_mb)
-            waiting = [id_ for id_, one in found.items() if _waits(one)]
+            waiting = [id_ for id_, submission in found.items() if _waits(submission)]
             if waiting and not answered:
                 raise SlurmUnclearError("squeue -O", "it shows no job")
-            requests = {id_: self._request_of(one, answered) for id_, one in found.items()}
-            needs = {
-                id_: _within_its_partitions(requests[id_].needs, one, snapshot, queue)
-                for id_, one in found.items()
-            }
-            self._requests = {
-                id_: replace(
-                    requests[id_], needs=one.lent_in_part(shares_out_memory) if share.in_part(one) else one
-                )
-                for id_, one in needs.items()
-            }
+            requests = {id_: self._request_of(submission, answered) for id_, submission in found.items()}
+            for id_, request in requests.items():
+                needs = _within_its_partitions(request.needs, found[id_], snapshot, queue)
+                needs = needs.lent_in_part(shares_out_memory) if share.in_part(needs) else needs
+                requests[id_] = replace(request, needs=needs)
+            self._requests = requests
             # What Slurm does not show although it waits, and what is being put right, is asked about again soon.
             is_known = answered.keys() >= set(waiting) and all(request.requeues for request in requests.values())
             self._asked_s = snapshot.time_s if is_known else float("-inf")
-        return {id_: self._with_request(one) for id_, one in found.items()}
+        return {id_: self._with_request(submission) for id_, submission in found.items()}
 
     def _with_request(self, submission: Submission) -> Submission:
         request = self._requests[submission.id]
@@ -349,30 +327,14 @@ class Registry:
         answered: Collection[str],
         rules: RosterRules,
     ) -> Registered:
-        """Bring what is known of the trainers up to date.
-
-        Raises:
-            SlurmError: Slurm was asked what tasks ask for, and does not answer.
-        """
+        """Bring what is known of the trainers up to date."""
         jobs = self._fragments.as_they_ended(snapshot.jobs)
         submissions = self._reader.read(
             snapshot, jobs, rules.queue, rules.default_memory_mb, rules.share, rules.shares_out_memory
         )
         self._know(submissions.keys())
-        inputs = RosterInputs(
-            time_s=snapshot.time_s,
-            known=self._known,
-            unfit=self._find_unfit(snapshot, submissions, rules),
-            fragments=self._fragments.open,
-            ended=ended,
-            past=FragmentHistory(
-                self._fragments.last, self._fragments.some_completed, self._fragments.failed_runs
-            ),
-            reports=reports,
-            answered=answered,
-            nodes=snapshot.node,
-            jobs=snapshot.job,
-        )
+        unfit = self._find_unfit(snapshot, submissions, rules)
+        inputs = RosterInputs(snapshot, self._known, unfit, self._fragments, ended, reports, answered)
         trainings = update_roster(submissions.values(), inputs, rules)
         self._remember(trainings)
         return self._with_requests(trainings, snapshot, rules)
@@ -394,10 +356,10 @@ class Registry:
             needs: find_misfit(needs, kinds) for needs in {submission.needs for submission in submissions.values()}
         }
         found = {
-            id_: self._why_not(one)
-            or _lacks_freezer(one, rules)
-            or (misfit[one.needs] if id_ not in running else "")
-            for id_, one in submissions.items()
+            id_: self._why_not(submission)
+            or _lacks_freezer(submission, rules)
+            or (misfit[submission.needs] if id_ not in running else "")
+            for id_, submission in submissions.items()
         }
         return {id_: why for id_, why in found.items() if why}
 
@@ -424,9 +386,8 @@ class Registry:
         for training in trainings:
             trainer = training.trainer
             self._faults.say(trainer.id, trainer.owner, "itself", trainer.fault)
-            most = (
-                most_places(training.submission.needs, kinds) if training.submission.needs.in_part else len(names)
-            )
+            needs = training.submission.needs
+            most = most_places(needs, kinds) if needs.in_part else len(names)
             found = self._requests(training, most, rules.objective, snapshot.time_s)
             if isinstance(found, Fault):
                 self._faults.say(trainer.id, trainer.owner, "competing", found.what)
@@ -447,12 +408,9 @@ class Registry:
         why_not_yet = self._launcher.why_not_yet(training.submission, now_s, has_run)
         if why_not_yet and not training.fragments:
             return why_not_yet
-        # Where it has nodes already it keeps them, and gets no more.
-        room = (
-            len(training.fragments)
-            if why_not_yet
-            else self._launcher.room(training.submission, training.fragments)
-        )
+        room = self._launcher.room(training.submission, training.fragments)
+        if why_not_yet:  # it keeps the nodes that it has already, and gets no more
+            room = len(training.fragments)
         return requests_of(training, room, most, objective, now_s)
 
 

@@ -1,16 +1,14 @@
-"""Trainings: the daemon's one record of each, and what a look finds out about all of them."""
+"""Trainings: the daemon's one record of each, and what follows from how its fragments ended. Pure."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
-from freetrain.core.job import Job
 from freetrain.core.known_trainer import PAUSE_NOTE, KnownTrainer, TrainerState
-from freetrain.core.node import Node
-from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.lending.causes import goes_well
 from freetrain.lending.rules import Share
 from freetrain.slurm.comments import asked_to_resume, says_paused, with_answer, without_answer
@@ -64,13 +62,20 @@ def after_ends(
     if failures >= patience.failures_to_pause and is_everywhere:
         note = f"{PAUSE_NOTE} {failures} failures in a row: see its output, then run freetrain resume {trainer.id}"
         return replace(trainer, failures_in_a_row=failures, state=TrainerState.PAUSED, note=note)
-    rest_s = patience.back_off_s * 2 ** (failures - 1)
+    return resting(trainer, failures, patience, now_s, f"{failures} failures in a row")
+
+
+def resting(
+    trainer: KnownTrainer, failures: int, patience: Patience, now_s: float, why: str, longest: float = math.inf
+) -> KnownTrainer:
+    """The trainer, left alone for twice as long after each failure more, ``longest`` times the first rest at most."""
+    rest_s = patience.back_off_s * min(2 ** (failures - 1), longest)
     return replace(
         trainer,
-        failures_in_a_row=failures,
         state=TrainerState.RESTING,
+        failures_in_a_row=failures,
         rests_until_s=now_s + rest_s,
-        note=f"{failures} failures in a row; rests for {rest_s:.0f} s",
+        note=f"{why}; rests for {rest_s:.0f} s",
     )
 
 
@@ -189,50 +194,6 @@ class Training:
     def with_fault(self, fault: str) -> Training:
         """The same, with something wrong with it."""
         return replace(self, trainer=replace(self.trainer, fault=fault))
-
-
-@dataclass(frozen=True, slots=True)
-class FragmentHistory:
-    """What is known of fragments that have ended.
-
-    Attributes:
-        last: trainer → the one that ended last.
-        some_completed: trainers of which one has completed.
-        failed_runs: trainer → job → its runs that ended with an error.
-    """
-
-    last: Mapping[str, Fragment]
-    some_completed: Collection[str] = ()
-    failed_runs: Mapping[str, Mapping[str, Sequence[Fragment]]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class RosterInputs:
-    """What a look found out, and what was known before, about all trainers.
-
-    Attributes:
-        time_s: of the look, UTC epoch seconds.
-        known: trainers met before, by id.
-        unfit: submissions that cannot be trainers → why.
-        fragments: all open ones.
-        ended: those that ended since the last look.
-        past: what is known of those that have ended.
-        reports: trainer → what its directory says.
-        answered: trainers whose owner has been informed that they are paused.
-        nodes: all, by name.
-        jobs: all, by id.
-    """
-
-    time_s: float
-    known: Mapping[str, KnownTrainer]
-    unfit: Mapping[str, str]
-    fragments: Sequence[Fragment]
-    ended: Sequence[Fragment]
-    past: FragmentHistory
-    reports: Mapping[str, Report]
-    answered: Collection[str]
-    nodes: Mapping[str, Node]
-    jobs: Mapping[str, Job] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
