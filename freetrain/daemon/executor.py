@@ -45,13 +45,9 @@ class Executor:
     """
 
     def __init__(
-        self,
-        gateway: Gateway,
-        ledger: Ledger,
-        mode: Mode,
-        clock_s: Callable[[], float] = time.time,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
+        self, gateway: Gateway, ledger: Ledger, mode: Mode,
+        clock_s: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep,
+    ) -> None:  # fmt: skip
         self._gateway = gateway
         self._ledger = ledger
         self._clock_s = clock_s
@@ -81,10 +77,10 @@ class Executor:
             self._ledger.complete_command(number, error.what, error.return_code)
             if not isinstance(error, (SlurmRefusedError, SlurmBusyError)):
                 raise
-            log.warning("%s (to %s)", error.what, _told(order, decision))
+            log.warning("%s (to %s)", error.what, _described(order, decision))
             return None
         self._ledger.complete_command(number, "done", 0)
-        log.info("%s", _told(order, decision))
+        log.info("%s", _described(order, decision))
         return printed
 
     def _advise(self, order: Order, decision: str | None) -> None:
@@ -96,7 +92,7 @@ class Executor:
         self._advised[order] = now_s
         while now_s - next(iter(self._advised.values())) >= 3600.0:  # the oldest stands first
             del self._advised[next(iter(self._advised))]
-        log.info("would %s: %s", _told(order, decision), shlex.join(order.command))
+        log.info("would %s: %s", _described(order, decision), shlex.join(order.command))
         self._record(order, decision, "advised only")
 
     def settle(self, snapshot: Snapshot, fragments: Sequence[Fragment]) -> None:
@@ -124,6 +120,6 @@ def _what_slurm_shows(row: CommandRow, snapshot: Snapshot, fragments: Sequence[F
     return f"{who} ended before it knew" + (f"; then Slurm showed {then}" if row.argv else "")
 
 
-def _told(order: Order, decision: str | None) -> str:
+def _described(order: Order, decision: str | None) -> str:
     """For the log: what for, and which decision it belongs to, as the audit and ``explain`` call it."""
     return order.why if decision is None else f"{order.why}, by decision {decision}"

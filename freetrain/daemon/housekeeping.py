@@ -62,12 +62,9 @@ class Housekeeping:
     """
 
     def __init__(
-        self,
-        launcher: Launcher,
-        executor: Executor,
-        fragments: Fragments,
+        self, launcher: Launcher, executor: Executor, fragments: Fragments,
         timer_s: Callable[[], float] = time.perf_counter,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._launcher = launcher
         self._executor = executor
         self._fragments = fragments
@@ -160,16 +157,12 @@ class Housekeeping:
         tasks, comment = training.submission.open_tasks, with_servers(training.submission.comment, nodes)
         if tasks:
             why = f"{training.id} has servers on {', '.join(nodes) or 'no node'}"
-            self._tell(
-                f"servers of {training.id}",
-                Order(commands.set_comment(tasks, comment), why),
-                now_s,
-                decision,
-            )
+            order = Order(commands.set_comment(tasks, comment), why)
+            self._tell(f"servers of {training.id}", order, now_s, decision)
 
     def _tell(self, what: str, order: Order, now_s: float, decision: str | None = None) -> bool:
         """Whether Slurm took it; what was answered is answered again after a while only."""
-        self._told = {key: one for key, one in self._told.items() if now_s - one[1] < _TOLD_AGAIN_S}
+        self._told = {key: told for key, told in self._told.items() if now_s - told[1] < _TOLD_AGAIN_S}
         if what in self._told and self._told[what][0] == order:
             return False
         self._told[what] = (order, now_s)

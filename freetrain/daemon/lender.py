@@ -16,7 +16,7 @@ from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.admission.site_guard import SiteGuard
 from freetrain.daemon.controls.pause import DrainsReader, PauseReader, stop_file_there
 from freetrain.daemon.executor import Executor, Mode
-from freetrain.daemon.live_cluster import LiveCluster, LookInputs
+from freetrain.daemon.live_cluster import NO_SNAPSHOT, LiveCluster, LookInputs
 from freetrain.daemon.reports.look_log import BackOffs, Rejects, tell_findings, tell_unusable
 from freetrain.daemon.reports.look_status import status_of
 from freetrain.daemon.reports.status import LookStatus
@@ -25,6 +25,7 @@ from freetrain.daemon.second_opinions import SecondOpinions
 from freetrain.daemon.trainers.progress_reader import ProgressFiles, ProgressReader
 from freetrain.daemon.trainers.training import Training
 from freetrain.lending.back_off import LostNode, LostNodes
+from freetrain.lending.facts import Facts
 from freetrain.lending.judge import Judgement
 from freetrain.lending.memory import Memory
 from freetrain.lending.meter import IN_THE_WAY_S, Meter
@@ -68,15 +69,9 @@ class Lender:
     """Lends as the configuration says, and writes down what it decided and did."""
 
     def __init__(
-        self,
-        config: Config,
-        gateway: Gateway,
-        settings: SlurmSettings,
-        ledger: Ledger,
-        journal: RunJournal,
-        guard: SiteGuard,
-        clock_s: Callable[[], float] = time.time,
-    ) -> None:
+        self, config: Config, gateway: Gateway, settings: SlurmSettings, ledger: Ledger, journal: RunJournal,
+        guard: SiteGuard, clock_s: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
         self._clock_s = clock_s
         self._calls = Calls(clock_s())
         self._config = config
@@ -104,7 +99,7 @@ class Lender:
         rules = rules_of(self._config, self._settings)
         before = _remembered(self._ledger, self._config.slurm.partition, self._clock_s(), rules.harm)
         self._lost = before.lost.all
-        self._cluster = LiveCluster(self._gateway, self._launcher, self._executor, self._ledger, self._told)
+        self._cluster = LiveCluster(self._gateway, self._launcher, self._executor, self._ledger, self._inputs)
         self._loop = LendingLoop(self._cluster, rules, self.second_opinions, time.perf_counter, self._note, before)
         self._placer: Placer | None = None
         self._is_in_doubt = False
@@ -208,15 +203,12 @@ class Lender:
         trainers = len({fragment.trainer for fragment in running})
         return f"{len(running)} of {offered} nodes lent to {trainers} trainers, {asked} asked for"
 
-    def _told(self) -> LookInputs:
-        """What the next look knows besides what Slurm answers."""
+    def _inputs(self) -> LookInputs:
         stop_file = stop_file_there(self._config.state)
         unsafe = self._check_site()
         queue = self._config.slurm.queue
-        return LookInputs(
-            roster_rules=roster_rules_of(self._config, self._settings, self._launcher),
-            half_life_s=self._config.lend.half_life,
-            reports=self._progress.reports(),
+        facts = Facts(
+            NO_SNAPSHOT,
             drained=self._drains.read(self._clock_s()),
             stopped=f"stopped by {stop_file}" if stop_file else unsafe,
             paused=self._pause.read(self._clock_s()),
@@ -225,6 +217,8 @@ class Lender:
             leaving_bound_s=leaving_bound_s(self._guard.site, queue),
             shares_limit=partial(shares_limit, self._guard.site),
         )
+        roster_rules = roster_rules_of(self._config, self._settings, self._launcher)
+        return LookInputs(roster_rules, self._config.lend.half_life, facts, self._progress.reports())
 
     def _check_site(self) -> str:
         """Why nothing may be lent in Slurm's layout."""
@@ -244,16 +238,13 @@ class Lender:
         self._back_offs.tell(judgement.back_off, snapshot.time_s)
         for harm in memory.meter.new:
             self._ledger.record_harm(harm)
-        self._keep_lost(memory.lost.all)
+        if memory.lost.all != self._lost:
+            self._ledger.save_lost_nodes(astuple(node) for node in memory.lost.all)
+            self._lost = memory.lost.all
         if memory.blocked.new:
             self._guard.ask_now()
         self._keep(memory.stays, snapshot.time_s)
         self._follow_progress(len(self._config.slurm.queue.among(snapshot.partitions).nodes))
-
-    def _keep_lost(self, lost: tuple[LostNode, ...]) -> None:
-        if lost != self._lost:
-            self._ledger.save_lost_nodes(astuple(node) for node in lost)
-            self._lost = lost
 
     def _keep(self, stays: Stays, now_s: float) -> None:
         if now_s - self._stays_kept_s >= _KEEP_STAYS_S:

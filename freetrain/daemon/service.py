@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 _QUICK_S, _THOROUGH_S = 0.5, 10.0
 """How long the solver may take at first, and where that was too little, the next time."""
 _NEARLY_ALL = 0.9
-"""Who took so much of their time would have taken more."""
+"""A solver that took so much of its time would have taken more."""
 
 LOOK_S = 300.0
 """WatchdogSec in systemd/freetrain.service; what a start asks first, and its first look, may take as long."""
@@ -57,8 +57,6 @@ _SHORTAGES = frozenset(
     (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOBUFS, errno.EIO)
 )
 """What a machine may lack for a while: processes, memory, open files, room on disks."""
-
-Reload = Callable[[], Loaded]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +83,9 @@ class Service:
     """The daemon. ``run`` returns when it was ordered to stop; what it lent stays lent."""
 
     def __init__(
-        self, loaded: Loaded, gateway: Gateway, reload: Reload, clock_s: Callable[[], float] = time.time
-    ) -> None:
+        self, loaded: Loaded, gateway: Gateway, reload: Callable[[], Loaded],
+        clock_s: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
         self._clock_s = clock_s
         self._loaded = loaded
         self._config = loaded.config
@@ -115,9 +114,8 @@ class Service:
                 ledger, book = store.ledger(), store.notice_book()
                 queue = self._config.slurm.queue
                 # Partitions and layout are two answers: a partition may be made between them.
-                names = (
-                    () if queue.missing(first.partitions) else tuple(sorted(queue.among(first.partitions).nodes))
-                )
+                is_there = not queue.missing(first.partitions)
+                names = tuple(sorted(queue.among(first.partitions).nodes)) if is_there else ()
                 with store.begin_run(self._new_run(settings, names), batch_decisions=1) as journal:
                     lender = Lender(
                         self._config, self._gateway, settings, ledger, journal, admission.guard, self._clock_s
@@ -143,7 +141,7 @@ class Service:
         senders = Senders(settings.slurm_user)
         poll_s, backfill_s = self._config.pace.poll, settings.backfill_interval_s
         timetable = Timetable(directory, poll_s, backfill_s, senders, self._clock_s)
-        timetable.every(_PROGRESS_EVERY_S, lambda: _read_progress(lender, timetable))
+        timetable.every(_PROGRESS_EVERY_S, lambda: timetable.wake() if lender.read_progress() else None)
         timetable.every(_OWNERS_EVERY_S, lambda: senders.admit(lender.owners))
         timetable.every(_FORGET_EVERY_S, lambda: self._forget(ledger, book, lender))
         return timetable
@@ -241,9 +239,9 @@ class Service:
         try:
             read = self._reload()
             read.require_whole_after(self._loaded)
+            return read
         except FreetrainError as error:
             return error
-        return read
 
     def _take(self, parts: _Parts, read: Loaded | FreetrainError, tries: int, reason: str = "") -> None:
         """Take what was read, or keep it for another try; ``reason`` is why it was refused the last time."""
@@ -260,7 +258,7 @@ class Service:
             if error.what != reason:
                 log.error("the settings stay as they are: %s", " ".join(filter(None, (error.what, error.hint))))
         else:
-            log.info("settings read: %s", _told(changed(read.config, self._config), config))
+            log.info("settings read: %s", _changes_text(changed(read.config, self._config), config))
             if self._config.lend.mode == "act" and config.lend.mode != "act":
                 log.warning(
                     "mode %s: what is lent stays lent, and nobody looks after it; 'freetrain panic' gives it back",
@@ -300,10 +298,9 @@ def _open_store(path: Path) -> Store:
     make_private(path)
     schema = schema_of(path)
     if schema != NO_SCHEMA and schema < SCHEMA:
-        log.info(
-            "bringing the database from schema %s to %s, with a copy of the old one beside it", schema, SCHEMA
-        )
-        starting(f"bringing the database from schema {schema} to {SCHEMA}", _MIGRATION_S)
+        what = f"bringing the database from schema {schema} to {SCHEMA}"
+        log.info("%s, with a copy of the old one beside it", what)
+        starting(what, _MIGRATION_S)
     return Store.open(path)
 
 
@@ -316,12 +313,7 @@ def _why_given_up(error: Exception) -> str:
     return ""
 
 
-def _read_progress(lender: Lender, timetable: Timetable) -> None:
-    if lender.read_progress():
-        timetable.wake()
-
-
-def _told(settings: Sequence[Setting], config: Config) -> str:
+def _changes_text(settings: Sequence[Setting], config: Config) -> str:
     """What a reload has changed, and what only a restart will."""
     changes = [
         f"{setting.path} needs a restart"

@@ -57,13 +57,9 @@ class Timetable:
     """
 
     def __init__(
-        self,
-        directory: Path,
-        poll_s: float,
-        plan_interval_s: float,
-        senders: Senders,
+        self, directory: Path, poll_s: float, plan_interval_s: float, senders: Senders,
         clock_s: Callable[[], float] = time.time,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.woken_s: float | None = None
         self._directory = directory
         self._clock_s = clock_s

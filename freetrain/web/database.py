@@ -108,10 +108,10 @@ def _decisions(store: Store) -> tuple[DecisionChanges, ...]:
 def _decided(path: Path, run: int, summary: DecisionSummary) -> DecisionChanges:
     """With what it changed; no decision is another one later, so each is unpacked once."""
     problem, decision = Store.open_read_only(path).decision(run, summary.number)
-    resizes = [
-        TrainerResize(one.id, int(before), len(decision.placement.get(one.id, ())))
-        for one, before in zip(problem.trainers, problem.held_nodes, strict=True)
-    ]
+    resizes = (
+        TrainerResize(trainer.id, int(before), len(decision.placement.get(trainer.id, ())))
+        for trainer, before in zip(problem.trainers, problem.held_nodes, strict=True)
+    )
     changed = tuple(resize for resize in resizes if resize.before != resize.after)
     return DecisionChanges(f"{run}:{summary.number}", summary, len(problem.trainers), changed)
 

@@ -73,14 +73,13 @@ class PageWindow:
     @property
     def marks(self) -> tuple[AxisMark, ...]:
         """Round times."""
-        return tuple(self._marks())
-
-    def _marks(self) -> Iterator[AxisMark]:
         axis = time_axis(self.from_s, self.until_s, _MARKS)
-        for number, (at_s, label) in enumerate(zip(axis.at_s, axis.labels, strict=True)):
-            # What stands at the very ends would be cut off.
-            if 2 < self.percent(at_s) < 98:
-                yield AxisMark(self.percent(at_s), label, number % 2 == 1)
+        marks = (
+            AxisMark(self.percent(at_s), label, number % 2 == 1)
+            for number, (at_s, label) in enumerate(zip(axis.at_s, axis.labels, strict=True))
+        )
+        # What stands at the very ends would be cut off.
+        return tuple(mark for mark in marks if 2 < mark.percent < 98)
 
 
 class NodeLease(NamedTuple):

@@ -49,7 +49,6 @@ class OwnTraining:
 def render_own(facts: PageFacts, user: str) -> str:
     """The page of this user."""
     window = window_of(facts)
-    document = own_jobs(facts, user)
     return pages.fill(
         __package__,
         "own.html.j2",
@@ -60,7 +59,7 @@ def render_own(facts: PageFacts, user: str) -> str:
         user=user,
         standing=facts.standing,
         headline=headline_of(facts.standing, facts.is_hidden),
-        trainings=[_training(own, facts.past.stays, window) for own in document.jobs],
+        trainings=[_training(own, facts.past.stays, window) for own in own_jobs(facts, user).jobs],
         window=window,
         past_text=brief_duration(window.past_s),
         sizes=(WIDTH, HEIGHT),
@@ -69,12 +68,11 @@ def render_own(facts: PageFacts, user: str) -> str:
 
 
 def _training(own: OwnJob, stays: Iterable[NodeLease], window: PageWindow) -> OwnTraining:
-    job = own.job
-    path, top = _nodes_over_time([stay for stay in stays if stay.trainer == job.id], window)
+    path, top = _nodes_over_time([stay for stay in stays if stay.trainer == own.job.id], window)
     return OwnTraining(
         own=own,
         size_text=_size_text(own),
-        progress=min((job.samples or 0.0) / own.target_samples, 1.0) if own.target_samples else None,
+        progress=min((own.job.samples or 0.0) / own.target_samples, 1.0) if own.target_samples else None,
         left_text=_left_text(own),
         ends_text=_ends_text(own),
         nodes_path=path,

@@ -29,14 +29,7 @@ from freetrain.showing.words import count, natural_order, printable
 from freetrain.slurm.parsing import expand_nodes, fold_nodes
 from freetrain.web import over_time
 from freetrain.web.database import DaemonHistory
-from freetrain.web.over_time import (
-    NodeLease,
-    PageWindow,
-    draw_node_times,
-    draw_over_time,
-    past_shown_s,
-    trainer_colours,
-)
+from freetrain.web.over_time import NodeLease, PageWindow, draw_node_times, draw_over_time, past_shown_s
 from freetrain.web.trainings import CURVE_HEIGHT, CURVE_WIDTH, list_trainings
 
 Tone = Literal["good", "warning", "bad"]
@@ -104,16 +97,12 @@ def _nameless_look(look: LookStatus) -> LookStatus:
     return replace(
         look,
         rejected_examples=(_HIDDEN,) * bool(look.rejected_examples),
-        nodes=tuple(_nameless_group(group) for group in look.nodes),
+        nodes=tuple(replace(group, trainer="", why=without_ids(group.why)) for group in look.nodes),
         trainers=tuple(
             TrainerStatus("", "", trainer.state, lent=trainer.lent, asked=trainer.asked)
             for trainer in look.trainers
         ),
     )
-
-
-def _nameless_group(group: NodeGroup) -> NodeGroup:
-    return replace(group, trainer="", why=without_ids(group.why))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +150,9 @@ def render(facts: PageFacts) -> str:
     standing, past = facts.standing, facts.past
     look = standing.status.look if standing.status else None
     window = window_of(facts)
-    node_map = draw_map(look.nodes) if look else draw_map(())
+    node_map = draw_map(look.nodes if look else ())
     stays = [stay for stay in past.stays if stay.until_s is None or stay.until_s > window.from_s]
-    colours = {} if facts.is_private else trainer_colours(stay.trainer for stay in stays)
+    colours = {} if facts.is_private else over_time.trainer_colours(stay.trainer for stay in stays)
     trainings, more = list_trainings(standing, past.trainers)
     return pages.fill(
         __package__,
@@ -179,7 +168,7 @@ def render(facts: PageFacts) -> str:
         past=past,
         headline=headline_of(standing, facts.is_hidden),
         map=node_map,
-        about_map=_about_map(node_map),
+        about_map=", ".join(f"{nodes} {state}" for state, nodes in node_map.counts.items()) or "no nodes",
         window=window,
         over_time=draw_over_time(standing.status.recent, window) if standing.status else None,
         sizes=over_time,
@@ -202,10 +191,6 @@ def window_of(facts: PageFacts) -> PageWindow:
     began_s = [period.from_s for period in status.recent] if status else []
     began_s += [stay.from_s for stay in facts.past.stays]
     return PageWindow(standing.now_s, known_until_s, past_shown_s(standing.now_s, min(began_s, default=looked_s)))
-
-
-def _about_map(node_map: NodeMap) -> str:
-    return ", ".join(f"{count} {state}" for state, count in node_map.counts.items()) or "no nodes"
 
 
 def _node_rows(
@@ -302,7 +287,7 @@ def _named(cells: Iterable[_Cell], pitch: int, cell: int) -> Iterator[MapShape]:
 def _merged(cells: Iterable[_Cell], pitch: int, cell: int) -> Iterator[MapShape]:
     """One shape for each state; what lies side by side in a row is one box."""
     paths: defaultdict[NodeStanding, list[str]] = defaultdict(list)
-    for (row, state), run in groupby(cells, key=lambda each: (each[0], each[3].state)):
+    for (row, state), run in groupby(cells, key=lambda cell_at: (cell_at[0], cell_at[3].state)):
         columns = [column for _, column, _, _ in run]
         paths[state].append(_box(row, columns[0], len(columns), pitch, cell))
     return (MapShape(state, "".join(path)) for state, path in paths.items())

@@ -146,8 +146,7 @@ class LivePage:
                 stop.wait(_SOON_S)
 
     def _make(self) -> _Made:
-        began_s, of = self._clock_s(), self._published()
-        facts = self._facts()
+        began_s, of, facts = self._clock_s(), self._published(), self._facts()
         made = _Made(packed(render(facts).encode()), facts)
         self._made_s, self._made_of = self._clock_s(), of
         self._took_s = self._made_s - began_s

@@ -73,12 +73,12 @@ def list_trainings(standing: Standing, known: Mapping[str, KnownTrainer]) -> tup
 
 def ranked(trainers: Iterable[TrainerStatus]) -> list[TrainerStatus]:
     """The largest first, then those that get none for a reason of their own, then those that wait."""
-    return sorted(trainers, key=_rank)
 
+    def rank(trainer: TrainerStatus) -> tuple[int, int, bool, str]:
+        is_odd = bool(trainer.note or trainer.fault)
+        return -len(expand_nodes(trainer.lent)), -len(expand_nodes(trainer.asked)), not is_odd, trainer.id
 
-def _rank(trainer: TrainerStatus) -> tuple[int, int, bool, str]:
-    is_odd = bool(trainer.note or trainer.fault)
-    return -len(expand_nodes(trainer.lent)), -len(expand_nodes(trainer.asked)), not is_odd, trainer.id
+    return sorted(trainers, key=rank)
 
 
 def _training(trainer: TrainerStatus, known: KnownTrainer | None, standing: Standing) -> TrainingRow:

@@ -90,13 +90,9 @@ class SoleLender:
     """
 
     def __init__(
-        self,
-        gateway: Gateway,
-        settings: SlurmSettings,
-        queue: FragmentQueue,
-        directory: Path,
+        self, gateway: Gateway, settings: SlurmSettings, queue: FragmentQueue, directory: Path,
         clock_s: Callable[[], float] = time.time,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._gateway = gateway
         self._queue = queue
         self._clock_s = clock_s

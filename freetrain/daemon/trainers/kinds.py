@@ -123,15 +123,12 @@ class Strategy(Protocol):
             most_nodes: for how many there are nodes.
             now_s: UTC epoch seconds.
         """
-        ...
 
     def needs_again(self, training: Training, task: Job) -> bool:
         """Whether a task of it that has ended is needed again, now or later."""
-        ...
 
     def after_runs(self, trainer: KnownTrainer, ended: Iterable[Fragment]) -> KnownTrainer:
         """The trainer after what the runs of these fragments teach."""
-        ...
 
     def after_all(self, training: Training, finished: bool | None, runs_tasks: bool) -> Training:
         """The training, complete if it is over.
@@ -141,19 +138,15 @@ class Strategy(Protocol):
             finished: what its directory says; None: it cannot be read.
             runs_tasks: whether fragments are the submission's own tasks.
         """
-        ...
 
     def is_drained(self, training: Training) -> bool:
         """Whether its tasks complete one by one: in the end fewer may be left than it asks for at least."""
-        ...
 
     def shown_costs(self, training: Training, tag: Tag) -> Mapping[str, float]:
         """What changes of its size are taken to cost it, in seconds by name."""
-        ...
 
     def charged_costs(self, tag: Tag) -> ChangeCosts:
         """What its changes cost it in the ledger, as its tag says."""
-        ...
 
 
 class _Elastic:

@@ -164,14 +164,14 @@ class ProgressReader:
         """All rounds of this owner's that are under way; a new one, unless one that gets on is."""
         rounds = [round_ for round_ in self._rounds.get(owner, []) if round_.is_alive()]
         stuck = [round_ for round_ in rounds if round_.is_stuck(self._stuck_s)]
-        hanging = {place.at for place in stuck}
+        hanging = {round_.at for round_ in stuck}
         for trainer in hanging & places.keys():
             last = self.reports().get(trainer) or _nothing(places[trainer])
             self._take(trainer, replace(last, fault="its directory does not answer"))
         if not places or len(rounds) > len(stuck) or len(stuck) >= _MOST_STUCK:
             return rounds
-        for one in stuck:
-            one.is_last = True
+        for round_ in stuck:
+            round_.is_last = True
         new = _Round({trainer: place for trainer, place in places.items() if trainer not in hanging}, self._take)
         try:
             new.start()
@@ -237,16 +237,29 @@ def read_report(place: ProgressFiles, most_bytes: int = _MOST_BYTES) -> Report:
         return replace(_nothing(place), fault=f"freetrain may not read its {_PROGRESS}: {error.strerror}")
     except (OSError, KeyError):
         return _nothing(place)
-    samples = float(found.rates[-1].samples_done) if found.rates else 0.0
+    return _report(found, finished)
+
+
+def _report(found: ProgressLog, finished: bool) -> Report:
+    rates, first, last = found.rates, found.first_rejected, found.losses[-1] if found.losses else None
+    lost_s = sum(loss.elapsed_s for loss in found.losses)
     return Report(
         finished,
-        samples,
-        _observations(found),
+        float(rates[-1].samples_done) if rates else 0.0,
+        tuple(
+            Observation(rate.nodes, rate.samples_per_s, rate.elapsed_s, began_s=rate.time_s - rate.elapsed_s)
+            for rate in rates
+        ),
         found.offset_bytes,
-        _misread(found),
-        changes=_changes(found),
-        data_wait=_data_wait(found),
-        losses=_losses(found),
+        Misread(found.rejected, first.at_byte, first.why) if first else NOTHING_MISREAD,
+        changes=tuple(
+            SizeChange(rescale.time_s, rescale.nodes, rescale.cause, rescale.pause_s, rescale.start_s)
+            for rescale in found.rescales
+        ),
+        data_wait=summed_up(
+            [(DataWait(rate.data_wait_share, rate.cpus, rate.memory_mb), rate.elapsed_s) for rate in rates]
+        ),
+        losses=Losses(len(found.losses), lost_s, last.time_s, last.cause) if last else NOTHING_LOST,
     )
 
 
@@ -259,34 +272,3 @@ def _read(directory: int, owner: int, place: ProgressFiles, most_bytes: int) -> 
 
 def _nothing(place: ProgressFiles) -> Report:
     return Report(None, 0.0, (), place.offset_bytes)
-
-
-def _observations(found: ProgressLog) -> tuple[Observation, ...]:
-    return tuple(
-        Observation(rate.nodes, rate.samples_per_s, rate.elapsed_s, began_s=rate.time_s - rate.elapsed_s)
-        for rate in found.rates
-    )
-
-
-def _changes(found: ProgressLog) -> tuple[SizeChange, ...]:
-    return tuple(
-        SizeChange(rescale.time_s, rescale.nodes, rescale.cause, rescale.pause_s, rescale.start_s)
-        for rescale in found.rescales
-    )
-
-
-def _data_wait(found: ProgressLog) -> WaitProfile | None:
-    waits = [(DataWait(rate.data_wait_share, rate.cpus, rate.memory_mb), rate.elapsed_s) for rate in found.rates]
-    return summed_up(waits)
-
-
-def _losses(found: ProgressLog) -> Losses:
-    if not found.losses:
-        return NOTHING_LOST
-    last = found.losses[-1]
-    return Losses(len(found.losses), sum(loss.elapsed_s for loss in found.losses), last.time_s, last.cause)
-
-
-def _misread(found: ProgressLog) -> Misread:
-    first = found.first_rejected
-    return Misread(found.rejected, first.at_byte, first.why) if first else NOTHING_MISREAD

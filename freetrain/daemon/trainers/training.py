@@ -68,7 +68,7 @@ def after_ends(
 def resting(
     trainer: KnownTrainer, failures: int, patience: Patience, now_s: float, why: str, longest: float = math.inf
 ) -> KnownTrainer:
-    """The trainer, left alone for twice as long after each failure more, ``longest`` times the first rest at most."""
+    """The trainer, left alone twice as long after each failure more, ``longest`` times the first rest at most."""
     rest_s = patience.back_off_s * min(2 ** (failures - 1), longest)
     return replace(
         trainer,
