@@ -23,10 +23,8 @@ log = logging.getLogger(__name__)
 
 _MOST_TRIES = 3
 """Accounting hears of a cancelled job a moment later than slurmctld."""
-
 _LATELY = 100
 """So far back the audit may tell of it already."""
-
 _SEEN = "seen in Slurm"
 
 
@@ -118,7 +116,6 @@ def _name(user: int) -> str:
 
 
 _BY_ITSELF = frozenset((End.COMPLETED, End.FAILED, End.TIMED_OUT, End.NODE_FAILED))
-
 _MOST_QUESTIONS = 5
 """To accounting, at one look."""
 

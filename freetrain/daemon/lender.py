@@ -178,7 +178,7 @@ class Lender:
         Raises:
             ConfigError: they cannot be followed; nothing has changed then.
         """
-        self._loop.rules = rules_of(config, self._settings)
+        self._loop.rules = rules_of(config, self._settings)  # first: it may raise, and nothing has changed then
         self._loop.forget_blocked()
         self._executor.mode = Mode(config.lend.mode)
         self.second_opinions.one_in = config.decide.second_opinion

@@ -92,7 +92,7 @@ class LiveCluster:
     @property
     def ends(self) -> Mapping[str, Mapping[End, int]]:
         """Trainer that Slurm shows → how often its fragments ended in which way."""
-        return self._books.ends
+        return {trainer: runs.ends for trainer, runs in self._books.runs.items()}
 
     @property
     def end_counts(self) -> Mapping[End, int]:

@@ -29,6 +29,8 @@ from freetrain.slurm.settings import SlurmSettings
 from freetrain.slurm.steering import Steering
 from freetrain.slurm.submitting import Submitting
 
+log = logging.getLogger(__name__)
+
 
 def rules_of(config: Config, settings: SlurmSettings) -> Rules:
     """How the site wants its nodes lent, on a Slurm with these settings."""
@@ -108,9 +110,6 @@ def _rhythm_s(config: Config, settings: SlurmSettings) -> float:
 
 def _start_within_s(config: Config, settings: SlurmSettings) -> float:
     return 2 * settings.backfill_interval_s + _rhythm_s(config, settings)
-
-
-log = logging.getLogger(__name__)
 
 
 def launcher_of(config: Config, gateway: Gateway) -> Launcher:

@@ -44,15 +44,12 @@ _QUICK_S, _THOROUGH_S = 0.5, 10.0
 """How long the solver may take at first, and where that was too little, the next time."""
 _NEARLY_ALL = 0.9
 """A solver that took so much of its time would have taken more."""
-
 LOOK_S = 300.0
 """WatchdogSec in systemd/freetrain.service; what a start asks first, and its first look, may take as long."""
 _MIGRATION_S = 1800.0
 """For a copy of a large database and its way to a new schema."""
-
 _BREATH_S = 0.1
 _PROGRESS_EVERY_S, _OWNERS_EVERY_S, _FORGET_EVERY_S = 5.0, 5.0, 3600.0
-
 _SHORTAGES = frozenset(
     (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOBUFS, errno.EIO)
 )

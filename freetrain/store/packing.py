@@ -32,7 +32,6 @@ from freetrain.errors import StateError
 
 TRAINER = TypeAdapter(Trainer)
 """Trainers to and from JSON."""
-
 VERSION = b"\x02"
 # Level 6 would make it 13 % smaller, in twice the time.
 LEVEL = 1

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 SCHEMA = "0015"
 """The newest migration's number."""
-
 MIGRATIONS = Path(__file__).with_name("migrations")
 NO_SCHEMA = "none"
 """Instead of a schema's number: nothing is in the file yet."""

@@ -148,7 +148,7 @@ def render(facts: PageFacts) -> str:
     """The page."""
     facts = facts.shown
     standing, past = facts.standing, facts.past
-    look = standing.status.look if standing.status else None
+    look = standing.last_look
     window = window_of(facts)
     node_map = draw_map(look.nodes if look else ())
     stays = [stay for stay in past.stays if stay.until_s is None or stay.until_s > window.from_s]
@@ -197,8 +197,7 @@ def _node_rows(
     facts: PageFacts, stays: Sequence[NodeLease], colours: Mapping[str, int], window: PageWindow
 ) -> dict[str, Any] | None:
     """The picture of node × time; None: there are no nodes to show."""
-    look = facts.standing.status.look if facts.standing.status else None
-    groups = look.nodes if look else ()
+    groups = facts.standing.last_look.nodes if facts.standing.last_look else ()
     shown = {name for group in groups for name in expand_nodes(group.nodes)}
     names = natural_order(shown | {stay.node for stay in stays})
     if not names:

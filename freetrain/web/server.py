@@ -173,7 +173,7 @@ class LivePage:
 
     def _past_at(self, standing: Standing) -> DaemonHistory:
         """What the database tells, read again after each look, and now and then without one."""
-        look = standing.status.look if standing.status else None
+        look = standing.last_look
         of = (look.time_s if look else None, int(standing.now_s / _PAST_FRESH_S))
         if of != self._past_of:
             trainers = [trainer.id for trainer in look.trainers] if look else []

@@ -63,7 +63,7 @@ class TrainingRow:
 
 def list_trainings(standing: Standing, known: Mapping[str, KnownTrainer]) -> tuple[list[TrainingRow], int]:
     """The trainings that the last look showed, and how many more there are."""
-    look = standing.status.look if standing.status else None
+    look = standing.last_look
     if look is None:
         return [], 0
     ordered = ranked(look.trainers)

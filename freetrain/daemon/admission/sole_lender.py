@@ -27,11 +27,12 @@ from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
 
+log = logging.getLogger(__name__)
+
 MARK_NAME = "freetrain-daemon"
 RENEW_EVERY_S = 60.0
 FRESH_S = 200.0
 """For so long after it was renewed a mark stands for a daemon that runs."""
-
 _COMMENT = re.compile(r"freetrain-daemon:host=([^,]+),pid=(\d{1,18}),at=(\d{1,18}),state=(.+)", re.DOTALL)
 
 
@@ -76,8 +77,6 @@ def find_marks(jobs: Iterable[Job], queue: FragmentQueue) -> list[Mark]:
             found.append(Mark(job.id, job.user, holder, float(match[3])))
     return sorted(found, key=lambda mark: int(mark.job))
 
-
-log = logging.getLogger(__name__)
 
 NO_SCRIPT = "#!/bin/sh\nexit 0\n"
 """Of jobs that never run."""

@@ -19,7 +19,6 @@ from freetrain.errors import ExitCode, FreetrainError
 log = logging.getLogger(__name__)
 
 SOCKET_NAME = "nudge"
-
 _PATIENCE_S = 0.5
 """How long a sender waits for a place in the queue, and again for the answer: slurmctld may wait for it."""
 _QUEUE = 64
@@ -182,7 +181,6 @@ class NudgeListener:
 
 
 WAKE_NAME = "wake"
-
 _MODE = 0o620
 _LARGEST_BYTES = 1 << 16
 

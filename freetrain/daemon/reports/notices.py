@@ -38,6 +38,8 @@ from freetrain.slurm.parsing import fold_nodes
 from freetrain.store.ledger import Ledger
 from freetrain.store.notice_book import Notice, NoticeBook
 
+log = logging.getLogger(__name__)
+
 
 class NewsKind(StrEnum):
     """What it is about; each has its own pace."""
@@ -155,7 +157,6 @@ def _news_of_training(trainer: TrainerStatus, before: str | None) -> Iterator[Ne
 
 
 FOR_ADMINS, FOR_OWNERS = "for_admins.j2", "for_owners.j2"
-
 _LONGEST_VALUE = 500
 _LONGEST_TEMPLATE = 65_536
 
@@ -249,8 +250,6 @@ def run_hook(command: Sequence[str], text: str, variables: Mapping[str, str], ti
         complaint = " ".join(stderr_file.read(_MOST_SAID_BYTES).decode(errors="replace").split())
         return f"it ended with status {running.returncode}" + (f": {complaint}" if complaint else "")
 
-
-log = logging.getLogger(__name__)
 
 _MOST_LINES = 20
 _MOST_OWNERS_AT_ONCE = 4

@@ -21,6 +21,8 @@ from freetrain.daemon.log_output import Problems
 from freetrain.daemon.state_directory import replace_file
 from freetrain.slurm.parsing import expand_nodes
 
+log = logging.getLogger(__name__)
+
 PERIOD_S = 300.0
 KEPT_S = 86_400.0
 
@@ -240,8 +242,6 @@ class DaemonStatus:
     refused_settings: str = ""
     format: Literal["freetrain-status/1"] = FORMAT
 
-
-log = logging.getLogger(__name__)
 
 STATUS_NAME = "status.json"
 _MOST_BYTES = 64_000_000

@@ -69,13 +69,10 @@ def has_plain(directory: int, name: str, owner: int) -> bool:
 
 
 _PROGRESS, _FINISHED = "progress.jsonl", "finished.json"
-
 _MOST_BYTES, _LEAST_BYTES = 1_000_000, 64_000
 """How much is read at once of all progress of one owner, and how much of each at least."""
-
 _MOST_STUCK = 8
 """So many directories of one owner may hang until no more of theirs are looked at."""
-
 _COMES_BACK_S, _STUCK_S = 1.0, 10.0
 
 

@@ -16,7 +16,7 @@ from freetrain.core.known_trainer import UNKNOWN_END, KnownTrainer, TrainerState
 from freetrain.core.needs import Needs, find_misfit, kinds_of, most_places
 from freetrain.core.node import Node
 from freetrain.core.observed import kind_of_nodes
-from freetrain.daemon.fragments import Fragments
+from freetrain.daemon.fragments import Fragments, TrainerRuns
 from freetrain.daemon.trainers.isolation import Fault, Faults, isolated
 from freetrain.daemon.trainers.kinds import requests_of, strategy_of
 from freetrain.daemon.trainers.progress_reader import Report
@@ -32,6 +32,8 @@ from freetrain.slurm.launcher import Launcher
 from freetrain.slurm.submissions import Submission, find_submissions
 from freetrain.slurm.tags import Tag, WrongTag
 from freetrain.store.ledger import Ledger
+
+log = logging.getLogger(__name__)
 
 _KEPT_OBSERVATIONS = 200
 _LONGEST_REST, _LONGEST_WAIT = 2**10, 2**4
@@ -77,14 +79,15 @@ def _as_known(submission: Submission, inputs: RosterInputs) -> Training:
         submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, inputs.snapshot.time_s
     )
     account = next((task.account for task in submission.tasks if task.account), trainer.account)
+    runs = inputs.books.runs.get(submission.id, TrainerRuns())
     return Training(
         replace(trainer, account=account),
         submission,
         None,
         tuple(fragment for fragment in inputs.books.open if fragment.trainer == submission.id),
-        inputs.books.last.get(submission.id),
-        some_completed=submission.id in inputs.books.some_completed,
-        failed_runs=inputs.books.failed_runs.get(submission.id, {}),
+        runs.last,
+        some_completed=runs.some_completed,
+        failed_runs=runs.failed,
     )
 
 
@@ -221,7 +224,6 @@ def _with_end(training: Training) -> Training:
 
 
 _NOT_SHOWN = TaskSpec(Needs(unclear="Slurm does not show what it asks for"))
-
 _ASK_AGAIN_S = 120.0
 """Owners may change what a waiting job asks for, and seldom do."""
 
@@ -288,9 +290,6 @@ def _within_its_partitions(
 
 def _waits(submission: Submission) -> bool:
     return any(task.state.is_waiting for task in submission.tasks)
-
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -364,7 +363,7 @@ class Registry:
         return {id_: why for id_, why in found.items() if why}
 
     def _why_not(self, submission: Submission) -> str:
-        some_completed = submission.id in self._fragments.some_completed
+        some_completed = self._fragments.runs.get(submission.id, TrainerRuns()).some_completed
         why = isolated(lambda: self._launcher.why_not(submission, some_completed))
         return why.what if isinstance(why, Fault) else why
 
