@@ -16,7 +16,7 @@ from freetrain.config import Config, load_config
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.daemon.controls.nudge import send_nudge
-from freetrain.daemon.rules import launcher_of
+from freetrain.daemon.setup import launcher_of
 from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError

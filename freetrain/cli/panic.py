@@ -17,7 +17,7 @@ from freetrain.config import Config, load_config
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
-from freetrain.daemon.rules import launcher_of
+from freetrain.daemon.setup import launcher_of
 from freetrain.errors import FreetrainError
 from freetrain.lending.reconcile import find_strangers
 from freetrain.slurm import commands

@@ -13,7 +13,7 @@ from freetrain.core.job import JobState
 from freetrain.core.known_trainer import UNKNOWN_END, TrainerState
 from freetrain.daemon.reports.standing import Standing
 from freetrain.daemon.reports.status import TrainerStatus
-from freetrain.daemon.rules import launcher_of
+from freetrain.daemon.setup import launcher_of
 from freetrain.daemon.trainers.needs import lacks, needs_of
 from freetrain.policies.needs import Need
 from freetrain.slurm.comments import answer_in, asked_to_resume

@@ -14,7 +14,8 @@ To read, in this order:
 - ``executor.py``: the only place that gives an order; each is in the audit before Slurm hears of it.
 - ``trainers/``: from what users submit to requests. ``admission/``: whether lending is safe at all.
   ``controls/``: stop, pause, drain and nudge. ``reports/``: status, metrics, log, mails.
-- ``rules.py``: from settings to the rules and parts of the loop; ``state_directory.py``: files.
+- ``rules.py``, ``setup.py``: from settings to the rules and parts of the loop; ``state_directory.py``:
+  files.
 - ``external_actions.py``: what happened to trainings by people's hands, and while nobody looked;
   ``publisher.py``, ``log_output.py``: what is kept and shown of each look.
 """

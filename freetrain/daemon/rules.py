@@ -1,13 +1,11 @@
-"""The rules of a site and the parts of the loop, as its configuration and its Slurm give them."""
+"""The rules of a site, as its configuration and its Slurm give them."""
 
 from __future__ import annotations
 
-import logging
 import re
 from math import inf
 
 from freetrain.config import Config
-from freetrain.core.topology import FLAT, Topology
 from freetrain.daemon.trainers.training import Patience, RosterRules
 from freetrain.lending.rules import (
     FairShare,
@@ -20,16 +18,9 @@ from freetrain.lending.rules import (
     SharingRules,
 )
 from freetrain.lending.shadow import BackfillRules
-from freetrain.slurm import queries
-from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher
-from freetrain.slurm.parsing import expand_nodes, parse_amount, parse_topology
-from freetrain.slurm.patterns import PatternReader, act_as
+from freetrain.slurm.parsing import expand_nodes, parse_amount
 from freetrain.slurm.settings import SlurmSettings
-from freetrain.slurm.steering import Steering
-from freetrain.slurm.submitting import Submitting
-
-log = logging.getLogger(__name__)
 
 
 def rules_of(config: Config, settings: SlurmSettings) -> Rules:
@@ -110,20 +101,3 @@ def _rhythm_s(config: Config, settings: SlurmSettings) -> float:
 
 def _start_within_s(config: Config, settings: SlurmSettings) -> float:
     return 2 * settings.backfill_interval_s + _rhythm_s(config, settings)
-
-
-def launcher_of(config: Config, gateway: Gateway) -> Launcher:
-    """The launcher that the site wants."""
-    if config.lend.launcher == "steer":
-        return Steering()
-    return Submitting(config.slurm.partition, PatternReader(gateway), act_as)
-
-
-def switches_of(config: Config, gateway: Gateway) -> Topology:
-    """The switches that Slurm knows now; none where the site does not want nodes to be placed by them."""
-    if config.decide.place == "first" and not config.links.are_known:
-        return FLAT
-    topology, rejected = parse_topology(gateway.perform(queries.ask_topology()))
-    for line in rejected:
-        log.warning("a line of Slurm's topology was not understood: %s", line)
-    return topology

@@ -1,0 +1,38 @@
+"""What the configuration asks for, put together."""
+
+from __future__ import annotations
+
+import logging
+
+from freetrain.config import Config
+from freetrain.core.topology import FLAT, Topology
+from freetrain.slurm import queries
+from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.launcher import Launcher
+from freetrain.slurm.parsing import parse_topology
+from freetrain.slurm.patterns import PatternReader, act_as
+from freetrain.slurm.steering import Steering
+from freetrain.slurm.submitting import Submitting
+
+log = logging.getLogger(__name__)
+
+
+def launcher_of(config: Config, gateway: Gateway) -> Launcher:
+    """The launcher that the site wants."""
+    if config.lend.launcher == "steer":
+        return Steering()
+    return Submitting(config.slurm.partition, PatternReader(gateway), act_as)
+
+
+def switches_of(config: Config, gateway: Gateway) -> Topology:
+    """The switches that Slurm knows now; none where the site does not want nodes to be placed by them.
+
+    Raises:
+        SlurmError: Slurm does not say which these are.
+    """
+    if config.decide.place == "first" and not config.links.are_known:
+        return FLAT
+    topology, rejected = parse_topology(gateway.perform(queries.ask_topology()))
+    for line in rejected:
+        log.warning("a line of Slurm's topology was not understood: %s", line)
+    return topology
