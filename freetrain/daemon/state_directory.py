@@ -30,7 +30,9 @@ def claim(directory: Path, mounts: str | None = None) -> IO[str]:
         FreetrainError: another daemon has it.
     """
     try:
-        _make(directory)
+        if not directory.is_dir():
+            directory.mkdir(parents=True, exist_ok=True)
+            directory.chmod(0o755)  # everybody may enter it, whatever the umask
         if kind := network_file_system(directory, mounts):
             raise StateError(
                 f"{directory} is on a network file system ({kind}), where locks and SQLite fail.", _HINT
@@ -94,13 +96,6 @@ def make_private(path: Path) -> None:
         path.chmod(path.stat().st_mode & 0o770)
     except OSError as error:
         raise StateError(f"{path} cannot be used: {error.strerror}.", _HINT) from error
-
-
-def _make(directory: Path) -> None:
-    """Make it, unless it is there, such that everybody may enter it, whatever the umask."""
-    if not directory.is_dir():
-        directory.mkdir(parents=True, exist_ok=True)
-        directory.chmod(0o755)
 
 
 def is_claimed(directory: Path) -> bool:

@@ -71,17 +71,7 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True)
 class TrainerRecord:
-    """Results of one trainer in a run.
-
-    Attributes:
-        id: the trainer's.
-        started_s: when it first had nodes; None: never.
-        completed_s: when it reached its target; None: it did not.
-        samples: samples it was trained on.
-        node_hours: node-hours it was lent.
-        evictions: times that nodes were taken from it.
-        rescales: times that it changed its size.
-    """
+    """Results of one trainer in a run; None: it never started, or never reached its target."""
 
     id: str
     started_s: float | None
@@ -112,15 +102,7 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True)
 class RunDetails:
-    """A run with all but its decisions.
-
-    Attributes:
-        summary: what the list of runs shows, and what the run depended on.
-        statuses: decisions by status.
-        solvers: decisions by solver.
-        trainer_count: trainers that were seen in a problem.
-        trainers: their results, most samples first; empty unless the run is complete.
-    """
+    """A run with all but its decisions; its trainers' results, most samples first, come when it is complete."""
 
     summary: RunSummary
     statuses: Mapping[str, int]

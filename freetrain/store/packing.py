@@ -50,12 +50,7 @@ class PackedDecision:
 
 @dataclass(frozen=True, slots=True)
 class Roll:
-    """A problem's trainers as the run knows them.
-
-    Attributes:
-        numbers: the run's number of each, in the problem's order.
-        redefined: those that are no longer what they were when the run first saw them.
-    """
+    """A problem's trainers by the run's numbers, in its order, and those that have changed since they got them."""
 
     numbers: Sequence[int]
     redefined: Sequence[Trainer] = ()

@@ -87,8 +87,12 @@ def bring_up_to_date(engine: Engine, path: Path) -> None:
         with closing(_connect(path)) as alone:
             # Stays with the file: readers and the writer do not wait for each other. Not allowed in a transaction.
             alone.execute("PRAGMA journal_mode = WAL")
+        from alembic import command  # takes 0.1 s, and is seldom needed
+
+        config = _config()
         with for_writing(make_migration_engine(path)).begin() as connection:
-            _migrate(connection)
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
 
 
 def _begin_file(path: Path) -> None:
@@ -101,7 +105,7 @@ def _begin_file(path: Path) -> None:
 
 
 def _check_known(found: str | None, path: Path) -> None:
-    from alembic.script import ScriptDirectory  # takes 0.1 s, and is seldom needed
+    from alembic.script import ScriptDirectory
 
     known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
     if found is not None and found not in known:
@@ -136,14 +140,6 @@ def copy_store(path: Path, target: Path) -> None:
 
 def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=BUSY_TIMEOUT_S)
-
-
-def _migrate(connection: Connection) -> None:
-    from alembic import command
-
-    config = _config()
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
 
 
 def _config() -> Config:

@@ -55,16 +55,7 @@ class CommandGroup:
 
 @dataclass(frozen=True, slots=True)
 class DaemonHistory:
-    """What the database tells.
-
-    Attributes:
-        stays: what was lent.
-        trainers: by id.
-        decisions: the last, newest first.
-        commands: groups of commands that were given last, newest first.
-        harms: the site's delays, oldest first.
-        why_not: why nothing of this is known; empty: it is.
-    """
+    """What the database tells: decisions and commands are the last, newest first; or why it is not known."""
 
     stays: tuple[NodeLease, ...] = ()
     trainers: Mapping[str, KnownTrainer] = field(default_factory=dict)

@@ -23,18 +23,7 @@ _LOST = (End.PREEMPTED, End.RELEASED, End.TIMED_OUT, End.NODE_FAILED, End.FAILED
 
 @dataclass(frozen=True, slots=True)
 class OwnTraining:
-    """A training as its owner's page shows it.
-
-    Attributes:
-        own: what the API says of it.
-        size_text: its nodes, and how many it can use.
-        progress: how much is done, from 0 to 1; None: it has no target.
-        left_text: how long it will take as it is; empty: nobody knows.
-        ends_text: how its fragments ended that did not complete; empty: none did.
-        nodes_path: how many nodes it had over time, as a path of SVG's.
-        top_nodes: how many nodes stand at the upper edge of that picture.
-        curve: None: nothing is known.
-    """
+    """A training as its owner's page shows it: what the API says, progress from 0 to 1, and SVG paths."""
 
     own: OwnJob
     size_text: str

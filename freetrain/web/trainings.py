@@ -32,21 +32,7 @@ class CurvePicture:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRow:
-    """A row of the table.
-
-    Attributes:
-        id: of its array.
-        name: that its owner gave it; empty: none, or unknown.
-        owner: who submitted it.
-        nodes: how many it has.
-        asked: how many more Slurm was asked to give it.
-        wants: how many it can use, as ``2–8``; empty: unknown.
-        samples: how many it has done.
-        target: how many it is to do; None: unknown.
-        evictions: how often a node was taken from it.
-        state_text: how it is getting on.
-        curve: None: nothing is known.
-    """
+    """A row of the table; what is unknown is empty, a target or a curve is None then."""
 
     id: str
     name: str

@@ -363,7 +363,7 @@ def unknown_people(config: Config, site: Site, gateway: Gateway) -> Iterator[Fin
     for name in sorted(shares.keys() - known) if known is not None else ():
         near = difflib.get_close_matches(name, known or (), 1)
         mended = {name: near[0]} if near else {}
-        left = {mended.get(each, each): weight for each, weight in shares.items() if each != name or near}
+        left = {mended.get(user, user): weight for user, weight in shares.items() if user != name or near}
         what = f"lend.shares names {kind} {name}, which Slurm does not know."
         yield warning(what, setting_of("lend.shares").set_to(left))
 

@@ -158,7 +158,7 @@ def _sorted(
     found: Sequence[Finding], site: Site | None, not_checked: Sequence[str], notes: Sequence[str]
 ) -> Inspection:
     unique = dict.fromkeys(found)
-    in_order = sorted(unique, key=lambda each: not each.is_unsafe)
+    in_order = sorted(unique, key=lambda finding: not finding.is_unsafe)
     return Inspection(in_order, site, tuple(not_checked), tuple(notes))
 
 
@@ -271,8 +271,7 @@ def choose_queue(site: Site) -> FragmentQueue:
     """Where fragments may best run: in a partition that is safe as it is, else where the fewest lines change."""
     usual = FragmentQueue(Config().slurm.partition)
     if usual.partition not in site.partitions and site.settings.preempt_type in (BY_PARTITION, BY_QOS):
-        by_tier = sorted(site.partitions.values(), key=lambda one: (one.partition.priority_tier, one.name))
-        for own in by_tier:
+        for own in sorted(site.partitions.values(), key=lambda own: (own.partition.priority_tier, own.name)):
             queue = FragmentQueue(own.name)
             if not any(finding.is_unsafe for finding in judge_harm(site, Premise(queue))):
                 return queue

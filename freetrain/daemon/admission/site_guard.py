@@ -119,7 +119,7 @@ class SiteGuard:
             if finding not in self._logged:
                 number = logging.ERROR if finding.is_unsafe and level == "error" else logging.WARNING
                 log.log(number, "%s Mend it with: %s", finding.what, "; ".join(finding.mend.splitlines()))
-        if any(one.is_unsafe for one in self._logged) and not any(one.is_unsafe for one in now):
+        if any(finding.is_unsafe for finding in self._logged) and not any(finding.is_unsafe for finding in now):
             log.info("Slurm's layout is safe again")
         if problem and problem != self._problem:
             log.warning(

@@ -101,7 +101,7 @@ _MOST_WORTH = 1e30
 
 
 class Strategy(Protocol):
-    """What is done otherwise with trainings of one kind.
+    """What is done otherwise with trainings of one kind; with what most of them do as a default.
 
     Attributes:
         is_one_program: whether its tasks belong together: what one of them fails of concerns all.
@@ -129,6 +129,7 @@ class Strategy(Protocol):
 
     def after_runs(self, trainer: KnownTrainer, ended: Iterable[Fragment]) -> KnownTrainer:
         """The trainer after what the runs of these fragments teach."""
+        return trainer
 
     def after_all(self, training: Training, finished: bool | None, runs_tasks: bool) -> Training:
         """The training, complete if it is over.
@@ -141,15 +142,17 @@ class Strategy(Protocol):
 
     def is_drained(self, training: Training) -> bool:
         """Whether its tasks complete one by one: in the end fewer may be left than it asks for at least."""
+        return False
 
     def shown_costs(self, training: Training, tag: Tag) -> Mapping[str, float]:
         """What changes of its size are taken to cost it, in seconds by name."""
+        return {}
 
     def charged_costs(self, tag: Tag) -> ChangeCosts:
         """What its changes cost it in the ledger, as its tag says."""
 
 
-class _Elastic:
+class _Elastic(Strategy):
     """A training that grows and shrinks while it runs: one program, a node for each task."""
 
     is_one_program, tasks_compete = True, False
@@ -187,9 +190,6 @@ class _Elastic:
             return False
         return task.state in _CUT_OFF | _FAILED or (task.state is JobState.COMPLETED and training.is_elastic)
 
-    def after_runs(self, trainer: KnownTrainer, ended: Iterable[Fragment]) -> KnownTrainer:
-        return trainer
-
     def after_all(self, training: Training, finished: bool | None, runs_tasks: bool) -> Training:
         target = training.tag.target_samples if training.tag and training.tag.target_samples else inf
         tasks = training.submission.tasks
@@ -209,7 +209,7 @@ class _Elastic:
         return ChangeCosts(tag.start_s, tag.scale_up_s, tag.scale_down_s)
 
 
-class _Tasks:
+class _Tasks(Strategy):
     """An array of ordinary programs, a node for each: the others go on whatever becomes of one."""
 
     is_one_program, tasks_compete = False, False
@@ -262,12 +262,6 @@ class _Tasks:
             return training.in_state(TrainerState.ACTIVE)
         return training
 
-    def is_drained(self, training: Training) -> bool:
-        return False
-
-    def shown_costs(self, training: Training, tag: Tag) -> Mapping[str, float]:
-        return {}
-
     def charged_costs(self, tag: Tag) -> ChangeCosts:
         return ChangeCosts(tag.boot_s + tag.start_s, 0.0, most_lost_s(tag), independent=True)
 
@@ -302,9 +296,7 @@ class _Moldable(_Tasks):
         return found + [_moldable(training, tag, job, size, 0.0) for job, size in zip(free, sizes, strict=False)]
 
 
-ELASTIC: Strategy = _Elastic()
-TASKS: Strategy = _Tasks()
-MOLDABLE: Strategy = _Moldable()
+ELASTIC, TASKS, MOLDABLE = _Elastic(), _Tasks(), _Moldable()
 
 
 def strategy_of(tag: Tag | None) -> Strategy:

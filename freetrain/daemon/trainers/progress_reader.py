@@ -187,12 +187,7 @@ class ProgressReader:
 
 
 class _Round(threading.Thread):
-    """Reads some trainers one after the other.
-
-    Attributes:
-        at: the trainer that is being read.
-        is_last: whether to stop after it.
-    """
+    """Reads some trainers one after the other; ``at`` is where it is, and the last one once ``is_last`` is set."""
 
     def __init__(self, places: Mapping[str, ProgressFiles], take: Callable[[str, Report], None]) -> None:
         super().__init__(name="progress", daemon=True)

@@ -21,12 +21,7 @@ _MORE_ON_ONE_NODE = 3
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How failures are answered.
-
-    Attributes:
-        back_off_s: rest after the first failure; doubles with each more.
-        failures_to_pause: failures in a row after which the owner must look.
-    """
+    """How failures are answered: a rest that doubles with each more, and a pause after so many in a row."""
 
     back_off_s: float
     failures_to_pause: int
