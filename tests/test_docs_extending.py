@@ -57,7 +57,7 @@ def test_every_place_that_is_named_is_there() -> None:
     for name, path in (
         ("launcher_of", "freetrain/daemon/setup.py"),
         ("rules_of", "freetrain/daemon/rules.py"),
-        ("reasons", "freetrain/daemon/controls/drains.py"),
+        ("reasons", "freetrain/daemon/controls/pause.py"),
         ("past_of", "freetrain/store/ledger.py"),
         ("past_at", "freetrain/replay/trainer_run.py"),
         ("open_gateway", "freetrain/slurm/opening.py"),

@@ -26,13 +26,13 @@ from freetrain.config import (
 )
 from freetrain.config.documents import example_file
 from freetrain.config.settings import Setting, changed, settings, value_of
-from freetrain.daemon.admission.first_configuration import propose
 from freetrain.daemon.admission.inspection import (
     Inspection,
     daemons_account,
     inspect,
     inspect_files,
     of_mistake,
+    propose,
 )
 from freetrain.errors import ExitCode, InputError
 from freetrain.showing.words import NOTHING, printable

@@ -21,7 +21,7 @@ from freetrain.core.observed import SeenCosts, SizeChange
 from freetrain.core.throughput import FittedCurve, Observation, ScalingModel, fit_throughput
 from freetrain.daemon.reports.standing import find_standing
 from freetrain.daemon.reports.status import TrainerStatus
-from freetrain.daemon.trainers.change_costs import believed_costs
+from freetrain.daemon.trainers.kinds import believed_costs
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.progress import ProgressLog, Rate, read_progress
 from freetrain.errors import InputError

@@ -22,8 +22,8 @@ from freetrain.config import Config, ConfigError, load_config
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.core.node import Node, NodeState
-from freetrain.daemon.admission.checks import read_settings
-from freetrain.daemon.controls.drains import read_drains, reasons
+from freetrain.daemon.admission.admission import read_settings
+from freetrain.daemon.controls.pause import read_drains, reasons
 from freetrain.daemon.reports.look_status import gathered, groups_of
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.reports.status import NodeGroup

@@ -24,9 +24,18 @@ from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.known_trainer import TrainerState
 from freetrain.core.node import Nodes
-from freetrain.daemon.controls.drains import Drain, are_heeded, changing, read_drains, without
 from freetrain.daemon.controls.nudge import send_nudge
-from freetrain.daemon.controls.pause import Pause, read_pause, stop_file_there, write_pause
+from freetrain.daemon.controls.pause import (
+    Drain,
+    Pause,
+    are_heeded,
+    changing,
+    read_drains,
+    read_pause,
+    stop_file_there,
+    without,
+    write_pause,
+)
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.state_directory import is_claimed
 from freetrain.errors import ExitCode, FreetrainError, InputError

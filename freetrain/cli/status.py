@@ -16,7 +16,7 @@ from freetrain.cli.output import print_json
 from freetrain.client.documents import status_document
 from freetrain.config import ConfigError, Loaded, load_config
 from freetrain.daemon.reports.standing import Standing, find_standing
-from freetrain.daemon.reports.status_file import STATUS_NAME
+from freetrain.daemon.reports.status import STATUS_NAME
 from freetrain.errors import ExitCode, FreetrainError
 from freetrain.showing.words import printable
 from freetrain.slurm.errors import SlurmError

@@ -15,13 +15,12 @@ import click
 from freetrain.cli.helping import Group
 from freetrain.cli.options import Duration, config_option
 from freetrain.config import load_config
-from freetrain.daemon.reports.notify import notify
+from freetrain.daemon.publisher import notify
 from freetrain.durations import show_duration
 from freetrain.errors import InputError
 from freetrain.showing.ready_text import is_loopback
-from freetrain.web.answers import page_server
 from freetrain.web.identity import Identities, make_key, make_token
-from freetrain.web.server import LivePage
+from freetrain.web.server import LivePage, page_server
 
 _STATUS_EVERY_S = 60.0
 

@@ -37,12 +37,6 @@ _START_S = 600.0
 class SecondOpinions:
     """A journal in front of another one.
 
-    Args:
-        journal: keeps all decisions.
-        directory: where problems are kept on whose solution two solvers differ.
-        function: asked in the guest instead of :func:`freetrain.policies.solver.guests.solve_again`.
-        guest: the process, where it shall not be one of the lowest priority.
-
     Attributes:
         one_in: so many decisions have one that is solved again; 0: none is.
         counts: how often which agreement was found since the daemon began.

@@ -12,7 +12,7 @@ from freetrain.cli.main import cli
 from freetrain.core.cluster import Snapshot
 from freetrain.core.job import Job, JobState
 from freetrain.core.node import Partition
-from freetrain.daemon.controls.drains import DrainsReader, read_drains
+from freetrain.daemon.controls.pause import DrainsReader, read_drains
 from freetrain.daemon.state_directory import claim
 from freetrain.slurm.command_line import CommandLine
 from freetrain.store import Store
