@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from math import inf
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Self
 
+from apscheduler.events import SchedulerEvent
 from apscheduler.executors.base import BaseExecutor, run_job
 from apscheduler.job import Job
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -36,14 +38,47 @@ class _PeriodFromNow(BaseTrigger):
         return now + self._period
 
 
-class _DaemonThreads(BaseExecutor):
-    """Runs each job in a thread that keeps nothing from ending where it hangs, as those of a pool would."""
+class _StandingThreads(BaseExecutor):
+    """Runs each job in a thread of its own, which is there from the start.
+
+    If memory is used up, a thread cannot be started when it is needed: CPython's Thread.start() waits for ever for
+    a thread that found no memory to begin with, here with the scheduler's lock held. A daemon thread that hangs
+    does not keep the process from ending, as one of a pool would.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._due: dict[str, SimpleQueue[Sequence[datetime]]] = {}
+
+    def attend(self, job: Job) -> None:
+        """Start the thread of a job."""
+        due = self._due[job.id] = SimpleQueue()
+        threading.Thread(target=self._run, args=(job, due), name="again", daemon=True).start()
+
+    def shutdown(self, wait: bool = True) -> None:
+        """Let the threads end after what they do now."""
+        for due in self._due.values():
+            due.put(())
 
     def _do_submit_job(self, job: Job, run_times: Sequence[datetime]) -> None:
-        threading.Thread(target=self._run, args=(job, run_times), name="again", daemon=True).start()
+        self._due[job.id].put(run_times)
 
-    def _run(self, job: Job, run_times: Sequence[datetime]) -> None:
-        self._run_job_success(job.id, run_job(job, "default", run_times, self._logger.name))
+    def _run(self, job: Job, due: SimpleQueue[Sequence[datetime]]) -> None:
+        while run_times := due.get():
+            events: Sequence[SchedulerEvent] = ()
+            with contextlib.suppress(MemoryError, OSError):
+                events = run_job(job, "default", run_times, self._logger.name)
+            self._run_job_success(job.id, events)
+
+
+class _Scheduler(BackgroundScheduler):
+    """A scheduler that goes on after a moment without memory."""
+
+    def _main_loop(self) -> None:
+        while self.running:
+            with contextlib.suppress(MemoryError, OSError):
+                super()._main_loop()
+            time.sleep(_BETWEEN_LOOKS_S)
 
 
 class Timetable:
@@ -72,15 +107,16 @@ class Timetable:
         self._deaf_until_s = -inf
         self._poll_due_s = time.monotonic() + poll_s
         self._clock_lead_s = _clock_lead_s()
-        self._scheduler = BackgroundScheduler(
-            executors={"default": _DaemonThreads()},
+        self._threads = _StandingThreads()
+        self._scheduler = _Scheduler(
+            executors={"default": self._threads},
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
             timezone="UTC",
         )
 
     def every(self, period_s: float, job: Callable[[], object]) -> None:
-        """Do this again and again, in other threads; not while it still runs."""
-        self._scheduler.add_job(job, _PeriodFromNow(period_s))
+        """Do this again and again, in a thread of its own; not while it still runs."""
+        self._threads.attend(self._scheduler.add_job(job, _PeriodFromNow(period_s)))
 
     def plan_poll(self, last_plan_s: float | None, look_s: float) -> None:
         """Let the next poll fall right before a plan of Slurm's, which last planned then, UTC epoch seconds."""
@@ -108,7 +144,9 @@ class Timetable:
 
     def wait(self, look_s: float) -> None:
         """Until it is time to look; never less than a moment, so that many nudges cause few looks."""
-        time.sleep(max(_BETWEEN_LOOKS_S, 2 * look_s))
+        quiet_until_s = time.monotonic() + max(_BETWEEN_LOOKS_S, 2 * look_s)
+        while not self._asked and (left_s := quiet_until_s - time.monotonic()) > 0:
+            time.sleep(min(left_s, _BETWEEN_LOOKS_S))
         # An epilog nudges while Slurm is still clearing up after the job, and a plug-in before Slurm has the job
         # that is submitted: another look follows the first.
         until_s = time.monotonic() + (_ECHO_S if self._echo_due and not self._is_deaf else inf)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -40,15 +41,16 @@ def test_polls_come_whatever_year_the_machine_takes_it_to_be(tmp_path: Path) -> 
 
 def test_what_is_done_again_and_again_goes_on_after_an_error_and_keeps_nothing_from_ending(tmp_path: Path) -> None:
     done, hangs = threading.Semaphore(0), threading.Event()
+    errors = itertools.cycle([OSError, MemoryError, ValueError])
 
     def fails() -> None:
         done.release()
-        raise OSError
+        raise next(errors)
 
     with Timetable(tmp_path, NEVER_S, NEVER_S, Senders()).running() as timetable:
         timetable.every(0.01, fails)
         timetable.every(0.01, hangs.wait)
-        assert all(done.acquire(timeout=60) for _ in range(2))
+        assert all(done.acquire(timeout=60) for _ in range(4))
     assert all(thread.daemon for thread in threading.enumerate() if thread.name == "again")
     hangs.set()
 
@@ -66,6 +68,14 @@ def test_what_is_due_by_the_machines_clock_is_done_at_once_where_that_was_set(
         timetable.ask()
         timetable.wait(0.0)
         assert done.wait(60)
+
+
+def test_no_thread_is_started_when_something_is_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = threading.Semaphore(0)
+    with Timetable(tmp_path, NEVER_S, NEVER_S, Senders()).running() as timetable:
+        timetable.every(0.01, done.release)
+        monkeypatch.setattr(threading.Thread, "start", lambda _: pytest.fail("a thread without memory hangs"))
+        assert all(done.acquire(timeout=60) for _ in range(3))
 
 
 def test_what_was_missed_is_made_up_for_once(tmp_path: Path) -> None:
@@ -151,3 +161,9 @@ def test_when_slurm_answers_again_nudges_count_at_once(tmp_path: Path) -> None:
         timetable.plan_poll(None, 0.0)
         send_nudge(tmp_path)
         assert waited_s(timetable) < 60
+
+
+def test_a_signal_ends_the_rest_after_a_long_look(tmp_path: Path) -> None:
+    with Timetable(tmp_path, NEVER_S, NEVER_S, Senders()).running() as timetable:
+        timetable.ask()
+        assert waited_s(timetable, look_s=NEVER_S) < 60
