@@ -157,9 +157,10 @@ class Guest:
         with self._turn:
             if failure := self._start():
                 return failure
-            until_s = time.monotonic() + min(time_s, LONGEST_S)
+            began_s = time.monotonic()
+            until_s = began_s + min(time_s, LONGEST_S)
             question = pickle.dumps((function, arguments, until_s))
-            return self._exchange(question, until_s + self._patience_s)
+            return self._exchange(question, began_s, until_s + self._patience_s)
 
     def close(self) -> None:
         """End the process; another question starts it again."""
@@ -178,7 +179,7 @@ class Guest:
             self._guest_process = GuestProcess(*self._arguments)
         except OSError as error:
             return self._not_started(str(error), began_s)
-        hello = self._exchange(None, began_s + self._start_s)
+        hello = self._exchange(None, began_s, began_s + self._start_s)
         if hello.ending is QuestionEnd.ANSWERED:
             return None
         self._end()
@@ -190,10 +191,9 @@ class Guest:
         self._failed = now_s, report
         return report
 
-    def _exchange(self, question: bytes | None, until_s: float) -> GuestReport:
+    def _exchange(self, question: bytes | None, began_s: float, until_s: float) -> GuestReport:
         guest_process = self._guest_process
         assert guest_process is not None
-        began_s = time.monotonic()
         try:
             if question is not None:
                 guest_process.channel.send(question, until_s)
