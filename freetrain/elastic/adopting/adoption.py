@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -43,6 +44,7 @@ class Adoption:
         self._has_stepped = False
         self._loops = 0
         self._has_ended = False
+        self._knows_of_sums = False
 
     # -- what the script does
 
@@ -75,6 +77,19 @@ class Adoption:
         """Sums are clipped, and not a rank's own gradients."""
         if not self.is_rehearsing and self._loop is not None:
             self._loop.sum_gradients_of(parameters)
+
+    def before_sum(self) -> None:
+        """Say once that the script's own sums are over fewer or more ranks than it was started for."""
+        ranks, loop = int(os.environ["WORLD_SIZE"]), self._loop
+        if self.is_rehearsing or loop is None or self._knows_of_sums or loop.world_size == ranks:
+            return
+        self._knows_of_sums = True
+        log.warning(
+            "the script sums over the %d workers that there are now, not over %d ranks: a mean has to be divided "
+            "by dist.get_world_size(), not by a world size that the script keeps",
+            loop.world_size,
+            ranks,
+        )
 
     def end(self) -> None:
         """The script has come to its end, or takes leave of the other ranks."""

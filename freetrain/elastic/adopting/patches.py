@@ -62,6 +62,8 @@ def patches(adoption: Adoption) -> Iterable[Patch]:
     yield DistributedSampler, "set_epoch", _noting_epoch
     yield torch, "save", lambda original: _sparing_files(adoption, original)
     yield builtins, "enumerate", lambda original: _numbering(adoption, original)
+    for name in ("all_reduce", "reduce"):
+        yield dist, name, lambda original: _noticing_sums(adoption, original)
     for name in ("clip_grad_norm_", "clip_grad_value_"):
         yield torch.nn.utils, name, lambda original: _clipping_sums(adoption, original)
     for owner, name in _OTHER_FORMS:
@@ -125,6 +127,18 @@ def _sparing_files(adoption: Adoption, original: Original) -> Original:
             Path(unfinished).replace(f)
 
     return save
+
+
+def _noticing_sums(adoption: Adoption, original: Original) -> Original:
+    """The script sums over the default group; the runtime names its groups."""
+
+    def add_up(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        operations = [given for given in (*args, kwargs.get("op")) if isinstance(given, dist.ReduceOp.RedOpType)]
+        if kwargs.get("group") is None and operations in ([], [dist.ReduceOp.SUM]):
+            adoption.before_sum()
+        return original(tensor, *args, **kwargs)
+
+    return add_up
 
 
 def _clipping_sums(adoption: Adoption, original: Original) -> Original:

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
+import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, DistributedSampler
 
 from freetrain.elastic.adopting.adopted_loop import Beside, batches_of_all, divide
+from freetrain.elastic.adopting.adoption import Adoption
+from freetrain.elastic.adopting.patches import _noticing_sums
 
 
 @given(
@@ -50,3 +55,22 @@ def test_other_loaders_are_divided_by_the_world_as_it_is() -> None:
     sampler.set_epoch(4)
     divide(sampler, 2, 5)
     assert (list(sampler), sampler.epoch) == ([2, 7], 4)
+
+
+def test_a_sum_over_other_workers_than_the_scripts_ranks_is_named_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    adoption: Any = Adoption()
+    adoption._loop, adoption.is_rehearsing = SimpleNamespace(world_size=8), False
+    all_reduce = _noticing_sums(adoption, lambda tensor, *args, **kwargs: tensor)
+    loss = torch.ones(1)
+    all_reduce(loss)
+    adoption._loop.world_size = 2
+    all_reduce(loss, dist.ReduceOp.MAX)
+    all_reduce(loss, group="of the runtime")
+    assert caplog.messages == []
+    for _ in range(2):
+        all_reduce(loss, op=dist.ReduceOp.SUM)
+    (message,) = caplog.messages
+    assert message.startswith("the script sums over the 2 workers that there are now, not over 8 ranks")
