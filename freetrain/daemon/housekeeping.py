@@ -162,7 +162,7 @@ class Housekeeping:
 
     def _tell(self, what: str, order: Order, now_s: float, decision: str | None = None) -> bool:
         """Whether Slurm took it; what was answered is answered again after a while only."""
-        self._told = {key: told for key, told in self._told.items() if now_s - told[1] < _TOLD_AGAIN_S}
+        self._told = {key: answer for key, answer in self._told.items() if now_s - answer[1] < _TOLD_AGAIN_S}
         if what in self._told and self._told[what][0] == order:
             return False
         self._told[what] = (order, now_s)

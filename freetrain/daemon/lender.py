@@ -244,13 +244,11 @@ class Lender:
             self._lost = memory.lost.all
         if memory.blocked.new:
             self._guard.ask_now()
-        self._keep(memory.stays, snapshot.time_s)
-        self._follow_progress(len(self._config.slurm.queue.among(snapshot.partitions).nodes))
-
-    def _keep(self, stays: Stays, now_s: float) -> None:
-        if now_s - self._stays_kept_s >= _KEEP_STAYS_S:
+        if snapshot.time_s - self._stays_kept_s >= _KEEP_STAYS_S:
+            stays = memory.stays
             self._ledger.save_stays(self._config.slurm.partition, stays.idle_node_s, stays.left)
-            self._stays_kept_s = now_s
+            self._stays_kept_s = snapshot.time_s
+        self._follow_progress(len(self._config.slurm.queue.among(snapshot.partitions).nodes))
 
     def _follow_progress(self, most_nodes: int) -> None:
         self._progress.look_at(

@@ -9,7 +9,6 @@ import contextlib
 import logging
 import os
 import socket
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -192,8 +191,3 @@ def notify(**state: str) -> None:
 def starting(doing: str, at_most_s: float) -> None:
     """Tell systemd what is done before the daemon is ready, so that it waits for it, so long at most."""
     notify(EXTEND_TIMEOUT_USEC=str(round(at_most_s * 1e6)), STATUS=doing)
-
-
-def monotonic_usec() -> str:
-    """The time that a RELOADING message must carry."""
-    return str(time.monotonic_ns() // 1000)

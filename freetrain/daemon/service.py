@@ -19,7 +19,7 @@ from freetrain.daemon.admission.admission import Admission, read_settings
 from freetrain.daemon.controls.nudge import Senders
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.log_output import set_levels
-from freetrain.daemon.publisher import Publisher, monotonic_usec, notify, starting
+from freetrain.daemon.publisher import Publisher, notify, starting
 from freetrain.daemon.reports.lent_days import sum_up_days
 from freetrain.daemon.reports.look_log import Outage
 from freetrain.daemon.reports.notices import Notices
@@ -218,7 +218,7 @@ class Service:
     def _take_new_settings(self, parts: _Parts) -> None:
         """All of the new settings, or none; refused ones are tried again until the files change."""
         self._reloading, self._refused = False, None
-        notify(RELOADING="1", MONOTONIC_USEC=monotonic_usec())
+        notify(RELOADING="1", MONOTONIC_USEC=str(time.monotonic_ns() // 1000))  # systemd wants both together
         self._take(parts, self._read_files(), 0)
         notify(READY="1")
 

@@ -169,7 +169,7 @@ class Letter:
         kind: what it is about.
         lines: sentences without their ends.
         left_out: how many more there would be.
-        owner: whom it is for; empty: the site's admins.
+        owner: who gets it; empty: the site's admins.
         host: of the daemon.
         partition: in which fragments run.
     """
@@ -182,7 +182,7 @@ class Letter:
     partition: str
 
 
-class TemplateProblem(Exception):  # noqa: N818 (it is told, and is no failure)
+class TemplateProblem(Exception):  # noqa: N818 (it is reported, and is not a failure)
     """A template of the site's cannot be used; the sentence says why."""
 
 

@@ -111,7 +111,7 @@ class NodeGroup:
     Attributes:
         nodes: which, as ``c[01-04]``.
         state: what is done with them.
-        trainer: to whom they are lent, or for whom they are asked for; empty: nobody.
+        trainer: that has them, or for which they are asked for; empty: none.
         why: they are due or not lent; empty: they are lent or free.
         until_s: when they will be wanted, UTC epoch seconds; None: nobody knows.
         verdict: the name of the reason in :data:`freetrain.lending.node_verdicts.NODE_VERDICTS`; empty: none, or

@@ -354,7 +354,7 @@ def _request(training: Training, trainer: Trainer) -> Request:
 
 
 def _sizes(training: Training, tag: Tag, room: int) -> tuple[int, int] | str:
-    """Fewest and most nodes that it may have now; or why it may have none."""
+    """Min and max nodes that it may have now; or why it may have none."""
     most_nodes = min(tag.max_nodes or room, room)
     is_drained = strategy_of(tag).is_drained(training)
     min_nodes = min(tag.min_nodes, max(most_nodes, 1)) if is_drained else tag.min_nodes
@@ -428,7 +428,7 @@ def _whole_tasks(fragments: Sequence[Fragment]) -> dict[str, list[Fragment]]:
 
 
 def _sizes_of_waiting(tag: Tag, most_nodes: int, held_nodes: int) -> list[tuple[int, int]]:
-    """Fewest and most nodes of each of the tasks that might start."""
+    """Min and max nodes of each of the tasks that might start."""
     assert tag.task_nodes is not None
     least, most = tag.task_nodes
     most = min(most, most_nodes)
