@@ -27,7 +27,9 @@ from freetrain.cli.output import print_table
 SAMPLE = Path(__file__).parent.parent / "sample_logs" / "small-cluster.sacct.gz"
 SIZES = [100_000, 1_000_000, 10_000_000]
 WEEKS = 40
-"""So many weeks run on one copy of the sample's machine before the next copy begins."""
+"""So many weeks of jobs run on one copy of the sample's machine before the next copy begins."""
+APART = timedelta(weeks=2)
+"""From one week of jobs to the next: what the first began has ended by then, so that jobs never overlap on a node."""
 
 
 def write_log(path: Path, rows: int) -> None:
@@ -61,15 +63,13 @@ def _rows(columns: list[str], sample: list[list[str]]) -> Iterator[str]:
 
 def _later(time_: str, weeks: int) -> str:
     try:
-        return (datetime.fromisoformat(time_) + timedelta(weeks=weeks)).isoformat()
+        return (datetime.fromisoformat(time_) + weeks * APART).isoformat()
     except ValueError:
         return time_
 
 
 def read(path: Path) -> dict[str, Any]:
     """Read a log: seconds, and the most memory that this process ever had."""
-    from freetrain.replay.logs import ReadOptions, read_site_log
-
     cpu_s, begin_s = time.process_time(), time.perf_counter()
     log = read_site_log([path], ReadOptions())
     return {

@@ -10,7 +10,7 @@ import polars as pl
 from freetrain.replay.logs.busy import BusyTimes, busy_one_by_one
 from freetrain.replay.logs.rows import Lines, read_fields, split_lines
 from freetrain.replay.logs.source import is_event_header
-from freetrain.replay.logs.tally import RowTally, check_rows, sound_rows
+from freetrain.replay.logs.tally import RowTally, sort_out
 from freetrain.replay.logs.times import LATEST_S, parse_times
 
 _KEPT = ("file", "line", "t_s", "node", pl.col("state").alias("idle"))
@@ -39,7 +39,7 @@ def read_node_events(pieces: Iterable[bytes], file: int, timezone: str, tally: R
             tally.read += before
             tally.ignore("before the header", before)
         rows = _rows(lines, begin, names, file, lines_before, tally)
-        events.append(sound_rows(_checked(_typed(rows, timezone)), tally).select(*_KEPT))
+        events.append(_sound(_typed(rows, timezone), tally))
         lines_before += piece.count(b"\n")
     return pl.concat(events)
 
@@ -69,8 +69,10 @@ def _rows(
         )
         for line in body[~sound].tolist()
     )
-    rows = read_fields(lines, body[sound], {name: names.index(name) for name in ("t", "node", "idle")})
-    return rows.with_columns(pl.col("line") + lines_before, pl.lit(file, pl.Int32).alias("file"))
+    rows = read_fields(
+        lines, body[sound], {name: names.index(name) for name in ("t", "node", "idle")}, lines_before
+    )
+    return rows.with_columns(pl.lit(file, pl.Int32).alias("file"))
 
 
 def _typed(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
@@ -109,9 +111,12 @@ def busy_times(events: pl.DataFrame, tally: RowTally) -> BusyTimes:
     return busy_one_by_one(tuple(names.tolist()), nodes[lasting], starts[lasting], ends[lasting])
 
 
-def _checked(rows: pl.DataFrame) -> pl.DataFrame:
-    return check_rows(
+def _sound(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
+    """The rows that can be used; the others are counted."""
+    sound, _ = sort_out(
         rows,
+        tally,
+        _KEPT,
         ignored=[(pl.col("t").str.to_lowercase().str.strip_chars() == "t", "repeated header")],
         bad=[
             (~(pl.col("t_s").abs() <= LATEST_S).fill_null(False), pl.format("t '{}' is not a time", "t")),
@@ -119,3 +124,4 @@ def _checked(rows: pl.DataFrame) -> pl.DataFrame:
             (pl.col("state").is_null(), pl.format("idle '{}' is neither 0 nor 1", "idle")),
         ],
     )
+    return sound

@@ -20,7 +20,7 @@ from freetrain.replay.logs.nodelists import (
     read_node_lists,
     spelled_twice,
 )
-from freetrain.replay.logs.parsed import filtered, places_among, texts_and_numbers
+from freetrain.replay.logs.parsed import distinct_texts, filtered
 from freetrain.replay.logs.tally import RowTally
 from freetrain.showing.words import natural_order
 
@@ -208,8 +208,7 @@ def place_by_lists(
         other_lists: lists of nodes that belong to the machine besides.
     """
     index = NodeIndex(machine.node_names, closed=True) if machine and machine.named else NodeIndex()
-    texts = runs["node_list"].unique().sort()
-    code = places_among(texts, runs["node_list"]).to_numpy()
+    texts, code = distinct_texts(runs["node_list"])
     lists = read_node_lists(texts, index, _most_listed(runs["nodes"], code, len(texts)).tolist())
     bad = _find_bad(runs, code, lists, tally)
     # A list of one frame hands it over: otherwise the caller's name would keep the old one in memory.
@@ -237,7 +236,7 @@ def place_by_packing(runs: pl.DataFrame, machine: LoggedMachine, tally: RowTally
         machine: the machine to put them on.
         tally: counts runs that the machine cannot hold.
     """
-    partitions, number = texts_and_numbers(runs["partition"])
+    partitions, number = distinct_texts(runs["partition"])
     groups, group = [_group(machine, partition) for partition in partitions], number.astype(np.int64)
     need = np.zeros(len(runs), np.int64)
     why: list[str | None] = [None] * len(runs)
@@ -342,7 +341,8 @@ def _in_natural_order(
     """Renumber nodes so that c2 comes before c10; names in no list of a run and not in ``others`` are dropped."""
     has_runs = np.bincount(code, minlength=len(lists.begin) - 1) > 0
     used = np.union1d(lists.node[np.repeat(has_runs, np.diff(lists.begin))], others).tolist()
-    ordered = natural_order(names[position] for position in used)
+    # Sorted before: names that differ in zeros alone have the same place in natural order.
+    ordered = natural_order(sorted(names[position] for position in used))
     place = {name: position for position, name in enumerate(ordered)}
     new = np.zeros(len(names), np.int32)
     new[used] = [place[names[position]] for position in used]

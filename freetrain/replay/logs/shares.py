@@ -41,6 +41,8 @@ _Numbers = NDArray[np.float64]
 _WHOLE = 1e-6
 """Sums of jobs spread over several nodes are not exact."""
 _WORTH_SAYING = 0.005
+_MOMENT_S = 1e-3
+"""Sums of seconds and their parts are not exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,7 @@ def find_idle_shares(
     from_s: float,
     until_s: float,
     task: TaskRequest | None = None,
+    idle_s: Numbers | None = None,
 ) -> IdleShares | None:
     """What lies idle on the nodes while they have jobs; None where the log does not say what any job holds.
 
@@ -197,6 +200,7 @@ def find_idle_shares(
         from_s: start of the window.
         until_s: its end.
         task: find out for how many such tasks there was room; None: that is not asked.
+        idle_s: for how long each node is idle, shape (nodes,), where that is known.
     """
     lasting = busy.end_s.clip(from_s, until_s) > busy.start_s.clip(from_s, until_s)
     within = taken(lasting, busy.interval)
@@ -216,6 +220,10 @@ def find_idle_shares(
             held[what] = HeldAmount(amount, known, 0.0)
     alone = placed.count == 1
     nodes = len(busy.node_names)
+    whole = np.zeros(nodes, bool)
+    if task is None and idle_s is not None and not placed.cores_by_row:
+        whole = _used_whole(placed, sizes.cpus, busy, idle_s, from_s, until_s)
+        within &= ~taken(whole, busy.node)
     found = [
         _parts_of(
             stretches_of(busy, of, rows, len(placed.count), from_s, until_s), held, alone, of, task, known_kinds
@@ -223,6 +231,8 @@ def find_idle_shares(
         for of, rows in some_nodes_at_a_time(busy.node, within, nodes)
     ]
     parts = {what: _joined([found_part.idle[what] for found_part in found]) for what in known_kinds}
+    if whole.any():
+        parts = {what: _with_sizes(part, held[what], busy, whole) for what, part in parts.items()}
     return IdleShares(
         node_names=busy.node_names,
         partly_used_s=np.concatenate([found_part.partly_used_s for found_part in found]),
@@ -233,6 +243,35 @@ def find_idle_shares(
         spread=_spread(placed, alone, from_s, until_s),
         room=_joined_room([found_part.room for found_part in found if found_part.room is not None]),
     )
+
+
+def _used_whole(
+    placed: PlacedJobs, cpus: Numbers, busy: BusyTimes, idle_s: Numbers, from_s: float, until_s: float
+) -> NDArray[np.bool_]:
+    """Nodes of which each job held all CPUs, one job after the other: nothing lay idle beside these, shape (nodes,).
+
+    No two rows of a node overlap where what they last and what it is idle add up to the window.
+    """
+    nodes, rows = len(idle_s), int(placed.count.sum())
+    lasts_s = (busy.end_s.clip(from_s, until_s) - busy.start_s.clip(from_s, until_s)).clip(min=0.0)
+    busy_s = np.bincount(busy.node, taken(lasts_s, busy.interval), nodes)
+    one_by_one = (busy_s > 0) & (np.abs(busy_s + idle_s - (until_s - from_s)) < _MOMENT_S)
+    node, cores = busy.node[:rows], taken(placed.cores, busy.interval[:rows])
+    size = np.full(nodes, np.nan)
+    size[node] = cores
+    whole = one_by_one & (np.isnan(cpus) | (cpus == size))
+    whole[node[taken(size, node) != cores]] = False
+    return whole
+
+
+def _with_sizes(part: IdlePart, held: HeldAmount, busy: BusyTimes, whole: NDArray[np.bool_]) -> IdlePart:
+    """Idle parts with the sizes of nodes that were used whole, where no two jobs were at a time."""
+    rows = np.flatnonzero(taken(whole, busy.node) & (busy.interval < len(held.amount)))
+    most = np.zeros(len(whole))
+    np.maximum.at(most, busy.node[rows], np.nan_to_num(held.amount)[busy.interval[rows]])
+    unknown = whole & np.isnan(held.known)
+    is_least = part.is_least or bool((most[unknown] > 0).any())
+    return replace(part, size=np.where(unknown, most, part.size), is_least=is_least)
 
 
 @dataclass(frozen=True, slots=True)
