@@ -42,9 +42,11 @@ def test_plans_that_never_come_true_are_believed_no_more() -> None:
 
 def test_nodes_are_given_back_for_jobs_that_could_start_as_long_as_that_pays() -> None:
     starts, waits = after_plans(0.0, 10.0), after_plans(0.0, 900.0)
-    assert starts.leaves_now(loss_node_s=60.0)
-    assert not waits.leaves_now(loss_node_s=60.0)
-    assert waits.leaves_now(loss_node_s=6000.0)
+    assert starts.leaves_now(saved_node_s=60.0, again_node_s=0.0)
+    assert starts.leaves_now(saved_node_s=60.0, again_node_s=60.0)
+    assert not waits.leaves_now(saved_node_s=60.0, again_node_s=0.0)
+    assert waits.leaves_now(saved_node_s=6000.0, again_node_s=0.0)
+    assert not waits.leaves_now(saved_node_s=6000.0, again_node_s=3000.0)
 
 
 @given(st.lists(st.tuples(st.floats(0.0, 1200.0), st.floats(1.0, 3000.0)), max_size=8))

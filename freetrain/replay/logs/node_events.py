@@ -13,7 +13,7 @@ from freetrain.replay.logs.source import is_event_header
 from freetrain.replay.logs.tally import RowTally, sort_out
 from freetrain.replay.logs.times import LATEST_S, parse_times
 
-_KEPT = ("file", "line", "t_s", "node", pl.col("state").alias("idle"))
+_KEPT = ("file", "line", "t_s", "node", "is_idle")
 _STATES = {"1": True, "0": False, "true": True, "false": False}
 
 
@@ -84,14 +84,14 @@ def _typed(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
     return rows.with_columns(
         pl.select(pl.coalesce(number_s, written_s)).to_series().alias("t_s"),
         pl.col("node").str.strip_chars(),
-        pl.col("idle").str.strip_chars().str.to_lowercase().replace_strict(_STATES, default=None).alias("state"),
+        pl.col("idle").str.strip_chars().str.to_lowercase().replace_strict(_STATES, default=None).alias("is_idle"),
     )
 
 
 def busy_times(events: pl.DataFrame, tally: RowTally) -> BusyTimes:
     """When nodes are busy; a node's state before its first event is the opposite of what that event says."""
     names, node = np.unique(events["node"].to_numpy().astype(str), return_inverse=True)
-    t_s, idle = events["t_s"].to_numpy(), events["idle"].to_numpy()
+    t_s, idle = events["t_s"].to_numpy(), events["is_idle"].to_numpy()
     # Stable: of events at the same time, the later row is the later change.
     order = np.lexsort((t_s, node))
     node, t_s, idle = node[order].astype(np.int32), t_s[order], idle[order]
@@ -121,7 +121,7 @@ def _sound(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
         bad=[
             (~(pl.col("t_s").abs() <= LATEST_S).fill_null(False), pl.format("t '{}' is not a time", "t")),
             (pl.col("node") == "", "names no node"),
-            (pl.col("state").is_null(), pl.format("idle '{}' is neither 0 nor 1", "idle")),
+            (pl.col("is_idle").is_null(), pl.format("idle '{}' is neither 0 nor 1", "idle")),
         ],
     )
     return sound

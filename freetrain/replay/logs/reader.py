@@ -148,7 +148,7 @@ def _idle_shares(
     if empty is not None and empty.left_out:
         busy = closed_in_hours(busy, empty)
     placed, sizes = machine.jobs.placed, machine.jobs.sizes
-    idle_s = np.bincount(whole.node, whole.length_s, len(whole.node_names))
+    idle_s = np.bincount(whole.node, whole.length_s, len(whole.node_names)).astype(np.float64)
     shares = find_idle_shares(placed, sizes, busy, holes.from_s, holes.until_s, task, idle_s)
     return shares and shares.of(holes.node_names)
 

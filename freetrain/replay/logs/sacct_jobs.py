@@ -166,7 +166,9 @@ def _add_times(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
     )
     # Only where clocks are put back does a time have two meanings.
     if find_zone(timezone) is not UTC:
-        late = (parse_times(rows[name], timezone, later=True).alias(f"later_{name}_s") for name in ("start", "end"))
+        late = (
+            parse_times(rows[name], timezone, later=True).alias(f"later_{name}_s") for name in ("start", "end")
+        )
         timed = timed.with_columns(*late).with_columns(_settled_start_s().alias("start_s"))
         timed = timed.with_columns(_settled_end_s().alias("end_s"))
     started_s = pl.when(~(pl.col("unassigned") | pl.col("pending"))).then(pl.col("start_s"))
@@ -229,7 +231,7 @@ def _settled_start_s() -> pl.Expr:
 
 
 def _settled_end_s() -> pl.Expr:
-    """Of an end that the clocks showed twice, the second if the first is before the start, or does not fit Elapsed."""
+    """Of an end that the clocks showed twice, the second if the first is before the start or fits Elapsed less."""
     end, later, start, lasted_s = (pl.col(name) for name in ("end_s", "later_end_s", "start_s", "lasted_s"))
     second = (end < start) | (((later - start - lasted_s).abs() < (end - start - lasted_s).abs()).fill_null(False))
     return pl.when(second & (later >= start)).then(later).otherwise(end)
@@ -387,7 +389,9 @@ def _typed(rows: pl.DataFrame, options: ReadOptions) -> pl.DataFrame:
 def _sorted_out(rows: pl.DataFrame, options: ReadOptions, tally: RowTally) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The runs among typed rows, and the rows that say nothing about busy nodes; bad ones are counted."""
     start, end = pl.col("start_s"), pl.col("end_s")
-    not_the_site_s = _is_among("partition", options.ignore_partitions) | _is_among("account", options.ignore_accounts)
+    not_the_site_s = _is_among("partition", options.ignore_partitions) | _is_among(
+        "account", options.ignore_accounts
+    )
     return sort_out(
         rows,
         tally,

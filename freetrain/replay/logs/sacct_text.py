@@ -305,8 +305,8 @@ class SacctText:
     """Some rows of a file as text.
 
     Attributes:
-        rows: columns ``line`` and those of the header that are needed, all text, ``REPEATED`` as categories; mended
-            rows come last.
+        rows: columns ``line`` and those of the header that are needed, all text, ``REPEATED`` as categories;
+            mended rows come last.
         lost: (line, reason) of each broken row that could not be mended, lines numbered from 1.
         headers: header lines among them, the one left out that every file needs.
     """

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +37,8 @@ _Kind = TypeVar("_Kind", np.float64, np.bool_)
 _ONE_CPU = 1 - 1e-6
 """Sums of jobs spread over several nodes are not exact."""
 _MIB = 2.0**20
-_Numbers = NDArray[np.float64]
 _WHOLE = 1e-6
-"""Sums of jobs spread over several nodes are not exact."""
+"""Likewise."""
 _WORTH_SAYING = 0.005
 _MOMENT_S = 1e-3
 """Sums of seconds and their parts are not exact."""
@@ -220,10 +219,10 @@ def find_idle_shares(
             held[what] = HeldAmount(amount, known, 0.0)
     alone = placed.count == 1
     nodes = len(busy.node_names)
-    whole = np.zeros(nodes, bool)
+    whole = np.zeros(len(within), bool)
     if task is None and idle_s is not None and not placed.cores_by_row:
-        whole = _used_whole(placed, sizes.cpus, busy, idle_s, from_s, until_s)
-        within &= ~taken(whole, busy.node)
+        whole = within & taken(_used_whole(placed, sizes.cpus, busy, idle_s, from_s, until_s), busy.node)
+        within &= ~whole
     found = [
         _parts_of(
             stretches_of(busy, of, rows, len(placed.count), from_s, until_s), held, alone, of, task, known_kinds
@@ -232,7 +231,7 @@ def find_idle_shares(
     ]
     parts = {what: _joined([found_part.idle[what] for found_part in found]) for what in known_kinds}
     if whole.any():
-        parts = {what: _with_sizes(part, held[what], busy, whole) for what, part in parts.items()}
+        parts = {what: _with_sizes(part, held[what], busy, np.flatnonzero(whole)) for what, part in parts.items()}
     return IdleShares(
         node_names=busy.node_names,
         partly_used_s=np.concatenate([found_part.partly_used_s for found_part in found]),
@@ -248,7 +247,7 @@ def find_idle_shares(
 def _used_whole(
     placed: PlacedJobs, cpus: Numbers, busy: BusyTimes, idle_s: Numbers, from_s: float, until_s: float
 ) -> NDArray[np.bool_]:
-    """Nodes of which each job held all CPUs, one job after the other: nothing lay idle beside these, shape (nodes,).
+    """Whether each job of a node held all its CPUs, one job after the other: then nothing lay idle beside them.
 
     No two rows of a node overlap where what they last and what it is idle add up to the window.
     """
@@ -259,19 +258,18 @@ def _used_whole(
     node, cores = busy.node[:rows], taken(placed.cores, busy.interval[:rows])
     size = np.full(nodes, np.nan)
     size[node] = cores
-    whole = one_by_one & (np.isnan(cpus) | (cpus == size))
+    whole: NDArray[np.bool_] = one_by_one & (np.isnan(cpus) | (cpus == size))
     whole[node[taken(size, node) != cores]] = False
     return whole
 
 
-def _with_sizes(part: IdlePart, held: HeldAmount, busy: BusyTimes, whole: NDArray[np.bool_]) -> IdlePart:
-    """Idle parts with the sizes of nodes that were used whole, where no two jobs were at a time."""
-    rows = np.flatnonzero(taken(whole, busy.node) & (busy.interval < len(held.amount)))
-    most = np.zeros(len(whole))
+def _with_sizes(part: IdlePart, held: HeldAmount, busy: BusyTimes, rows: NDArray[np.intp]) -> IdlePart:
+    """Idle parts with the sizes of nodes that jobs used whole, one after the other, whose rows these are."""
+    rows = rows[busy.interval[rows] < len(held.amount)]
+    most = np.zeros(len(part.size))
     np.maximum.at(most, busy.node[rows], np.nan_to_num(held.amount)[busy.interval[rows]])
-    unknown = whole & np.isnan(held.known)
-    is_least = part.is_least or bool((most[unknown] > 0).any())
-    return replace(part, size=np.where(unknown, most, part.size), is_least=is_least)
+    unknown = (most > 0) & np.isnan(held.known)
+    return replace(part, size=np.where(unknown, most, part.size), is_least=part.is_least or bool(unknown.any()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,16 +295,7 @@ def _parts_of(
     task: TaskRequest | None,
     known_kinds: Collection[str],
 ) -> _SharesOfNodes:
-    """What is found out of some nodes.
-
-    Args:
-        stretches: when what changes.
-        held: of each resource.
-        alone: whether each job has one node alone, so that the amount is exact.
-        nodes: which nodes they are.
-        task: find out for how many such tasks there was room; None: that is not asked.
-        known_kinds: the resources of which the log says what jobs held.
-    """
+    """What is found out of some nodes; the arguments are those of ``find_idle_shares`` and what follows from them."""
     of_one = stretches.of_jobs(alone)
     free = {what: free_of(stretches, one, of_one, nodes) for what, one in held.items()}
     partly = stretches.has_jobs & (free["cpus"].amount >= _ONE_CPU)
@@ -320,12 +309,12 @@ def _parts_of(
 
 def _joined(parts: Sequence[IdlePart]) -> IdlePart:
     """Idle parts of several slices of nodes as one."""
-    return IdlePart(
-        np.concatenate([part.size for part in parts]),
-        np.concatenate([part.idle_s for part in parts]),
-        np.concatenate([part.unknown_s for part in parts]),
-        any(part.is_least for part in parts),
-    )
+    columns = _columns(parts, "size", "idle_s", "unknown_s")
+    return IdlePart(**columns, is_least=any(part.is_least for part in parts))
+
+
+def _columns(parts: Sequence[IdlePart | TaskRoom], *names: str) -> dict[str, NDArray[Any]]:
+    return {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
 
 
 def _task_room(
@@ -358,16 +347,8 @@ def _joined_room(parts: Sequence[TaskRoom]) -> TaskRoom | None:
     """Room for tasks of several slices of nodes as one; None: of none."""
     if not parts:
         return None
-    return TaskRoom(
-        parts[0].task,
-        np.concatenate([part.on_empty for part in parts]),
-        np.concatenate([part.node for part in parts]),
-        np.concatenate([part.start_s for part in parts]),
-        np.concatenate([part.end_s for part in parts]),
-        np.concatenate([part.tasks for part in parts]),
-        np.concatenate([part.sizes for part in parts]),
-        parts[0].ignored,
-    )
+    columns = _columns(parts, "on_empty", "node", "start_s", "end_s", "tasks", "sizes")
+    return TaskRoom(parts[0].task, **columns, ignored=parts[0].ignored)
 
 
 def _idle_part(
@@ -407,7 +388,7 @@ def _spread(placed: PlacedJobs, alone: NDArray[np.bool_], from_s: float, until_s
     return float(held_s[~alone].sum()) / together_s if together_s > 0 else 0.0
 
 
-def times_that_fit(parts: Iterable[tuple[_Numbers, float, float]], shape: int) -> NDArray[np.int64]:
+def times_that_fit(parts: Iterable[tuple[Numbers, float, float]], shape: int) -> NDArray[np.int64]:
     """How many tasks fit at once, the scarcest of what they ask for deciding, shape (shape,).
 
     Args:
@@ -468,8 +449,8 @@ class _Stretches:
     """
 
     node: NDArray[np.int32]
-    start_s: _Numbers
-    end_s: _Numbers
+    start_s: Numbers
+    end_s: Numbers
     tasks: NDArray[np.int64]
 
     def without_break(self, number: int, shortest_s: float) -> _Stretches:
