@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from freetrain.core.holes import taken
 from freetrain.replay.logs.busy import BusyTimes, too_small
 from freetrain.replay.logs.machine import LoggedMachine, made_up
 from freetrain.replay.logs.nodelists import (
@@ -29,6 +30,8 @@ _Taken = tuple[_Nodes, NDArray[np.int32]]
 _OF_ROWS = ("file", "line", "nodes", "node_list")
 _IN_ARRAYS = ("start_s", "end_s", "cores")
 """Columns that nobody needs once runs are placed: what is kept of each row decides how large a log can be read."""
+_MOMENT_S = 1e-3
+"""Sums of seconds and their parts are not exact."""
 _SHORTENED_FROM = 1024
 _ROUNDED = 200
 """Slurm shortens counts from 1,024 on (1.46K for 1,500): they may be off by one in so many."""
@@ -264,6 +267,38 @@ def spread_evenly(amount: pl.Series, count: NDArray[np.int64]) -> NDArray[np.flo
     """What each run has on each of its nodes, of so much together; nan where it is not known."""
     each: NDArray[np.float64] = amount.cast(pl.Float64).fill_null(np.nan).to_numpy() / count.clip(min=1)
     return each
+
+
+def used_whole(
+    placed: PlacedJobs,
+    cpus: NDArray[np.float64],
+    busy: BusyTimes,
+    idle_s: NDArray[np.float64],
+    from_s: float,
+    until_s: float,
+) -> NDArray[np.bool_]:
+    """Whether each job of a node held all its CPUs, one job after the other: then nothing lay idle beside them.
+
+    No two rows of a node overlap where what they last and what it is idle add up to the window.
+
+    Args:
+        placed: the jobs.
+        cpus: CPUs of each node, as far as known; nan: unknown.
+        busy: their rows, and behind them those of times in which nodes were out of service.
+        idle_s: for how long each node is idle.
+        from_s: start of the window.
+        until_s: its end.
+    """
+    nodes, rows = len(idle_s), int(placed.count.sum())
+    lasts_s = (busy.end_s.clip(from_s, until_s) - busy.start_s.clip(from_s, until_s)).clip(min=0.0)
+    busy_s = np.bincount(busy.node, taken(lasts_s, busy.interval), nodes)
+    one_by_one = (busy_s > 0) & (np.abs(busy_s + idle_s - (until_s - from_s)) < _MOMENT_S)
+    node, cores = busy.node[:rows], taken(placed.cores, busy.interval[:rows])
+    size = np.full(nodes, np.nan)
+    size[node] = cores
+    whole: NDArray[np.bool_] = one_by_one & (np.isnan(cpus) | (cpus == size))
+    whole[node[taken(size, node) != cores]] = False
+    return whole
 
 
 def _need(

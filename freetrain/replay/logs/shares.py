@@ -30,7 +30,7 @@ from freetrain.core.place import new_place, node_of
 from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.machine import NodeSizes
 from freetrain.replay.logs.model import IdlePart, IdleShares, TaskPlaces, TaskRequest, TaskRoom
-from freetrain.replay.logs.placing import PlacedJobs, spread_evenly
+from freetrain.replay.logs.placing import PlacedJobs, spread_evenly, used_whole
 
 Numbers = NDArray[np.float64]
 _Kind = TypeVar("_Kind", np.float64, np.bool_)
@@ -40,8 +40,6 @@ _MIB = 2.0**20
 _WHOLE = 1e-6
 """Likewise."""
 _WORTH_SAYING = 0.005
-_MOMENT_S = 1e-3
-"""Sums of seconds and their parts are not exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +219,7 @@ def find_idle_shares(
     nodes = len(busy.node_names)
     whole = np.zeros(len(within), bool)
     if task is None and idle_s is not None and not placed.cores_by_row:
-        whole = within & taken(_used_whole(placed, sizes.cpus, busy, idle_s, from_s, until_s), busy.node)
+        whole = within & taken(used_whole(placed, sizes.cpus, busy, idle_s, from_s, until_s), busy.node)
         within &= ~whole
     found = [
         _parts_of(
@@ -242,25 +240,6 @@ def find_idle_shares(
         spread=_spread(placed, alone, from_s, until_s),
         room=_joined_room([found_part.room for found_part in found if found_part.room is not None]),
     )
-
-
-def _used_whole(
-    placed: PlacedJobs, cpus: Numbers, busy: BusyTimes, idle_s: Numbers, from_s: float, until_s: float
-) -> NDArray[np.bool_]:
-    """Whether each job of a node held all its CPUs, one job after the other: then nothing lay idle beside them.
-
-    No two rows of a node overlap where what they last and what it is idle add up to the window.
-    """
-    nodes, rows = len(idle_s), int(placed.count.sum())
-    lasts_s = (busy.end_s.clip(from_s, until_s) - busy.start_s.clip(from_s, until_s)).clip(min=0.0)
-    busy_s = np.bincount(busy.node, taken(lasts_s, busy.interval), nodes)
-    one_by_one = (busy_s > 0) & (np.abs(busy_s + idle_s - (until_s - from_s)) < _MOMENT_S)
-    node, cores = busy.node[:rows], taken(placed.cores, busy.interval[:rows])
-    size = np.full(nodes, np.nan)
-    size[node] = cores
-    whole: NDArray[np.bool_] = one_by_one & (np.isnan(cpus) | (cpus == size))
-    whole[node[taken(size, node) != cores]] = False
-    return whole
 
 
 def _with_sizes(part: IdlePart, held: HeldAmount, busy: BusyTimes, rows: NDArray[np.intp]) -> IdlePart:
@@ -295,7 +274,7 @@ def _parts_of(
     task: TaskRequest | None,
     known_kinds: Collection[str],
 ) -> _SharesOfNodes:
-    """What is found out of some nodes; the arguments are those of ``find_idle_shares`` and what follows from them."""
+    """What is found out of some nodes; the arguments are those of ``find_idle_shares``, or follow from them."""
     of_one = stretches.of_jobs(alone)
     free = {what: free_of(stretches, one, of_one, nodes) for what, one in held.items()}
     partly = stretches.has_jobs & (free["cpus"].amount >= _ONE_CPU)

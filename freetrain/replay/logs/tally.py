@@ -147,7 +147,7 @@ def sort_out(
     odd = rows.filter(is_odd).with_columns(
         _first_reason(ignored).alias("ignored"), _first_reason(bad).alias("bad")
     )
-    for reason, count in odd["ignored"].drop_nulls().value_counts().iter_rows():
+    for reason, count in odd["ignored"].drop_nulls().value_counts(sort=True).iter_rows():
         tally.ignore(reason, count)
     is_ignored = pl.col("ignored").is_not_null()
     tally.reject(odd.filter(~is_ignored).select("file", "line", "bad").iter_rows())
