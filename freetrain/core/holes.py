@@ -163,6 +163,20 @@ def seconds_within(
     return idle_until(end_s) - idle_until(start_s)
 
 
+def idle_until(holes: Holes, at_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Idle node-seconds from the window's start to each instant."""
+
+    def since(ascending_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        moments_s = ascending_s - holes.from_s
+        sums = np.append(0.0, np.cumsum(moments_s))
+        count = np.searchsorted(moments_s, at_s - holes.from_s)
+        passed: NDArray[np.float64] = count * (at_s - holes.from_s) - sums[count]
+        return passed
+
+    idle_s: NDArray[np.float64] = since(holes.start_s) - since(np.sort(holes.end_s))
+    return idle_s
+
+
 def _in_order(holes: Holes) -> Holes:
     """The same holes, whose rows may be in any order."""
     order = np.lexsort((holes.node, holes.start_s))
