@@ -374,7 +374,8 @@ class ReplayedCluster:
         eviction_s = (fmean(run.trainer.eviction_s for run in runs) + lost_s) / (1 + evictions)
         shrink_s = fmean(run.trainer.scale_down_s for run in runs)
         grow_s = fmean(run.trainer.scale_up_s for run in runs)
-        return max(eviction_s - shrink_s, 0.0) * nodes, (shrink_s + grow_s) * nodes
+        # Rounded: where an eviction costs what giving back costs, nothing is saved.
+        return round(max(eviction_s - shrink_s, 0.0) * nodes, 6), (shrink_s + grow_s) * nodes
 
     def _foreseen(self, horizon_s: float) -> Sequence[Place]:
         """The nodes that nobody is to have at once, with the ends that are believed, or known."""

@@ -1,8 +1,8 @@
 """An estimate of what the daemon would get of a long log, from blocks of hours spread over it, with its interval.
 
-Blocks of equal length are replayed twice: as the holes allow, and as the daemon would have gone, both with trainers
-that begin from nothing. The estimate is what the daemon got of what the holes allowed, times what the holes allow in
-the whole log, which is known. Hours in which much was idle count for more that way, and what all blocks have in
+Blocks of equal length are replayed twice: as the holes allow, and as the daemon would have gone, with trainers
+that begin from nothing. The estimate is what the daemon got of what the holes allowed, times what the holes allow
+in the whole log, which is known. Hours in which much was idle count for more that way, and what all blocks have in
 common, such as the trainers' start, falls out.
 
 How much of the holes the daemon gets depends most on how much is idle, which is known of all blocks. So there are
