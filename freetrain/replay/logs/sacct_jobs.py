@@ -311,10 +311,10 @@ def _rows(
         rows = rows.with_columns(pl.lit(file, pl.Int32).alias("file"), *absent)
         batch.append(rows.select("line", "file", *ROLES))
         if sum(map(len, batch)) >= _MIN_BATCH_ROWS:
-            yield pl.concat(batch, rechunk=True)
+            yield pl.concat(batch).rechunk()
             batch = []
     if batch:
-        yield pl.concat(batch, rechunk=True)
+        yield pl.concat(batch).rechunk()
 
 
 def _whole_jobs(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:

@@ -144,9 +144,9 @@ def sort_out(
     if not is_odd.any():
         return rows.select(keep), rows.clear().with_columns(pl.lit(None, pl.String).alias("ignored"))
     # Sentences are made for the few rows that need them: for all of them they would cost more than all else.
-    odd = rows.filter(is_odd).with_columns(
-        _first_reason(ignored).alias("ignored"), _first_reason(bad).alias("bad")
-    )
+    # In one chunk: polars 2.1 panics at pl.format where a filter has left a chunk empty.
+    odd = rows.filter(is_odd).rechunk()
+    odd = odd.with_columns(_first_reason(ignored).alias("ignored"), _first_reason(bad).alias("bad"))
     for reason, count in odd["ignored"].drop_nulls().value_counts(sort=True).iter_rows():
         tally.ignore(reason, count)
     is_ignored = pl.col("ignored").is_not_null()
