@@ -157,6 +157,9 @@ class PlannedStays:
         believed = {}
         for name, end_s in planned_s.items():
             forecast = OpenForecast(now_s, max(end_s - now_s, 0.0), horizon_s)
-            if forecast.planned_s < horizon_s and (score := self.scores[forecast.band]).is_believed:
+            score = self.scores[forecast.band]
+            # Nobody would use a node that is believed to go at once: that must have been seen before.
+            is_known = score.forecasts >= _FEWEST or forecast.planned_s > 0
+            if forecast.planned_s < horizon_s and score.is_believed and is_known:
                 believed[name] = now_s + score.believed_s(forecast.planned_s)
         return believed
