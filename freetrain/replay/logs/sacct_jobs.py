@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from itertools import chain
 
@@ -39,6 +39,7 @@ _CLOCK = r"^(?:(\d+)(?:-| days? ))?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?$"
 _TOLERANCE_S = 60.0
 """Start, End and Elapsed are taken at slightly different instants."""
 _HOUR_S = 3600.0
+_TIMES = ("submit", "start", "end")
 _MIN_BATCH_ROWS = 200_000
 _LOOKED_AT = ("cluster", "shards", "mps", "lasted_s", "end", "says_suspended")
 """Columns of runs that are looked at and not kept."""
@@ -62,10 +63,10 @@ def _number(text: pl.Expr) -> pl.Expr:
     return pl.when(count <= MAX_COUNTED).then(count).cast(pl.Int64, strict=False)
 
 
-def _count(column: str, name: str) -> tuple[pl.Expr, pl.Expr]:
-    """A count, and whether there is a text that is none."""
+def _read(column: str, read: Callable[[pl.Expr], pl.Expr], name: str) -> tuple[pl.Expr, pl.Expr]:
+    """What a text says, and whether there is one that says nothing of the kind."""
     text = _blank_if_missing(column)
-    return _number(text).alias(name), ((text != "") & _number(text).is_null()).alias(f"{column}_unread")
+    return read(text).alias(name), ((text != "") & read(text).is_null()).alias(f"{column}_unread")
 
 
 def _duration_s(text: pl.Expr) -> pl.Expr:
@@ -135,16 +136,11 @@ _MEANINGS: Mapping[str, Sequence[pl.Expr]] = {
         (_blank_if_missing("node_list") != "").alias("has_list"),
         _blank_if_missing("node_list").cast(pl.Categorical),
     ),
-    "had_nodes": _count("had_nodes", "nodes"),
-    "had_cores": _count("had_cores", "cores"),
-    "asked_nodes": _count("asked_nodes", "asked_count"),
+    "had_nodes": _read("had_nodes", _number, "nodes"),
+    "had_cores": _read("had_cores", _number, "cores"),
+    "asked_nodes": _read("asked_nodes", _number, "asked_count"),
     "tres": (_of_tres("node").alias("tres_nodes"), _of_tres("cpu").alias("tres_cores"), *_held()),
-    "elapsed": (
-        _duration_s(_blank_if_missing("elapsed")).alias("elapsed_s"),
-        ((_blank_if_missing("elapsed") != "") & _duration_s(_blank_if_missing("elapsed")).is_null()).alias(
-            "elapsed_unread"
-        ),
-    ),
+    "elapsed": _read("elapsed", _duration_s, "elapsed_s"),
     "suspended": (
         _duration_s(_blank_if_missing("suspended")).fill_null(0).alias("suspended_s"),
         (_blank_if_missing("suspended") != "").alias("says_suspended"),
@@ -161,7 +157,7 @@ def _add_times(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
     job that is still on its nodes. Elapsed does not count the time for which a job was suspended: that is added.
     """
     timed = rows.with_columns(
-        *(parse_times(rows[name], timezone).alias(f"{name}_s") for name in ("submit", "start", "end")),
+        *(parse_times(rows[name], timezone).alias(f"{name}_s") for name in _TIMES),
         (pl.col("elapsed_s") + pl.col("suspended_s")).alias("lasted_s"),
     )
     # Only where clocks are put back does a time have two meanings.
@@ -403,20 +399,16 @@ def _sorted_out(rows: pl.DataFrame, options: ReadOptions, tally: RowTally) -> tu
             ((pl.col("nodes") == 0) & ~pl.col("has_list"), "had no nodes"),
         ],
         bad=[
-            (~pl.col("job").str.contains(_JOB_ID), pl.format("JobID '{}' is not a job id", _short("job"))),
-            *((pl.col(f"{name}_s").is_nan(), _no_time(name)) for name in ("submit", "start", "end")),
+            (~pl.col("job").str.contains(_JOB_ID), _is_not("JobID", "job", "a job id")),
+            *((pl.col(f"{name}_s").is_nan(), _is_not(name.capitalize(), name, "a time")) for name in _TIMES),
             (
                 end.is_infinite() & ~pl.col("runs_on") & pl.col("elapsed_unread"),
-                pl.format("Elapsed '{}' is not a duration", _short("elapsed")),
+                _is_not("Elapsed", "elapsed", "a duration"),
             ),
             (end < start, pl.format("End {} is before Start {}", _short("end"), _short("start"))),
-            (
-                pl.col("had_nodes_unread") & pl.col("nodes").is_null(),
-                pl.format("node count '{}' is not a number", _short("had_nodes")),
-            ),
-            (
-                pl.col("had_cores_unread") & pl.col("cores").is_null(),
-                pl.format("core count '{}' is not a number", _short("had_cores")),
+            *(
+                (pl.col(f"had_{what}_unread") & pl.col(what).is_null(), _is_not(name, f"had_{what}", "a number"))
+                for what, name in (("nodes", "node count"), ("cores", "core count"))
             ),
         ],
     )
@@ -426,8 +418,8 @@ def _is_among(column: str, names: Sequence[str]) -> pl.Expr:
     return pl.col(column).cast(pl.String).is_in(names) if names else pl.lit(False)
 
 
-def _no_time(name: str) -> pl.Expr:
-    return pl.format(name.capitalize() + " '{}' is not a time", _short(name))
+def _is_not(name: str, column: str, kind: str) -> pl.Expr:
+    return pl.format(f"{name} '{{}}' is not {kind}", _short(column))
 
 
 def _short(column: str) -> pl.Expr:

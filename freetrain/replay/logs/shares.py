@@ -34,11 +34,9 @@ from freetrain.replay.logs.placing import PlacedJobs, spread_evenly, used_whole
 
 Numbers = NDArray[np.float64]
 _Kind = TypeVar("_Kind", np.float64, np.bool_)
-_ONE_CPU = 1 - 1e-6
-"""Sums of jobs spread over several nodes are not exact."""
+_INEXACT = 1e-6
+"""Sums of jobs spread over several nodes are off by so much at most."""
 _MIB = 2.0**20
-_WHOLE = 1e-6
-"""Likewise."""
 _WORTH_SAYING = 0.005
 
 
@@ -205,16 +203,7 @@ def find_idle_shares(
     # CPUs decide: without them it is not known whether a node was used in part at all.
     if np.isnan(placed.cores[within[: len(placed.cores)] if placed.cores_by_row else runs]).all():
         return None
-    held = {"cpus": HeldAmount(placed.cores, sizes.cpus, 1.0, placed.cores_by_row)}
-    known_kinds = {"cpus"}
-    for what, known in (("memory_bytes", sizes.memory_bytes), ("gpus", sizes.gpus)):
-        if task is None and not (placed.runs[what] > 0).any():
-            continue
-        amount = spread_evenly(placed.runs[what], placed.count)
-        if (amount[runs] > 0).any():
-            known_kinds.add(what)
-        if task is not None or what in known_kinds:
-            held[what] = HeldAmount(amount, known, 0.0)
+    held, known_kinds = _held_by_jobs(placed, sizes, runs, task)
     alone = placed.count == 1
     nodes = len(busy.node_names)
     whole = np.zeros(len(within), bool)
@@ -240,6 +229,23 @@ def find_idle_shares(
         spread=_spread(placed, alone, from_s, until_s),
         room=_joined_room([found_part.room for found_part in found if found_part.room is not None]),
     )
+
+
+def _held_by_jobs(
+    placed: PlacedJobs, sizes: NodeSizes, runs: NDArray[np.bool_], task: TaskRequest | None
+) -> tuple[dict[str, HeldAmount], set[str]]:
+    """What jobs hold of each resource that matters, and the resources of which the log says what they hold."""
+    held = {"cpus": HeldAmount(placed.cores, sizes.cpus, 1.0, placed.cores_by_row)}
+    known_kinds = {"cpus"}
+    for what, known in (("memory_bytes", sizes.memory_bytes), ("gpus", sizes.gpus)):
+        if task is None and not (placed.runs[what] > 0).any():
+            continue
+        amount = spread_evenly(placed.runs[what], placed.count)
+        if (amount[runs] > 0).any():
+            known_kinds.add(what)
+        if task is not None or what in known_kinds:
+            held[what] = HeldAmount(amount, known, 0.0)
+    return held, known_kinds
 
 
 def _with_sizes(part: IdlePart, held: HeldAmount, busy: BusyTimes, rows: NDArray[np.intp]) -> IdlePart:
@@ -276,8 +282,8 @@ def _parts_of(
 ) -> _SharesOfNodes:
     """What is found out of some nodes; the arguments are those of ``find_idle_shares``, or follow from them."""
     of_one = stretches.of_jobs(alone)
-    free = {what: free_of(stretches, one, of_one, nodes) for what, one in held.items()}
-    partly = stretches.has_jobs & (free["cpus"].amount >= _ONE_CPU)
+    free = {what: free_of(stretches, amount, of_one, nodes) for what, amount in held.items()}
+    partly = stretches.has_jobs & (free["cpus"].amount >= 1 - _INEXACT)
     idle = {
         what: _idle_part(stretches, free[what], partly, stretches.has_jobs if what == "cpus" else partly)
         for what in known_kinds
@@ -377,7 +383,7 @@ def times_that_fit(parts: Iterable[tuple[Numbers, float, float]], shape: int) ->
     """
     fits = np.full(shape, np.inf)
     for free, kept, each in parts:
-        fits = np.minimum(fits, np.floor((np.nan_to_num(free) - kept) / each + _WHOLE))
+        fits = np.minimum(fits, np.floor((np.nan_to_num(free) - kept) / each + _INEXACT))
     return np.where(np.isfinite(fits), fits, 0.0).clip(min=0.0).astype(np.int64)
 
 
