@@ -50,6 +50,10 @@ class Score:
         """Whether these forecasts are better than knowing nothing, as far as that is known."""
         return self.forecasts < _FEWEST or self.off_s < self.off_without_s
 
+    def believes(self, planned_s: float) -> bool:
+        """Whether this one is believed. That a node goes at once must have been seen: nobody would use the node."""
+        return self.is_believed and (planned_s > 0 or self.forecasts >= _FEWEST)
+
     def believed_s(self, planned_s: float) -> float:
         """The stay that is expected where this one is planned."""
         if self.forecasts < _FEWEST:
@@ -157,9 +161,6 @@ class PlannedStays:
         believed = {}
         for name, end_s in planned_s.items():
             forecast = OpenForecast(now_s, max(end_s - now_s, 0.0), horizon_s)
-            score = self.scores[forecast.band]
-            # Nobody would use a node that is believed to go at once: that must have been seen before.
-            is_known = score.forecasts >= _FEWEST or forecast.planned_s > 0
-            if forecast.planned_s < horizon_s and score.is_believed and is_known:
-                believed[name] = now_s + score.believed_s(forecast.planned_s)
+            if forecast.planned_s < horizon_s and self.scores[forecast.band].believes(forecast.planned_s):
+                believed[name] = now_s + self.scores[forecast.band].believed_s(forecast.planned_s)
         return believed

@@ -18,6 +18,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from math import ceil, inf, sqrt
 
 import numpy as np
@@ -33,7 +34,7 @@ _BLOCKS_OF_SHORT_LOGS = 24
 """Logs of less than four days are cut into so many blocks, if these are half an hour long at least."""
 
 _GOLDEN = (sqrt(5.0) - 1.0) / 2.0
-"""Of its multiples, without the whole part, any number lie far apart."""
+"""Of its multiples, without the whole part, any number lie far apart, and they follow no period of days."""
 _STRATA = 2
 """With more of them, each has too few blocks for an interval of its own."""
 
@@ -118,25 +119,29 @@ class Block:
 
 
 def blocks_in_turn(holes: Holes, block_s: float, seed: int) -> list[Block]:
-    """The blocks of a log: every beginning of their order is spread over those in which little and much was idle.
+    """The blocks of a log: any first ones of them are spread over the strata, the log and the hours of the day.
 
-    In order of what was idle, each comes a golden section after the one before it, from a place that is drawn.
+    The strata take turns. Within one, each block comes a golden section after the one before it, from a place that
+    is drawn.
     """
     count = max(1, ceil(holes.duration_s / block_s))
     edges_s = np.append(holes.from_s + block_s * np.arange(count), holes.until_s)
     idle_s = np.diff(idle_until(holes, edges_s))
-    by_load = np.argsort(idle_s, kind="stable").tolist()
     first = random.Random(seed).random()
-    places = ((first + number * _GOLDEN) % 1.0 for number in range(4 * count))
+    strata = np.array_split(np.argsort(idle_s, kind="stable"), _STRATA)
+    turns = zip_longest(*(_spread(sorted(stratum.tolist()), first) for stratum in strata))
     return [
-        Block(
-            float(edges_s[by_load[rank]]),
-            float(edges_s[by_load[rank] + 1]),
-            float(idle_s[by_load[rank]]),
-            rank * _STRATA // count,
-        )
-        for rank in dict.fromkeys((*(int(place * count) for place in places), *range(count)))
+        Block(float(edges_s[number]), float(edges_s[number + 1]), float(idle_s[number]), stratum)
+        for turn in turns
+        for stratum, number in enumerate(turn)
+        if number is not None
     ]
+
+
+def _spread(numbers: list[int], first: float) -> list[int]:
+    places = ((first + number * _GOLDEN) % 1.0 for number in range(4 * len(numbers)))
+    order = dict.fromkeys((*(int(place * len(numbers)) for place in places), *range(len(numbers))))
+    return [numbers[place] for place in order]
 
 
 @dataclass(frozen=True, slots=True)

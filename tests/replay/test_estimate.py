@@ -43,11 +43,15 @@ def test_all_blocks_come_once_and_cover_the_log(idle_s: list[float], seed: int) 
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_first_blocks_are_spread_over_the_load(seed: int) -> None:
-    blocks = blocks_in_turn(holes_with([float(number % 60) for number in range(180)], 100.0), 100.0, seed)
+def test_the_first_blocks_are_spread_over_the_load_the_log_and_the_day(seed: int) -> None:
+    blocks = blocks_in_turn(
+        holes_with([100.0 * (number * 7 % 60) for number in range(180)], 4 * HOUR_S), 4 * HOUR_S, seed
+    )
     less = max(block.idle_s for block in blocks if block.stratum == 0)
     assert all(block.idle_s >= less for block in blocks if block.stratum == 1)
-    assert {int(block.idle_s // 15) for block in blocks[:MIN_BLOCKS]} == {0, 1, 2, 3}
+    assert [block.stratum for block in blocks[:MIN_BLOCKS]] == [0, 1] * (MIN_BLOCKS // 2)
+    assert len({int(block.from_s // (5 * DAY_S)) for block in blocks[:24]}) == 6
+    assert {int(block.from_s % DAY_S // (4 * HOUR_S)) for block in blocks[:24]} == set(range(6))
 
 
 def test_a_ratio_is_exact_once_all_blocks_are_known() -> None:

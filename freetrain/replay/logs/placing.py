@@ -269,7 +269,7 @@ def spread_evenly(amount: pl.Series, count: NDArray[np.int64]) -> NDArray[np.flo
     return each
 
 
-def used_whole(
+def nodes_used_whole(
     placed: PlacedJobs,
     cpus: NDArray[np.float64],
     busy: BusyTimes,

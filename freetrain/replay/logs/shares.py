@@ -30,7 +30,7 @@ from freetrain.core.place import new_place, node_of
 from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.machine import NodeSizes
 from freetrain.replay.logs.model import IdlePart, IdleShares, TaskPlaces, TaskRequest, TaskRoom
-from freetrain.replay.logs.placing import PlacedJobs, spread_evenly, used_whole
+from freetrain.replay.logs.placing import PlacedJobs, nodes_used_whole, spread_evenly
 
 Numbers = NDArray[np.float64]
 _Kind = TypeVar("_Kind", np.float64, np.bool_)
@@ -206,19 +206,18 @@ def find_idle_shares(
     held, known_kinds = _held_by_jobs(placed, sizes, runs, task)
     alone = placed.count == 1
     nodes = len(busy.node_names)
-    whole = np.zeros(len(within), bool)
+    whole = np.empty(0, np.intp)
     if task is None and idle_s is not None and not placed.cores_by_row:
-        whole = within & taken(used_whole(placed, sizes.cpus, busy, idle_s, from_s, until_s), busy.node)
-        within &= ~whole
+        used = taken(nodes_used_whole(placed, sizes.cpus, busy, idle_s, from_s, until_s), busy.node)
+        whole, within = np.flatnonzero(within & used), within & ~used
     found = [
         _parts_of(
             stretches_of(busy, of, rows, len(placed.count), from_s, until_s), held, alone, of, task, known_kinds
         )
         for of, rows in some_nodes_at_a_time(busy.node, within, nodes)
     ]
-    parts = {what: _joined([found_part.idle[what] for found_part in found]) for what in known_kinds}
-    if whole.any():
-        parts = {what: _with_sizes(part, held[what], busy, np.flatnonzero(whole)) for what, part in parts.items()}
+    idle = {what: _joined([of_some.idle[what] for of_some in found]) for what in known_kinds}
+    parts = {what: _with_sizes(part, held[what], busy, whole) for what, part in idle.items()}
     return IdleShares(
         node_names=busy.node_names,
         partly_used_s=np.concatenate([found_part.partly_used_s for found_part in found]),
