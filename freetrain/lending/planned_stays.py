@@ -51,7 +51,7 @@ class Score:
         return self.forecasts < _FEWEST or self.off_s < self.off_without_s
 
     def believes(self, planned_s: float) -> bool:
-        """Whether this one is believed. That a node goes at once must have been seen: nobody would use the node."""
+        """Whether this one is believed. That a node goes at once must have been seen: nobody would use it."""
         return self.is_believed and (planned_s > 0 or self.forecasts >= _FEWEST)
 
     def believed_s(self, planned_s: float) -> float:
