@@ -154,13 +154,27 @@ def seconds_within(
     )
     before_s = np.cumsum(last_s - first_s) - (last_s - first_s)
 
-    def idle_until(at_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    def idle_before(at_s: NDArray[np.float64]) -> NDArray[np.float64]:
         laid_s = node * day_s + at_s - holes.from_s
         row = np.searchsorted(first_s, laid_s, side="right") - 1
         idle_s: NDArray[np.float64] = before_s[row] + np.minimum(laid_s, last_s[row]) - first_s[row]
         return np.where(row >= 0, idle_s, 0.0)
 
-    return idle_until(end_s) - idle_until(start_s)
+    return idle_before(end_s) - idle_before(start_s)
+
+
+def idle_until(holes: Holes, at_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Idle node-seconds from the window's start to each instant."""
+
+    def since(ascending_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        moments_s = ascending_s - holes.from_s
+        sums = np.append(0.0, np.cumsum(moments_s))
+        count = np.searchsorted(moments_s, at_s - holes.from_s)
+        passed: NDArray[np.float64] = count * (at_s - holes.from_s) - sums[count]
+        return passed
+
+    idle_s: NDArray[np.float64] = since(holes.start_s) - since(np.sort(holes.end_s))
+    return idle_s
 
 
 def _in_order(holes: Holes) -> Holes:

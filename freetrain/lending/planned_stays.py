@@ -50,15 +50,24 @@ class Score:
         """Whether these forecasts are better than knowing nothing, as far as that is known."""
         return self.forecasts < _FEWEST or self.off_s < self.off_without_s
 
+    def believes(self, planned_s: float) -> bool:
+        """Whether this one is believed. That a node goes at once must have been seen: nobody would use it."""
+        return self.is_believed and (planned_s > 0 or self.forecasts >= _FEWEST)
+
     def believed_s(self, planned_s: float) -> float:
         """The stay that is expected where this one is planned."""
         if self.forecasts < _FEWEST:
             return planned_s
         return planned_s * self.came_s / self.planned_s if self.planned_s else self.came_s / self.forecasts
 
-    def is_worth_leaving(self, loss_node_s: float) -> bool:
-        """Whether evictions that cost so much would have cost more than the time that giving back would have."""
-        return (self.soon + _SOON_BEFORE) * loss_node_s > self.came_s
+    def is_worth_leaving(self, saved_node_s: float, again_node_s: float) -> bool:
+        """Whether giving these nodes back would have saved more than it cost.
+
+        It saves evictions. It costs the time until the nodes are taken, and two changes of size where they are not
+        taken soon: somebody has them again.
+        """
+        spent_node_s = self.came_s + max(self.forecasts - self.soon, 0.0) * again_node_s
+        return (self.soon + _SOON_BEFORE) * saved_node_s > spent_node_s
 
     def faded(self, by: float) -> Score:
         """The same some time later."""
@@ -138,15 +147,20 @@ class PlannedStays:
                 still_open[name] = OpenForecast(now_s, max(end_s - now_s, 0.0), horizon_s)
         return PlannedStays(tuple(scores), still_open, now_s)
 
-    def leaves_now(self, loss_node_s: float) -> bool:
-        """Whether nodes on which a job would start now are better given back; an eviction costs so much."""
-        return self.scores[0].is_worth_leaving(loss_node_s)
+    def leaves_now(self, saved_node_s: float, again_node_s: float) -> bool:
+        """Whether nodes on which a job would start now are better given back.
+
+        Args:
+            saved_node_s: what an eviction costs beyond giving back, in seconds × nodes.
+            again_node_s: what giving back costs where the node is not taken, likewise.
+        """
+        return self.scores[0].is_worth_leaving(saved_node_s, again_node_s)
 
     def believed_s(self, now_s: float, planned_s: Mapping[str, float], horizon_s: float) -> dict[str, float]:
         """Node → when it is expected to be taken, UTC epoch seconds; only those whose plans are believed."""
         believed = {}
         for name, end_s in planned_s.items():
             forecast = OpenForecast(now_s, max(end_s - now_s, 0.0), horizon_s)
-            if forecast.planned_s < horizon_s and (score := self.scores[forecast.band]).is_believed:
-                believed[name] = now_s + score.believed_s(forecast.planned_s)
+            if forecast.planned_s < horizon_s and self.scores[forecast.band].believes(forecast.planned_s):
+                believed[name] = now_s + self.scores[forecast.band].believed_s(forecast.planned_s)
         return believed

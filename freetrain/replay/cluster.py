@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
+from statistics import fmean
 from types import MappingProxyType
 
 from freetrain.core.aim import read_aim
@@ -21,7 +22,7 @@ from freetrain.lending.hole_ends import in_few_classes
 from freetrain.lending.planned_stays import SOON_S, PlannedStays
 from freetrain.lending.stays import SizeChanges, Stays
 from freetrain.replay.foresight import Foresight, Knowledge, SitePlans
-from freetrain.replay.trainer_run import PlaceLeases, TrainerRun
+from freetrain.replay.trainer_run import Loss, PlaceLeases, TrainerRun
 from freetrain.replay.trainers import with_other_kinds
 
 
@@ -352,15 +353,29 @@ class ReplayedCluster:
         self.planned_stays = self.planned_stays.after(self.now_s, idle, self.planned_s, horizon_s)
         self.believed_s = self.planned_stays.believed_s(self.now_s, self.planned_s, horizon_s)
         self.due = frozenset()
-        if self.planned_stays.leaves_now(self._mean_loss_node_s()):
+        if self.planned_stays.leaves_now(*self._leaving_node_s()):
             self.due = frozenset(
                 name for name, end_s in self.planned_s.items() if end_s <= self.now_s and name in idle
             )
 
-    def _mean_loss_node_s(self) -> float:
-        """What an eviction costs a trainer that has nodes beyond giving back, on average, in seconds × nodes."""
-        losses = [run.dearer_eviction_s * len(run.nodes) for run in self.running.values() if run.nodes]
-        return sum(losses) / len(losses) if losses else 0.0
+    def _leaving_node_s(self) -> tuple[float, float]:
+        """What giving nodes back saves where they are taken, and costs where they are not, in seconds × nodes.
+
+        Evictions of all trainers count together: each one alone has seen too few, and the first is counted dear.
+        """
+        runs = [run for run in self.running.values() if run.nodes]
+        if not runs:
+            return 0.0, 0.0
+        nodes = fmean(len(run.nodes) for run in runs)
+        lost_s, evictions = (
+            sum(run.evictions_lost_s for run in runs),
+            sum(run.losses[Loss.EVICTION] for run in runs),
+        )
+        eviction_s = (fmean(run.trainer.eviction_s for run in runs) + lost_s) / (1 + evictions)
+        shrink_s = fmean(run.trainer.scale_down_s for run in runs)
+        grow_s = fmean(run.trainer.scale_up_s for run in runs)
+        # Rounded: where an eviction costs what giving back costs, nothing is saved.
+        return round(max(eviction_s - shrink_s, 0.0) * nodes, 6), (shrink_s + grow_s) * nodes
 
     def _foreseen(self, horizon_s: float) -> Sequence[Place]:
         """The nodes that nobody is to have at once, with the ends that are believed, or known."""

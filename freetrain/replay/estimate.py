@@ -1,13 +1,16 @@
 """An estimate of what the daemon would get of a long log, from blocks of hours spread over it, with its interval.
 
-Blocks of equal length are replayed twice: as the holes allow, and as the daemon would have gone, both with
-trainers that begin from nothing. The estimate is what the daemon got of what the holes allowed, over all blocks (a
-ratio estimate), times what the holes allow in the whole log, which is known. Hours in which much was idle count
-for more that way, and what all blocks have in common, such as the trainers' start, falls out.
+Blocks of equal length are replayed twice: as the holes allow, and as the daemon would have gone, with trainers
+that begin from nothing. The estimate is what the daemon got of what the holes allowed, times what the holes allow
+in the whole log, which is known. Hours in which much was idle count for more that way, and what all blocks have in
+common, such as the trainers' start, falls out.
 
-The interval is that of a ratio estimate at 95 % (W. G. Cochran, Sampling Techniques, 1977, ch. 6): Student's t
-times the standard deviation of the blocks' residuals. The blocks are taken for drawn at random, although they are
-spread more evenly, which errs to the cautious side.
+How much of the holes the daemon gets depends most on how much is idle, which is known of all blocks. So there are
+two strata, the half in which less was idle and the half in which more was; each counts by its idle time.
+
+The interval is that of a separate ratio estimate at 95 % (W. G. Cochran, Sampling Techniques, 1977, ch. 6):
+Student's t times the standard deviation of the blocks' residuals. The blocks are taken for drawn at random within
+their stratum, although they are spread more evenly, which errs to the cautious side.
 """
 
 from __future__ import annotations
@@ -15,9 +18,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from math import ceil, inf, sqrt
 
-from freetrain.core.holes import Holes, cut
+import numpy as np
+
+from freetrain.core.holes import Holes, cut, idle_until
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs import SiteLog
 from freetrain.replay.outcome import ReplayOutcome
@@ -29,6 +35,8 @@ _BLOCKS_OF_SHORT_LOGS = 24
 
 _GOLDEN = (sqrt(5.0) - 1.0) / 2.0
 """Of its multiples, without the whole part, any number lie far apart, and they follow no period of days."""
+_STRATA = 2
+"""With more of them, each has too few blocks for an interval of its own."""
 
 _PROBES = 4
 """After so many blocks it is known whether the whole log can be replayed instead."""
@@ -93,42 +101,99 @@ def block_length_s(duration_s: float) -> float:
     return min(BLOCK_S, max(_MIN_BLOCK_S, duration_s / _BLOCKS_OF_SHORT_LOGS))
 
 
-def blocks_in_turn(from_s: float, until_s: float, block_s: float, seed: int) -> list[tuple[float, float]]:
-    """The blocks of a log: every beginning of their order is spread over the log, and over the hours of the day.
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some hours of a log.
 
-    Each comes a golden section of the log after the one before it, from a place that is drawn.
+    Attributes:
+        from_s: when they begin, UTC epoch seconds.
+        until_s: when they end.
+        idle_s: seconds × nodes that are idle in them.
+        stratum: number of the stratum.
     """
-    count = max(1, ceil((until_s - from_s) / block_s))
+
+    from_s: float
+    until_s: float
+    idle_s: float
+    stratum: int
+
+
+def blocks_in_turn(holes: Holes, block_s: float, seed: int) -> list[Block]:
+    """The blocks of a log: any first ones of them are spread over the strata, the log and the hours of the day.
+
+    The strata take turns. Within one, each block comes a golden section after the one before it, from a place that
+    is drawn.
+    """
+    count = max(1, ceil(holes.duration_s / block_s))
+    edges_s = np.append(holes.from_s + block_s * np.arange(count), holes.until_s)
+    idle_s = np.diff(idle_until(holes, edges_s))
     first = random.Random(seed).random()
-    places = ((first + number * _GOLDEN) % 1.0 for number in range(4 * count))
-    order = dict.fromkeys((*(int(place * count) for place in places), *range(count)))
-    starts_s = (from_s + number * block_s for number in order)
-    return [(start_s, min(start_s + block_s, until_s)) for start_s in starts_s]
+    strata = np.array_split(np.argsort(idle_s, kind="stable"), _STRATA)
+    turns = zip_longest(*(_spread(sorted(stratum.tolist()), first) for stratum in strata))
+    return [
+        Block(float(edges_s[number]), float(edges_s[number + 1]), float(idle_s[number]), stratum)
+        for turn in turns
+        for stratum, number in enumerate(turn)
+        if number is not None
+    ]
 
 
-def ratio_of(parts: Sequence[float], wholes: Sequence[float], of_blocks: int) -> Estimated:
-    """The sum of the one by the sum of the other, with its interval; the unknown rest counts.
+def _spread(numbers: list[int], first: float) -> list[int]:
+    places = ((first + number * _GOLDEN) % 1.0 for number in range(4 * len(numbers)))
+    order = dict.fromkeys((*(int(place * len(numbers)) for place in places), *range(len(numbers))))
+    return [numbers[place] for place in order]
 
-    Args:
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """What is known of blocks that are alike.
+
+    Attributes:
         parts: what the daemon got, block by block.
         wholes: what the holes allowed.
-        of_blocks: how many blocks the log has.
+        of_blocks: how many such blocks the log has.
+        weight: idle time of all of them.
     """
-    count, total = len(parts), sum(wholes)
-    if total <= 0:
+
+    parts: Sequence[float]
+    wholes: Sequence[float]
+    of_blocks: int
+    weight: float = 1.0
+
+    @property
+    def ratio(self) -> float:
+        """The sum of the parts by the sum of the wholes."""
+        return sum(self.parts) / sum(self.wholes) if sum(self.wholes) > 0 else 0.0
+
+    @property
+    def variance(self) -> float:
+        """That of the ratio; the unknown rest of the blocks counts."""
+        count, total = len(self.parts), sum(self.wholes)
+        if count == self.of_blocks:
+            return 0.0
+        if count < 2 or total <= 0:
+            return inf
+        residuals = (part - self.ratio * whole for part, whole in zip(self.parts, self.wholes, strict=True))
+        spread = sum(residual**2 for residual in residuals) / (count - 1)
+        return spread * (1 - count / self.of_blocks) * count / total**2
+
+
+def ratio_of(strata: Sequence[Stratum]) -> Estimated:
+    """What the daemon got of what the holes allowed, over all strata, with its interval."""
+    known = [stratum for stratum in strata if stratum.weight > 0]
+    weight = sum(stratum.weight for stratum in known)
+    if not weight:
         return Estimated(0.0, inf)
-    ratio = sum(parts) / total
-    if count == of_blocks:
-        return Estimated(ratio, 0.0)
-    if count < 2:
-        return Estimated(ratio, inf)
-    spread = sum((part - ratio * whole) ** 2 for part, whole in zip(parts, wholes, strict=True)) / (count - 1)
-    t = _T_95[count - 1] if count - 1 < len(_T_95) else _NORMAL_95 + 2.4 / (count - 1)
-    return Estimated(ratio, t * sqrt(spread * (1 - count / of_blocks) / count) * count / total)
+    free = sum(len(stratum.parts) for stratum in known) - len(known)
+    t = _T_95[max(free, 0)] if free < len(_T_95) else _NORMAL_95 + 2.4 / free
+    variance = sum((stratum.weight / weight) ** 2 * stratum.variance for stratum in known)
+    return Estimated(
+        sum(stratum.weight / weight * stratum.ratio for stratum in known), t * sqrt(variance) if variance else 0.0
+    )
 
 
 def estimate_daemon(
-    window: tuple[float, float],
+    holes: Holes,
     allowed: tuple[float | None, float, float],
     replay_block: Callable[[float, float], BlockPair],
     budget_s: float,
@@ -139,7 +204,7 @@ def estimate_daemon(
     """Replay blocks until the time is over; None: the whole log would not take longer than that.
 
     Args:
-        window: of the log.
+        holes: those of the log.
         allowed: what the holes allow in it: part of a dedicated machine's work, node-hours lent, and trained in.
         replay_block: replays one block both ways.
         budget_s: how long it may take; a few blocks are replayed in any case.
@@ -147,21 +212,17 @@ def estimate_daemon(
         progress: is called with the part of the time that is over.
         seed: what is drawn.
     """
-    from_s, until_s = window
-    block_s = block_length_s(until_s - from_s)
-    blocks = blocks_in_turn(from_s, until_s, block_s, seed)
+    block_s = block_length_s(holes.duration_s)
+    blocks = blocks_in_turn(holes, block_s, seed)
     began_s, pairs = stopwatch_s(), list[BlockPair]()
     for number, block in _until_over(blocks, began_s + budget_s, stopwatch_s):
-        pairs.append(replay_block(*block))
+        pairs.append(replay_block(block.from_s, block.until_s))
         whole_s = (stopwatch_s() - began_s) / number * len(blocks)
         progress(max((stopwatch_s() - began_s) / budget_s, 0.0))
         # Where the whole log would take no longer than the estimate, exact figures are better.
         if number == _PROBES and whole_s <= budget_s:
             return None
-    ratios = [
-        ratio_of([daemon[figure] for _, daemon in pairs], [holes[figure] for holes, _ in pairs], len(blocks))
-        for figure in range(len(allowed))
-    ]
+    ratios = [ratio_of(list(_strata(blocks, pairs, figure))) for figure in range(len(allowed))]
     work, lent, useful = (
         None if whole is None else ratio.times(whole) for ratio, whole in zip(ratios, allowed, strict=True)
     )
@@ -171,9 +232,18 @@ def estimate_daemon(
     return DaemonEstimate(work, lent, useful, len(pairs), len(blocks), block_s, seed, took_s, whole_s)
 
 
+def _strata(blocks: Sequence[Block], pairs: Sequence[BlockPair], figure: int) -> Iterator[Stratum]:
+    """One figure of the blocks that were replayed, which are the first ones."""
+    for number in range(_STRATA):
+        some = [pair for block, pair in zip(blocks, pairs, strict=False) if block.stratum == number]
+        every = [block.idle_s for block in blocks if block.stratum == number]
+        parts, wholes = [daemon[figure] for _, daemon in some], [holes[figure] for holes, _ in some]
+        yield Stratum(parts, wholes, len(every), sum(every))
+
+
 def _until_over(
-    blocks: Sequence[tuple[float, float]], over_s: float, stopwatch_s: Callable[[], float]
-) -> Iterator[tuple[int, tuple[float, float]]]:
+    blocks: Sequence[Block], over_s: float, stopwatch_s: Callable[[], float]
+) -> Iterator[tuple[int, Block]]:
     """The blocks with their numbers, from 1, until the time is over."""
     for number, block in enumerate(blocks, 1):
         # On a slow machine the time may be over before; an interval needs these blocks all the same.
@@ -210,8 +280,7 @@ def study_estimated(
         return _figures(allow(holes)), _figures(go_as_daemon(replace(log, holes=holes)))
 
     known = allowed.u_work, allowed.lent_node_hours, allowed.useful_node_hours
-    window = log.holes.from_s, log.holes.until_s
-    return estimate_daemon(window, known, replay_block, budget_s, stopwatch_s, progress)
+    return estimate_daemon(log.holes, known, replay_block, budget_s, stopwatch_s, progress)
 
 
 _NOTHING = 0.0, 0.0, 0.0

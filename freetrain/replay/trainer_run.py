@@ -273,10 +273,9 @@ class TrainerRun:
         return sum(self.lost_s.values()) / SECONDS_PER_HOUR
 
     @property
-    def dearer_eviction_s(self) -> float:
-        """Seconds that an eviction costs beyond what giving back costs, on average so far, the first one dear."""
-        lost_s = self.trainer.eviction_s + self.lost_s[Loss.EVICTION] + self.lost_s[Loss.EVICTION_PAUSE]
-        return max(0.0, lost_s / (1 + self.losses[Loss.EVICTION]) - self.trainer.scale_down_s)
+    def evictions_lost_s(self) -> float:
+        """Seconds of training that evictions have cost it, pauses included."""
+        return self.lost_s[Loss.EVICTION] + self.lost_s[Loss.EVICTION_PAUSE]
 
     @property
     def rescales(self) -> int:

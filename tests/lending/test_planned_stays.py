@@ -40,11 +40,22 @@ def test_plans_that_never_come_true_are_believed_no_more() -> None:
     assert believed_s(plans, 800.0) == 800.0
 
 
+def test_that_a_node_goes_at_once_is_believed_once_it_has_been_seen() -> None:
+    assert believed_s(PlannedStays(), 0.0) is None
+    assert believed_s(after_plans(0.0, 10.0), 0.0) == 10.0
+
+
+def test_nothing_is_believed_beyond_the_horizon() -> None:
+    assert believed_s(PlannedStays(), 2 * HORIZON_S) is None
+
+
 def test_nodes_are_given_back_for_jobs_that_could_start_as_long_as_that_pays() -> None:
     starts, waits = after_plans(0.0, 10.0), after_plans(0.0, 900.0)
-    assert starts.leaves_now(loss_node_s=60.0)
-    assert not waits.leaves_now(loss_node_s=60.0)
-    assert waits.leaves_now(loss_node_s=6000.0)
+    assert starts.leaves_now(saved_node_s=60.0, again_node_s=0.0)
+    assert starts.leaves_now(saved_node_s=60.0, again_node_s=60.0)
+    assert not waits.leaves_now(saved_node_s=60.0, again_node_s=0.0)
+    assert waits.leaves_now(saved_node_s=6000.0, again_node_s=0.0)
+    assert not waits.leaves_now(saved_node_s=6000.0, again_node_s=3000.0)
 
 
 @given(st.lists(st.tuples(st.floats(0.0, 1200.0), st.floats(1.0, 3000.0)), max_size=8))

@@ -23,7 +23,7 @@ class PyFreetrain(PythonPackage):
     depends_on("py-highspy@1.15:", type=("build", "run"))
     depends_on("py-jinja2@3.1:", type=("build", "run"))
     depends_on("py-numpy@1.26:", type=("build", "run"))
-    depends_on("py-polars@1.20:", type=("build", "run"))
+    depends_on("py-polars@1.32:", type=("build", "run"))
     depends_on("py-prometheus-client@0.20:", type=("build", "run"))
     depends_on("py-pydantic@2.7:", type=("build", "run"))
     depends_on("py-pyomo@6.10.1:", type=("build", "run"))

@@ -21,9 +21,9 @@ from freetrain.replay.logs.nodelists import MAX_NODES, NodeLists, gathered
 from freetrain.replay.logs.parsed import (
     MachineSize,
     ParsedFile,
+    distinct_texts,
     seen,
     take_runs,
-    texts_and_numbers,
     without_repeats,
 )
 from freetrain.replay.logs.placing import PlacedJobs, peak_in_use, place_by_lists, place_by_packing
@@ -145,6 +145,8 @@ def _unlike_the_machine(
     asked = np.ceil(placed.count + placed.missing_nodes).astype(np.int64)
     asked_h = float((asked * within_s)[inside].sum()) / SECONDS_PER_HOUR
     nodes = len(placed.busy.node_names)
+    if not packed and short_h <= _MUCH * asked_h:
+        return []
     peak = peak_in_use(placed.busy.start_s[inside], placed.busy.end_s[inside], asked[inside])
     if short_h > _MUCH * asked_h:
         return [
@@ -388,7 +390,7 @@ def _held(placed: PlacedJobs) -> NDArray[np.float64]:
 
 def _partitions(partition: pl.Series, rows: NDArray[np.intp]) -> tuple[tuple[str, ...], NDArray[np.int32]]:
     """The partitions of some rows, and which of these each row's is."""
-    texts, number = texts_and_numbers(partition)
+    texts, number = distinct_texts(partition)
     known, number = [name or "main" for name in texts], number[rows]
     names = sorted({known[at] for at in np.unique(number).tolist()})
     place = {name: at for at, name in enumerate(names)}

@@ -10,10 +10,10 @@ import polars as pl
 from freetrain.replay.logs.busy import BusyTimes, busy_one_by_one
 from freetrain.replay.logs.rows import Lines, read_fields, split_lines
 from freetrain.replay.logs.source import is_event_header
-from freetrain.replay.logs.tally import RowTally, check_rows, sound_rows
+from freetrain.replay.logs.tally import RowTally, sort_out
 from freetrain.replay.logs.times import LATEST_S, parse_times
 
-_KEPT = ("file", "line", "t_s", "node", pl.col("state").alias("idle"))
+_KEPT = ("file", "line", "t_s", "node", "is_idle")
 _STATES = {"1": True, "0": False, "true": True, "false": False}
 
 
@@ -39,7 +39,7 @@ def read_node_events(pieces: Iterable[bytes], file: int, timezone: str, tally: R
             tally.read += before
             tally.ignore("before the header", before)
         rows = _rows(lines, begin, names, file, lines_before, tally)
-        events.append(sound_rows(_checked(_typed(rows, timezone)), tally).select(*_KEPT))
+        events.append(_sound(_typed(rows, timezone), tally))
         lines_before += piece.count(b"\n")
     return pl.concat(events)
 
@@ -69,8 +69,10 @@ def _rows(
         )
         for line in body[~sound].tolist()
     )
-    rows = read_fields(lines, body[sound], {name: names.index(name) for name in ("t", "node", "idle")})
-    return rows.with_columns(pl.col("line") + lines_before, pl.lit(file, pl.Int32).alias("file"))
+    rows = read_fields(
+        lines, body[sound], {name: names.index(name) for name in ("t", "node", "idle")}, lines_before
+    )
+    return rows.with_columns(pl.lit(file, pl.Int32).alias("file"))
 
 
 def _typed(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
@@ -82,14 +84,14 @@ def _typed(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
     return rows.with_columns(
         pl.select(pl.coalesce(number_s, written_s)).to_series().alias("t_s"),
         pl.col("node").str.strip_chars(),
-        pl.col("idle").str.strip_chars().str.to_lowercase().replace_strict(_STATES, default=None).alias("state"),
+        pl.col("idle").str.strip_chars().str.to_lowercase().replace_strict(_STATES, default=None).alias("is_idle"),
     )
 
 
 def busy_times(events: pl.DataFrame, tally: RowTally) -> BusyTimes:
     """When nodes are busy; a node's state before its first event is the opposite of what that event says."""
     names, node = np.unique(events["node"].to_numpy().astype(str), return_inverse=True)
-    t_s, idle = events["t_s"].to_numpy(), events["idle"].to_numpy()
+    t_s, idle = events["t_s"].to_numpy(), events["is_idle"].to_numpy()
     # Stable: of events at the same time, the later row is the later change.
     order = np.lexsort((t_s, node))
     node, t_s, idle = node[order].astype(np.int32), t_s[order], idle[order]
@@ -109,13 +111,17 @@ def busy_times(events: pl.DataFrame, tally: RowTally) -> BusyTimes:
     return busy_one_by_one(tuple(names.tolist()), nodes[lasting], starts[lasting], ends[lasting])
 
 
-def _checked(rows: pl.DataFrame) -> pl.DataFrame:
-    return check_rows(
+def _sound(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
+    """The rows that can be used; the others are counted."""
+    sound, _ = sort_out(
         rows,
+        tally,
+        _KEPT,
         ignored=[(pl.col("t").str.to_lowercase().str.strip_chars() == "t", "repeated header")],
         bad=[
             (~(pl.col("t_s").abs() <= LATEST_S).fill_null(False), pl.format("t '{}' is not a time", "t")),
             (pl.col("node") == "", "names no node"),
-            (pl.col("state").is_null(), pl.format("idle '{}' is neither 0 nor 1", "idle")),
+            (pl.col("is_idle").is_null(), pl.format("idle '{}' is neither 0 nor 1", "idle")),
         ],
     )
+    return sound

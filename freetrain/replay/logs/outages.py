@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from freetrain.core.holes import SECONDS_PER_HOUR, Holes, sorted_holes
+from freetrain.core.holes import SECONDS_PER_HOUR, Holes, idle_until, sorted_holes
 from freetrain.durations import show_duration
 from freetrain.errors import InputError
 from freetrain.replay.logs.busy import BusyTimes
@@ -219,14 +218,14 @@ def find_empty_hours(machine: Holes, holes: Holes) -> EmptyHours | None:
         holes: those of the nodes that are looked at, whose idle time is counted.
     """
     edges_s = clock_hours(machine.from_s, machine.until_s)
-    empty = np.diff(_idle_until(machine, edges_s)) >= _NEARLY_ALL * len(machine.node_names) * np.diff(edges_s)
+    empty = np.diff(idle_until(machine, edges_s)) >= _NEARLY_ALL * len(machine.node_names) * np.diff(edges_s)
     # Neighbouring empty hours are one stretch.
     begins = np.flatnonzero(empty & ~np.append(False, empty[:-1]))
     ends = np.flatnonzero(empty & ~np.append(empty[1:], False)) + 1
     # At the window's ends stand parts of hours, which say little.
     lasting = edges_s[ends] - edges_s[begins] >= SECONDS_PER_HOUR
     begins, ends = begins[lasting], ends[lasting]
-    until_edge_s = _idle_until(holes, edges_s)
+    until_edge_s = idle_until(holes, edges_s)
     idle_s = float((until_edge_s[ends] - until_edge_s[begins]).sum())
     if not idle_s > 0:
         return None
@@ -271,17 +270,3 @@ def about_empty_hours(hours: EmptyHours) -> str:
     if hours.left_out:
         return f"{what} They are left out; with them, {hours.all_idle_node_hours:,.0f} node-hours are idle."
     return f"{what} Without them {rest:,.0f} are left; --skip-empty-hours leaves them out."
-
-
-def _idle_until(holes: Holes, at_s: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Idle node-seconds from the window's start to each instant."""
-
-    def since(ascending_s: NDArray[np.float64]) -> NDArray[np.float64]:
-        moments_s = ascending_s - holes.from_s
-        sums = np.append(0.0, np.cumsum(moments_s))
-        count = np.searchsorted(moments_s, at_s - holes.from_s)
-        passed: NDArray[np.float64] = count * (at_s - holes.from_s) - sums[count]
-        return passed
-
-    idle_s: NDArray[np.float64] = since(holes.start_s) - since(np.sort(holes.end_s))
-    return idle_s

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -22,12 +21,10 @@ RUN_SCHEMA: Mapping[str, type[pl.DataType]] = {
     "cores": pl.Int32,
     "memory_bytes": pl.Float64,
     "gpus": pl.Int32,
-    "gpu_types": pl.String,
-    "partition": pl.String,
-    "node_list": pl.String,
+    "gpu_types": pl.Categorical,
+    "partition": pl.Categorical,
+    "node_list": pl.Categorical,
 }
-_OF_FEW = ("partition", "gpu_types")
-"""Columns of text of which few differ."""
 _ROWS_AT_ONCE = 1 << 17
 TIMES = ("submit_s", "start_s", "end_s")
 MAX_COUNTED = 1_000_000_000
@@ -35,37 +32,36 @@ MAX_COUNTED = 1_000_000_000
 
 
 def of_distinct(text: pl.Series, *meanings: pl.Expr) -> list[pl.Series]:
-    """Columns that follow from one column of text without gaps.
+    """Columns that follow from one column of text without gaps; each text that differs is understood once.
 
     Args:
-        text: the column.
-        meanings: what follows, as expressions of a column of that name.
+        text: the column, a categorical one.
+        meanings: what follows, as expressions of a column of that name that holds texts.
     """
-    distinct = text.unique()
-    return gathered_by(text, distinct, distinct.to_frame().select(meanings))
+    texts, place = distinct_texts(text)
+    columns = texts.to_frame().select(meanings).get_columns()
+    if len(texts) == 1:  # as of a column that the log lacks
+        return [column.new_from_index(0, len(text)) for column in columns]
+    return [column.gather(place) for column in columns]
 
 
-def gathered_by(text: pl.Series, distinct: pl.Series, table: pl.DataFrame) -> list[pl.Series]:
-    """The columns of a table that has a row for each text that differs, as columns beside all texts."""
-    if len(distinct) == 1:  # as of a column that the log lacks
-        return [column.new_from_index(0, len(text)) for column in table.get_columns()]
-    place = places_among(distinct, text)
-    return [column.gather(place) for column in table.get_columns()]
+def distinct_texts(column: pl.Series) -> tuple[pl.Series, NDArray[np.uint32]]:
+    """The texts of a categorical column that differ, in no order, and the place of each row's among them.
 
-
-def places_among(distinct: pl.Series, text: pl.Series) -> pl.Series:
-    """The place of each text among those that differ: a tenth of the time of ``replace_strict`` or of a rank."""
-    return text.cast(pl.Enum(distinct)).to_physical()
-
-
-def numbered(text: pl.Series) -> pl.Series:
-    """Texts of which few differ as an enumeration: each row has only the number of its text."""
-    return text.cast(pl.Enum(text.unique().sort()))
-
-
-def texts_and_numbers(column: pl.Series) -> tuple[list[str], NDArray[np.unsignedinteger[Any]]]:
-    """The texts of a numbered column, and the number of each row's."""
-    return cast(pl.Enum, column.dtype).categories.to_list(), column.to_physical().to_numpy()
+    Of a column without rows it is the empty text.
+    """
+    if column.is_empty():
+        # Polars panics at some expressions of strings where there are none.
+        return pl.Series(column.name, [""]), np.zeros(0, np.uint32)
+    code = column.to_physical().to_numpy()
+    if code.min() == code.max():
+        return column.head(1).cast(pl.String), np.zeros(len(code), np.uint32)
+    row = np.full(int(code.max()) + 1, -1)
+    row[code] = np.arange(len(code))
+    found = np.flatnonzero(row >= 0)
+    place = np.empty(len(row), np.uint32)
+    place[found] = np.arange(len(found), dtype=np.uint32)
+    return column.gather(row[found]).cast(pl.String), place[code]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +107,11 @@ def as_runs(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def take_runs(files: Sequence[ParsedFile]) -> pl.DataFrame:
-    """The runs of all files, out of which they are taken; texts of ``_OF_FEW`` are numbered."""
+    """The runs of all files, out of which they are taken."""
     frames = [frame for file in files for frame in file.runs]
     for file in files:
         file.runs.clear()
-    runs = pl.concat(frames)
-    return runs.with_columns(numbered(runs[name]) for name in _OF_FEW)
+    return pl.concat(frames)
 
 
 def filtered(alone: list[pl.DataFrame], keep: NDArray[np.bool_]) -> pl.DataFrame:

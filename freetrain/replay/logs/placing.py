@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from freetrain.core.holes import taken
 from freetrain.replay.logs.busy import BusyTimes, too_small
 from freetrain.replay.logs.machine import LoggedMachine, made_up
 from freetrain.replay.logs.nodelists import (
@@ -20,7 +21,7 @@ from freetrain.replay.logs.nodelists import (
     read_node_lists,
     spelled_twice,
 )
-from freetrain.replay.logs.parsed import filtered, places_among, texts_and_numbers
+from freetrain.replay.logs.parsed import distinct_texts, filtered
 from freetrain.replay.logs.tally import RowTally
 from freetrain.showing.words import natural_order
 
@@ -29,6 +30,8 @@ _Taken = tuple[_Nodes, NDArray[np.int32]]
 _OF_ROWS = ("file", "line", "nodes", "node_list")
 _IN_ARRAYS = ("start_s", "end_s", "cores")
 """Columns that nobody needs once runs are placed: what is kept of each row decides how large a log can be read."""
+_MOMENT_S = 1e-3
+"""Sums of seconds and their parts are not exact."""
 _SHORTENED_FROM = 1024
 _ROUNDED = 200
 """Slurm shortens counts from 1,024 on (1.46K for 1,500): they may be off by one in so many."""
@@ -208,8 +211,7 @@ def place_by_lists(
         other_lists: lists of nodes that belong to the machine besides.
     """
     index = NodeIndex(machine.node_names, closed=True) if machine and machine.named else NodeIndex()
-    texts = runs["node_list"].unique().sort()
-    code = places_among(texts, runs["node_list"]).to_numpy()
+    texts, code = distinct_texts(runs["node_list"])
     lists = read_node_lists(texts, index, _most_listed(runs["nodes"], code, len(texts)).tolist())
     bad = _find_bad(runs, code, lists, tally)
     # A list of one frame hands it over: otherwise the caller's name would keep the old one in memory.
@@ -237,7 +239,7 @@ def place_by_packing(runs: pl.DataFrame, machine: LoggedMachine, tally: RowTally
         machine: the machine to put them on.
         tally: counts runs that the machine cannot hold.
     """
-    partitions, number = texts_and_numbers(runs["partition"])
+    partitions, number = distinct_texts(runs["partition"])
     groups, group = [_group(machine, partition) for partition in partitions], number.astype(np.int64)
     need = np.zeros(len(runs), np.int64)
     why: list[str | None] = [None] * len(runs)
@@ -265,6 +267,38 @@ def spread_evenly(amount: pl.Series, count: NDArray[np.int64]) -> NDArray[np.flo
     """What each run has on each of its nodes, of so much together; nan where it is not known."""
     each: NDArray[np.float64] = amount.cast(pl.Float64).fill_null(np.nan).to_numpy() / count.clip(min=1)
     return each
+
+
+def nodes_used_whole(
+    placed: PlacedJobs,
+    cpus: NDArray[np.float64],
+    busy: BusyTimes,
+    idle_s: NDArray[np.float64],
+    from_s: float,
+    until_s: float,
+) -> NDArray[np.bool_]:
+    """Whether each job of a node held all its CPUs, one job after the other: then nothing lay idle beside them.
+
+    No two rows of a node overlap where what they last and what it is idle add up to the window.
+
+    Args:
+        placed: the jobs.
+        cpus: CPUs of each node, as far as known; nan: unknown.
+        busy: their rows, and behind them those of times in which nodes were out of service.
+        idle_s: for how long each node is idle.
+        from_s: start of the window.
+        until_s: its end.
+    """
+    nodes, rows = len(idle_s), int(placed.count.sum())
+    lasts_s = (busy.end_s.clip(from_s, until_s) - busy.start_s.clip(from_s, until_s)).clip(min=0.0)
+    busy_s = np.bincount(busy.node, taken(lasts_s, busy.interval), nodes)
+    one_by_one = (busy_s > 0) & (np.abs(busy_s + idle_s - (until_s - from_s)) < _MOMENT_S)
+    node, cores = busy.node[:rows], taken(placed.cores, busy.interval[:rows])
+    size = np.full(nodes, np.nan)
+    size[node] = cores
+    whole: NDArray[np.bool_] = one_by_one & (np.isnan(cpus) | (cpus == size))
+    whole[node[taken(size, node) != cores]] = False
+    return whole
 
 
 def _need(
@@ -342,7 +376,8 @@ def _in_natural_order(
     """Renumber nodes so that c2 comes before c10; names in no list of a run and not in ``others`` are dropped."""
     has_runs = np.bincount(code, minlength=len(lists.begin) - 1) > 0
     used = np.union1d(lists.node[np.repeat(has_runs, np.diff(lists.begin))], others).tolist()
-    ordered = natural_order(names[position] for position in used)
+    # Sorted before: names that differ in zeros alone have the same place in natural order.
+    ordered = natural_order(sorted(names[position] for position in used))
     place = {name: position for position, name in enumerate(ordered)}
     new = np.zeros(len(names), np.int32)
     new[used] = [place[names[position]] for position in used]

@@ -110,7 +110,7 @@ def _site_log(
         holes, empty = without_hours(holes, empty), replace(empty, left_out=True)
     if empty is not None:
         (warnings if empty.matter else notes).append(about_empty_hours(empty))
-    shares = _idle_shares(machine, busy, holes, empty, options.task)
+    shares = _idle_shares(machine, busy, whole, holes, empty, options.task)
     if shares is not None:
         notes += about_shares(shares)
     rows = tally.count()
@@ -135,7 +135,12 @@ def _site_log(
 
 
 def _idle_shares(
-    machine: _Machine, busy: BusyTimes, holes: Holes, empty: EmptyHours | None, task: TaskRequest | None
+    machine: _Machine,
+    busy: BusyTimes,
+    whole: Holes,
+    holes: Holes,
+    empty: EmptyHours | None,
+    task: TaskRequest | None,
 ) -> IdleShares | None:
     """What lay idle on partly used nodes of those that are looked at, in the hours that are not left out."""
     if machine.jobs is None or machine.jobs.sizes is None:
@@ -143,7 +148,8 @@ def _idle_shares(
     if empty is not None and empty.left_out:
         busy = closed_in_hours(busy, empty)
     placed, sizes = machine.jobs.placed, machine.jobs.sizes
-    shares = find_idle_shares(placed, sizes, busy, holes.from_s, holes.until_s, task)
+    idle_s = np.bincount(whole.node, whole.length_s, len(whole.node_names)).astype(np.float64)
+    shares = find_idle_shares(placed, sizes, busy, holes.from_s, holes.until_s, task, idle_s)
     return shares and shares.of(holes.node_names)
 
 

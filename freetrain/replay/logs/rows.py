@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -108,39 +108,56 @@ def split_lines(data: bytes, separator: str) -> Lines:
     return Lines(data, separator, start, end, separators)
 
 
-def read_fields(lines: Lines, good: NDArray[np.int64], columns: Mapping[str, int]) -> pl.DataFrame:
+def read_fields(
+    lines: Lines,
+    good: NDArray[np.int64],
+    columns: Mapping[str, int],
+    lines_before: int = 0,
+    repeated: Collection[str] = (),
+) -> pl.DataFrame:
     """The wanted fields of the given lines, as text, with the column ``line`` (numbered from 1).
 
     Args:
-        lines: a file's lines.
+        lines: some of a file's lines.
         good: which of them, ascending; all have the same number of separators.
         columns: wanted fields by position.
+        lines_before: lines of the file before these.
+        repeated: columns of which few texts differ; they are categorical.
     """
     if not len(good):
-        return text_frame([], [], columns)
+        return text_frame([], [], columns, lines_before, repeated)
     width = int(lines.separators[good[0]]) + 1
+    kinds = dict.fromkeys(range(width), pl.String) | {
+        columns[name]: pl.Categorical for name in columns if name in repeated
+    }
     # A schema of our own: releases of polars count columns without header from 0 or from 1.
     frame = pl.read_csv(
         _joined(lines, good),
         has_header=False,
         separator=lines.separator,
         quote_char=None,
-        schema={f"column_{position}": pl.String for position in range(width)},
+        schema={f"column_{position}": kind for position, kind in kinds.items()},
         columns=[f"column_{position}" for position in sorted(set(columns.values()))],
-        encoding="utf8-lossy",
     )
     return frame.select(
-        pl.Series("line", good + 1, dtype=pl.Int64),
+        pl.Series("line", good + lines_before + 1, dtype=pl.Int64),
         *(pl.col(f"column_{position}").fill_null("").alias(name) for name, position in columns.items()),
     )
 
 
-def text_frame(line: list[int], fields: list[list[str]], columns: Mapping[str, int]) -> pl.DataFrame:
+def text_frame(
+    line: list[int],
+    fields: list[list[str]],
+    columns: Mapping[str, int],
+    lines_before: int = 0,
+    repeated: Collection[str] = (),
+) -> pl.DataFrame:
     """The frame of ``read_fields``, made of rows that are split already."""
-    data: dict[str, list[int] | list[str]] = {"line": [number + 1 for number in line]}
+    data: dict[str, list[int] | list[str]] = {"line": [lines_before + number + 1 for number in line]}
     for name, position in columns.items():
         data[name] = [row[position] for row in fields]
-    return pl.DataFrame(data, schema={"line": pl.Int64, **dict.fromkeys(columns, pl.String)})
+    kinds = {name: pl.Categorical if name in repeated else pl.String for name in columns}
+    return pl.DataFrame(data, schema={"line": pl.Int64, **kinds})
 
 
 def _joined(lines: Lines, good: NDArray[np.int64]) -> bytes:

@@ -54,15 +54,19 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
     "limit": ("timelimitraw", "timelimit"),
     "state": ("state",),
     "partition": ("partition",),
-    "nodes": ("nnodes", "allocnodes", "node_num"),
+    "had_nodes": ("nnodes", "allocnodes", "node_num"),
     "asked_nodes": ("reqnodes",),
-    "cores": ("ncpus", "alloccpus", "reqcpus", "cpu_num"),
+    "had_cores": ("ncpus", "alloccpus", "reqcpus", "cpu_num"),
     "tres": ("alloctres", "reqtres"),
     "node_list": ("nodelist",),
     "suspended": ("suspended",),
     "cluster": ("cluster",),
     "account": ("account",),
 }
+_HARDLY_REPEATED = ("job", "submit", "start", "end")
+REPEATED = tuple(role for role in _ALIASES if role not in _HARDLY_REPEATED)
+"""Roles of columns of which few texts differ: they are read as categories."""
+ROLES = (*_HARDLY_REPEATED, *REPEATED)
 # fmt: off
 _FREE_TEXT = (
     "jobname", "comment", "admincomment", "systemcomment", "submitline", "workdir", "reason", "constraints",
@@ -71,6 +75,7 @@ _FREE_TEXT = (
 _WITH_COMMAS = ("nodelist", "alloctres", "reqtres")
 # fmt: on
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,6}|\d{9,11}|0")
+_LIKE_A_TIME = re.compile(r"\d|unknown|none|^\s*$", re.IGNORECASE)
 # What the content of a column looks like, in rows that were split rightly.
 _SHAPES: Mapping[str, re.Pattern[str]] = {
     **dict.fromkeys(("jobid", "jobidraw"), re.compile(r"\d+([_+.].*)?|[A-Za-z][\w-]*\d[\w-]*")),
@@ -239,7 +244,7 @@ def _require(positions: Mapping[str, int], file: str) -> None:
         missing.append("Start")
     if "end" not in positions and "elapsed" not in positions:
         missing.append("End (or Elapsed)")
-    if not {"node_list", "nodes", "asked_nodes", "cores", "tres"} & positions.keys():
+    if not {"node_list", "had_nodes", "asked_nodes", "had_cores", "tres"} & positions.keys():
         missing.append("NodeList (or NNodes, NCPUS or AllocTRES)")
     if missing:
         raise InputError(
@@ -300,7 +305,8 @@ class SacctText:
     """Some rows of a file as text.
 
     Attributes:
-        rows: columns ``line`` and those of the header that are needed, all text; mended rows come last.
+        rows: columns ``line`` and those of the header that are needed, all text, ``REPEATED`` as categories;
+            mended rows come last.
         lost: (line, reason) of each broken row that could not be mended, lines numbered from 1.
         headers: header lines among them, the one left out that every file needs.
     """
@@ -444,14 +450,14 @@ def _text(data: bytes, section: _Section, lines_before: int, goes_on: bool) -> t
     open_end = _open_end(own, is_sound) if goes_on else b""
     body = np.delete(np.arange(len(lines) - open_end.count(b"\n")), headers)
     sound, mended = body[is_sound[body]], mend(lines, body[~is_sound[body]], form.layout)
-    rows = read_fields(lines, sound, form.positions)
+    lines_before += data.count(b"\n", 0, section.begin)
+    rows = read_fields(lines, sound, form.positions, lines_before, REPEATED)
     if mended.line:
         # A field that owns separators has them as they stood in the file.
         cells = [[cell.replace(separator, form.header.separator) for cell in fields] for fields in mended.fields]
-        rows = pl.concat([rows, text_frame(mended.line, cells, form.positions)])
-    first_line = lines_before + data.count(b"\n", 0, section.begin)
-    lost = [(first_line + line + 1, reason) for line, reason in mended.lost]
-    return SacctText(rows.with_columns(pl.col("line") + first_line), lost, len(headers)), open_end
+        rows = pl.concat([rows, text_frame(mended.line, cells, form.positions, lines_before, REPEATED)])
+    lost = [(lines_before + line + 1, reason) for line, reason in mended.lost]
+    return SacctText(rows, lost, len(headers)), open_end
 
 
 def _is_sound_by_chance(
@@ -466,8 +472,9 @@ def _is_sound_by_chance(
     before_broken = np.flatnonzero(is_sound & np.append(~is_sound[1:], goes_on)[: len(is_sound)])
     suspects = np.setdiff1d(before_broken, headers)
     if form.layout.free and len(suspects):
-        rows = read_fields(lines, suspects, form.positions)
-        found[suspects[~rows["start"].str.contains(r"\d|(?i)unknown|none|^\s*$").to_numpy()]] = True
+        at = form.positions["start"]
+        starts = (lines.text(line).split(lines.separator)[at] for line in suspects.tolist())
+        found[suspects[[_LIKE_A_TIME.search(start) is None for start in starts]]] = True
     return found
 
 

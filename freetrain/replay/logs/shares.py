@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,16 +30,13 @@ from freetrain.core.place import new_place, node_of
 from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.machine import NodeSizes
 from freetrain.replay.logs.model import IdlePart, IdleShares, TaskPlaces, TaskRequest, TaskRoom
-from freetrain.replay.logs.placing import PlacedJobs, spread_evenly
+from freetrain.replay.logs.placing import PlacedJobs, nodes_used_whole, spread_evenly
 
 Numbers = NDArray[np.float64]
 _Kind = TypeVar("_Kind", np.float64, np.bool_)
-_ONE_CPU = 1 - 1e-6
-"""Sums of jobs spread over several nodes are not exact."""
+_INEXACT = 1e-6
+"""Sums of jobs spread over several nodes are off by so much at most."""
 _MIB = 2.0**20
-_Numbers = NDArray[np.float64]
-_WHOLE = 1e-6
-"""Sums of jobs spread over several nodes are not exact."""
 _WORTH_SAYING = 0.005
 
 
@@ -183,6 +180,7 @@ def find_idle_shares(
     from_s: float,
     until_s: float,
     task: TaskRequest | None = None,
+    idle_s: Numbers | None = None,
 ) -> IdleShares | None:
     """What lies idle on the nodes while they have jobs; None where the log does not say what any job holds.
 
@@ -197,6 +195,7 @@ def find_idle_shares(
         from_s: start of the window.
         until_s: its end.
         task: find out for how many such tasks there was room; None: that is not asked.
+        idle_s: for how long each node is idle, shape (nodes,), where that is known.
     """
     lasting = busy.end_s.clip(from_s, until_s) > busy.start_s.clip(from_s, until_s)
     within = taken(lasting, busy.interval)
@@ -204,25 +203,21 @@ def find_idle_shares(
     # CPUs decide: without them it is not known whether a node was used in part at all.
     if np.isnan(placed.cores[within[: len(placed.cores)] if placed.cores_by_row else runs]).all():
         return None
-    held = {"cpus": HeldAmount(placed.cores, sizes.cpus, 1.0, placed.cores_by_row)}
-    known_kinds = {"cpus"}
-    for what, known in (("memory_bytes", sizes.memory_bytes), ("gpus", sizes.gpus)):
-        if task is None and not (placed.runs[what] > 0).any():
-            continue
-        amount = spread_evenly(placed.runs[what], placed.count)
-        if (amount[runs] > 0).any():
-            known_kinds.add(what)
-        if task is not None or what in known_kinds:
-            held[what] = HeldAmount(amount, known, 0.0)
+    held, known_kinds = _held_by_jobs(placed, sizes, runs, task)
     alone = placed.count == 1
     nodes = len(busy.node_names)
+    whole = np.empty(0, np.intp)
+    if task is None and idle_s is not None and not placed.cores_by_row:
+        used = taken(nodes_used_whole(placed, sizes.cpus, busy, idle_s, from_s, until_s), busy.node)
+        whole, within = np.flatnonzero(within & used), within & ~used
     found = [
         _parts_of(
             stretches_of(busy, of, rows, len(placed.count), from_s, until_s), held, alone, of, task, known_kinds
         )
         for of, rows in some_nodes_at_a_time(busy.node, within, nodes)
     ]
-    parts = {what: _joined([found_part.idle[what] for found_part in found]) for what in known_kinds}
+    idle = {what: _joined([of_some.idle[what] for of_some in found]) for what in known_kinds}
+    parts = {what: _with_sizes(part, held[what], busy, whole) for what, part in idle.items()}
     return IdleShares(
         node_names=busy.node_names,
         partly_used_s=np.concatenate([found_part.partly_used_s for found_part in found]),
@@ -233,6 +228,32 @@ def find_idle_shares(
         spread=_spread(placed, alone, from_s, until_s),
         room=_joined_room([found_part.room for found_part in found if found_part.room is not None]),
     )
+
+
+def _held_by_jobs(
+    placed: PlacedJobs, sizes: NodeSizes, runs: NDArray[np.bool_], task: TaskRequest | None
+) -> tuple[dict[str, HeldAmount], set[str]]:
+    """What jobs hold of each resource that matters, and the resources of which the log says what they hold."""
+    held = {"cpus": HeldAmount(placed.cores, sizes.cpus, 1.0, placed.cores_by_row)}
+    known_kinds = {"cpus"}
+    for what, known in (("memory_bytes", sizes.memory_bytes), ("gpus", sizes.gpus)):
+        if task is None and not (placed.runs[what] > 0).any():
+            continue
+        amount = spread_evenly(placed.runs[what], placed.count)
+        if (amount[runs] > 0).any():
+            known_kinds.add(what)
+        if task is not None or what in known_kinds:
+            held[what] = HeldAmount(amount, known, 0.0)
+    return held, known_kinds
+
+
+def _with_sizes(part: IdlePart, held: HeldAmount, busy: BusyTimes, rows: NDArray[np.intp]) -> IdlePart:
+    """Idle parts with the sizes of nodes that jobs used whole, one after the other, whose rows these are."""
+    rows = rows[busy.interval[rows] < len(held.amount)]
+    most = np.zeros(len(part.size))
+    np.maximum.at(most, busy.node[rows], np.nan_to_num(held.amount)[busy.interval[rows]])
+    unknown = (most > 0) & np.isnan(held.known)
+    return replace(part, size=np.where(unknown, most, part.size), is_least=part.is_least or bool(unknown.any()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,19 +279,10 @@ def _parts_of(
     task: TaskRequest | None,
     known_kinds: Collection[str],
 ) -> _SharesOfNodes:
-    """What is found out of some nodes.
-
-    Args:
-        stretches: when what changes.
-        held: of each resource.
-        alone: whether each job has one node alone, so that the amount is exact.
-        nodes: which nodes they are.
-        task: find out for how many such tasks there was room; None: that is not asked.
-        known_kinds: the resources of which the log says what jobs held.
-    """
+    """What is found out of some nodes; the arguments are those of ``find_idle_shares``, or follow from them."""
     of_one = stretches.of_jobs(alone)
-    free = {what: free_of(stretches, one, of_one, nodes) for what, one in held.items()}
-    partly = stretches.has_jobs & (free["cpus"].amount >= _ONE_CPU)
+    free = {what: free_of(stretches, amount, of_one, nodes) for what, amount in held.items()}
+    partly = stretches.has_jobs & (free["cpus"].amount >= 1 - _INEXACT)
     idle = {
         what: _idle_part(stretches, free[what], partly, stretches.has_jobs if what == "cpus" else partly)
         for what in known_kinds
@@ -281,12 +293,12 @@ def _parts_of(
 
 def _joined(parts: Sequence[IdlePart]) -> IdlePart:
     """Idle parts of several slices of nodes as one."""
-    return IdlePart(
-        np.concatenate([part.size for part in parts]),
-        np.concatenate([part.idle_s for part in parts]),
-        np.concatenate([part.unknown_s for part in parts]),
-        any(part.is_least for part in parts),
-    )
+    columns = _columns(parts, "size", "idle_s", "unknown_s")
+    return IdlePart(**columns, is_least=any(part.is_least for part in parts))
+
+
+def _columns(parts: Sequence[IdlePart | TaskRoom], *names: str) -> dict[str, NDArray[Any]]:
+    return {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
 
 
 def _task_room(
@@ -319,16 +331,8 @@ def _joined_room(parts: Sequence[TaskRoom]) -> TaskRoom | None:
     """Room for tasks of several slices of nodes as one; None: of none."""
     if not parts:
         return None
-    return TaskRoom(
-        parts[0].task,
-        np.concatenate([part.on_empty for part in parts]),
-        np.concatenate([part.node for part in parts]),
-        np.concatenate([part.start_s for part in parts]),
-        np.concatenate([part.end_s for part in parts]),
-        np.concatenate([part.tasks for part in parts]),
-        np.concatenate([part.sizes for part in parts]),
-        parts[0].ignored,
-    )
+    columns = _columns(parts, "on_empty", "node", "start_s", "end_s", "tasks", "sizes")
+    return TaskRoom(parts[0].task, **columns, ignored=parts[0].ignored)
 
 
 def _idle_part(
@@ -368,7 +372,7 @@ def _spread(placed: PlacedJobs, alone: NDArray[np.bool_], from_s: float, until_s
     return float(held_s[~alone].sum()) / together_s if together_s > 0 else 0.0
 
 
-def times_that_fit(parts: Iterable[tuple[_Numbers, float, float]], shape: int) -> NDArray[np.int64]:
+def times_that_fit(parts: Iterable[tuple[Numbers, float, float]], shape: int) -> NDArray[np.int64]:
     """How many tasks fit at once, the scarcest of what they ask for deciding, shape (shape,).
 
     Args:
@@ -378,7 +382,7 @@ def times_that_fit(parts: Iterable[tuple[_Numbers, float, float]], shape: int) -
     """
     fits = np.full(shape, np.inf)
     for free, kept, each in parts:
-        fits = np.minimum(fits, np.floor((np.nan_to_num(free) - kept) / each + _WHOLE))
+        fits = np.minimum(fits, np.floor((np.nan_to_num(free) - kept) / each + _INEXACT))
     return np.where(np.isfinite(fits), fits, 0.0).clip(min=0.0).astype(np.int64)
 
 
@@ -429,8 +433,8 @@ class _Stretches:
     """
 
     node: NDArray[np.int32]
-    start_s: _Numbers
-    end_s: _Numbers
+    start_s: Numbers
+    end_s: Numbers
     tasks: NDArray[np.int64]
 
     def without_break(self, number: int, shortest_s: float) -> _Stretches:

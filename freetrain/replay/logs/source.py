@@ -68,6 +68,8 @@ def read_pieces(path: Path) -> Generator[bytes, None, None]:
     name = display_name(path)
     text = _as_utf8(_unpacked(_chunks(path, name), name))
     for piece in _in_whole_lines(text):
+        if not piece.isascii():
+            piece = piece.decode(errors="replace").encode()
         # To look for one byte takes a twentieth of the time of two.
         yield piece.replace(b"\r\n", b"\n") if b"\r" in piece else piece
 

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 
 from freetrain.replay.logs.nodelists import MAX_NODES
-from freetrain.replay.logs.parsed import MAX_COUNTED, MachineSize, ParsedFile, as_runs, seen
+from freetrain.replay.logs.parsed import MAX_COUNTED, RUN_SCHEMA, MachineSize, ParsedFile, as_runs, seen
 from freetrain.replay.logs.rows import Lines, read_fields, split_lines
-from freetrain.replay.logs.tally import RowTally, check_rows, sound_rows
+from freetrain.replay.logs.tally import RowTally, sort_out
 from freetrain.replay.logs.times import LATEST_S
 
 _FIELDS = 18
@@ -57,9 +57,9 @@ def read_swf(pieces: Iterable[bytes], file: int, tally: RowTally) -> ParsedFile:
     waiting.reverse()
     runs, unused = [], []
     while waiting:
-        checked = _checked(_timed(waiting.pop(), begin_s))
-        unused.append(seen(checked.filter(pl.col("ignored").is_not_null())))
-        runs.append(as_runs(sound_rows(checked, tally)))
+        sound, ignored = _sorted_out(_timed(waiting.pop(), begin_s), tally)
+        unused.append(seen(ignored))
+        runs.append(as_runs(sound))
     size = _size(header)
     if size is None and {"MaxNodes", "MaxProcs"} & header.keys():
         notes.append("What the SWF header says of MaxNodes and MaxProcs is no machine.")
@@ -88,8 +88,8 @@ def _rows(lines: Lines, lines_before: int, file: int, tally: RowTally) -> pl.Dat
         (file, lines_before + line + 1, f"has {lines.separators[line] + 1} fields where SWF has {_FIELDS}")
         for line in body[~sound].tolist()
     )
-    rows = read_fields(lines, body[sound], _COLUMNS)
-    return rows.with_columns(pl.col("line") + lines_before, pl.lit(file, pl.Int32).alias("file"))
+    rows = read_fields(lines, body[sound], _COLUMNS, lines_before)
+    return rows.with_columns(pl.lit(file, pl.Int32).alias("file"))
 
 
 def _numbers(rows: pl.DataFrame) -> pl.DataFrame:
@@ -115,11 +115,13 @@ def _timed(rows: pl.DataFrame, begin_s: float) -> pl.DataFrame:
     )
 
 
-def _checked(rows: pl.DataFrame) -> pl.DataFrame:
+def _sorted_out(rows: pl.DataFrame, tally: RowTally) -> tuple[pl.DataFrame, pl.DataFrame]:
     needed = [name for name in _COLUMNS if name not in ("job", "partition", "limit")]
     unread = pl.any_horizontal(pl.col(name).is_null() | ~pl.col(name).is_finite() for name in needed)
-    return check_rows(
+    return sort_out(
         rows,
+        tally,
+        [*RUN_SCHEMA],
         ignored=[
             (~unread & pl.col("status").is_in(_PARTIAL), "part of a job that another row sums up"),
             (~unread & (pl.col("wait") < 0), "never started"),

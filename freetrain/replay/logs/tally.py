@@ -126,26 +126,32 @@ def _rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count:,} rows"
 
 
-def check_rows(rows: pl.DataFrame, ignored: Reasons, bad: Reasons) -> pl.DataFrame:
-    """Add the columns ``ignored`` and ``bad``: the first reason whose condition holds for a row, or null.
+def sort_out(
+    rows: pl.DataFrame, tally: RowTally, keep: Sequence[str], ignored: Reasons, bad: Reasons
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Sound rows, and those that are ignored with the column ``ignored``; these and bad rows are counted.
 
-    A row that is ignored is not looked at further: its ``bad`` is null.
+    A row that is ignored is not looked at further: it is not bad, whatever else it holds.
+
+    Args:
+        rows: the rows.
+        tally: counts them.
+        keep: columns of the sound rows.
+        ignored: why a row may be ignored; the first reason that holds is counted.
+        bad: why one may be bad, likewise.
     """
-    rows = rows.with_columns(_first_reason(ignored).alias("ignored"))
-    is_bad = pl.any_horizontal(when.fill_null(False) for when, _ in bad)
-    suspects = rows.select(pl.col("ignored").is_null() & is_bad).to_series().arg_true()
+    is_odd = rows.select(pl.any_horizontal(when.fill_null(False) for when, _ in (*ignored, *bad))).to_series()
+    if not is_odd.any():
+        return rows.select(keep), rows.clear().with_columns(pl.lit(None, pl.String).alias("ignored"))
     # Sentences are made for the few rows that need them: for all of them they would cost more than all else.
-    sentences = rows[suspects].select(_first_reason(bad)).to_series()
-    none = pl.Series("bad", [None], pl.String).new_from_index(0, len(rows))
-    return rows.with_columns(none.scatter(suspects, sentences) if len(suspects) else none)
-
-
-def sound_rows(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
-    """Count the ignored and the bad rows and give back the others."""
-    for reason, count in rows["ignored"].drop_nulls().value_counts().iter_rows():
+    # In one chunk: polars 2.1 panics at pl.format where a filter has left a chunk empty.
+    odd = rows.filter(is_odd).rechunk()
+    odd = odd.with_columns(_first_reason(ignored).alias("ignored"), _first_reason(bad).alias("bad"))
+    for reason, count in odd["ignored"].drop_nulls().value_counts(sort=True).iter_rows():
         tally.ignore(reason, count)
-    tally.reject(rows.filter(pl.col("bad").is_not_null()).select("file", "line", "bad").iter_rows())
-    return rows.filter(pl.col("ignored").is_null() & pl.col("bad").is_null()).drop("ignored", "bad")
+    is_ignored = pl.col("ignored").is_not_null()
+    tally.reject(odd.filter(~is_ignored).select("file", "line", "bad").iter_rows())
+    return rows.select(keep).filter(~is_odd), odd.filter(is_ignored)
 
 
 def _first_reason(reasons: Reasons) -> pl.Expr:

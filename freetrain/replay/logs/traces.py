@@ -89,11 +89,11 @@ class Trace(BaseModel):
         for name in self.columns:
             role = role_of(name)
             if role in rows.columns:
-                rows = rows.with_columns(self._settled(name, role).alias(role))
+                rows = rows.with_columns(self._settled(name, role).cast(rows.schema[role]).alias(role))
         return rows
 
     def _settled(self, name: str, role: str) -> pl.Expr:
-        value = pl.col(role).str.strip_chars()
+        value = pl.col(role).cast(pl.String).str.strip_chars()
         if role == "node_list":
             # A list of Python's: ['a', 'b'].
             value = (

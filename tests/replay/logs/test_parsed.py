@@ -11,13 +11,11 @@ from freetrain.replay.logs.parsed import (
     RUN_SCHEMA,
     ParsedFile,
     as_runs,
+    distinct_texts,
     filtered,
-    numbered,
     of_distinct,
-    places_among,
     seen,
     take_runs,
-    texts_and_numbers,
     without_repeats,
 )
 
@@ -57,7 +55,7 @@ def test_a_row_that_repeats_another_is_left_out_and_a_job_that_ran_again_is_not(
 
 
 def test_what_texts_mean_stands_beside_each_of_them() -> None:
-    texts = pl.Series("nodes", ["2", "", "2", "17", "x", ""])
+    texts = pl.Series("nodes", ["2", "", "2", "17", "x", ""], dtype=pl.Categorical)
     number = pl.col("nodes").cast(pl.Int64, strict=False)
     count, length = of_distinct(texts, number.alias("count"), pl.col("nodes").str.len_chars().alias("length"))
     assert (count.name, count.to_list()) == ("count", [2, None, 2, 17, None, None])
@@ -65,15 +63,12 @@ def test_what_texts_mean_stands_beside_each_of_them() -> None:
 
 
 def test_a_column_without_rows_has_no_meanings() -> None:
-    (length,) = of_distinct(pl.Series("a", [], dtype=pl.String), pl.col("a").str.len_chars())
+    (length,) = of_distinct(pl.Series("a", [], dtype=pl.Categorical), pl.col("a").str.len_chars())
     assert length.to_list() == []
 
 
-def test_places_are_those_among_the_texts_that_differ() -> None:
-    distinct = pl.Series(["", "a", "b"])
-    assert places_among(distinct, pl.Series(["b", "", "a", "b"])).to_list() == [2, 0, 1, 2]
-
-
-def test_a_numbered_column_has_its_texts_in_order() -> None:
-    texts, numbers = texts_and_numbers(numbered(pl.Series(["gpu", "", "batch", "gpu"])))
-    assert (texts, numbers.tolist()) == (["", "batch", "gpu"], [2, 0, 1, 2])
+@pytest.mark.parametrize("given", [[], ["a"], ["", "", ""], ["b", "", "a", "b"]])
+def test_each_row_has_the_place_of_its_text_among_those_that_differ(given: list[str]) -> None:
+    texts, place = distinct_texts(pl.Series(given, dtype=pl.Categorical))
+    assert [texts[int(at)] for at in place] == given
+    assert len(texts) == len(set(given) or {""})
