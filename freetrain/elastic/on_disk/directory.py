@@ -151,6 +151,10 @@ class TrainerDirectory:
         """Record that this generation's world does not work (any more)."""
         create_json(self._generations / f"{number:08d}.broken", {"reason": reason})
 
+    def note_stopped(self, number: int, member: str) -> None:
+        """Record that an agent's workers of worlds before this generation have ended."""
+        create_json(self._generations / f"{number:08d}.{member}.stopped", {})
+
     def view(self) -> View:
         """The directory as it is now: two listings, and only those files that were not read before."""
         numbers = names_in(self._generations)
@@ -171,6 +175,7 @@ class TrainerDirectory:
             refused={id_: self._reasons[f"{id_}.refused"] for id_ in _with_suffix(names, ".refused")},
             feeds=frozenset(map(_member_and_attempt, _with_suffix(names, ".feed"))),
             ready=frozenset(_with_suffix(names, ".ready")),
+            stopped=frozenset(_members_of(latest, _with_suffix(numbers, ".stopped"))),
             broken_numbers=frozenset(int(name) for name in _with_suffix(numbers, ".broken") if name.isdecimal()),
         )
 
@@ -247,10 +252,6 @@ class TrainerDirectory:
         return frozenset(map(str, nodes)) if isinstance(nodes, list) else frozenset()
 
     # -- scripts for torchrun
-
-    def standby_path(self, worker: str) -> Path:
-        """The file that tells that this worker has imported what it needs, and waits."""
-        return self._agents / f"{worker}.standby"
 
     def note_epoch(self, epoch: int) -> None:
         """Record in which epoch the members train."""
@@ -342,6 +343,12 @@ def _reason_in(path: Path) -> str:
 def _with_suffix(names: Iterable[str], suffix: str) -> list[str]:
     """The names with this suffix, without it."""
     return [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
+
+
+def _members_of(generation: str, names: Iterable[str]) -> list[str]:
+    """The members in names that begin with this generation's number."""
+    number = generation.removesuffix(".json")
+    return [name.removeprefix(f"{number}.") for name in names if name.startswith(f"{number}.")]
 
 
 def _member_and_attempt(name: str) -> tuple[str, int]:
