@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from freetrain.elastic.errors import DirectoryError
 
 _COARSEST_TIME_S = 2.5
-"""File systems count time in steps of up to two seconds: a second change within a step does not show in the time."""
+"""File systems count time in steps of up to two seconds: of two changes within a step the time shows one."""
 
 
 def create_exclusively(path: Path, content: bytes, mode: int = 0o600) -> bool:
@@ -107,7 +107,7 @@ def append_line(path: Path, document: dict[str, Any]) -> None:
 
 
 class ListedFolder:
-    """A folder's names, listed again only when the folder may have changed: members ask a hundred times a second."""
+    """A folder's names, listed only when it may have changed, as members ask a hundred times a second."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -128,7 +128,8 @@ class ListedFolder:
             if changed_ns != self._changed_ns:
                 self._changed_ns, self._is_fresh_until_s = changed_ns, now_s + _COARSEST_TIME_S
             if now_s < self._is_fresh_until_s:
-                names = sorted(name for name in os.listdir(handle) if not name.startswith("."))
+                listed = os.listdir(handle)  # noqa: PTH208 (a descriptor)
+                names = sorted(name for name in listed if not name.startswith("."))
                 if names != self._names:
                     self._names = names
         finally:
