@@ -127,7 +127,7 @@ class ListedFolder:
             changed_ns = os.fstat(handle).st_mtime_ns
             if changed_ns != self._changed_ns:
                 self._changed_ns, self._is_fresh_until_s = changed_ns, now_s + _COARSEST_TIME_S
-            if now_s < self._is_fresh_until_s:
+            if now_s <= self._is_fresh_until_s:
                 listed = os.listdir(handle)  # noqa: PTH208 (a descriptor)
                 names = sorted(name for name in listed if not name.startswith("."))
                 if names != self._names:

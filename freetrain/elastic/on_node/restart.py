@@ -156,14 +156,18 @@ class RestartAgent:
         assert self._generation is not None
         if self._directory.finished_path.exists():
             return True
-        view = self._directory.view()
+        try:
+            view = self._directory.view()
+        except OSError:  # looked at again in a moment
+            return False
         return view.number == self._generation.number and {*view.leaving, *view.gone}.isdisjoint(view.ranks)
 
     def _start_workers_when_all_have_stopped(self, view: View) -> None:
         """Start them once no worker of an earlier world can be saving what these will read."""
         assert self._generation is not None
         if self._me.id not in view.stopped:
-            self._directory.note_stopped(self._generation.number, self._me.id)
+            with contextlib.suppress(DirectoryError):  # written at the next look, or the one after
+                self._directory.note_stopped(self._generation.number, self._me.id)
         here = set(view.present)
         is_free = here.isdisjoint(view.leaving) and here.intersection(view.ranks) <= view.stopped
         if is_free and view.number == self._generation.number:

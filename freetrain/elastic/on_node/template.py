@@ -237,7 +237,7 @@ def die_with_parent() -> None:
 
 
 def send(agent: socket.socket, message: Mapping[str, object]) -> None:
-    """Nothing, if the agent has ended."""
+    """Tell the agent, if it is still there."""
     with contextlib.suppress(OSError):
         agent.send(json.dumps(message).encode())
 
