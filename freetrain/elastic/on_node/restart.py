@@ -23,7 +23,7 @@ from freetrain.elastic.on_disk.progress import ProgressWriter
 from freetrain.elastic.on_node.workers import (
     AgentEnd,
     AgentOptions,
-    Process,
+    RunningProcess,
     Signals,
     Template,
     Worker,
@@ -183,7 +183,7 @@ class RestartAgent:
         if generation.rank_of(self._me.id) == 0:
             self._progress.start(generation, sum(view.members[id_].slots for id_ in view.ranks))
 
-    def _start_process(self, worker: str, environment: Mapping[str, str]) -> Process:
+    def _start_process(self, worker: str, environment: Mapping[str, str]) -> RunningProcess:
         path = self._options.log_of(worker)
         forked = self._template.fork(environment, path) if self._template is not None else None
         return forked or start_process(self._options.command, environment, path)

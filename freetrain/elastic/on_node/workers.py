@@ -89,7 +89,7 @@ class Signals:
         self.received = signal.Signals(number).name
 
 
-class Process(Protocol):
+class RunningProcess(Protocol):
     """What an agent knows of a worker's process."""
 
     @property
@@ -139,7 +139,7 @@ class Worker:
         is_server: whether it adds up the gradients of workers.
     """
 
-    def __init__(self, process: Process, name: str, index: int, *, is_server: bool = False) -> None:
+    def __init__(self, process: RunningProcess, name: str, index: int, *, is_server: bool = False) -> None:
         self.name = name
         self.index = index
         self.is_server = is_server
