@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 REPLAYS := $(VENV)/.replays
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint unit docs test-slurm programs soak chaos sbom gpu-check bench bench-elastic bench-live clean
+.PHONY: demo test lint unit docs test-slurm programs frameworks soak chaos sbom gpu-check bench bench-elastic bench-live clean
 
 demo: $(REPLAYS)
 	@mkdir -p demo
@@ -45,6 +45,12 @@ docs: $(STAMP)
 
 programs:
 	@tests/install_programs.sh
+
+# Lightning, Hugging Face's Trainer and accelerate in restart mode. Not in 'make test': they add 140 MB, and each of their
+# processes takes six seconds of a core to import. Once they are installed 'make test' runs these tests, too.
+frameworks: $(STAMP)
+	$(BIN)/pip install --quiet --no-compile --editable '.[frameworks]'
+	$(BIN)/pytest tests/elastic/test_frameworks.py
 
 # A quarter of an hour: an elastic training through 200 random changes (SOAK_SEED=7 draws others), and thousands of
 # decision problems more against the oracles.

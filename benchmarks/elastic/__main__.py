@@ -13,14 +13,14 @@ import click
 
 import benchmarks.elastic
 from benchmarks.elastic import checkpoints, rewrapping
-from benchmarks.elastic.events import Conditions, Event, Outcome, measure
+from benchmarks.elastic.events import Conditions, Event, Outcome, measure_by_turns
 from benchmarks.elastic.membership import measure_membership
 from benchmarks.elastic.memory import Memory, measure_memory
 from benchmarks.elastic.processes import no_survivors
 from benchmarks.elastic.progress import measure_progress
 from benchmarks.elastic.servers import measure_pauses, measure_steps
 from benchmarks.elastic.sizes import PARAMETERS, measure_sizes
-from benchmarks.elastic.systems import FREETRAIN, RESTART, TORCHRUN, TORCHRUN_AGREEING
+from benchmarks.elastic.systems import ADOPT, FREETRAIN, RESTART, TORCHRUN, TORCHRUN_AGREEING
 from benchmarks.elastic.tables import (
     Table,
     checkpoint_table,
@@ -36,9 +36,10 @@ from benchmarks.machine import machine_facts, version_facts
 from freetrain.cli.output import print_heading, print_table
 
 PARTS = (
-    "pauses", "restart", "sizes", "rewraps", "memory", "checkpoints", "membership", "progress", "servers",
+    "pauses", "sizes", "rewraps", "memory", "checkpoints", "membership", "progress", "servers",
     "server pauses",
 )  # fmt: skip
+SYSTEMS = {"freetrain": FREETRAIN, "adopt": ADOPT, "restart": RESTART, "torchrun": TORCHRUN}
 EVENTS = (
     Event("grow 2→4", 2, 4, "join"),
     Event("leave 4→3", 4, 3, "leave"),
@@ -75,15 +76,10 @@ def _arguments() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="leave out the other parts")
-    for name, repeats, what in (
-        ("--repeats", 12, "freetrain in the first table"),
-        ("--torchrun-repeats", 10, "torchrun"),
-        ("--restart-repeats", 5, "freetrain's restart mode"),
-        ("--size-repeats", 3, "each size of model"),
-        ("--torchrun-size-repeats", 1, "the same with torchrun"),
-        ("--membership-repeats", 3, "the systems' steps"),
-    ):
-        parser.add_argument(name, type=int, default=repeats, metavar="N", help=f"of {what} (default {repeats})")
+    parser.add_argument(
+        "--systems", nargs="+", choices=SYSTEMS, default=tuple(SYSTEMS), help="whose pauses are measured, by turns"
+    )
+    parser.add_argument("--repeats", type=int, default=4, metavar="N", help="of each measurement (default 4)")
     parser.add_argument("--optimizer", choices=("sgd", "adam"), default="adam", help="of the models by size")
     parser.add_argument("--sizes", nargs="+", type=int, metavar="N", help="millions of parameters of these models")
     parser.add_argument("--ranks", type=int, default=2, metavar="N", help="joined by another, by size (default 2)")
@@ -95,18 +91,14 @@ def _arguments() -> argparse.Namespace:
 
 
 def _measure(part: str, given: argparse.Namespace) -> tuple[Table, Any]:
+    systems = [SYSTEMS[name] for name in given.systems]
     match part:
         case "pauses":
-            outcomes = _told(measure(FREETRAIN, EVENTS, given.repeats))
-            outcomes += _told(measure(TORCHRUN, EVENTS, given.torchrun_repeats))
-            return pause_table(outcomes), [asdict(outcome) for outcome in outcomes]
-        case "restart":
-            outcomes = _told(measure(RESTART, EVENTS, given.restart_repeats))
+            outcomes = _told(measure_by_turns(systems, EVENTS, given.repeats))
             return pause_table(outcomes), [asdict(outcome) for outcome in outcomes]
         case "sizes":
             sizes = [size * 10**6 for size in given.sizes or ()] or PARAMETERS
-            repeats = ((FREETRAIN, given.size_repeats), (TORCHRUN, given.torchrun_size_repeats))
-            outcomes = _told(measure_sizes(repeats, given.optimizer, sizes, given.ranks))
+            outcomes = _told(measure_sizes(systems, given.optimizer, given.repeats, sizes, given.ranks))
             return size_table(outcomes), [asdict(outcome) for outcome in outcomes]
         case "rewraps":
             models = [size * 10**6 for size in given.sizes or ()] or rewrapping.PARAMETERS
@@ -126,7 +118,7 @@ def _measure(part: str, given: argparse.Namespace) -> tuple[Table, Any]:
             outcomes = _told(measure_pauses(given.repeats))
             return pause_table(outcomes), [asdict(outcome) for outcome in outcomes]
         case "membership":
-            times = list(measure_membership((FREETRAIN, TORCHRUN, TORCHRUN_AGREEING), given.membership_repeats))
+            times = list(measure_membership((FREETRAIN, TORCHRUN, TORCHRUN_AGREEING), given.repeats))
             return membership_table(times), [asdict(one) for one in times]
         case _:
             cost = measure_progress()

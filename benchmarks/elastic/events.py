@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from benchmarks.elastic.job import Job
@@ -93,6 +93,16 @@ def measure(
                 yield rig.outcome_of(event, repeat)
     finally:
         rig.end()
+
+
+def measure_by_turns(
+    systems: Sequence[System], events: Sequence[Event], repeats: int, conditions: Conditions | None = None
+) -> Iterator[Outcome]:
+    """The systems one after the other, again and again: what else runs meanwhile does not fall on one alone."""
+    for repeat in range(repeats):
+        for system in systems:
+            for outcome in measure(system, events, 1, conditions):
+                yield replace(outcome, repeat=repeat)
 
 
 class _Rig:

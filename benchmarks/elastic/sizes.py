@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.elastic.events import Conditions, Event, Outcome, measure
+from benchmarks.elastic.events import Conditions, Event, Outcome, measure_by_turns
 from benchmarks.elastic.systems import System
 
 PARAMETERS = (1_000_000, 10_000_000, 50_000_000, 100_000_000, 250_000_000, 500_000_000)
@@ -34,28 +33,19 @@ def events_at(ranks: int) -> tuple[Event, ...]:
 
 
 def measure_sizes(
-    repeats: Sequence[tuple[System, int]], optimizer: str, sizes: Sequence[int] = PARAMETERS, ranks: int = 2
+    systems: Sequence[System], optimizer: str, repeats: int, sizes: Sequence[int] = PARAMETERS, ranks: int = 2
 ) -> Iterator[Outcome]:
-    """Let another rank come and go, model by model.
-
-    The systems take turns, so that what else runs on the machine meanwhile does not fall on one of them alone.
-    """
-    for parameters in sizes:
-        for repeat in range(max(count for _, count in repeats)):
-            for system, count in repeats:
-                if repeat < count:
-                    for outcome in _measure_once(system, optimizer, parameters, ranks):
-                        yield replace(outcome, repeat=repeat)
-
-
-def _measure_once(system: System, optimizer: str, parameters: int, ranks: int) -> Iterable[Outcome]:
+    """Let another rank come and go, model by model, the systems by turns."""
     events = events_at(ranks)
-    per_parameter = _BYTES_PER_PARAMETER[optimizer] * (ranks + 1) + _BYTES_PER_PARAMETER_FED
-    if parameters * per_parameter + _BYTES_BESIDES * (ranks + 1) > _free_bytes():
-        return [Outcome(system.name, event.name, 0, parameters, NO_MEMORY) for event in events]
-    timeout_s = max(180.0, _SECONDS_PER_PARAMETER * parameters)
-    conditions = Conditions(parameters, 0.0, settle_steps=4, timeout_s=timeout_s, optimizer=optimizer)
-    return measure(system, events, 1, conditions)
+    for parameters in sizes:
+        per_parameter = _BYTES_PER_PARAMETER[optimizer] * (ranks + 1) + _BYTES_PER_PARAMETER_FED
+        if parameters * per_parameter + _BYTES_BESIDES * (ranks + 1) > _free_bytes():
+            for system in systems:
+                yield from (Outcome(system.name, event.name, 0, parameters, NO_MEMORY) for event in events)
+            continue
+        timeout_s = max(180.0, _SECONDS_PER_PARAMETER * parameters)
+        conditions = Conditions(parameters, 0.0, settle_steps=4, timeout_s=timeout_s, optimizer=optimizer)
+        yield from measure_by_turns(systems, events, repeats, conditions)
 
 
 def _free_bytes() -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from benchmarks.elastic.scripts.restarted import SUMS_VARIABLE
 
+ADOPTED = "benchmarks.elastic.scripts.adopted"
 LIVING = "benchmarks.elastic.scripts.living"
 RESTARTED = "benchmarks.elastic.scripts.restarted"
 
@@ -57,9 +58,9 @@ def served_by(servers: int) -> System:
     return System(f"freetrain, servers: {servers}", partial(_freetrain, servers=servers))
 
 
-def _freetrain_restart(place: Place) -> list[str]:
+def _unchanged(place: Place, way: Sequence[str], script: str) -> list[str]:
     agent = [sys.executable, "-m", "freetrain", "run", "--trainer", str(place.folder / "trainer"), "--nproc", "1"]
-    return [*agent, "--restart", "--", sys.executable, "-m", RESTARTED]
+    return [*agent, *way, "--", sys.executable, "-m", script]
 
 
 _TUNED = "last_call_timeout=2,keep_alive_interval=1,keep_alive_max_attempt=3"
@@ -83,7 +84,8 @@ def _torchrun(place: Place) -> list[str]:
 
 
 FREETRAIN = System("freetrain", _freetrain)
-RESTART = System("freetrain --restart", _freetrain_restart)
+RESTART = System("freetrain --restart", partial(_unchanged, way=("--restart",), script=RESTARTED))
+ADOPT = System("freetrain --adopt", partial(_unchanged, way=("--adopt", "--ranks", "4"), script=ADOPTED))
 TORCHRUN = System(
     "torchrun",
     _torchrun,

@@ -31,20 +31,16 @@ class Table:
 
 
 def pause_table(outcomes: Sequence[Outcome]) -> Table:
-    """One row per event: how long each system paused; of two systems, how many times longer the second."""
-    systems = list(dict.fromkeys(outcome.system for outcome in outcomes))
-    columns = ["event"]
-    for system in systems:
-        columns += [f"{system} p50", "p95", "max", "succeeded"]
-    if len(systems) == 2:
-        columns.append("ratio of p50")
-    rows = []
-    for event in dict.fromkeys(outcome.event for outcome in outcomes):
-        by_system = [_of(outcomes, system, event) for system in systems]
-        cells = [cell for found in by_system for cell in _pause_cells(found)]
-        rows.append((event, *cells, *([_ratio(*by_system)] if len(systems) == 2 else [])))
+    """One row per event and system: how long the training paused, and how many times the first one's pause."""
+    rows: list[Cells] = []
+    for event, system in dict.fromkeys((outcome.event, outcome.system) for outcome in outcomes):
+        here = _of(outcomes, system, event)
+        first = _of(outcomes, outcomes[0].system, event)
+        rows.append((event, system, *_pause_cells(here), _ratio(first, here)))
+    systems = dict.fromkeys(outcome.system for outcome in outcomes)
     notes = tuple(note for system in systems for note in _notes(system, outcomes))
-    return Table("Pause of training in seconds", tuple(columns), rows, notes)
+    columns = ("event", "system", "p50", "p95", "max", "succeeded", "times the first")
+    return Table("Pause of training in seconds", columns, sorted(rows, key=lambda row: row[0]), notes)
 
 
 def size_table(outcomes: Sequence[Outcome]) -> Table:
@@ -247,7 +243,7 @@ def _success(outcomes: Sequence[Outcome]) -> str:
 def _ratio(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> str:
     if not pauses(ours) or not pauses(theirs):
         return NOTHING
-    return f"{quantile(pauses(theirs), 0.5) / quantile(pauses(ours), 0.5):.0f}"
+    return f"{quantile(pauses(theirs), 0.5) / quantile(pauses(ours), 0.5):.1f}"
 
 
 def _notes(system: str, outcomes: Sequence[Outcome]) -> list[str]:

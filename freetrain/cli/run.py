@@ -20,7 +20,7 @@ from freetrain.elastic.membership.identity import use_interface
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
 from freetrain.elastic.on_node.agent import Agent
 from freetrain.elastic.on_node.restart import LAST_NUMBER, RestartAgent, RestartProgress, WatchedSteps
-from freetrain.elastic.on_node.standby import with_runner
+from freetrain.elastic.on_node.template import with_runner
 from freetrain.elastic.on_node.workers import END_TIMEOUT_S, AgentEnd, AgentOptions, Signals, count_gpus
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.errors import InputError

@@ -12,12 +12,12 @@ Five lines in a training script::
 A script that is to keep its own loop over batches and its own optimizer steps uses :class:`Loop`; its model may be
 sharded over the workers of each node (:func:`node_mesh`).
 
-Folders, from above: ``gpu_check`` and ``adopting``, ``script`` and ``on_node``, ``training`` and ``feeding``,
-``data``, ``membership``, ``worlds``, ``on_disk``; each imports only what is below it, and its docstring tells its
-protocol.
+Folders, from above: ``gpu_check``, ``adopting`` and ``frameworks``, ``script`` and ``on_node``, ``training`` and
+``feeding``, ``data``, ``membership``, ``worlds``, ``on_disk``; each imports only what is below it, and its
+docstring tells its protocol.
 
-Standard library and torch only; torch itself is imported when the first of these names is used, so that the
-agent, which needs none of it, starts at once.
+Standard library and torch only (and in ``frameworks`` the framework); torch itself is imported when the first of
+these names is used, so that the agent, which needs none of it, starts at once.
 """
 
 from __future__ import annotations

@@ -18,13 +18,13 @@ def dead(name: str) -> System:
 
 
 def test_the_systems_take_turns_so_that_none_has_the_quiet_minutes_alone() -> None:
-    outcomes = list(measure_sizes([(dead("one"), 2), (dead("other"), 1)], "adam", [1000]))
+    outcomes = list(measure_sizes([dead("one"), dead("other")], "adam", 2, [1000]))
     turns = list(dict.fromkeys((outcome.system, outcome.repeat) for outcome in outcomes))
-    assert turns == [("one", 0), ("other", 0), ("one", 1)]
+    assert turns == [("one", 0), ("other", 0), ("one", 1), ("other", 1)]
     assert {outcome.failure for outcome in outcomes} == {NOT_STARTED}
-    assert len(outcomes) == 3 * 4
+    assert len(outcomes) == 4 * 4
 
 
 def test_a_model_for_which_there_is_no_memory_is_told_for_every_event() -> None:
-    outcomes = list(measure_sizes([(dead("one"), 1)], "adam", [10**12]))
+    outcomes = list(measure_sizes([dead("one")], "adam", 1, [10**12]))
     assert [outcome.failure for outcome in outcomes] == [NO_MEMORY] * 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -117,23 +118,30 @@ class Workers:
 
     def records(self, *names: str) -> list[dict]:
         """What these workers logged (all, by default)."""
-        paths = [self.out / f"{name}.jsonl" for name in names] or self.out.glob("*.jsonl")
-        return [record for path in paths for record in self._logs.setdefault(path, Log(path)).read()]
+        return [record for records in self._by_worker(*names) for record in records]
 
-    def last_step(self) -> int:
-        return max((record["step"] for record in self.records()), default=0)
+    def _by_worker(self, *names: str) -> list[list[dict]]:
+        paths = [self.out / f"{name}.jsonl" for name in names] or self.out.glob("*.jsonl")
+        return [self._logs.setdefault(path, Log(path)).read() for path in paths]
+
+    def last_step(self, *names: str) -> int:
+        return max((records[-1]["step"] for records in self._by_worker(*names) if records), default=0)
 
     def last_step_of(self, name: str) -> int:
-        records = self.records(name)
-        return int(records[-1]["step"]) if records else 0
+        return self.last_step(name)
 
     def await_world(self, size: int, steps: int = 3, patience_s: float = PATIENCE_S) -> None:
         """Wait until a world of this size has completed some steps more."""
         after = self.last_step()
 
         def done() -> bool:
-            newer = [record for record in self.records() if record["step"] > after]
-            return sum(record["world"] == size and record["rank"] == 0 for record in newer) >= steps
+            # Not through all that was logged: trainings of thousands of steps are waited for, too.
+            newer = (
+                itertools.takewhile(lambda record: record["step"] > after, reversed(records))
+                for records in self._by_worker()
+            )
+            found = itertools.chain.from_iterable(newer)
+            return sum(record["world"] == size and record["rank"] == 0 for record in found) >= steps
 
         self.wait_until(done, f"{steps} steps in a world of {size}", patience_s)
 

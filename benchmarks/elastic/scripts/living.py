@@ -18,17 +18,13 @@ def main() -> None:
             stamps.write(result.step, result.world)
             footprint.note_step()
 
-    def enter_world() -> None:
-        stamps.enter_world()
-        footprint.enter_world()
-
     with elastic.Run(
         model,
         optimizer,
         SAMPLES,
         elastic.FixedBatch(BATCH),
         epochs=1_000_000,
-        on_resize=lambda _: enter_world(),
+        on_resize=lambda _: footprint.enter_world(),
         on_step=on_step,
     ) as run:
         for step in run.steps():

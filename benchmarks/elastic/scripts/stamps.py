@@ -16,13 +16,8 @@ class Stamps:
     def __init__(self) -> None:
         # Written without a buffer, so that a killed process takes no step with it.
         self._log = os.open(Path(os.environ[FOLDER_VARIABLE]) / "steps", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        self._worlds = 0
         self._began_s = 0.0
         self._ended_s = 0.0
-
-    def enter_world(self) -> None:
-        """The following steps are of another world."""
-        self._worlds += 1
 
     def begin(self) -> None:
         """A step begins."""
@@ -36,7 +31,7 @@ class Stamps:
         """The step counts; rank 0 says so."""
         facts = {
             "number": step,
-            "world": f"{os.getpid()}/{self._worlds}",
+            "world": f"{os.getpid()}/{ranks}",
             "ranks": ranks,
             "pid": os.getpid(),
             "began_s": self._began_s,

@@ -8,7 +8,7 @@ from freetrain.elastic.adopting.adoption import Adoption
 from freetrain.elastic.adopting.patches import patch
 from freetrain.elastic.errors import Departed, NotAdoptedError, as_exit
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
-from freetrain.elastic.on_node.standby import run_script
+from freetrain.elastic.on_node.template import run_script
 from freetrain.errors import FreetrainError
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import select
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +16,36 @@ _WINDOW_S = 60.0
 
 _MIN_SHARE = 0.1
 """A worker is reported as slow when the others have waited more than it by this share of the time."""
+
+
+class WatchedProcess:
+    """A process on this machine.
+
+    Args:
+        pid: its process id.
+        started_ticks: when it started, as a process id is used again.
+    """
+
+    def __init__(self, pid: int, started_ticks: int) -> None:
+        self._pid, self._started_ticks = pid, started_ticks
+        self._poll = select.poll()
+        self._descriptor: int | None = None
+        # Before Linux 5.3 there are no descriptors of processes, and each question reads the process table.
+        with contextlib.suppress(OSError, AttributeError):
+            self._descriptor = os.pidfd_open(pid)
+            self._poll.register(self._descriptor, select.POLLIN)
+        self._is_other = start_ticks(pid) != started_ticks
+
+    def has_ended(self) -> bool:
+        """Whether it has, or was another one from the start."""
+        if self._descriptor is None:
+            return start_ticks(self._pid) != self._started_ticks
+        return self._is_other or bool(self._poll.poll(0))
+
+    def close(self) -> None:
+        """Watch it no longer."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
 
 
 class Liveness:
@@ -29,18 +62,20 @@ class Liveness:
         self._now_s = now_s
         self._seen: dict[str, tuple[str, float]] = {}
         self._looked_s = now_s()
+        self._processes: dict[str, WatchedProcess] = {}
 
     def forget(self) -> None:
         """Start counting again: a member that cannot leave a sign of life itself must not miss the others'."""
         self._seen.clear()
 
     def dead_here(self, members: Iterable[Member]) -> list[str]:
-        """Members whose process on this machine has ended; costs microseconds each."""
-        return [
-            member.id
-            for member in members
-            if member.host == this_host() and start_ticks(member.pid) != member.started_ticks
-        ]
+        """Members whose process on this machine has ended; costs microseconds."""
+        here = {member.id: member for member in members if member.host == this_host()}
+        for id_ in self._processes.keys() - here.keys():
+            self._processes.pop(id_).close()
+        for id_ in here.keys() - self._processes.keys():
+            self._processes[id_] = WatchedProcess(here[id_].pid, here[id_].started_ticks)
+        return [id_ for id_ in here if self._processes[id_].has_ended()]
 
     def silent(self, members: Iterable[str]) -> list[str]:
         """Members whose heartbeat has not changed for too long."""

@@ -90,6 +90,7 @@ class Watcher:
         self._unsettled: tuple[Proposal, float] | None = None
         self._warned_s = float("-inf")
         self._warn_missing_s: float | None = None
+        self._settled_view: View | None = None
         self.view = View()
 
     def start(self) -> None:
@@ -156,17 +157,24 @@ class Watcher:
         return min(max(self._timeouts.poll_s, share * look_s), self._timeouts.beat_s)
 
     def _look(self, *, silence_too: bool) -> None:
-        """Read first, then write: what has to be written may fail, and is tried again at the next look."""
+        """Read first, then write: what has to be written may fail, and is tried again at the next look.
+
+        A view from which nothing followed is not thought about again.
+        """
         view = self._directory.view()
-        if view != self.view:
+        if view is not self.view:
             with self._changed:
                 self.view = view
                 self._changed.notify_all()
         self._cut_broken(view)
         self._mark_lost(view, silence_too=silence_too)
+        if view is self._settled_view:
+            return
         self._refuse_misfits(view)
         self._propose(view)
         self._report_missing(view)
+        is_pending = self._unsettled is not None or self._warn_missing_s is not None
+        self._settled_view = None if is_pending else view
 
     def _mark_lost(self, view: View, *, silence_too: bool) -> None:
         others = [view.members[id_] for id_ in view.present if id_ != self._member.id]
@@ -205,7 +213,10 @@ class Watcher:
 
     def _propose(self, view: View) -> None:
         proposal = next_generation(view, self._timeouts.min_members)
-        if proposal is None or proposal.proposer != self._member.id or not self._settled(proposal):
+        if proposal is None or proposal.proposer != self._member.id:
+            self._unsettled = None
+            return
+        if not self._settled(proposal):
             return
         if self._member.id in view.gone or self._member.id in view.refused:
             return

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from freetrain.elastic.errors import DirectoryError
-from freetrain.elastic.on_disk.files import create_json, make_folder, names_in, overwrite, read_json, write_json
+from freetrain.elastic.on_disk.files import (
+    ListedFolder,
+    create_json,
+    make_folder,
+    names_in,
+    overwrite,
+    read_json,
+    write_json,
+)
 from freetrain.elastic.on_disk.members import Generation, Member, Secret, from_document, to_document
 from freetrain.elastic.on_disk.next_generation import View, spread
 
@@ -38,6 +46,9 @@ class TrainerDirectory:
         self._not_adopted_path = root / "not_adopted.json"
         self._members = root / "members"
         self._generations = root / "generations"
+        self._listed_members = ListedFolder(self._members)
+        self._listed_generations = ListedFolder(self._generations)
+        self._viewed: tuple[list[str], list[str], View] | None = None
         self._beats = root / "beats"
         self._requests = root / "requests"
         self._agents = root / "agents"
@@ -151,13 +162,29 @@ class TrainerDirectory:
         """Record that this generation's world does not work (any more)."""
         create_json(self._generations / f"{number:08d}.broken", {"reason": reason})
 
+    def note_stopped(self, number: int, member: str) -> None:
+        """Record that an agent's workers of worlds before this generation have ended."""
+        create_json(self._generations / f"{number:08d}.{member}.stopped", {})
+
     def view(self) -> View:
-        """The directory as it is now: two listings, and only those files that were not read before."""
-        numbers = names_in(self._generations)
+        """The directory as it is now; the same view as before where nothing has changed.
+
+        Two listings, and only those files that were not read before.
+        """
+        numbers, names = self._listed_generations.names(), self._listed_members.names()
+        if self._viewed is not None and self._viewed[0] is numbers and self._viewed[1] is names:
+            return self._viewed[2]
+        view = self._view(numbers, names)
+        # A file that could not be read yet is looked for again.
+        latest = max(_with_suffix(numbers, ".json"), default="00000000")
+        is_whole = view.number == int(latest) and len(view.members) == len(_with_suffix(names, ".json"))
+        self._viewed = (numbers, names, view) if is_whole else None
+        return view
+
+    def _view(self, numbers: Sequence[str], names: Sequence[str]) -> View:
         latest = max((name for name in numbers if name.endswith(".json")), default="")
         if latest and (self._latest is None or latest != _generation_name(self._latest.number)):
             self._latest = self._read_generation(latest) or self._latest
-        names = names_in(self._members)
         for name in names:
             self._read_member(name)
         members = {id_: self._known[id_] for id_ in _with_suffix(names, ".json") if id_ in self._known}
@@ -171,6 +198,7 @@ class TrainerDirectory:
             refused={id_: self._reasons[f"{id_}.refused"] for id_ in _with_suffix(names, ".refused")},
             feeds=frozenset(map(_member_and_attempt, _with_suffix(names, ".feed"))),
             ready=frozenset(_with_suffix(names, ".ready")),
+            stopped=frozenset(_members_of(latest, _with_suffix(numbers, ".stopped"))),
             broken_numbers=frozenset(int(name) for name in _with_suffix(numbers, ".broken") if name.isdecimal()),
         )
 
@@ -247,10 +275,6 @@ class TrainerDirectory:
         return frozenset(map(str, nodes)) if isinstance(nodes, list) else frozenset()
 
     # -- scripts for torchrun
-
-    def standby_path(self, worker: str) -> Path:
-        """The file that tells that this worker has imported what it needs, and waits."""
-        return self._agents / f"{worker}.standby"
 
     def note_epoch(self, epoch: int) -> None:
         """Record in which epoch the members train."""
@@ -342,6 +366,12 @@ def _reason_in(path: Path) -> str:
 def _with_suffix(names: Iterable[str], suffix: str) -> list[str]:
     """The names with this suffix, without it."""
     return [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
+
+
+def _members_of(generation: str, names: Iterable[str]) -> list[str]:
+    """The members in names that begin with this generation's number."""
+    number = generation.removesuffix(".json")
+    return [name.removeprefix(f"{number}.") for name in names if name.startswith(f"{number}.")]
 
 
 def _member_and_attempt(name: str) -> tuple[str, int]:

@@ -6,12 +6,16 @@ import contextlib
 import json
 import os
 import stat
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from freetrain.elastic.errors import DirectoryError
+
+_COARSEST_TIME_S = 2.5
+"""File systems count time in steps of up to two seconds: of two changes within a step the time shows one."""
 
 
 def create_exclusively(path: Path, content: bytes, mode: int = 0o600) -> bool:
@@ -100,6 +104,37 @@ def append_line(path: Path, document: dict[str, Any]) -> None:
         os.write(handle, to_json(document))
     finally:
         os.close(handle)
+
+
+class ListedFolder:
+    """A folder's names, listed only when it may have changed, as members ask a hundred times a second."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._changed_ns = -1
+        self._is_fresh_until_s = 0.0
+        self._names: list[str] = []
+
+    def names(self) -> list[str]:
+        """Names of its files, as :func:`names_in` has them; the same list as before where nothing has changed."""
+        now_s = time.monotonic()
+        try:
+            # Opening the folder makes NFS look afresh.
+            handle = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            return []
+        try:
+            changed_ns = os.fstat(handle).st_mtime_ns
+            if changed_ns != self._changed_ns:
+                self._changed_ns, self._is_fresh_until_s = changed_ns, now_s + _COARSEST_TIME_S
+            if now_s <= self._is_fresh_until_s:
+                listed = os.listdir(handle)  # noqa: PTH208 (a descriptor)
+                names = sorted(name for name in listed if not name.startswith("."))
+                if names != self._names:
+                    self._names = names
+        finally:
+            os.close(handle)
+        return self._names
 
 
 def names_in(folder: Path) -> list[str]:

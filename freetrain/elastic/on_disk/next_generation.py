@@ -20,6 +20,7 @@ class View:
         gone: members that left or were lost, with the reason, and members that were lost with them.
         refused: members that were turned away, with the sentence that says why.
         broken_numbers: numbers of generations whose world does not work, as a member reported.
+        stopped: agents in restart mode whose workers of worlds before the latest one have ended.
         feeds: newcomers that published where they can be fed, and how many attempts came before.
         ready: newcomers that need not, or cannot, be fed any more.
     """
@@ -30,6 +31,7 @@ class View:
     gone: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     broken_numbers: frozenset[int] = frozenset()
+    stopped: frozenset[str] = frozenset()
     feeds: frozenset[tuple[str, int]] = frozenset()
     ready: frozenset[str] = frozenset()
 

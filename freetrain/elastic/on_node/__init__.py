@@ -11,7 +11,7 @@ Files, in reading order:
 
 - ``workers.py``: the options, the signals that ask to leave, and worker processes.
 - ``agent.py``: scripts that train with freetrain.elastic: each worker is a member; failed ones are replaced.
-- ``standby.py``: a process that has imported what a script imports, and then is that script.
+- ``template.py``: a process that has imported what a script imports, and from which its workers are forked.
 - ``servers.py``: on which nodes servers add up gradients, and whether this one has to run one.
 - ``restart.py``: scripts for torchrun: agents are the members, and each world starts the script again from its
   own checkpoint.

@@ -24,7 +24,15 @@ from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirecto
 from freetrain.elastic.on_disk.members import LOCAL_RANK_VARIABLE, LOCAL_WORLD_SIZE_VARIABLE
 from freetrain.elastic.on_node.restart import torchrun_variables
 from freetrain.elastic.on_node.servers import Hosting, ServerDuty
-from freetrain.elastic.on_node.workers import AgentEnd, AgentOptions, Signals, Worker, count_gpus, describe
+from freetrain.elastic.on_node.workers import (
+    AgentEnd,
+    AgentOptions,
+    Signals,
+    Worker,
+    count_gpus,
+    describe,
+    start_process,
+)
 from freetrain.errors import ExitCode
 
 log = logging.getLogger(__name__)
@@ -131,10 +139,8 @@ class Agent:
         name = f"{self.id}-{self._started}"
         self._started += 1
         environment = self._environment(name, index, is_server=is_server)
-        worker = Worker(
-            self._options.command, name, index, environment, is_server=is_server, logs=self._options.logs
-        )
-        self._workers.append(worker)
+        process = start_process(self._options.command, environment, self._options.log_of(name))
+        self._workers.append(Worker(process, name, index, is_server=is_server))
 
     def _update_server(self) -> None:
         """Start or end this node's server, as the agents agree."""

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from freetrain.elastic.on_disk.files import make_folder, read_json, write_json
 from freetrain.elastic.on_disk.progress import ProgressWriter
-from freetrain.elastic.on_node.workers import Worker
+from freetrain.elastic.on_node.workers import Worker, start_process
 from freetrain.errors import ExitCode
 
 log = logging.getLogger(__name__)
@@ -134,7 +134,7 @@ class FrozenTask:
             "FREEZE_IMAGE": str(self._path(self._state.image)) if self._state.image else "",
             "FREEZE_PID": str(pid or ""),
         }
-        return Worker(("sh", "-c", line, name, *command), name, 0, variables)
+        return Worker(start_process(("sh", "-c", line, name, *command), variables), name, 0)
 
     def _end(self, status: int) -> int:
         """The status as a shell has it. Of a program that failed its saves stay, so that it can be looked into."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import os
 import re
 import socket
@@ -21,9 +20,16 @@ from freetrain.elastic.on_disk.files import write_json
 from freetrain.elastic.on_disk.members import Generation, Member, this_host
 from freetrain.elastic.on_disk.next_generation import Proposal, View
 from freetrain.elastic.on_disk.progress import ProgressWriter
-from freetrain.elastic.on_node.standby import MODULE as STANDBY
-from freetrain.elastic.on_node.standby import READY_VARIABLE, with_runner
-from freetrain.elastic.on_node.workers import AgentEnd, AgentOptions, Signals, Worker, describe
+from freetrain.elastic.on_node.workers import (
+    AgentEnd,
+    AgentOptions,
+    RunningProcess,
+    Signals,
+    Template,
+    Worker,
+    describe,
+    start_process,
+)
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.errors import InputError
 
@@ -33,9 +39,8 @@ _POLL_S = 0.02
 _BLAME_AFTER_S = 2.0
 """A worker that fails when another node vanishes is no failure of its own: this long a new generation may take."""
 
-_STANDBY_TIMEOUT_S = 120.0
-_STANDBYS_AFTER_S = 5.0
-"""Standbys import what the workers do, and would be in their way before."""
+_IMPORT_TIMEOUT_S = 120.0
+"""A node whose template has not imported all by then joins without it."""
 
 _FIRST_STEP_POLL_S = 0.2
 LAST_NUMBER = r"(\d+)\D*$"
@@ -70,16 +75,15 @@ class RestartAgent:
         self._me = this_member("restart mode", "", options.nproc)
         self._watcher = Watcher(directory, self._me, timeouts, _with_port, _why_foreign)
         self._generation: Generation | None = None
+        self._waits = False
         self._workers: list[Worker] = []
-        self._standbys: list[Worker] = []
-        self._standbys_due_s = math.inf
+        self._template: Template | None = None
         self._failed_s: float | None = None
         self._failures: list[str] = []
 
     def run(self) -> AgentEnd:
         """Join, and run the workers of every generation until the training is complete or this node leaves."""
-        self._start_standbys()
-        self._await_standbys()
+        self._start_template()
         self._directory.beat(self._me.id, -1)
         self._directory.join(self._me)
         self._watcher.start()
@@ -90,8 +94,8 @@ class RestartAgent:
                 time.sleep(_POLL_S)
         finally:
             self._stop_workers()
-            for standby in self._standbys:
-                standby.kill()
+            if self._template is not None:
+                self._template.end()
             with contextlib.suppress(DirectoryError):
                 self._directory.mark_gone(self._me.id, ending.reason if ending else "interrupted")
             self._watcher.stop()
@@ -99,6 +103,9 @@ class RestartAgent:
 
     def _look(self, view: View) -> AgentEnd | None:
         if self._signals.received is not None:
+            # Before its workers know: they may make those of the other nodes save and end with status 0.
+            with contextlib.suppress(DirectoryError):
+                self._directory.leave(self._me.id)
             return AgentEnd(0, f"left on {self._signals.received}; the training can go on without this node")
         if self._me.id in view.leaving:
             return AgentEnd(0, "left, as asked")
@@ -107,9 +114,10 @@ class RestartAgent:
         if self._me.id in view.gone:
             return AgentEnd(1, f"given up for lost by the others: {view.gone[self._me.id]}")
         if self._is_new(view):
-            self._start_workers(view)
-        elif time.monotonic() > self._standbys_due_s:
-            self._start_standbys()
+            self._stop_workers()
+            self._generation, self._waits, self._failed_s = view.generation, True, None
+        if self._waits:
+            self._start_workers_when_all_have_stopped(view)
         return self._look_at_workers(view)
 
     def _is_new(self, view: View) -> bool:
@@ -122,6 +130,8 @@ class RestartAgent:
         self._progress.look()
         statuses = [worker.poll() for worker in self._workers]
         if self._workers and all(status == 0 for status in statuses):
+            if not self._is_complete():
+                return None
             write_json(self._directory.finished_path, {"time_s": time.time()}, mode=0o644)
             return AgentEnd(0, "the training is complete")
         bad = [status for status in statuses if status]
@@ -138,53 +148,55 @@ class RestartAgent:
         self._directory.report_broken(self._generation.number, describe(bad[0]))
         return None
 
-    def _start_workers(self, view: View) -> None:
-        assert view.generation is not None
-        self._stop_workers()
-        self._generation = view.generation
-        self._failed_s = None
-        log.info("generation %d: starting %d workers", view.number, self._options.nproc)
+    def _is_complete(self) -> bool:
+        """Whether the script came to its end, and did not save because a node comes or leaves.
+
+        A script whose ranks agree to save may end before this agent has seen why.
+        """
+        assert self._generation is not None
+        if self._directory.finished_path.exists():
+            return True
+        try:
+            view = self._directory.view()
+        except OSError:  # looked at again in a moment
+            return False
+        return view.number == self._generation.number and {*view.leaving, *view.gone}.isdisjoint(view.ranks)
+
+    def _start_workers_when_all_have_stopped(self, view: View) -> None:
+        """Start them once no worker of an earlier world can be saving what these will read."""
+        assert self._generation is not None
+        if self._me.id not in view.stopped:
+            with contextlib.suppress(DirectoryError):  # written at the next look, or the one after
+                self._directory.note_stopped(self._generation.number, self._me.id)
+        here = set(view.present)
+        is_free = here.isdisjoint(view.leaving) and here.intersection(view.ranks) <= view.stopped
+        if is_free and view.number == self._generation.number:
+            self._waits = False
+            self._start_workers(view, self._generation)
+
+    def _start_workers(self, view: View, generation: Generation) -> None:
+        log.info("generation %d: starting %d workers", generation.number, self._options.nproc)
         for index in range(self._options.nproc):
             environment = torchrun_environment(view, self._me.id, index, self._directory.root.name)
             name = f"{self._me.id}-{index}"
-            self._workers.append(self._worker(name, index, environment))
-        self._standbys_due_s = time.monotonic() + _STANDBYS_AFTER_S
-        if view.generation.rank_of(self._me.id) == 0:
-            self._progress.start(view.generation, sum(view.members[id_].slots for id_ in view.ranks))
+            self._workers.append(Worker(self._start_process(name, environment), name, index))
+        if generation.rank_of(self._me.id) == 0:
+            self._progress.start(generation, sum(view.members[id_].slots for id_ in view.ranks))
 
-    def _worker(self, name: str, index: int, environment: Mapping[str, str]) -> Worker:
-        """The standby of this place, or a new process where there is none."""
-        standby = next((standby for standby in self._standbys if standby.index == index), None)
-        if standby is not None:
-            self._standbys.remove(standby)
-            if standby.begin(environment):
-                return standby
-        return Worker(self._options.command, name, index, environment, logs=self._options.logs)
+    def _start_process(self, worker: str, environment: Mapping[str, str]) -> RunningProcess:
+        path = self._options.log_of(worker)
+        forked = self._template.fork(environment, path) if self._template is not None else None
+        return forked or start_process(self._options.command, environment, path)
 
-    def _start_standbys(self) -> None:
-        """Get processes ready for the next change, for each place on this node one."""
-        self._standbys_due_s = math.inf
+    def _start_template(self) -> None:
+        """Let the others go on while this node imports what its workers need: its coming makes them stop."""
         with contextlib.suppress(InputError):  # a command in which no script is to be seen has none
-            command = with_runner(self._options.command, STANDBY)
-            there = {standby.index for standby in self._standbys}
-            for index in set(range(self._options.nproc)) - there:
-                name = f"{self._me.id}-{index}"
-                path = self._directory.standby_path(name)
-                path.unlink(missing_ok=True)
-                environment = {READY_VARIABLE: str(path)}
-                self._standbys.append(
-                    Worker(command, name, index, environment, logs=self._options.logs, is_standby=True)
-                )
-
-    def _await_standbys(self) -> None:
-        """Let the others go on while this node's first workers import: its coming makes them stop and start."""
-        until_s = time.monotonic() + _STANDBY_TIMEOUT_S
-        for standby in self._standbys:
-            path = self._directory.standby_path(standby.name)
-            while standby.poll() is None and not path.exists() and time.monotonic() < until_s:
+            self._template = template = Template(self._options.command)
+            until_s = time.monotonic() + _IMPORT_TIMEOUT_S
+            while template.runs and not template.is_ready and time.monotonic() < until_s:
+                template.look(_POLL_S)
                 if self._signals.received is not None:
                     return
-                time.sleep(_POLL_S)
 
     def _stop_workers(self) -> None:
         """Give scripts that catch SIGTERM the time to write a checkpoint."""

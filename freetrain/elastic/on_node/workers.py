@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
+import logging
 import os
+import select
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
+from freetrain.elastic.on_node import template
 from freetrain.errors import InputError
+
+log = logging.getLogger(__name__)
 
 END_TIMEOUT_S = 20.0
 """How long workers may take to end, if nothing else is asked for."""
 
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
+_FORK_TIMEOUT_S = 10.0
+"""How long a template may take to fork; a new process is started otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,10 @@ class AgentOptions:
     servers: int | None = 0
     logs: Path | None = None
     ranks: int = 0
+
+    def log_of(self, worker: str) -> Path | None:
+        """The file for this worker's output; None: it goes where the agent's goes."""
+        return self.logs / f"{worker}.log" if self.logs is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,30 +89,57 @@ class Signals:
         self.received = signal.Signals(number).name
 
 
-class Worker:
-    """One process.
+class RunningProcess(Protocol):
+    """What an agent knows of a worker's process."""
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+
+    def poll(self) -> int | None:
+        """The exit status, negative for a signal; None while it runs."""
+
+
+def start_process(
+    command: Sequence[str], environment: Mapping[str, str], log: Path | None = None, pass_fds: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own: a signal to its group reaches all that the script has started.
 
     Args:
         command: what to run.
+        environment: what it needs to know besides.
+        log: file for its output; None: that goes where this process's goes.
+        pass_fds: open files that it gets.
+    """
+    try:
+        with contextlib.ExitStack() as stack:
+            output = stack.enter_context(log.open("ab")) if log is not None else None
+            return subprocess.Popen(
+                list(command),
+                env={**os.environ, **environment},
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                preexec_fn=template.die_with_parent,
+                pass_fds=pass_fds,
+            )
+    except OSError as error:
+        raise InputError(
+            f"cannot start {command[0]}: {error.strerror}.", "Look at what follows '--' on the command line."
+        ) from error
+
+
+class Worker:
+    """One process with its place on the node.
+
+    Args:
+        process: as started.
         name: the member's id.
         index: its place on this node, which says which GPU it has.
-        environment: what it needs to know.
         is_server: whether it adds up the gradients of workers.
-        logs: folder for a file with its output; None: that goes where this process's goes.
-        is_standby: whether it waits until it gets its environment.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        name: str,
-        index: int,
-        environment: Mapping[str, str],
-        *,
-        is_server: bool = False,
-        logs: Path | None = None,
-        is_standby: bool = False,
-    ) -> None:
+    def __init__(self, process: RunningProcess, name: str, index: int, *, is_server: bool = False) -> None:
         self.name = name
         self.index = index
         self.is_server = is_server
@@ -110,33 +147,7 @@ class Worker:
         self.gone_since_s: float | None = None
         self.ends_with_replica = False
         self.started_s = time.monotonic()
-        try:
-            with contextlib.ExitStack() as stack:
-                log = stack.enter_context((logs / f"{name}.log").open("ab")) if logs is not None else None
-                self._process = subprocess.Popen(
-                    list(command),
-                    env={**os.environ, **environment},
-                    stdin=subprocess.PIPE if is_standby else None,
-                    stdout=log,
-                    stderr=log,
-                    # A process group of its own: a signal to it reaches all that the script has started.
-                    start_new_session=True,
-                    preexec_fn=_die_with_parent,
-                )
-        except OSError as error:
-            raise InputError(
-                f"cannot start {command[0]}: {error.strerror}.", "Look at what follows '--' on the command line."
-            ) from error
-
-    def begin(self, environment: Mapping[str, str]) -> bool:
-        """Let a standby go on with this environment; False if it has ended."""
-        assert self._process.stdin is not None
-        try:
-            with self._process.stdin as stream:
-                stream.write(json.dumps(dict(environment)).encode() + b"\n")
-        except OSError:
-            return False
-        return self.poll() is None
+        self._process = process
 
     @property
     def pid(self) -> int:
@@ -167,9 +178,93 @@ class Worker:
             os.killpg(self.pid, number)
 
 
-def _die_with_parent() -> None:
-    """Called in the child: an agent that is killed must not leave workers behind."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+class Template:
+    """A process that has imported what a script imports; the script's workers are forked from it.
+
+    Args:
+        command: the script with its arguments.
+
+    Attributes:
+        is_ready: whether it has imported all, as of the last :meth:`look`.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.is_ready = False
+        self._started: list[int] = []
+        self._statuses: dict[int, int] = {}
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            runner = template.with_runner(command, template.MODULE)
+            environment = {template.SOCKET_VARIABLE: str(theirs.fileno())}
+            self._process = start_process(runner, environment, pass_fds=[theirs.fileno()])
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is there."""
+        return self._process.poll() is None
+
+    def look(self, timeout_s: float = 0.0) -> None:
+        """Take note of what it says, waiting so long for a first word."""
+        with contextlib.suppress(ConnectionError):  # it has ended
+            while select.select([self._socket], [], [], timeout_s)[0]:
+                packet = self._socket.recv(template.PACKET_BYTES)
+                if not packet:
+                    return
+                self._note(json.loads(packet))
+                timeout_s = 0.0
+
+    def _note(self, message: Mapping[str, int | str]) -> None:
+        match message:
+            case {"ready": True}:
+                self.is_ready = True
+            case {"started": int(pid)}:
+                self._started.append(pid)
+            case {"ended": int(pid), "status": int(status)}:
+                self._statuses[pid] = status
+            case {"unusable": why}:
+                log.info("each worker imports by itself, since %s", why)
+
+    def fork(self, environment: Mapping[str, str], log: Path | None) -> ForkedProcess | None:
+        """Start a worker as :func:`start_process` does; None if this is not possible."""
+        request = {"environment": dict(environment), "log": None if log is None else str(log)}
+        if not self.is_ready or not self.runs:
+            return None
+        until_s = time.monotonic() + _FORK_TIMEOUT_S
+        with contextlib.suppress(OSError):
+            self._socket.send(json.dumps(request).encode())
+            while not self._started and self.runs and time.monotonic() < until_s:
+                self.look(_FORK_TIMEOUT_S)
+        if self._started:
+            return ForkedProcess(self._started.pop(), self)
+        self._process.kill()  # or it might fork one all the same, later
+        return None
+
+    def status_of(self, pid: int) -> int | None:
+        """The exit status of a worker; None while it runs. Workers end with their template."""
+        self.look()
+        return self._statuses.get(pid, None if self.runs else -signal.SIGKILL)
+
+    def end(self) -> None:
+        """End it, with its workers."""
+        self._process.kill()
+        self._process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class ForkedProcess:
+    """A process that was forked from a template.
+
+    Attributes:
+        pid: its process id.
+        template: it reports how the process ended.
+    """
+
+    pid: int
+    template: Template
+
+    def poll(self) -> int | None:
+        """The exit status, negative for a signal; None while it runs."""
+        return self.template.status_of(self.pid)
 
 
 def describe(status: int) -> str:

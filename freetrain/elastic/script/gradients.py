@@ -161,7 +161,9 @@ class Gradients:
             for place in self._none_anywhere:
                 self._parameters[place].grad = None
         for pack in self._packs:
-            pack.gradients, pack.flat, pack.finish = [], torch.empty(0), None
+            pack.gradients, pack.finish = [], None
+        for pack in self._packs[:-1]:
+            pack.flat = torch.empty(0)
 
     # -- packs
 
@@ -207,15 +209,23 @@ class Gradients:
         pack.gradients = [self._weighted(parameter) for parameter in pack.parameters]
         if self._measure is not None:
             self.measured = self.measured + self._measure(zip(pack.parameters, pack.gradients, strict=True))
-        pack.flat = flatten(pack.gradients)
-        if self._begun == len(self._packs):
-            for parameter in self._shards:
-                self._weighted(parameter)
-            is_otherwise = float(self._none_here != self._none_anywhere)
-            like = pack.flat if pack.gradients else self._parameters[0]
-            word = torch.full((1,), is_otherwise, dtype=like.dtype, device=like.device)
-            pack.flat = torch.cat([pack.flat.to(word), word]) if pack.gradients else word
+        if self._begun < len(self._packs):
+            pack.flat = flatten(pack.gradients)
+        else:
+            self._add_word(pack)
         pack.finish = self._world.start_add_up([pack.flat])
+
+    def _add_word(self, last: _Pack) -> None:
+        """Put its gradients side by side, and then whether some are here that were not, or the reverse."""
+        for parameter in self._shards:
+            self._weighted(parameter)
+        is_otherwise = float(self._none_here != self._none_anywhere)
+        like = last.gradients[0] if last.gradients else self._parameters[0]
+        word = torch.full((1,), is_otherwise, dtype=like.dtype, device=like.device)
+        # In the memory of the step before: new memory costs as much as filling it.
+        room = last.flat if last.flat.numel() else word.new_empty(0)
+        torch.cat([*(gradient.reshape(-1) for gradient in last.gradients), word], out=room)
+        last.flat = room
 
     def _weighted(self, parameter: torch.Tensor) -> torch.Tensor:
         if parameter.grad is None and parameter not in self._aside:

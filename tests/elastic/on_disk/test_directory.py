@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import subprocess
 import threading
 from pathlib import Path
+
+import pytest
 
 from freetrain.elastic.membership.identity import this_member
 from freetrain.elastic.membership.liveness import Liveness
 from freetrain.elastic.on_disk.directory import TrainerDirectory
-from freetrain.elastic.on_disk.files import create_json, read_json, why_distrusted, write_json
-from freetrain.elastic.on_disk.members import Generation, to_document
+from freetrain.elastic.on_disk.files import ListedFolder, create_json, read_json, why_distrusted, write_json
+from freetrain.elastic.on_disk.members import Generation, start_ticks, to_document
 
 
 def generation(number: int, members: tuple[str, ...] = ("a",), nonce: str = "") -> Generation:
@@ -114,6 +117,22 @@ def test_the_process_table_tells_who_is_dead_here() -> None:
     assert liveness.dead_here([me, reused, elsewhere]) == ["reused"]
 
 
+@pytest.mark.parametrize("has_descriptors", [True, False])
+def test_a_process_that_ends_is_dead_before_its_parent_has_asked(
+    has_descriptors: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_descriptors:
+        monkeypatch.delattr(os, "pidfd_open")
+    liveness = Liveness(lambda _: "", 5.0, lambda: 0.0)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        ticks = start_ticks(process.pid)
+        member = dataclasses.replace(this_member("mark", "2.13"), pid=process.pid, started_ticks=ticks)
+        assert liveness.dead_here([member]) == []
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert liveness.dead_here([member]) == [member.id]
+
+
 def test_who_is_lost_with_another_one_can_see_it_as_long_as_it_lives(tmp_path: Path) -> None:
     directory = TrainerDirectory.open(tmp_path)
     for shard in range(2):
@@ -126,3 +145,27 @@ def test_who_is_lost_with_another_one_can_see_it_as_long_as_it_lives(tmp_path: P
     directory.mark_gone("r1", "killed as well")
     directory.publish(generation(60, ("a",)))
     assert directory.view().members == {}
+
+
+def test_a_folder_is_listed_only_when_its_time_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("freetrain.elastic.on_disk.files._COARSEST_TIME_S", 0.0)
+    os.utime(tmp_path, (1, 1))
+    folder = ListedFolder(tmp_path)
+    before = folder.names()
+    (tmp_path / "late").touch()
+    os.utime(tmp_path, (1, 1))
+    assert folder.names() is before
+
+
+def test_a_second_change_within_one_tick_of_the_file_system_is_seen(tmp_path: Path) -> None:
+    os.utime(tmp_path, (1, 1))
+    folder = ListedFolder(tmp_path)
+    assert folder.names() == []
+    (tmp_path / "first").touch()
+    os.utime(tmp_path, (2, 2))
+    assert folder.names() == ["first"]
+    (tmp_path / "second").touch()
+    os.utime(tmp_path, (2, 2))
+    assert folder.names() == ["first", "second"]

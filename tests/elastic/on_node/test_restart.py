@@ -47,14 +47,15 @@ while True:
 class OneAgent:
     """Runs a script in restart mode, until it is told to leave."""
 
-    def __init__(self, folder: Path, script: str, save_timeout_s: float) -> None:
+    def __init__(self, folder: Path, script: str, save_timeout_s: float, min_members: int = 1) -> None:
         self.folder = folder
         self.directory = directory = TrainerDirectory.open(folder / "trainer")
         place = ["-c", script] if "\n" in script else [script]
         options = AgentOptions([sys.executable, *place, str(folder)], 1, end_timeout_s=save_timeout_s)
         self._signals = Signals(())
         progress = RestartProgress(directory.progress_path)
-        self.agent = RestartAgent(directory, options, self._signals, Timeouts.from_environment(), progress)
+        timeouts = Timeouts(min_members=min_members)
+        self.agent = RestartAgent(directory, options, self._signals, timeouts, progress)
         self._endings: list[AgentEnd] = []
         self._thread = threading.Thread(target=lambda: self._endings.append(self.agent.run()))
         self._thread.start()
@@ -110,25 +111,42 @@ def test_a_script_that_takes_longer_is_killed_and_that_is_said(
     assert "1 workers had not ended 0.1 s after SIGTERM (--save-timeout) and were killed" in caplog.text
 
 
-def test_the_next_workers_wait_before_the_change(
-    tmp_path: Path, agents: list[OneAgent], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("freetrain.elastic.on_node.restart._STANDBYS_AFTER_S", 0.0)
+def test_the_workers_of_all_worlds_are_forked_from_one_process(tmp_path: Path, agents: list[OneAgent]) -> None:
     script = tmp_path / "train.py"
     script.write_text(
         "import os, pathlib, sys, time\n"
         "new = pathlib.Path(sys.argv[1], 'new')\n"
-        "new.write_text(str(os.getpid()))\n"
+        "new.write_text(str(os.getppid()))\n"
         "new.rename(new.with_name('world-' + os.environ['TORCHELASTIC_RESTART_COUNT']))\n"
         "time.sleep(1000)\n"
     )
-    agents.append(one := OneAgent(tmp_path, str(script), 20.0))
-    one.await_file("world-0")
-    wait_until(lambda: bool(one.agent._standbys))
-    (standby,) = one.agent._standbys
-    one.directory.report_broken(1, "the test wants another world")
-    one.await_file("world-1")
-    assert (tmp_path / "world-1").read_text() == str(standby.pid)
+    agents.append(agent := OneAgent(tmp_path, str(script), 20.0))
+    agent.await_file("world-0")
+    agent.directory.report_broken(1, "the test wants another world")
+    agent.await_file("world-1")
+    assert (tmp_path / "world-1").read_text() == (tmp_path / "world-0").read_text()
+
+
+def test_a_script_whose_ranks_save_and_end_together_when_a_node_leaves_is_not_complete(
+    tmp_path: Path, agents: list[OneAgent]
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import os, pathlib, sys, time\n"
+        "out = pathlib.Path(sys.argv[1])\n"
+        "(out / ('ranks-' + os.environ['WORLD_SIZE'])).touch()\n"
+        "while os.environ['WORLD_SIZE'] == '2' and not (out / 'saved').exists():\n"
+        "    time.sleep(0.01)\n"
+    )
+    agents.append(first := OneAgent(tmp_path, str(script), 20.0, min_members=2))
+    agents.append(second := OneAgent(tmp_path, str(script), 20.0, min_members=2))
+    first.await_file("ranks-2")
+    second.leave()
+    wait_until(lambda: bool(first.directory.view().leaving))
+    (tmp_path / "saved").touch()
+    first.await_file("ranks-1")
+    assert second.ending().reason.startswith("left on SIGTERM")
+    assert first.ending().reason == "the training is complete"
 
 
 @pytest.mark.parametrize(

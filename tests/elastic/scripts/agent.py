@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import runpy
 import signal
-import subprocess
 import sys
 import time
 from types import SimpleNamespace
@@ -18,13 +17,10 @@ from freetrain.elastic.on_node import workers
 class ForkedWorker:
     """What an agent uses of Popen; the command is a Python and its script."""
 
-    def __init__(self, command, env, stdin, stdout, stderr, start_new_session, preexec_fn):
+    def __init__(self, command, env, stdout, stderr, start_new_session, preexec_fn, pass_fds):
         assert start_new_session
         assert stdout is stderr
-        facts = {"command": command, "environment": env, "log": stdout, "prepare": preexec_fn, "pipe": None}
-        if stdin is not None:
-            facts["pipe"] = os.pipe()
-            self.stdin = os.fdopen(facts["pipe"][1], "wb")
+        facts = {"command": command, "environment": env, "log": stdout, "prepare": preexec_fn}
         self._process = multiprocessing.get_context("fork").Process(target=become, kwargs=facts)
         self._process.start()
         self.pid = self._process.pid
@@ -34,16 +30,19 @@ class ForkedWorker:
     def poll(self):
         return self._process.exitcode
 
+    def kill(self):
+        self._process.kill()
 
-def become(command, environment, log, prepare, pipe):
+    def wait(self):
+        self._process.join()
+
+
+def become(command, environment, log, prepare):
     """Go on as a Python that was executed would."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_DFL)
     prepare()
     os.setsid()
-    if pipe is not None:
-        os.close(pipe[1])
-        sys.stdin = os.fdopen(pipe[0])
     if log is not None:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
@@ -61,5 +60,5 @@ def become(command, environment, log, prepare, pipe):
         sys.exit(1)
 
 
-workers.subprocess = SimpleNamespace(Popen=ForkedWorker, PIPE=subprocess.PIPE)
+workers.subprocess = SimpleNamespace(Popen=ForkedWorker)
 main()

@@ -1,0 +1,246 @@
+"""A process that has imported what a script imports, and from which the script's workers are forked.
+
+``python -m freetrain.elastic.on_node.template [-m MODULE | FILE] …`` imports, then speaks with its agent over a
+socket, in one JSON document a packet:
+
+- the template to the agent, once: ``{"ready": true}``, or ``{"unusable": why}`` at its end;
+- the agent to the template: ``{"environment": …, "log": path or null}``, answered by ``{"started": pid}``;
+- the template to the agent, when a worker has ended: ``{"ended": pid, "status": exit status}``.
+
+So a change of size in restart mode starts no Python and waits for no import.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import ctypes
+import gc
+import importlib
+import importlib.util
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from freetrain.errors import InputError
+
+MODULE = "freetrain.elastic.on_node.template"
+SOCKET_VARIABLE = "FREETRAIN_TEMPLATE_SOCKET"
+"""The number of the socket to the agent."""
+
+PACKET_BYTES = 65_536
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+_LATER = {"torch": ("torch._dynamo", "torch.distributed.algorithms.ddp_comm_hooks")}
+"""What a package imports when it is first used: torch's first optimizer takes a second for it."""
+
+_NVML_VARIABLE = "PYTORCH_NVML_BASED_CUDA_CHECK"
+"""Lets torch.cuda.is_available() ask the driver without starting CUDA, which no forked process could then use."""
+
+
+def with_runner(command: Sequence[str], runner: str) -> list[str]:
+    """The command with a module before the script, which runs that.
+
+    Raises:
+        InputError: it is not a Python and its script.
+    """
+    place = next((place for place, word in enumerate(command) if place and (word == "-m" or word[:1] != "-")), 0)
+    if not Path(command[0]).name.startswith("python") or not place or "-c" in command[:place]:
+        raise InputError(
+            f"there is no script to be seen in '{' '.join(command[:2])}'.",
+            "Give the script itself: freetrain run … -- python train.py …",
+        )
+    return [*command[:place], "-m", runner, *command[place:]]
+
+
+def run_script(arguments: Sequence[str]) -> None:
+    """Run a script, or a module, with its arguments, as Python would."""
+    is_module = arguments[0] == "-m"
+    sys.argv = list(arguments[is_module:])
+    if is_module:
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        return
+    sys.path[0] = os.fspath(Path(arguments[0]).resolve().parent)
+    runpy.run_path(arguments[0], run_name="__main__")
+
+
+# -- imports
+
+
+def preload(arguments: Sequence[str]) -> None:
+    """Import what the script does, as far as it is installed: modules of its own may look at the environment."""
+    is_module = arguments[0] == "-m"
+    folder = Path.cwd() if is_module else Path(arguments[0]).parent
+    script = own_file(arguments[1], folder) if is_module else Path(arguments[0])
+    for module, names in imported_by(script, folder) if script is not None else ():
+        with contextlib.suppress(Exception):
+            if is_installed(module):
+                _import(module, names)
+
+
+def _import(module: str, names: Sequence[str]) -> None:
+    package = importlib.import_module(module)
+    for name in names:
+        with contextlib.suppress(Exception):
+            # Packages with lazy parts, as transformers, import them here.
+            if not hasattr(package, name):
+                importlib.import_module(f"{module}.{name}")
+    for later in _LATER.get(module, ()):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(later)
+
+
+def is_installed(module: str) -> bool:
+    """Whether it is not one of the user's own."""
+    spec = importlib.util.find_spec(module.partition(".")[0])
+    origin = Path(spec.origin) if spec is not None and spec.origin else Path()
+    own = Path(__file__).parents[2]
+    return (
+        not {"site-packages", "dist-packages"}.isdisjoint(origin.parts)
+        or origin.is_relative_to(sysconfig.get_path("stdlib"))
+        or origin.is_relative_to(own)
+    )
+
+
+def imported_by(path: Path, folder: Path) -> Iterator[tuple[str, Sequence[str]]]:
+    """The modules that a file imports at its top, each with the names that it takes from it.
+
+    Files of the script's own folder that it imports are looked into in the same way.
+    """
+    seen: set[Path] = set()
+    files = [path]
+    while files:
+        file = files.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        for module, names in _imports_at_top(file):
+            own = own_file(module, folder)
+            if own is None:
+                yield module, names
+            else:
+                files.append(own)
+
+
+def _imports_at_top(path: Path) -> Iterator[tuple[str, Sequence[str]]]:
+    """Nothing of what cannot be read."""
+    with contextlib.suppress(OSError, SyntaxError, ValueError):
+        for statement in ast.parse(path.read_bytes()).body:
+            if isinstance(statement, ast.Import):
+                yield from ((alias.name, ()) for alias in statement.names)
+            elif isinstance(statement, ast.ImportFrom) and statement.module and not statement.level:
+                yield statement.module, tuple(alias.name for alias in statement.names)
+
+
+def own_file(module: str, folder: Path) -> Path | None:
+    """The module's file, if it is in the script's folder or below."""
+    base = folder.joinpath(*module.split("."))
+    files = (base.with_suffix(".py"), base / "__main__.py", base / "__init__.py")
+    return next((file for file in files if file.is_file()), None)
+
+
+# -- workers
+
+
+def main() -> None:
+    """Get ready, fork workers, and be the script in each of these."""
+    arguments = sys.argv[1:]
+    agent = socket.socket(fileno=int(os.environ.pop(SOCKET_VARIABLE)))
+    os.environ.setdefault(_NVML_VARIABLE, "1")
+    preload(arguments)
+    if why := why_not_forked():
+        send(agent, {"unusable": why})
+        return
+    # Else each worker would copy all memory that the collector looks through, when it ends at the latest.
+    gc.freeze()
+    send(agent, {"ready": True})
+    request = serve(agent)
+    if request is not None:
+        become_worker(request)
+        run_script(arguments)
+
+
+def why_not_forked() -> str | None:
+    """Why processes forked from this one might not work; None: they do."""
+    others = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+    if others:
+        return f"an import started the thread {others[0]}"
+    torch = sys.modules.get("torch")
+    return "an import started CUDA" if torch is not None and torch.cuda.is_initialized() else None
+
+
+def serve(agent: socket.socket) -> dict[str, Any] | None:
+    """Fork a worker for each request, and tell of each that has ended.
+
+    Returns:
+        In a worker its request, and None when the agent has ended.
+    """
+    woken, wakes = os.pipe()
+    os.set_blocking(wakes, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wakes)
+    while True:
+        ready = select.select([agent.fileno(), woken], [], [])[0]
+        if woken in ready:
+            os.read(woken, PACKET_BYTES)
+            for pid, status in ended_children():
+                send(agent, {"ended": pid, "status": status})
+        if agent.fileno() in ready:
+            packet = agent.recv(PACKET_BYTES)
+            if not packet:
+                return None
+            pid = os.fork()
+            if pid == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for number in (woken, wakes, agent.detach()):
+                    os.close(number)
+                return dict(json.loads(packet))
+            send(agent, {"started": pid})
+
+
+def ended_children() -> Iterator[tuple[int, int]]:
+    """The workers that have ended, with their exit statuses."""
+    with contextlib.suppress(ChildProcessError):
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            yield found[0], os.waitstatus_to_exitcode(found[1])
+
+
+def become_worker(request: Mapping[str, Any]) -> None:
+    """Be as a process that the agent itself has started."""
+    die_with_parent()
+    os.setsid()
+    if request["log"] is not None:
+        log = os.open(request["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.close(log)
+    os.environ.update(request["environment"])
+    # Python's own random numbers are seeded again in each forked process, NumPy's are not.
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed()
+
+
+def die_with_parent() -> None:
+    """Have this process killed when its parent ends: an agent that is killed must not leave workers behind."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def send(agent: socket.socket, message: Mapping[str, object]) -> None:
+    """Tell the agent, if it is still there."""
+    with contextlib.suppress(OSError):
+        agent.send(json.dumps(message).encode())
+
+
+if __name__ == "__main__":
+    main()
