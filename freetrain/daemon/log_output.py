@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from freetrain.config import Log
 
 _PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
-_CHATTY = {"alembic": "warning", "apscheduler": "error"}
+_CHATTY = {"alembic": "warning"}
 """Packages whose info is about themselves."""
 
 

@@ -3,55 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterator
 from math import inf
 from pathlib import Path
 from typing import Self
-
-from apscheduler.executors.base import BaseExecutor, run_job
-from apscheduler.job import Job
-from apscheduler.schedulers.background import BackgroundScheduler
-from apscheduler.triggers.base import BaseTrigger
 
 from freetrain.daemon.controls.nudge import NudgeListener, Senders
 from freetrain.daemon.controls.wake_file import WakeFile
 from freetrain.lending.pace import next_look_s, retry_after_s
 
+log = logging.getLogger(__name__)
+
 _BETWEEN_LOOKS_S, _ECHO_S = 0.5, 0.2
 _WAKE_FILE_EVERY_S = 0.1
-_CLOCK_JUMP_S = 2.0
-"""A machine's clock that goes on by so much more, or less, than the monotonic one was set."""
-
-
-class _PeriodFromNow(BaseTrigger):
-    """Due a period from now. APScheduler's own counts from when it was due, once for each period since 1970."""
-
-    def __init__(self, period_s: float) -> None:
-        self._period = timedelta(seconds=period_s)
-
-    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
-        """When it is due next."""
-        return now + self._period
-
-
-class _DaemonThreads(BaseExecutor):
-    """Runs each job in a thread that keeps nothing from ending where it hangs, as those of a pool would."""
-
-    def _do_submit_job(self, job: Job, run_times: Sequence[datetime]) -> None:
-        threading.Thread(target=self._run, args=(job, run_times), name="again", daemon=True).start()
-
-    def _run(self, job: Job, run_times: Sequence[datetime]) -> None:
-        self._run_job_success(job.id, run_job(job, "default", run_times, self._logger.name))
 
 
 class Timetable:
     """Polls and nudges, which come in while it is :meth:`running`, and whatever else is due again and again.
 
-    Where the machine's clock is set, by years at a boot without a battery, nothing is made up for and nothing
-    waits: polls are counted on the monotonic clock, and all else is due at once when the clock was set.
+    All is counted on the monotonic clock: where the machine's clock is set, by years at a boot without a battery,
+    nothing is made up for and nothing waits.
 
     Args:
         directory: where nudges arrive, and where the wake file is.
@@ -83,16 +57,28 @@ class Timetable:
         self._asked = self._nudged = self._echo_due = False
         self._deaf_until_s = -inf
         self._poll_due_s = time.monotonic() + poll_s
-        self._clock_lead_s = _clock_lead_s()
-        self._scheduler = BackgroundScheduler(
-            executors={"default": _DaemonThreads()},
-            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
-            timezone="UTC",
-        )
+        self._ended = threading.Event()
 
     def every(self, period_s: float, job: Callable[[], object]) -> None:
-        """Do this again and again, in other threads; not while it still runs."""
-        self._scheduler.add_job(job, _PeriodFromNow(period_s))
+        """Do this again and again, in a thread of its own, which keeps nothing from ending where it hangs.
+
+        A scheduler that starts a thread for each time would hang where memory is used up: start() waits for ever
+        for a thread that found no memory to begin with (CPython 3.11).
+        """
+        threading.Thread(target=self._repeat, args=(period_s, job), name="again", daemon=True).start()
+
+    def _repeat(self, period_s: float, job: Callable[[], object]) -> None:
+        while True:
+            try:
+                if self._ended.wait(period_s):
+                    return
+                job()
+            except (MemoryError, OSError) as error:
+                with contextlib.suppress(MemoryError):
+                    log.warning("what is done every %g s is tried again: %r", period_s, error)
+                time.sleep(_BETWEEN_LOOKS_S)  # without memory nothing can be waited for
+            except Exception:
+                log.exception("what is done every %g s failed", period_s)
 
     def plan_poll(self, last_plan_s: float | None, look_s: float) -> None:
         """Let the next poll fall right before a plan of Slurm's.
@@ -132,7 +118,9 @@ class Timetable:
         Args:
             look_s: how long the last look took.
         """
-        time.sleep(max(_BETWEEN_LOOKS_S, 2 * look_s))
+        quiet_until_s = time.monotonic() + max(_BETWEEN_LOOKS_S, 2 * look_s)
+        while not self._asked and (left_s := quiet_until_s - time.monotonic()) > 0:
+            time.sleep(min(left_s, _BETWEEN_LOOKS_S))
         # An epilog nudges while Slurm is still clearing up after the job, and a plug-in before Slurm has the job
         # that is submitted: another look follows the first.
         until_s = time.monotonic() + (_ECHO_S if self._echo_due and not self._is_deaf else inf)
@@ -149,17 +137,8 @@ class Timetable:
     def _is_due(self, until_s: float) -> bool:
         """Whether a look was asked for, a nudge counts (a byte in the wake file is one), or it is time to poll."""
         self._nudged = self._wake_file.has_changed() or self._nudged
-        self._heed_clock()
         is_time = time.monotonic() >= min(until_s, self._poll_due_s)
         return self._asked or (self._nudged and not self._is_deaf) or is_time
-
-    def _heed_clock(self) -> None:
-        """Let the scheduler, which counts on the machine's clock, start again where that was set."""
-        lead_s = _clock_lead_s()
-        if abs(lead_s - self._clock_lead_s) > _CLOCK_JUMP_S:
-            for job in self._scheduler.get_jobs():
-                job.modify(next_run_time=datetime.now(UTC))
-        self._clock_lead_s = lead_s
 
     @property
     def _is_deaf(self) -> bool:
@@ -174,14 +153,8 @@ class Timetable:
     def running(self) -> Iterator[Self]:
         """Polls and nudges come in meanwhile."""
         listener = NudgeListener(self._directory, self._nudge, self._senders)
-        self._scheduler.start()
         try:
             yield self
         finally:
-            self._scheduler.shutdown(wait=False)
+            self._ended.set()
             listener.close()
-
-
-def _clock_lead_s() -> float:
-    """How far the machine's clock is ahead of the monotonic one."""
-    return time.time() - time.monotonic()
