@@ -177,7 +177,7 @@ class Scene:
         self.site.start_daemon(POLL_S, margin_s=5, shortest_hole_s=10, launcher=self.launcher, more=more)
 
     def stop_daemon(self) -> None:
-        """Stop it as systemd would, which kills what has not ended in time."""
+        """Stop it as systemd would, which kills what has not ended in time. Its log shows where it hung."""
         self.may_be_down = True
         pid, until_s = self.site.daemon_pid, time.monotonic() + STOPS_S
         self.signal(signal.SIGTERM, *filter(None, [pid]))
