@@ -163,7 +163,7 @@ def _running_fragments(snapshot: Snapshot, config: Config, gateway: Gateway) -> 
         for job in snapshot.jobs
         if config.slurm.queue.has(job) and (trainer := launcher.of_trainer(job)) is not None
     ]
-    return find_strangers([], of_ours)
+    return find_strangers(of_ours)
 
 
 def _brought_up_to_date(

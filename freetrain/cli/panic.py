@@ -72,7 +72,7 @@ def panic_orders(snapshot: Snapshot, config: Config, launcher: Launcher) -> Sequ
         for job in snapshot.jobs
         if queue.has(job) and (trainer := launcher.of_trainer(job)) is not None
     ]
-    running = find_strangers([], ours)
+    running = find_strangers(ours)
     starting = [
         Fragment(job.id, trainer, "", FragmentState.ASKED, snapshot.time_s, 0.0)
         for job, trainer in ours

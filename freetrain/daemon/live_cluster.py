@@ -186,10 +186,8 @@ class LiveCluster:
 
     def _entry(self, trainer: str) -> Training:
         """The trainer, or the filler of which it is a task."""
-        submission_id = {request.id: request.submission_id for request in self.registered.requests}.get(
-            trainer, trainer
-        )
-        return next(training for training in self.registered.trainings if training.id == submission_id)
+        request = self._seen.request.get(trainer)
+        return self.registered.training[request.submission_id if request else trainer]
 
     def _as_lent(self, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
         """The fragments, where each task that competes for itself is a trainer of its own."""

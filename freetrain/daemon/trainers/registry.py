@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import Fragment
+from freetrain.core.fragment import Fragment, by_trainer
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job
 from freetrain.core.known_trainer import KnownTrainer
-from freetrain.core.needs import Needs, find_misfit, kinds_of, most_places
+from freetrain.core.needs import Needs, NodeKinds, find_misfit, kinds_of, most_places
 from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.trainers.isolation import Fault, Faults, isolated
 from freetrain.daemon.trainers.kinds import requests_of
@@ -131,6 +132,11 @@ class Registered:
     requests: tuple[Request, ...] = ()
     waits_for: Mapping[str, str] = field(default_factory=dict)
 
+    @cached_property
+    def training(self) -> Mapping[str, Training]:
+        """Trainings by id."""
+        return {training.id: training for training in self.trainings}
+
 
 class Registry:
     """Knows the trainers from look to look.
@@ -170,6 +176,8 @@ class Registry:
         Raises:
             SlurmError: Slurm was asked what tasks ask for, and does not answer.
         """
+        names = rules.queue.among(snapshot.partitions).nodes
+        kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
         jobs = self._fragments.as_they_ended(snapshot.jobs)
         submissions = self._reader.read(
             snapshot, jobs, rules.queue, rules.default_memory_mb, rules.share, rules.shares_out_memory
@@ -178,8 +186,8 @@ class Registry:
         inputs = RosterInputs(
             time_s=snapshot.time_s,
             known=self._known,
-            unfit=self._find_unfit(snapshot, submissions, rules),
-            fragments=self._fragments.open,
+            unfit=self._find_unfit(kinds, submissions, rules),
+            fragments=by_trainer(self._fragments.open),
             ended=ended,
             past=FragmentHistory(
                 self._fragments.last, self._fragments.some_completed, self._fragments.failed_runs
@@ -191,7 +199,7 @@ class Registry:
         )
         trainings = update_roster(submissions.values(), inputs, rules)
         self._remember(trainings)
-        return self._with_requests(trainings, snapshot, rules)
+        return self._with_requests(trainings, kinds, rules, snapshot.time_s)
 
     def _know(self, ids: Set[str]) -> None:
         """Remember these trainers, and no others."""
@@ -200,11 +208,9 @@ class Registry:
             self._known |= self._ledger.trainers(new)
 
     def _find_unfit(
-        self, snapshot: Snapshot, submissions: Mapping[str, Submission], rules: RosterRules
+        self, kinds: NodeKinds, submissions: Mapping[str, Submission], rules: RosterRules
     ) -> Mapping[str, str]:
         """Submissions that cannot be trainers → why; what runs already has found a node that it can run on."""
-        names = rules.queue.among(snapshot.partitions).nodes
-        kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
         running = {fragment.trainer for fragment in self._fragments.open}
         misfit = {
             needs: find_misfit(needs, kinds) for needs in {submission.needs for submission in submissions.values()}
@@ -231,19 +237,19 @@ class Registry:
                 _say_state(trainer)
         self._known.update({trainer.id: trainer for trainer in changed})
 
-    def _with_requests(self, trainings: Iterable[Training], snapshot: Snapshot, rules: RosterRules) -> Registered:
+    def _with_requests(
+        self, trainings: Iterable[Training], kinds: NodeKinds, rules: RosterRules, now_s: float
+    ) -> Registered:
         """What is wrong with one of them is its own, and logged once."""
-        names = rules.queue.among(snapshot.partitions).nodes
-        kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
+        nodes = sum(map(len, kinds))
         noted, requests = [], list[Request]()
         waits_for: dict[str, str] = {}
         for training in trainings:
             trainer = training.trainer
             self._faults.say(trainer.id, trainer.owner, "itself", trainer.fault)
-            most = (
-                most_places(training.submission.needs, kinds) if training.submission.needs.in_part else len(names)
-            )
-            found = self._requests(training, most, rules.objective, snapshot.time_s)
+            needs = training.submission.needs
+            most = most_places(needs, kinds) if needs.in_part else nodes
+            found = self._requests(training, most, rules.objective, now_s)
             if isinstance(found, Fault):
                 self._faults.say(trainer.id, trainer.owner, "competing", found.what)
                 training = training.with_fault(found.what)

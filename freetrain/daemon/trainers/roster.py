@@ -47,7 +47,7 @@ def _as_known(submission: Submission, inputs: RosterInputs) -> Training:
         replace(trainer, account=account),
         submission,
         None,
-        tuple(fragment for fragment in inputs.fragments if fragment.trainer == submission.id),
+        inputs.fragments.get(submission.id, ()),
         inputs.past.last.get(submission.id),
         some_completed=submission.id in inputs.past.some_completed,
         failed_runs=inputs.past.failed_runs.get(submission.id, {}),

@@ -107,7 +107,7 @@ class RosterInputs:
         time_s: of the look, UTC epoch seconds.
         known: trainers met before, by id.
         unfit: submissions that cannot be trainers → why.
-        fragments: all open ones.
+        fragments: trainer → its open ones.
         ended: those that ended since the last look.
         past: what is known of those that have ended.
         reports: trainer → what its directory says.
@@ -119,7 +119,7 @@ class RosterInputs:
     time_s: float
     known: Mapping[str, KnownTrainer]
     unfit: Mapping[str, str]
-    fragments: Sequence[Fragment]
+    fragments: Mapping[str, tuple[Fragment, ...]]
     ended: Sequence[Fragment]
     past: FragmentHistory
     reports: Mapping[str, Report]

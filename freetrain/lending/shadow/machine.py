@@ -29,7 +29,7 @@ class Machine:
     Args:
         snapshot: what there is.
         fragments: jobs that do not exist here.
-        lent: nodes that fragments have and keep.
+        lent: node that a fragment has and keeps → its trainer.
         parts: node → the parts of it that fragments have, where nodes are lent in parts.
 
     Attributes:
@@ -41,7 +41,7 @@ class Machine:
         self,
         snapshot: Snapshot,
         fragments: frozenset[str],
-        lent: Iterable[str],
+        lent: Mapping[str, str],
         parts: Mapping[str, Sequence[LentPart]] | None = None,
     ) -> None:
         self._snapshot = snapshot
@@ -60,7 +60,8 @@ class Machine:
         completing = [job for job in snapshot.jobs if job.state is JobState.COMPLETING]
         self._leaving = self.sets.of(name for job in completing if job.id not in fragments for name in job.nodes)
         given_back = self.sets.of(name for job in completing if job.id in fragments for name in job.nodes)
-        self._given_back = given_back & ~self.sets.of(lent)
+        self._lent, self._holder = self.sets.of(lent), lent
+        self._given_back = given_back & ~self._lent
 
     def limit_s(self, job: Job) -> float:
         """For how long the job may run."""
@@ -132,20 +133,26 @@ class Machine:
             return planned
         return closest(nodes, count)
 
-    def choose_now(self, nodes: NodeSet, count: int, job: Job, lent: Mapping[str, str]) -> NodeSet:
+    def choose_now(self, nodes: NodeSet, count: int, job: Job) -> NodeSet:
         """As many: those that nobody has, then lent ones, then those being cleared up after a job of the site's.
 
         Of the lent ones those that are on their way back come first, so that no more are given back for a job
         while they take their time; then those on which Slurm has planned the job, then those of the user who has
         most.
         """
-        ours = nodes & self.sets.of(lent)
+        ours = nodes & self._lent
         chosen = closest(nodes & ~ours & ~self._leaving & ~self._given_back, count)
         chosen |= closest(nodes & self._given_back, count - chosen.bit_count())
         chosen |= closest(ours & self.sets.of(job.planned_nodes), count - chosen.bit_count())
-        left = sorted(self.sets.names(ours & ~chosen))
-        chosen |= self.sets.of(_from_largest(left, lent, count - chosen.bit_count()))
+        chosen |= self._from_largest(ours & ~chosen, count - chosen.bit_count())
         return chosen | closest(nodes & self._leaving, count - chosen.bit_count())
+
+    def _from_largest(self, nodes: NodeSet, count: int) -> NodeSet:
+        """The last node of whichever trainer has most left of these, again and again."""
+        held: dict[str, list[str]] = {}
+        for name in sorted(self.sets.in_order(nodes)) if count else ():
+            held.setdefault(self._holder[name], []).append(name)
+        return self.sets.of([max(held.values(), key=len).pop() for _ in range(min(count, nodes.bit_count()))])
 
     def choose_parts_now(self, nodes: NodeSet, job: Job, part: Amount) -> Mapping[str, Sequence[LentPart]]:
         """The nodes on parts of which a job starts now → what is given back there for it.
@@ -231,11 +238,3 @@ def _hidden(snapshot: Snapshot, lent: Iterable[str]) -> Nodes:
     return frozenset(
         node.name for node in snapshot.nodes if node.state is NodeState.BUSY and node.name not in seen
     )
-
-
-def _from_largest(names: Sequence[str], lent: Mapping[str, str], count: int) -> list[str]:
-    """The last node of whichever trainer has most left, again and again."""
-    held: dict[str, list[str]] = {}
-    for name in names:
-        held.setdefault(lent[name], []).append(name)
-    return [max(held.values(), key=len).pop() for _ in range(min(count, len(names)))]
