@@ -97,6 +97,7 @@ class Scene:
         ended: exit status → how often it had ended by itself.
         has_own_disk: whether the daemon's directory is a file system of its own, that may be full.
         crashed_nodes: whether a node has ever vanished with its jobs.
+        controller_killed_s: when slurmctld was killed, which then knows nothing of its last seconds.
     """
 
     def __init__(self, directory: Path, launcher: str, seed: int, seconds: float, has_daemon: bool = True) -> None:
@@ -114,6 +115,7 @@ class Scene:
         self.lost: list[Path] = []
         self.wrong: list[str] = []
         self.may_be_down, self.ended, self.crashed_nodes = False, Counter[int](), False
+        self.controller_killed_s: list[float] = []
         self.lost_at_s = time.time()
         self.training, self.filler = "", ""
         self.jobs = draw(read_samples(SAMPLE_LOG), NODES, seconds, _LOAD, seed)

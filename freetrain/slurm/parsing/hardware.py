@@ -26,7 +26,8 @@ _NODE_FIELDS = (
     "NodeName", "State", "ActiveFeatures", "Partitions", "CPUEfctv", "CPUTot", "RealMemory", "TmpDisk", "Gres",
     "Sockets", "CoresPerSocket", "ThreadsPerCore", "CPUAlloc", "AllocMem", "GresUsed",
 )  # fmt: skip
-_READINGS = (" CPULoad=", " FreeMem=", " LastBusyTime=", " CurrentWatts=", " AveWatts=")
+# What the node's own daemon measures: with it no row would come again as it was.
+_READINGS = re.compile(r" (?:CPULoad|FreeMem|LastBusyTime|CurrentWatts|AveWatts)=\S*")
 _SWITCH_FIELD = re.compile(r"(\w+)=(\S*)")
 _SWITCH_NAMES = ("SwitchName", "BlockName", "AggregatedBlock")
 
@@ -43,18 +44,9 @@ def parse_nodes(text: str, in_parts: bool = False, known: NodeRows | None = None
         in_parts: whether it was asked with ``-d``, so that it says how much of each node is used.
         known: rows of the last answer to the same question.
     """
-    lines = map(_without_readings, lines_of(text, "NodeName="))
+    lines = lines_of(_READINGS.sub("", text), "NodeName=")
     rows = (known or NodeRows()).read(lines, partial(_node_of, in_parts=in_parts))
     return [row for row in rows if isinstance(row, Node)], [row for row in rows if isinstance(row, str)]
-
-
-def _without_readings(line: str) -> str:
-    """The line without what the node's own daemon measures: else no row would come again as it was."""
-    for name in _READINGS:
-        before, field, after = line.partition(name)
-        if field:
-            line = f"{before} {after.partition(' ')[2]}"
-    return line
 
 
 def _node_of(line: str, in_parts: bool) -> Node | str:
