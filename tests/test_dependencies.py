@@ -1,4 +1,4 @@
-"""What an installation consists of is reviewed: a package more fails, also one that another package begins to need."""
+"""What an installation consists of is reviewed: any package more fails, also one that another begins to need."""
 
 from __future__ import annotations
 
