@@ -218,12 +218,14 @@ class Scene:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    def reload_daemon(self) -> None:
-        """Have it read its settings again; as systemd, not before it has said that it is ready."""
+    def reload_daemon(self) -> bool:
+        """Have it read its settings again; False: as systemd, not before it has said that it is ready."""
         with suppress(StatusUnknownError):
             pid = read_status(self.state).daemon.pid
             if pid == self.site.daemon_pid:
                 self.signal(signal.SIGHUP, pid)
+                return True
+        return False
 
     def is_mark(self, job: str) -> bool:
         """Whether it is one of those by which daemons show that they are there; they lend nothing."""
