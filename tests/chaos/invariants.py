@@ -93,9 +93,9 @@ def at_the_end(scene: Scene) -> Iterator[str]:
 
 
 def _accounting(scene: Scene) -> Iterator[str]:
-    """How the site's jobs ended: only a node that vanished may end one before its program does."""
+    """How the site's jobs ended: only a node that vanished may end one before its program does, or hide its end."""
     allowed = {"COMPLETED", "RUNNING", "PENDING"} | (
-        {"NODE_FAIL", "REQUEUED", "FAILED"} if scene.crashed_nodes else set()
+        {"NODE_FAIL", "REQUEUED", "FAILED", "TIMEOUT"} if scene.crashed_nodes else set()
     )
     for ran in scene.site.accounting("main"):
         if ran.state.split()[0] not in allowed:
