@@ -93,7 +93,7 @@ def at_the_end(scene: Scene) -> Iterator[str]:
 
 
 def _accounting(scene: Scene) -> Iterator[str]:
-    """How the site's jobs ended: only a node that vanished may end one before its program does, or hide its end."""
+    """How the site's jobs ended: only a node that vanished may end one early, or hide its end."""
     allowed = {"COMPLETED", "RUNNING", "PENDING"} | (
         {"NODE_FAIL", "REQUEUED", "FAILED", "TIMEOUT"} if scene.crashed_nodes else set()
     )
