@@ -12,6 +12,7 @@ from ClusterShell.RangeSet import RangeSet
 from freetrain.core.cluster import Snapshot
 from freetrain.core.job import Job, JobRun
 from freetrain.slurm.commands import Command
+from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.parsing import (
     JobRows,
     NodeRows,
@@ -22,7 +23,6 @@ from freetrain.slurm.parsing import (
     parse_reservations,
 )
 from freetrain.slurm.queries import NEED_FIELDS, SEPARATOR
-from freetrain.slurm.questions import Questions
 from freetrain.slurm.site.facts import Site
 from freetrain.slurm.tags import TAG_PREFIX
 
@@ -109,7 +109,7 @@ class _Task:
 
 
 @dataclass
-class BigSite(Questions):
+class BigSite(Gateway):
     """A gateway: see :class:`freetrain.slurm.gateway.Gateway`.
 
     Args:

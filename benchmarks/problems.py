@@ -6,11 +6,10 @@ import random
 from collections.abc import Mapping
 from dataclasses import replace
 
-from freetrain.core.past import past_of_samples
 from freetrain.core.place import Place
 from freetrain.core.problem import Problem
 from freetrain.core.throughput import Curve
-from freetrain.core.trainer import KindChoice, Trainer
+from freetrain.core.trainer import KindChoice, Trainer, past_of_samples
 from freetrain.replay.trainers import CURVES
 
 NOW_S = 1_700_000_000.0

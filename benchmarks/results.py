@@ -1,4 +1,4 @@
-"""Makes docs/evidence/results.md: a sweep over public traces, done or gone on with, and its tables.
+"""Makes docs/reference/results.md: a sweep over public traces, done or gone on with, and its tables.
 
 python -m benchmarks.results --data DIR [--log NAME]
 """
@@ -28,7 +28,7 @@ _WAYS = (
 @click.option("--log", "logs", multiple=True, metavar="NAME", help="This log alone, by its name in the sweep.")
 @click.option("--store", type=click.Path(path_type=Path), default=Path("benchmarks/results/results.db"))
 @click.option("--workers", type=int, default=2)
-@click.option("--output", type=click.Path(path_type=Path), default=Path("docs/evidence/results.md"))
+@click.option("--output", type=click.Path(path_type=Path), default=Path("docs/reference/results.md"))
 def main(data: Path, logs: tuple[str, ...], store: Path, workers: int, output: Path) -> None:
     """Do what is missing of the sweep, and write what is there into the page."""
     sweep = read_sweep(SPEC, data)

@@ -1,4 +1,4 @@
-"""A hook of MkDocs: the pages of commands and of reasons, made from the code when the site is built."""
+"""A hook of MkDocs: commands, reasons and the past of a trainer, made from the code when the site is built."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from freetrain.cli.main import cli
+from freetrain.core.trainer import TrainerPast
 from freetrain.lending.node_verdicts import NODE_VERDICTS, NOT_COMPETING, what_changes
 
 
@@ -26,6 +27,14 @@ def _node_verdicts() -> Iterator[str]:
     yield from ("| reason | what would change it |", "|---|---|")
     names = (verdict.name for verdict in (*NODE_VERDICTS, NOT_COMPETING))
     yield from (f"| {name} | {_plain(what_changes(name, 'NODE'))} |" for name in names)
+
+
+def _past_of_a_trainer() -> Iterator[str]:
+    yield from ("", "| field | |", "|---|---|")
+    _, _, described = cleandoc(TrainerPast.__doc__ or "").partition("Attributes:\n")
+    for line in described.splitlines():
+        name, _, means = line.strip().partition(": ")
+        yield f"| `{name}` | {_plain(means)} |"
 
 
 def _commands(group: click.Context) -> Iterator[str]:
@@ -66,5 +75,6 @@ def _plain(text: str) -> str:
 MADE: Mapping[str, Callable[[], Iterator[str]]] = {
     "reference/commands.md": _all_commands,
     "reference/verdicts.md": _node_verdicts,
+    "developers/policy.md": _past_of_a_trainer,
 }
 """Page → the lines that are added to it."""

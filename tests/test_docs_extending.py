@@ -1,4 +1,4 @@
-"""What docs/developers/extending.md shows, as it stands there: recipes, a launcher, a way to Slurm."""
+"""What docs/developers/extending.md and slurm.md show, as it stands there: recipes, a launcher, a way to Slurm."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs/developers/extending.md").read_text()
-FILES = {name: text for text, name in re.findall(r"```python\n(# (\S+)\n.*?)```", PAGE, re.DOTALL)}
+PAGES = "".join((ROOT / f"docs/developers/{name}.md").read_text() for name in ("extending", "slurm"))
+FILES = {name: text for text, name in re.findall(r"```python\n(# (\S+)\n.*?)```", PAGES, re.DOTALL)}
 
 
 TYPED = ("on_battery.py", "least_served.py", "warning_first.py", "over_ssh.py")
@@ -48,7 +48,7 @@ def test_it_is_typed_as_freetrain_is(tmp_path: Path) -> None:
 
 
 def test_every_file_that_is_named_is_there() -> None:
-    named = set(re.findall(r"`((?:freetrain|tests|etc)/[a-z_/]+(?:\.(?:py|lua))?)`", PAGE))
+    named = set(re.findall(r"`((?:freetrain|tests|etc)/[a-z_/]+(?:\.(?:py|lua))?)`", PAGES))
     assert len(named) > 10
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
 
@@ -57,10 +57,10 @@ def test_every_place_that_is_named_is_there() -> None:
     for name, path in (
         ("launcher_of", "freetrain/daemon/setup.py"),
         ("rules_of", "freetrain/daemon/rules.py"),
-        ("reasons", "freetrain/daemon/controls/drains.py"),
+        ("reasons", "freetrain/daemon/controls/pause.py"),
         ("past_of", "freetrain/store/ledger.py"),
         ("past_at", "freetrain/replay/trainer_run.py"),
         ("open_gateway", "freetrain/slurm/opening.py"),
     ):
         assert f"def {name}(" in (ROOT / path).read_text()
-        assert re.search(rf"`{name}` (\(|in )`{path}`", PAGE)
+        assert re.search(rf"`{name}` (\(|in )`{path}`", PAGES)

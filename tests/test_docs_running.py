@@ -20,8 +20,7 @@ from freetrain.cli.main import cli
 from freetrain.config import Config
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
-from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
-from freetrain.daemon.reports.status_file import StatusFile
+from freetrain.daemon.reports.status import LookStatus, NodeGroup, StatusFile, TrainerStatus
 from freetrain.slurm.queries import JOB_FIELDS, SEPARATOR
 from freetrain.store import Store
 from freetrain.store.ledger import DAEMON_COMMAND

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,13 +13,14 @@ import click
 import pytest
 
 from freetrain.cli.main import cli
+from freetrain.core.trainer import PAST_FIELDS, TrainerPast
 from freetrain.lending.node_verdicts import NODE_VERDICTS, NOT_COMPETING
 from freetrain.lending.training_verdicts import TRAINING_VERDICTS
 from tests.docs_shell import PAGES, ROOT, place
 from tests.needed import IN_CI
 
 MOST_WORDS = 1200
-LONGER = ("docs/reference/", "docs/evidence/", "docs/developers/")
+LONGER = ("docs/reference/",)
 PUZZLING = re.compile(r"\b(said|told|whom|whoever|anew|fewest|in vain|of others|he|his|him)\b|for (one|each) in")
 
 
@@ -75,6 +77,13 @@ def test_the_page_of_reasons_has_all_of_nodes(site: Path) -> None:
     shown = re.findall(r"<td>(.*?)</td>", (site / "reference/verdicts.html").read_text())
     assert {verdict.name for verdict in (*NODE_VERDICTS, NOT_COMPETING)} <= set(shown)
     assert not [cell for cell in shown if "{" in cell]
+
+
+def test_the_page_of_policies_has_every_field_of_a_trainers_past(site: Path) -> None:
+    page = (site / "developers/policy.html").read_text()
+    assert re.findall(r"<td><code>(\w+)</code></td>", page)[-len(PAST_FIELDS) :] == [
+        field.name for field in fields(TrainerPast)
+    ]
 
 
 def test_users_find_every_reason_for_having_few_nodes() -> None:

@@ -89,6 +89,9 @@ def scripts(package: Path) -> str:
     ids=["deb", "rpm"],
 )
 def package(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    left_by_a_build = PROJECT / "build/lib/freetrain/gone.py"
+    left_by_a_build.parent.mkdir(parents=True, exist_ok=True)
+    left_by_a_build.touch()
     found: Path = request.param(tmp_path_factory.mktemp("package"))
     return found
 
@@ -104,6 +107,10 @@ def test_it_holds_what_a_site_needs_and_nothing_of_where_it_was_made(package: Pa
     assert names >= EXPECTED
     assert (installed / "etc/freetrain").is_dir()
     assert any("freetrain/__pycache__/" in name for name in names)
+    (library,) = (installed / "opt/freetrain/lib").glob("python3.*/site-packages")
+    assert {path.relative_to(library) for path in (library / "freetrain").rglob("*.py")} == {
+        path.relative_to(PROJECT) for path in (PROJECT / "freetrain").rglob("*.py")
+    }
     assert {name.rpartition("/")[2] for name in names} >= {"page.css", "web.html.j2", "web.css", "live.js"}
     for text in (installed / "opt/freetrain/bin").iterdir():
         if not text.is_symlink():

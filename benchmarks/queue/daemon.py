@@ -9,9 +9,8 @@ from math import inf
 
 from benchmarks.queue.slurm import SimulatedSlurm
 from freetrain.core.harm import Harm
-from freetrain.core.past import TrainerPast
 from freetrain.core.plan import Action, Lend, Release
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Trainer, TrainerPast
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.rules import Rules
 from freetrain.loop.cycle import Goal, NullJournal

@@ -10,6 +10,8 @@ shift
 project=$(realpath "$(dirname "$0")/../..")
 venv=/opt/freetrain
 
+# setuptools installs whatever an earlier build left here, modules that are gone by now included.
+rm -rf "$project/build/lib"
 "${PYTHON:-/usr/bin/python3}" -m venv "$stage$venv"
 "$stage$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile "$@" "$project[report]"
 env -u PYTHONPATH "$stage$venv/bin/pip" uninstall --quiet --yes pip setuptools

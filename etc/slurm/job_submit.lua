@@ -115,7 +115,7 @@ function read.range_of_nodes(text)
     local largest = fewest
     if dash ~= "" then largest, why = read.nodes(most) end
     if not largest then return nil, why end
-    if fewest > largest then return nil, "names more nodes at least than at most" end
+    if fewest > largest then return nil, "has a minimum above its maximum" end
     return { fewest, largest }
 end
 

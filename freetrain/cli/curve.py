@@ -6,21 +6,22 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
 from freetrain.cli.helping import command
 from freetrain.cli.options import config_option
 from freetrain.cli.output import print_json, print_table
+from freetrain.client.trainings import speeds_in_tag
 from freetrain.config import load_config
 from freetrain.core.bounds import SERVERS
 from freetrain.core.observed import SeenCosts, SizeChange
 from freetrain.core.throughput import FittedCurve, Observation, ScalingModel, fit_throughput
 from freetrain.daemon.reports.standing import find_standing
-from freetrain.daemon.trainers.change_costs import believed_costs
+from freetrain.daemon.reports.status import TrainerStatus
+from freetrain.daemon.trainers.kinds import believed_costs
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.progress import ProgressLog, Rate, read_progress
 from freetrain.errors import InputError
@@ -96,23 +97,24 @@ def curve_command(
     --job the fit is that at speed 1, of what the daemon has seen.
     """
     log = _read(trainer)
-    learned = learned_of(job, config_path) if job is not None else NOTHING_LEARNED
-    axis = _NODES if learned.at_speed_1 else _axis(log.rates)
+    published = _published(job, config_path) if job is not None else None
+    speeds, rates = (published.speeds, published.seen_rates) if published is not None else ({}, {})
+    axis = _NODES if rates else _axis(log.rates)
     max_size = max_size or 2 * max(map(axis.size, log.rates))
+    at_speed_1 = [Observation(nodes, rate) for nodes, rate in rates.items()]
     seen = [Observation(axis.size(rate), rate.samples_per_s, rate.elapsed_s) for rate in log.rates]
-    seen = [*learned.at_speed_1] or seen
-    fit = fit_throughput(seen, max_size)
+    fit = fit_throughput(at_speed_1 or seen, max_size)
     if save_path is not None:
-        _save(save_path, trainer, log, axis, fit, learned)
+        _save(save_path, trainer, log, axis, fit, speeds)
     if as_json:
         rescales = [asdict(rescale) for rescale in log.rescales]
         document = {"format": FORMAT, "by": f"{axis.unit}s", "fit": asdict(fit), "rescales": rescales}
-        print_json({**document, "speeds": dict(learned.speeds)})
+        print_json({**document, "speeds": dict(speeds)})
     else:
-        _show(log, axis, fit, learned, max_size)
+        _show(log, axis, fit, speeds, max_size)
 
 
-def _show(log: ProgressLog, axis: _Axis, fit: FittedCurve, learned: Learned, max_size: int) -> None:
+def _show(log: ProgressLog, axis: _Axis, fit: FittedCurve, speeds: Mapping[str, float], max_size: int) -> None:
     """The table, and a sentence for everything else that is known."""
     columns = [f"{axis.unit}s", "samples/s", f"per {axis.unit}"]
     columns += ["measured s", "step s", "communication", "data wait"]
@@ -123,8 +125,8 @@ def _show(log: ProgressLog, axis: _Axis, fit: FittedCurve, learned: Learned, max
     click.echo(f"\n{_describe(fit)}")
     if axis is _WORKERS:
         click.echo("By workers, as the same nodes had different numbers of them; the daemon decides by nodes.")
-    if learned.speeds:
-        click.echo(learned.for_the_tag)
+    if speeds:
+        click.echo(f"For its tag: {speeds_in_tag(speeds)}")
     for sentence in describe_servers(log.rates):
         click.echo(sentence)
     if pauses_s := [rescale.pause_s for rescale in log.rescales]:
@@ -133,7 +135,9 @@ def _show(log: ProgressLog, axis: _Axis, fit: FittedCurve, learned: Learned, max
     _print_longest("New ones took up to {:.3g} s to their first step.", log, "start_s")
 
 
-def _save(path: Path, trainer: Path, log: ProgressLog, axis: _Axis, fit: FittedCurve, learned: Learned) -> None:
+def _save(
+    path: Path, trainer: Path, log: ProgressLog, axis: _Axis, fit: FittedCurve, speeds: Mapping[str, float]
+) -> None:
     """Costs that were not seen are those of a tag that says nothing; boots are never in the progress."""
     if axis is not _NODES:
         raise InputError(
@@ -146,7 +150,10 @@ def _save(path: Path, trainer: Path, log: ProgressLog, axis: _Axis, fit: FittedC
     )
     costs = asdict(believed_costs(SeenCosts().after(changes, ()), Tag()))
     known = {name: seconds for name, seconds in costs.items() if seconds is not None}
-    described = {"id": trainer.absolute().name, "throughput": fit.curve, **known, **learned.choices}
+    described = {"id": trainer.absolute().name, "throughput": fit.curve, **known}
+    if speeds:
+        by_kind = {**speeds, UNNAMED: 1.0}
+        described["choices"] = [{"kinds": [kind], "speed": speed} for kind, speed in by_kind.items()]
     document = {"format": "freetrain-trainers/1", "trainers": [described]}
     try:
         path.write_text(json.dumps(document, indent=2) + "\n")
@@ -232,9 +239,9 @@ def describe_servers(rates: Sequence[Rate]) -> Iterator[str]:
     else:
         model = fit_servers(points, batch)
         yield _fastest(points, model)
-        each = {rate.world / rate.nodes for rate in served}
-        if len(each) == 1:
-            yield _for_the_tag(model, each.pop(), max(point.servers for point in points))
+        workers_each = {rate.world / rate.nodes for rate in served}
+        if len(workers_each) == 1:
+            yield _for_the_tag(model, workers_each.pop(), max(point.servers for point in points))
 
 
 def _for_the_tag(model: ServerModel, workers_each: float, seen_servers: int) -> str:
@@ -261,37 +268,8 @@ def _fastest(points: Sequence[Point], model: ServerModel) -> str:
 # -- kinds of nodes
 
 
-@dataclass(frozen=True, slots=True)
-class Learned:
-    """Speeds that the daemon has learned.
-
-    Attributes:
-        speeds: kind of nodes that the trainer's owner names → how fast it is there; on others its speed is 1.
-        at_speed_1: what was seen, as it would have been at speed 1; empty: nothing was.
-    """
-
-    speeds: Mapping[str, float] = field(default_factory=dict)
-    at_speed_1: Sequence[Observation] = ()
-
-    @property
-    def for_the_tag(self) -> str:
-        """A sentence with the part of a tag that says it."""
-        return f"For its tag: speed={'/'.join(f'{kind}:{speed:g}' for kind, speed in self.speeds.items())}"
-
-    @property
-    def choices(self) -> Mapping[str, Any]:
-        """The field of a trainer for replays that says it; empty: there is nothing to say."""
-        if not self.speeds:
-            return {}
-        each = {**self.speeds, UNNAMED: 1.0}
-        return {"choices": [{"kinds": [kind], "speed": speed} for kind, speed in each.items()]}
-
-
-NOTHING_LEARNED = Learned()
-
-
-def learned_of(job: str, config_path: Path | None) -> Learned:
-    """Speeds of a job that the daemon with this configuration published last.
+def _published(job: str, config_path: Path | None) -> TrainerStatus:
+    """What the daemon with this configuration published last of a job: its speeds, and rates at speed 1.
 
     Raises:
         InputError: it has published nothing of it, or its owner names no kinds of nodes.
@@ -306,4 +284,4 @@ def learned_of(job: str, config_path: Path | None) -> Learned:
             f"The tag of {job} names no kinds of nodes, so nobody learned how fast it is on them.",
             "Say what you believe, as speed=a100:1/v100:0.4 (docs/users/tag.md).",
         )
-    return Learned(known.speeds, tuple(Observation(nodes, rate) for nodes, rate in known.seen_rates.items()))
+    return known

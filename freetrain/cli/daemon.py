@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from freetrain.cli.config_check import check_command
+from freetrain.cli.config import check_command
 from freetrain.cli.helping import command
 from freetrain.cli.options import config_option
-from freetrain.config import Config, Loaded, load_config
+from freetrain.config import Loaded, load_config
 from freetrain.daemon.log_output import start_logging
 from freetrain.daemon.service import Service
 from freetrain.slurm.opening import open_gateway
@@ -35,15 +35,11 @@ def daemon_command(
 
     def read() -> Loaded:
         loaded = load_config(config_path)
-        return replace(loaded, config=_saying_more(loaded.config)) if verbose else loaded
+        log = loaded.config.log.model_copy(update={"level": "debug"})
+        return replace(loaded, config=loaded.config.model_copy(update={"log": log})) if verbose else loaded
 
     loaded = read()
     config = loaded.config
     start_logging(config.log)
     gateway = open_gateway(config.slurm.backend, config.slurm.timeout, in_parts=config.lend.in_parts)
     Service(loaded, gateway, read).run(cycles)
-
-
-def _saying_more(config: Config) -> Config:
-    """The same settings, with the level ``debug``."""
-    return config.model_copy(update={"log": config.log.model_copy(update={"level": "debug"})})

@@ -6,22 +6,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
+from click.shell_completion import get_completion_class
 
 _ALL = f"{__name__}.all"
 
 
 class Command(click.Command):
-    """A command of freetrain.
-
-    Args:
-        first: options that ``--help`` shows, by their long names in this order; none: all.
-    """
+    """A command of freetrain; ``--help`` shows the options ``first``, by their long names; none: all."""
 
     def __init__(self, *arguments: Any, first: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.first = first
         if first:
-            self.params.append(_help_all())
+            means = "Show all options and exit."
+            flag = {"is_flag": True, "is_eager": True, "expose_value": False}
+            self.params.append(click.Option(["--help-all"], callback=_show_all, help=means, **flag))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the common options, and how many more there are; all of them where these are asked for."""
@@ -60,19 +59,27 @@ class RenamedOption(click.Option):
             self.opts = names
 
 
-def _help_all() -> click.Option:
-    return click.Option(
-        ["--help-all"],
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=_show_all,
-        help="Show all options and exit.",
-    )
-
-
 def _show_all(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if wanted:
         context.meta[_ALL] = True
         click.echo(context.get_help(), color=context.color)
         context.exit()
+
+
+_VARIABLE = "_FREETRAIN_COMPLETE"
+
+
+@command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion_command(context: click.Context, shell: str) -> None:
+    """Print what makes SHELL complete freetrain's commands and options.
+
+    \b
+    bash:  freetrain completion bash > /etc/bash_completion.d/freetrain
+    zsh:   freetrain completion zsh > /usr/local/share/zsh/site-functions/_freetrain
+    fish:  freetrain completion fish > /etc/fish/completions/freetrain.fish
+    """  # noqa: D301 (click wants the character itself)
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(context.find_root().command, {}, "freetrain", _VARIABLE).source())

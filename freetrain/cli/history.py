@@ -1,18 +1,19 @@
-"""``freetrain history``: what was lent to which training, and how each time ended."""
+"""``freetrain history``: what was lent to which training; ``freetrain audit``: orders to Slurm, and why."""
 
 from __future__ import annotations
 
+import shlex
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
 from freetrain.cli.helping import RenamedOption, command
 from freetrain.cli.listing import LISTING, Shape, listing_options
-from freetrain.cli.node_lists import read_nodes
-from freetrain.cli.options import config_option, since_option
-from freetrain.client.daemons_ledger import daemons_ledger
+from freetrain.cli.options import config_option, read_nodes, since_option
+from freetrain.client.daemons_ledger import daemons_store
 from freetrain.config import load_config
 from freetrain.core.fragment import Fragment
 from freetrain.daemon.reports.standing import find_standing
@@ -43,7 +44,6 @@ _COLUMNS = ("JOB", "TRAINER", "USER", "NODE", "STARTED", "LASTED", "END", "DECIS
     cls=RenamedOption,
     type=click.IntRange(1),
     default=10_000,
-    show_default=True,
     help="Only the last so many of them.",
 )
 @listing_options
@@ -66,68 +66,84 @@ def history_command(
     standing = find_standing(config)
     shape.begin(standing)
     now_s = time.time()
-    found = daemons_ledger(config).history(since_s, trainer, user, chosen, most + 1)
+    # One more than is shown: so it is known whether there are more.
+    found = daemons_store(config).ledger().history(since_s, trainer, user, chosen, most + 1)
     if len(found) > most:
         click.echo(f"Only the last {most} are shown; --limit shows more.", err=True)
     rows = [_row(fragment, owner, now_s) for fragment, owner in found[-most:]]
-    document = {
-        "format": "freetrain-history/1",
-        "daemon": standing.document(),
-        "fragments": list(map(asdict, rows)),
-    }
+    document = {"format": "freetrain-history/1", "daemon": standing.document(), "fragments": rows}
     otherwise = "Nothing was lent in that time."
     shape.print(document, _COLUMNS, map(_cells, rows), right=("LASTED",), otherwise=otherwise)
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryRow:
-    """A fragment as ``--json`` shows it.
-
-    Attributes:
-        job: Slurm's id.
-        trainer: to which training the node was lent.
-        user: its owner; empty: unknown.
-        node: which.
-        asked: when Slurm was ordered to start it, UTC epoch seconds.
-        started: when it began; None: it never did.
-        ended: when it ended; None: it has not.
-        lasted_s: how long it ran, until now where it has not ended; None: it never began.
-        state: what it does now.
-        end: how it ended.
-        decision: that led to it.
-    """
-
-    job: str
-    trainer: str
-    user: str
-    node: str
-    asked: float
-    started: float | None
-    ended: float | None
-    lasted_s: float | None
-    state: str
-    end: str | None
-    decision: str | None
-
-
-def _row(fragment: Fragment, user: str, now_s: float) -> HistoryRow:
+def _row(fragment: Fragment, user: str, now_s: float) -> dict[str, Any]:
+    """A fragment as ``--json`` shows it, times in UTC epoch seconds; null: not so far, or unknown."""
     until_s = now_s if fragment.ended_s is None else fragment.ended_s
-    return HistoryRow(
-        job=fragment.job,
-        trainer=fragment.trainer,
-        user=user,
-        node=fragment.node,
-        asked=fragment.asked_s,
-        started=fragment.started_s,
-        ended=fragment.ended_s,
-        lasted_s=None if fragment.started_s is None else max(0.0, until_s - fragment.started_s),
-        state=fragment.state,
-        end=fragment.end,
-        decision=fragment.decision,
+    return {
+        "job": fragment.job,
+        "trainer": fragment.trainer,
+        "user": user,
+        "node": fragment.node,
+        "asked": fragment.asked_s,
+        "started": fragment.started_s,
+        "ended": fragment.ended_s,
+        "lasted_s": None if fragment.started_s is None else max(0.0, until_s - fragment.started_s),
+        "state": fragment.state,
+        "end": fragment.end,
+        "decision": fragment.decision,
+    }
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    lasted = NOTHING if row["lasted_s"] is None else show_duration(row["lasted_s"])
+    who = (row["job"], row["trainer"], row["user"] or NOTHING, row["node"])
+    return (*who, show_time(row["started"]), lasted, row["end"] or row["state"], row["decision"] or NOTHING)
+
+
+@command("audit", context_settings=LISTING, first=("--since", "--decision", "--json", "--format", "--config"))
+@config_option
+@since_option
+@click.option("--decision", metavar="RUN:NUMBER", help="Only what this decision led to.")
+@listing_options
+def audit_command(config_path: Path | None, since_s: float, decision: str | None, shape: Shape) -> None:
+    """List the commands that were given to Slurm: time, actor, reason, decision and result.
+
+    Besides the daemon's own there are those that people gave by 'freetrain cancel', 'panic', 'pause', 'resume',
+    'drain' and 'undrain', as far as they may write the daemon's database; what others did it sees in Slurm.
+
+    A decision can be solved again with 'freetrain solve --decision RUN:NUMBER'.
+    """
+    config = load_config(config_path).config
+    standing = find_standing(config)
+    shape.begin(standing)
+    ledger = daemons_store(config).ledger()
+    rows: list[dict[str, Any]] = [
+        {
+            "time": row.time_s,
+            "actor": row.actor,
+            "why": row.why,
+            "decision": row.decision,
+            "command": row.argv,
+            "result": row.result,
+            "return_code": row.return_code,
+        }
+        for row in ledger.commands(since_s)
+        if decision in (None, row.decision)
+    ]
+    shape.print(
+        {"format": "freetrain-audit/1", "daemon": standing.document(), "commands": rows},
+        ("TIME", "ACTOR", "DECISION", "WHY", "COMMAND", "RESULT", "CODE"),
+        [
+            (
+                show_time(row["time"]),
+                row["actor"],
+                row["decision"] or NOTHING,
+                row["why"],
+                shlex.join(row["command"]) or NOTHING,
+                row["result"],
+                NOTHING if row["return_code"] is None else str(row["return_code"]),
+            )
+            for row in rows
+        ],
+        otherwise="Nothing was done in that time.",
     )
-
-
-def _cells(row: HistoryRow) -> tuple[str, ...]:
-    lasted = NOTHING if row.lasted_s is None else show_duration(row.lasted_s)
-    who = (row.job, row.trainer, row.user or NOTHING, row.node)
-    return (*who, show_time(row.started), lasted, row.end or row.state, row.decision or NOTHING)

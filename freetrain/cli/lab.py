@@ -5,23 +5,21 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from math import ceil
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from freetrain.cli.helping import Group
+from freetrain.cli.options import Duration
 from freetrain.cli.output import print_table
-from freetrain.cli.times import Duration
 from freetrain.errors import InputError
 from freetrain.lab import Lab, LabOptions
 from freetrain.showing.words import NOTHING
 
 DIRECTORY_VARIABLE = "FREETRAIN_LAB"
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def _default_directory() -> Path:
@@ -29,17 +27,18 @@ def _default_directory() -> Path:
     return Path("/tmp/freetrain-lab") if os.geteuid() == 0 else Path.home() / ".cache/freetrain/lab"
 
 
-def _directory_option(command: _Command) -> _Command:
-    return click.option(
-        "--dir",
-        "directory",
-        type=click.Path(path_type=Path, file_okay=False),
-        envvar=DIRECTORY_VARIABLE,
-        metavar="DIR",
-        default=_default_directory,
-        help=f"The lab's directory.  [default: ${DIRECTORY_VARIABLE}, else ~/.cache/freetrain/lab; "
-        "for root /tmp/freetrain-lab]",
-    )(command)
+_directory_option = click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar=DIRECTORY_VARIABLE,
+    metavar="DIR",
+    default=_default_directory,
+    show_default=False,
+    help=f"The lab's directory.  [default: ${DIRECTORY_VARIABLE}, else ~/.cache/freetrain/lab; for root "
+    "/tmp/freetrain-lab]",
+)
+_SCRIPT = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.group("lab", cls=Group)
@@ -49,27 +48,31 @@ def lab_group() -> None:
 
 @lab_group.command("up", first=("--nodes", "--cpus", "--gpus", "--accounting", "--dir"))
 @_directory_option
-@click.option("--nodes", default=4, show_default=True, help="Nodes.")
-@click.option("--cpus", default=4, show_default=True, help="CPUs that each node claims to have.")
-@click.option("--gpus", default=0, show_default=True, help="GPUs that each node claims to have.")
+@click.option("--nodes", default=4, help="Nodes.")
+@click.option("--cpus", default=4, help="CPUs that each node claims to have.")
+@click.option("--gpus", default=0, help="GPUs that each node claims to have.")
 @click.option("--gpu-nodes", type=int, help="How many of the nodes, the last ones, have them [default: all].")
 @click.option(
-    "--gpu-type", default="", help="Type of the GPUs, as a100, or several, as a100,h100 [default: none]."
+    "--gpu-type",
+    default="",
+    show_default=False,
+    help="Type of the GPUs, as a100, or several, as a100,h100 [default: none].",
 )
 @click.option(
     "--exclusive/--shared",
     default=True,
-    show_default=True,
     help="Whether the partitions give whole nodes only (OverSubscribe=EXCLUSIVE).",
 )
-@click.option("--fake", default=0, show_default=True, help="Imaginary nodes besides, where nothing really runs.")
+@click.option("--fake", default=0, help="Imaginary nodes besides, where nothing really runs.")
 @click.option("--accounting", is_flag=True, help="With slurmdbd: sacct, associations, an Operator.")
-@click.option("--port", "base_port", default=16_817, show_default=True, help="First port to use.")
+@click.option("--port", "base_port", default=16_817, help="First port to use.")
+@click.option("--grace", "grace_s", type=Duration(), default="0", help="GraceTime of partition freetrain.")
 @click.option(
-    "--grace", "grace_s", type=Duration(), default="0", show_default=True, help="GraceTime of partition freetrain."
-)
-@click.option(
-    "--nodes-per-leaf", default=0, metavar="N", help="Switches of so many nodes each [default: Slurm knows none]."
+    "--nodes-per-leaf",
+    default=0,
+    show_default=False,
+    metavar="N",
+    help="Switches of so many nodes each [default: Slurm knows none].",
 )
 @click.option(
     "--partition",
@@ -79,18 +82,8 @@ def lab_group() -> None:
     help="One more partition, as debug='Nodes=n[001-002] PriorityTier=20'; repeatable.",
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of slurm.conf; repeatable.")
-@click.option(
-    "--job-submit",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="A job_submit.lua to install.",
-)
-@click.option(
-    "--job-comp",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="A jobcomp.lua to install.",
-)
+@click.option("--job-submit", type=_SCRIPT, metavar="FILE", help="A job_submit.lua to install.")
+@click.option("--job-comp", type=_SCRIPT, metavar="FILE", help="A jobcomp.lua to install.")
 def up_command(
     directory: Path, settings: tuple[str, ...], partitions: tuple[str, ...], grace_s: float, **options: Any
 ) -> None:

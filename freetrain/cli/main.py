@@ -64,7 +64,18 @@ _SECTIONS = {
 }
 _FORMER = ("holes",)
 """Commands that are an option of another today: scripts may use them still."""
-_MODULES = {"resume": "pause", "unregister": "register", "holes": "nodes", "undrain": "drain"}
+_MODULES = {
+    **dict.fromkeys(("resume", "drain", "undrain", "nudge"), "pause"),
+    **dict.fromkeys(("register", "unregister"), "submit"),
+    "audit": "history",
+    "bench": "policies",
+    "completion": "helping",
+    "explain": "jobs",
+    "health": "status",
+    "holes": "nodes",
+    "panic": "cancel",
+    "poke": "run",
+}
 """Command → the module that has it, where it has not one of its own."""
 
 
@@ -153,7 +164,7 @@ def _complaint_of(error: Exception) -> Complaint:
 @click.group(
     cls=LazyGroup,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
 )
 @click.version_option(__version__, prog_name="freetrain")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
@@ -165,7 +176,7 @@ def cli(context: click.Context, debug: bool) -> None:
     """
     if context.invoked_subcommand is None:
         # Here, since the other commands have no need of it.
-        from freetrain.cli.where_you_stand import print_where_you_stand
+        from freetrain.cli.status import print_where_you_stand
 
         print_where_you_stand()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from math import inf
 from pathlib import Path
@@ -22,8 +22,8 @@ from freetrain.config import Config, ConfigError, load_config
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.core.node import Node, NodeState
-from freetrain.daemon.admission.checks import read_settings
-from freetrain.daemon.controls.drains import read_drains, reasons
+from freetrain.daemon.admission.admission import read_settings
+from freetrain.daemon.controls.pause import read_drains, reasons
 from freetrain.daemon.reports.look_status import gathered, groups_of
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.reports.status import NodeGroup
@@ -40,10 +40,9 @@ from freetrain.lending.rules import NodeRules
 from freetrain.lending.sightings import Sightings
 from freetrain.showing.words import NOTHING, show_time
 from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.launcher import jobs_of_trainers
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.parsing import expand_nodes
-
-Row = tuple[str, ...]
 
 _NODE_COLUMNS = ("NODES", "COUNT", "STATE", "UNTIL", "WHY")
 _HOLE_COLUMNS = ("NODES", "COUNT", "UNTIL", "LASTS", "STATE")
@@ -65,10 +64,7 @@ def nodes_command(config_path: Path | None, holes: bool, shape: Shape) -> None:
     work nobody knows how long a node has been idle, or which job it would be kept for. A hole has no end where
     nobody knows who will want it. Anybody may ask.
     """
-    if holes:
-        _list(config_path, shape, "holes", _holes, _HOLE_COLUMNS, _hole_row)
-    else:
-        _list(config_path, shape, "nodes", lambda groups, now_s: groups, _NODE_COLUMNS, _node_row)
+    _list(config_path, shape, holes)
 
 
 @command("holes", context_settings=LISTING, hidden=True)
@@ -76,50 +72,43 @@ def nodes_command(config_path: Path | None, holes: bool, shape: Shape) -> None:
 @config_option
 def holes_command(config_path: Path | None, shape: Shape) -> None:
     """List the holes: the former name of 'freetrain nodes --holes'."""
-    _list(config_path, shape, "holes", _holes, _HOLE_COLUMNS, _hole_row)
+    _list(config_path, shape, holes=True)
 
 
-def _list(
-    config_path: Path | None,
-    shape: Shape,
-    what: str,
-    chosen: Callable[[Sequence[NodeGroup], float], Sequence[NodeGroup]],
-    columns: Sequence[str],
-    row: Callable[[NodeGroup, float], Row],
-) -> None:
+def _list(config_path: Path | None, shape: Shape, holes: bool) -> None:
     config = load_config(config_path).config
     standing = find_standing(config)
     shape.begin(standing)
     gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout, in_parts=config.lend.in_parts)
-    groups = chosen(find_node_groups(config, standing, gateway), standing.now_s)
+    groups = find_node_groups(config, standing, gateway)
+    groups = _holes(groups) if holes else groups
+    what, version = ("holes", 1) if holes else ("nodes", 2)
     document = {
-        "format": f"freetrain-{what}/{2 if what == 'nodes' else 1}",
+        "format": f"freetrain-{what}/{version}",
         "daemon": standing.document(),
         what: [asdict(nodes_entry(group)) for group in groups],
     }
-    rows = [row(group, standing.now_s) for group in groups]
+    columns = _HOLE_COLUMNS if holes else _NODE_COLUMNS
+    rows = [_row(group, standing.now_s, holes) for group in groups]
     otherwise = f"There are no {what} in partition {config.slurm.partition}."
     shape.print(document, columns, rows, right=("COUNT", "LASTS"), otherwise=otherwise)
 
 
-def _node_row(group: NodeGroup, now_s: float) -> Row:
-    count = str(len(expand_nodes(group.nodes)))
-    return (group.nodes, count, _state(group), show_time(group.until_s), group.why or NOTHING)
-
-
-def _hole_row(group: NodeGroup, now_s: float) -> Row:
-    count = str(len(expand_nodes(group.nodes)))
+def _row(group: NodeGroup, now_s: float, holes: bool) -> tuple[str, ...]:
+    count, until = str(len(expand_nodes(group.nodes))), show_time(group.until_s)
+    if not holes:
+        return (group.nodes, count, _state(group), until, group.why or NOTHING)
     lasts = NOTHING if group.until_s is None else show_duration(max(0.0, group.until_s - now_s))
-    return (group.nodes, count, show_time(group.until_s), lasts, _state(group))
+    return (group.nodes, count, until, lasts, _state(group))
 
 
-def _holes(groups: Sequence[NodeGroup], now_s: float) -> Sequence[NodeGroup]:
+def _holes(groups: Sequence[NodeGroup]) -> Sequence[NodeGroup]:
     idle = [
         group
         for group in groups
         if group.state in ("free", "lent", "asked for", "due back") or group.why == WITHOUT_DAEMON
     ]
-    return sorted(idle, key=lambda each: (inf if each.until_s is None else each.until_s, each.nodes))
+    return sorted(idle, key=lambda group: (inf if group.until_s is None else group.until_s, group.nodes))
 
 
 def _state(group: NodeGroup) -> str:
@@ -148,22 +137,13 @@ def find_node_groups(config: Config, standing: Standing, gateway: Gateway) -> Se
     snapshot = gateway.snapshot()
     if missing := config.slurm.queue.missing(snapshot.partitions):
         raise ConfigError(f"Slurm has no partition {missing}.", "Set slurm.partition.")
-    running = _running_fragments(snapshot, config, gateway)
+    launcher = launcher_of(config, gateway)
+    running = find_strangers(jobs_of_trainers(snapshot, config.slurm.queue, launcher))
     if standing.look:
         return _brought_up_to_date(standing.look.nodes, snapshot, running, config.lend.in_parts)
     drained = reasons(read_drains(Path(config.state.directory), snapshot.time_s))
     rules = rules_of(config, read_settings(gateway)).nodes
     return _judged_here(snapshot, running, rules, drained)
-
-
-def _running_fragments(snapshot: Snapshot, config: Config, gateway: Gateway) -> Sequence[Fragment]:
-    launcher = launcher_of(config, gateway)
-    of_ours = [
-        (job, trainer)
-        for job in snapshot.jobs
-        if config.slurm.queue.has(job) and (trainer := launcher.of_trainer(job)) is not None
-    ]
-    return find_strangers(of_ours)
 
 
 def _brought_up_to_date(
@@ -173,7 +153,7 @@ def _brought_up_to_date(
     trainer_on = {fragment.node: fragment.trainer for fragment in running}
     jobs_on = {} if in_parts else _jobs_of_others(snapshot, running)
     verdicts = {name: group for group in groups for name in expand_nodes(group.nodes)}
-    for name, verdict in verdicts.items():
+    for name, verdict in verdicts.items():  # whose values are replaced meanwhile, and whose keys stay
         trainer, node = trainer_on.get(name, ""), snapshot.node.get(name)
         if trainer and (verdict.state, verdict.trainer) != ("due back", trainer):
             verdicts[name] = replace(verdict, state="lent", trainer=trainer, why="")
@@ -219,7 +199,7 @@ def _judged_here(
     """States by Slurm alone: no node that is free will be lent before a daemon is at work."""
     facts = Facts(snapshot, tuple(running), drained=drained)
     shadow = shadow_of(snapshot, running, rules, Sightings())
-    rooms = find_rooms(snapshot, running, {}, rules)
+    rooms, _ = find_rooms(facts, rules)
     groups = groups_of(judge_nodes(NodeContext(facts, Memory(), shadow, rules, rooms)), running)
     return [
         replace(group, state="not lent", why=WITHOUT_DAEMON) if group.state == "free" else group

@@ -3,16 +3,90 @@
 from __future__ import annotations
 
 import functools
+import math
+import re
 import time
 from collections.abc import Callable
+from dataclasses import MISSING, field, fields
+from datetime import datetime
 from math import inf
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import click
 
-from freetrain.cli.times import Duration, parse_beginning, parse_time
+from freetrain.core.node import Nodes
+from freetrain.durations import parse_duration, show_duration
 from freetrain.errors import InputError
+from freetrain.slurm.node_groups import expand_with_groups
+
+_FROM_NOW = re.compile(r"now(?:(?P<sign>[-+])(?P<duration>.+))?")
+
+
+if TYPE_CHECKING:
+    _Seconds = click.ParamType[float]
+else:
+    _Seconds = click.ParamType  # not generic before click 8.2
+
+
+class Duration(_Seconds):
+    """An option's duration, in seconds: 30, 90s, 15m, 2h, 10:00, 1:00:00, 1-12; UNLIMITED (inf) if it may be."""
+
+    name = "duration"
+
+    def __init__(self, least_s: float = 0.0, endless: bool = False) -> None:
+        self._least_s = least_s
+        self._endless = endless
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds."""
+        try:
+            seconds = parse_duration(str(value))
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+        if seconds < self._least_s:
+            self.fail(f"{value!r} is shorter than {self._least_s:g} s.", param, ctx)
+        if math.isinf(seconds) and not self._endless:
+            self.fail(f"{value!r} has no end; write how long, as {show_duration(3600)} or 2h.", param, ctx)
+        return seconds
+
+
+def parse_time(text: str, now_s: float) -> float:
+    """UTC epoch seconds of ``now``, ``now-2days`` or an ISO time; one without its zone is this machine's.
+
+    Raises:
+        ValueError: it is none; the sentence says which forms there are.
+    """
+    text = text.strip()
+    try:
+        if match := _FROM_NOW.fullmatch(text):
+            duration_s = parse_duration(match["duration"] or "0")
+            time_s = now_s - duration_s if match["sign"] == "-" else now_s + duration_s
+        else:
+            time_s = datetime.fromisoformat(text).astimezone().timestamp()
+    except (ValueError, OverflowError):
+        time_s = math.nan
+    if not math.isfinite(time_s):
+        raise ValueError(f"{text!r} is not a time; write 2026-01-31T08:00, now-2days or now+2hours")
+    return time_s
+
+
+def parse_beginning(text: str, now_s: float) -> float:
+    """UTC epoch seconds of a time, or of a duration before now (UNLIMITED: -inf).
+
+    Raises:
+        ValueError: it is neither.
+    """
+    try:
+        return now_s - parse_duration(text)
+    except ValueError as no_duration:
+        try:
+            return parse_time(text, now_s)
+        except ValueError:
+            what = f"{text!r} is not a duration and not a time; write 2h, 7d, now-2days or 2026-01-31T08:00"
+            raise ValueError(what) from no_duration
+
 
 Command = Callable[..., Any]
 
@@ -44,19 +118,20 @@ def config_file(command: Command) -> Command:
     return config_option(argument(with_either))
 
 
-def read_time(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
-    """UTC epoch seconds of an option; a time without its zone is this machine's."""
-    try:
-        return None if text is None else parse_time(text, time.time())
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
+def _reader(parse: Callable[[str, float], float]) -> Callable[..., float | None]:
+    """A callback that reads a time of an option; now is when the command begins."""
+
+    def read(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+        try:
+            return None if text is None else parse(text, time.time())
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
+
+    return read
 
 
-def _read_beginning(_context: click.Context, _option: click.Parameter, text: str) -> float:
-    try:
-        return parse_beginning(text, time.time())
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
+read_time = _reader(parse_time)
+"""UTC epoch seconds of an option; a time without its zone is this machine's."""
 
 
 def end_of(until_s: float | None, for_s: float | None, now_s: float) -> float | None:
@@ -77,19 +152,74 @@ since_option = click.option(
     "--since",
     "since_s",
     default="1d",
-    show_default=True,
-    callback=_read_beginning,
+    callback=_reader(parse_beginning),
     metavar="TIME",
     help="From then on: how long ago, as 2h or 7d, or a time, as now-2days or 2026-01-31T08:00.",
 )
+
+
+_BY_TYPE: dict[object, dict[str, Any]] = {
+    bool: {"is_flag": True},
+    float: {"type": Duration()},
+    Path: {"type": click.Path(path_type=Path), "metavar": "FILE"},
+    tuple[str, ...]: {"multiple": True},
+}
+"""Settings of an option that follow from the type of its field."""
+
+
+def option(names: str, means: str, *, unset: Any = MISSING, **settings: Any) -> Any:
+    """A field of a dataclass that is an option of a command; see :func:`takes_options`.
+
+    Args:
+        names: as ``--quiet -q``.
+        means: its help.
+        unset: the field's value where a program leaves it out; the command line's is in the settings.
+        settings: those of :func:`click.option` that do not follow from the field's type: a flag is a bool, a
+            duration a float, a file a Path, and an option that may be repeated a tuple.
+    """
+
+    def of_field(name: str, kind: object) -> Callable[[Command], Command]:
+        return click.option(*names.split(), name, help=means, **(_BY_TYPE.get(kind, {}) | settings))
+
+    return field(default=unset, metadata={"option": of_field})
+
+
+def shared_option(decorator: Callable[[Command], Command]) -> Any:
+    """A field of a dataclass that is an option which other commands have, too."""
+    return field(metadata={"option": lambda name, kind: decorator})
+
+
+def takes_options(kind: type, argument: str = "options") -> Callable[[Command], Command]:
+    """Give a command the options that are the fields of a dataclass; it gets their values as one argument."""
+    types = get_type_hints(kind)  # a field's own type is a text, where annotations are imported from the future
+    names = [option_field.name for option_field in fields(kind)]
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def with_options(**given: Any) -> Any:
+            return command(**{argument: kind(**{name: given.pop(name) for name in names})}, **given)
+
+        made = [
+            option_field.metadata["option"](option_field.name, _without_none(types[option_field.name]))
+            for option_field in fields(kind)
+        ]
+        return options(*made)(with_options)
+
+    return decorate
+
+
+def _without_none(kind: Any) -> object:
+    """The type of what is given, where nothing may be."""
+    parts = [part for part in get_args(kind) if part is not NoneType]
+    return parts[0] if len(parts) == 1 and NoneType in get_args(kind) else kind
 
 
 def options(*added: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """One decorator for several options; help lists them in this order."""
 
     def add(command: Command) -> Command:
-        for option in reversed(added):
-            command = option(command)
+        for decorate in reversed(added):
+            command = decorate(command)
         return command
 
     return add
@@ -105,3 +235,22 @@ end_options = options(
     ),
     click.option("--for", "for_s", type=Duration(endless=True), help="How long it lasts, as 8h."),
 )
+
+
+_FORMS = "Write nodes as c[01-04,17], or a group of ClusterShell's as @group."
+
+
+def read_nodes(text: str) -> Nodes:
+    """The nodes of a list; never none.
+
+    Raises:
+        InputError: it is no list of nodes, or names none.
+    """
+    try:
+        names = expand_with_groups(text)
+    except ValueError as error:
+        what = str(error)
+        raise InputError(f"{what[0].upper()}{what[1:]}.", _FORMS) from error
+    if not names:
+        raise InputError(f"{text!r} names no node.", _FORMS)
+    return names

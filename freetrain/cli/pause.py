@@ -1,34 +1,61 @@
-"""``freetrain pause`` lends nothing more, and takes nothing back; ``freetrain resume`` ends that.
+"""Orders to the daemon: pause and resume lending, drain and undrain nodes, nudge it.
 
-With a training, ``freetrain resume`` lets it go on after failures that its owner has looked into.
+``freetrain pause`` lends nothing more and takes nothing back, ``freetrain drain`` takes nodes back. With a
+training, ``freetrain resume`` lets it go on after failures that its owner has looked into.
 """
 
 from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from freetrain.cli.helping import command
+from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.noting import AuditWriter, who_am_i
-from freetrain.cli.options import config_option, end_of, end_options
+from freetrain.cli.options import Duration, config_option, end_of, end_options, read_nodes
 from freetrain.config import Config, load_config
 from freetrain.config.sections import State
+from freetrain.core.cluster import Snapshot
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.known_trainer import TrainerState
+from freetrain.core.node import Nodes
 from freetrain.daemon.controls.nudge import send_nudge
-from freetrain.daemon.controls.pause import Pause, read_pause, stop_file_there, write_pause
-from freetrain.daemon.reports.standing import find_standing
+from freetrain.daemon.controls.pause import (
+    Drain,
+    Pause,
+    are_heeded,
+    changing,
+    read_drains,
+    read_pause,
+    stop_file_there,
+    without,
+    write_pause,
+)
+from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.state_directory import is_claimed
 from freetrain.errors import ExitCode, FreetrainError, InputError
+from freetrain.showing.words import show_time
 from freetrain.slurm import commands
 from freetrain.slurm.comments import answer_in, ask_to_resume, asked_to_resume, says_paused
+from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.opening import OpenedWhenAsked
+from freetrain.slurm.parsing import fold_nodes
 from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
 from freetrain.slurm.submissions import Submission, find_submissions
 from freetrain.slurm.tags import WrongTag
+
+
+@command("nudge")
+@config_option
+def nudge_command(config_path: Path | None) -> None:
+    """Make the daemon on this machine look at the cluster at once; for scripts."""
+    send_nudge(Path(load_config(config_path).config.state.directory))
+
 
 _LONGEST_REASON = 200
 
@@ -36,7 +63,7 @@ _LONGEST_REASON = 200
 @command("pause")
 @config_option
 @end_options
-@click.option("--reason", default="", help="Why; everybody sees it.")
+@click.option("--reason", default="", show_default=False, help="Why; everybody sees it.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done.")
 def pause_command(
     config_path: Path | None, until_s: float | None, for_s: float | None, reason: str, dry_run: bool
@@ -48,25 +75,19 @@ def pause_command(
     """
     directory = Path(load_config(config_path).config.state.directory)
     now_s = time.time()
-    pause = Pause(
-        by=who_am_i(), reason=reason[:_LONGEST_REASON], since_s=now_s, until_s=end_of(until_s, for_s, now_s)
-    )
+    end_s = end_of(until_s, for_s, now_s)
+    pause = Pause(by=who_am_i(), reason=reason[:_LONGEST_REASON], since_s=now_s, until_s=end_s)
     if dry_run:
         click.echo(f"would lend nothing more: {pause.sentence}")
         return
     with AuditWriter(directory).noted("freetrain pause", result=pause.sentence):
         write_pause(directory, pause)
     click.echo(f"Nothing more is lent: {pause.sentence}.")
-    tell_daemon(directory)
+    _tell_daemon(directory)
 
 
-def end_pause(state: State, dry_run: bool) -> None:
-    """Let the daemon lend again.
-
-    Args:
-        state: where it keeps what it knows.
-        dry_run: only say so.
-    """
+def _end_pause(state: State, dry_run: bool) -> None:
+    """Let the daemon lend again."""
     directory, stop_file = Path(state.directory), stop_file_there(state)
     stops = f" Nothing is lent while {stop_file} exists: remove it." if stop_file else ""
     if read_pause(directory, time.time()) is None:
@@ -78,16 +99,24 @@ def end_pause(state: State, dry_run: bool) -> None:
     with AuditWriter(directory).noted("freetrain resume"):
         write_pause(directory, None)
     click.echo(f"The pause has ended.{stops}" if stops else "Nodes are lent again.")
-    tell_daemon(directory)
+    _tell_daemon(directory)
 
 
-def tell_daemon(directory: Path) -> None:
-    """Let it look at once; say so if there is none."""
+def _tell_daemon(directory: Path, and_so: str = "", must_run: bool = False) -> None:
+    """Let the daemon look at once; say so if there is none.
+
+    Raises:
+        FreetrainError: there is none, and it must run.
+    """
     if is_claimed(directory):
         with suppress(FreetrainError):  # it looks soon in any case
             send_nudge(directory)
-    else:
-        click.echo(f"freetrain: no daemon works in {directory}: this counts from its next start on.", err=True)
+        return
+    what = f"o daemon works in {directory}: this counts from its next start on{and_so}."
+    if must_run:
+        hint = "Start it, or end the fragments with scancel --partition=… --qos=… --nodelist=…"
+        raise FreetrainError(f"N{what}", hint, ExitCode.TRY_AGAIN)
+    click.echo(f"freetrain: n{what}", err=True)
 
 
 _WHEN = "from the daemon's next look on"
@@ -107,7 +136,7 @@ def resume_command(config_path: Path | None, dry_run: bool, id_: str | None) -> 
     """
     config = load_config(config_path).config
     if id_ is None:
-        end_pause(config.state, dry_run)
+        _end_pause(config.state, dry_run)
         return
     gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
     submission = find_submissions(gateway.snapshot().jobs, config.slurm.queue).get(id_)
@@ -161,3 +190,135 @@ def _what_is_so(submission: Submission, known: TrainerState | None) -> str:
     if asked_to_resume(submission.comment):
         return f"Training {submission.id} had been asked to go on before; it competes for nodes {_WHEN}."
     return f"Nothing says that training {submission.id} is paused. If it is, it competes for nodes again {_WHEN}."
+
+
+_LOOK_EVERY_S = 0.5
+_PATIENCE = "5m"
+_NOTHING_TAKEN_BACK = ", and nothing is taken back before"
+
+
+@command("drain", context_settings=LISTING, first=("--until", "--for", "--wait", "--timeout", "--dry-run"))
+@config_option
+@end_options
+@click.option("--wait", is_flag=True, help="Return when no fragment is left on the nodes; status 75 if one stays.")
+@click.option(
+    "--timeout", "timeout_s", type=Duration(endless=True), default=_PATIENCE,
+    help="How long --wait waits at most.",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Say what would be done.")
+@click.argument("nodes", required=False)
+@listing_options
+def drain_command(
+    config_path: Path | None,
+    until_s: float | None,
+    for_s: float | None,
+    wait: bool,
+    timeout_s: float,
+    dry_run: bool,
+    nodes: str | None,
+    shape: Shape,
+) -> None:
+    """Take NODES back from the trainings, and lend them to none until a time, or until 'freetrain undrain'.
+
+    Without NODES, list what is drained. This is for accounts that may write the daemon's state directory: root,
+    and the daemon's account. Slurm's own jobs and the state of its nodes are not touched.
+    """
+    config = load_config(config_path).config
+    directory = Path(config.state.directory)
+    if nodes is None:
+        _list(read_drains(directory, time.time()), find_standing(config), shape)
+        return
+    names = read_nodes(nodes)
+    slurm = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
+    _require_known(names, slurm.snapshot(), config)
+    now_s = time.time()
+    end_s = end_of(until_s, for_s, now_s)
+    until = f" until {show_time(end_s)}" if end_s else ""
+    if dry_run:
+        click.echo(f"would take {fold_nodes(names)} back and lend none of them{until}")
+        return
+    entry = AuditWriter(directory).noted(f"freetrain drain {fold_nodes(names)}", result=f"drained{until}")
+    with entry, changing(directory, now_s) as drains:
+        drains[:] = [*without(drains, names), Drain(nodes=names, until_s=end_s)]
+    _tell_daemon(directory, _NOTHING_TAKEN_BACK, must_run=wait)
+    if wait:
+        _wait_until_empty(names, slurm, config, timeout_s)
+
+
+@command("undrain")
+@config_option
+@click.option("--dry-run", is_flag=True, help="Say what would be done.")
+@click.argument("nodes")
+def undrain_command(config_path: Path | None, dry_run: bool, nodes: str) -> None:
+    """Let freetrain lend NODES again that were drained."""
+    directory = Path(load_config(config_path).config.state.directory)
+    names = read_nodes(nodes)
+    now_s = time.time()
+    others = names - frozenset().union(*(drain.nodes for drain in read_drains(directory, now_s)))
+    if others:
+        raise InputError(f"{fold_nodes(others)} is not drained.", "'freetrain drain' lists what is.")
+    if dry_run:
+        click.echo(f"would lend {fold_nodes(names)} again")
+        return
+    with (
+        AuditWriter(directory).noted(f"freetrain undrain {fold_nodes(names)}"),
+        changing(directory, now_s) as drains,
+    ):
+        drains[:] = without(drains, names)
+    _tell_daemon(directory, _NOTHING_TAKEN_BACK)
+
+
+def _list(drains: tuple[Drain, ...], standing: Standing, shape: Shape) -> None:
+    shape.begin(standing)
+    document = {
+        "format": "freetrain-drains/1",
+        "daemon": standing.document(),
+        "drains": [{"nodes": sorted(drain.nodes), "until": drain.until_s} for drain in drains],
+    }
+    rows = [(fold_nodes(drain.nodes), str(len(drain.nodes)), show_time(drain.until_s)) for drain in drains]
+    shape.print(document, ("NODES", "COUNT", "UNTIL"), rows, ("COUNT",), otherwise="No node is drained.")
+
+
+def _require_known(names: Nodes, snapshot: Snapshot, config: Config) -> None:
+    unknown = names - snapshot.node.keys()
+    if unknown:
+        raise InputError(f"Slurm has no node {fold_nodes(unknown)}.", "'sinfo -N' lists the nodes.")
+    queue = config.slurm.queue
+    if queue.missing(snapshot.partitions):
+        return
+    if outside := names - queue.among(snapshot.partitions).nodes:
+        click.echo(f"freetrain: {fold_nodes(outside)} is not in {queue} and is never lent.", err=True)
+
+
+def _wait_until_empty(names: Nodes, slurm: Gateway, config: Config, timeout_s: float) -> None:
+    """Return when the daemon lends nothing there any more, and nothing that it lent is left.
+
+    Raises:
+        FreetrainError: it is not so within the time.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        # In this order: in the other one the daemon could lend a node after the look at the jobs.
+        is_heeded = are_heeded(Path(config.state.directory))
+        left = _left(slurm.snapshot(), names, config.slurm.queue)
+        if is_heeded and not left:
+            return
+        if time.monotonic() > deadline_s:
+            break
+        time.sleep(_LOOK_EVERY_S)
+    what = ", ".join(f"{job} on {node}" for node, job in sorted(left.items())) or "the daemon has not looked yet"
+    raise FreetrainError(
+        f"The nodes are not empty after {timeout_s:.0f} s: {what}.",
+        "They stay drained. See what the daemon logs, and whether lend.mode is act.",
+        ExitCode.TRY_AGAIN,
+    )
+
+
+def _left(snapshot: Snapshot, names: Nodes, queue: FragmentQueue) -> Mapping[str, str]:
+    """Node → the job of the queue that still has it."""
+    return {
+        node: job.id
+        for job in snapshot.jobs
+        if queue.has(job) and job.state.has_nodes
+        for node in job.nodes & names
+    }

@@ -4,40 +4,33 @@ from __future__ import annotations
 
 import click
 
-from freetrain.cli.options import options
-from freetrain.cli.times import Duration
+from freetrain.cli.options import Duration
 from freetrain.policies import PLACERS, POLICIES, Solver
 
-policy_options = options(
-    click.option(
-        "--policy",
-        metavar="NAME",
-        default=POLICIES[0],
-        show_default=True,
-        help=f"Who decides: {', '.join(POLICIES)}, or a package that you installed (docs/decides/policies.md).",
-    ),
-    click.option(
-        "--place",
-        metavar="NAME",
-        default=PLACERS[0],
-        show_default=True,
-        help=f"Which nodes they are: {', '.join(PLACERS)}, or one of a package that you installed.",
-    ),
-    click.option(
-        "--solver",
-        type=click.Choice([solver.value for solver in Solver]),
-        default=Solver.AUTO.value,
-        show_default=True,
-        help="auto: an exact dynamic programme where all nodes are alike, column generation otherwise; highs: the "
-        "whole model in HiGHS, from the plan of auto.",
-    ),
-    click.option(
-        "--time-limit",
-        "time_limit_s",
-        type=Duration(least_s=0.001),
-        default="10s",
-        show_default=True,
-        help="Longest that HiGHS may take for one decision; its best answer until then is used. "
-        "Where it does not stop by itself, it is ended half a second later.",
-    ),
+policy_option = click.option(
+    "--policy",
+    metavar="NAME",
+    default=POLICIES[0],
+    help=f"Who decides: {', '.join(POLICIES)}, or a package that you installed (docs/decides/policies.md).",
+)
+place_option = click.option(
+    "--place",
+    metavar="NAME",
+    default=PLACERS[0],
+    help=f"Which nodes they are: {', '.join(PLACERS)}, or one of a package that you installed.",
+)
+solver_option = click.option(
+    "--solver",
+    type=click.Choice([solver.value for solver in Solver]),
+    default=Solver.AUTO.value,
+    help="auto: an exact dynamic programme where all nodes are alike, column generation otherwise; highs: the "
+    "whole model in HiGHS, from the plan of auto.",
+)
+time_limit_option = click.option(
+    "--time-limit",
+    "time_limit_s",
+    type=Duration(least_s=0.001),
+    default="10s",
+    help="Longest that HiGHS may take for one decision; its best answer until then is used. "
+    "Where it does not stop by itself, it is ended half a second later.",
 )

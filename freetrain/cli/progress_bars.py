@@ -19,19 +19,12 @@ def reading(quiet: bool) -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def replaying(from_s: float, until_s: float, quiet: bool) -> Iterator[Callable[[float], None]]:
-    """Show a bar; what is yielded takes the log's time."""
+def advancing(title: str, total: float, quiet: bool, begin: float = 0.0) -> Iterator[Callable[[float], None]]:
+    """Show a bar; what is yielded takes how far it is, from ``begin`` on."""
     with _progress(quiet) as progress:
-        task = progress.add_task("Replaying", total=until_s - from_s)
-        yield lambda at_s: None if progress.disable else progress.update(task, completed=at_s - from_s)
-
-
-@contextmanager
-def estimating(quiet: bool) -> Iterator[Callable[[float], None]]:
-    """Show a bar; what is yielded takes which part of the time is over."""
-    with _progress(quiet) as progress:
-        task = progress.add_task("Replaying some hours as the daemon", total=1.0)
-        yield lambda part: progress.update(task, completed=min(part, 1.0))
+        task = progress.add_task(title, total=total)
+        # A replay tells of each of its events: where nobody looks that must cost nothing.
+        yield lambda at: None if progress.disable else progress.update(task, completed=min(at - begin, total))
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """``freetrain replay``: what would a site's idle nodes have trained?
 
-1. Whatever is wrong with the options is found out before any long work begins (``replay_settings.py``).
+1. Whatever is wrong with the options is found out before any long work begins (``replay_options.py``).
 2. The log is read, and replayed as its holes allow; beside that, as the daemon would have gone
    (``replay_as_daemon.py``), or, of a long log, some hours of it both ways, from which an estimate is made.
 3. With ``--share`` the trainers are replayed once more, on parts of nodes.
@@ -10,9 +10,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,30 +20,12 @@ import click
 
 from freetrain import __version__
 from freetrain.cli.helping import command
-from freetrain.cli.options import store_option
+from freetrain.cli.options import takes_options
 from freetrain.cli.output import command_line, print_json, require_place
-from freetrain.cli.policy_options import policy_options
-from freetrain.cli.progress_bars import estimating, reading, replaying
-from freetrain.cli.replay_as_daemon import DeferredReplay, ParallelReplay, begin, daemons_record, is_long
+from freetrain.cli.progress_bars import advancing, reading
+from freetrain.cli.replay_as_daemon import Waiting, begun, daemons_record, is_long
 from freetrain.cli.replay_options import (
     ReplayOptions,
-    aim_options,
-    as_options,
-    log_options,
-    output_options,
-    share_options,
-    trainer_options,
-)
-from freetrain.cli.replay_output import (
-    ReplayResult,
-    daemon_document,
-    print_definitions,
-    print_first,
-    print_summary,
-    result_document,
-    share_document,
-)
-from freetrain.cli.replay_settings import (
     check_own_tasks,
     daemon_setup,
     links,
@@ -54,6 +36,15 @@ from freetrain.cli.replay_settings import (
     topology,
     warn_of_unheeded,
 )
+from freetrain.cli.replay_output import (
+    ReplayResult,
+    daemon_document,
+    print_definitions,
+    print_first,
+    print_summary,
+    result_document,
+    share_document,
+)
 from freetrain.core.holes import Holes
 from freetrain.core.objectives import find_objective
 from freetrain.core.topology import Topology
@@ -61,7 +52,6 @@ from freetrain.core.trainer import Trainer
 from freetrain.errors import FreetrainError
 from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.policies import find_placer, find_policy
-from freetrain.replay.course import ReplayRecord
 from freetrain.replay.estimate import study_estimated
 from freetrain.replay.logs import LoggedJobs, SiteLog, read_site_log
 from freetrain.replay.outcome import outcome_to_dict
@@ -85,14 +75,7 @@ def _definitions(context: click.Context, option: click.Parameter, wanted: bool) 
 
 @command("replay", first=("--trainers", "--policy", "--objective", "--machine", "--report"))
 @click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="LOG…")
-@log_options
-@trainer_options
-@policy_options
-@aim_options
-@as_options
-@share_options
-@output_options
-@store_option
+@takes_options(ReplayOptions)
 @click.option(
     "--definitions",
     is_flag=True,
@@ -101,7 +84,7 @@ def _definitions(context: click.Context, option: click.Parameter, wanted: bool) 
     callback=_definitions,
     help="Print what each figure of the outcome means, and end.",
 )
-def replay_command(logs: tuple[Path, ...], **values: Any) -> None:
+def replay_command(logs: tuple[Path, ...], options: ReplayOptions) -> None:
     """Replay a scheduler's log and show what its idle nodes would have trained.
 
     The idle node × time holes are shared among elastic trainers with FreeTrain's mixed-integer programme.
@@ -109,7 +92,6 @@ def replay_command(logs: tuple[Path, ...], **values: Any) -> None:
     LOG is the output of 'sacct -P' (see docs/reference/logs.md for the fields), an SWF file, or node events as CSV
     (t,node,idle), gzipped or not; several files are read as one log, - is standard input.
     """
-    options = ReplayOptions(**values)
     policy = find_policy(options.policy, options.solver, options.time_limit_s)
     find_placer(options.place)
     goal = Goal.of(policy, options.objective)
@@ -127,17 +109,18 @@ def replay_command(logs: tuple[Path, ...], **values: Any) -> None:
     switches = topology(options, log.holes.node_names)
     goal = replace(goal, placer=find_placer(options.place, switches), links=links(options, switches))
     settings = {"logs": [path.name for path in logs], **_settings(options)}
+    asked = _Replay(log, trainers, goal, options, switches)
     with recorder.journal(log.holes, settings) as journal:
         is_estimated = setup is not None and not options.exact and is_long(log)
-        with nullcontext() if is_estimated else _asked_daemon(options, log) as pending:
-            done = _replay(log.holes, log.logged, trainers, goal, options, journal, switches)
+        with nullcontext() if is_estimated else begun(options, log) as wait:
+            done = asked.allowed(log.holes, log.logged, journal)
             if not options.as_json:
                 print_first(log, done)
-            done = _with_daemon(done, pending, log, options)
+            done = asked.with_daemon(done, wait)
         if is_estimated:
-            done = _estimated(done, log, trainers, goal, options, switches)
+            done = asked.estimated(done)
         if log.places is not None:
-            done = replace(done, on_shares=_on_shares(log, log.places.holes, trainers, goal, options, switches))
+            done = replace(done, on_shares=asked.on_shares(log.places.holes))
         run_id = recorder.finish(done, log)
     result = ReplayResult(logs, log, settings, done, run_id, report_path, prices)
     if report_path is not None:
@@ -148,123 +131,99 @@ def replay_command(logs: tuple[Path, ...], **values: Any) -> None:
         print_summary(result)
 
 
-def _replay(
-    holes: Holes,
-    logged: LoggedJobs | None,
-    trainers: Iterable[Trainer],
-    goal: Goal,
-    options: ReplayOptions,
-    journal: Journal,
-    switches: Topology,
-) -> Study:
-    """Replay what the holes allow."""
-    with replaying(holes.from_s, holes.until_s, options.quiet) as progress:
-        return study(
-            holes,
-            trainers,
-            options.costs,
-            goal,
-            options.knowledge,
-            options.max_running,
-            journal,
-            time.perf_counter,
-            progress,
-            options.poll_s,
-            logged,
-            switches,
-            power_draw(options, options.objective),
-        )
+@dataclass(frozen=True, slots=True)
+class _Replay:
+    """A replay that was asked for: of which log, with which trainers, and how it is decided."""
 
+    log: SiteLog
+    trainers: Iterable[Trainer]
+    goal: Goal
+    options: ReplayOptions
+    switches: Topology
 
-def _asked_daemon(
-    options: ReplayOptions, log: SiteLog, in_parts: bool = False
-) -> DeferredReplay | ParallelReplay | AbstractContextManager[None]:
-    return nullcontext() if daemon_setup(options) is None else begin(options, log, in_parts)
+    def allowed(self, holes: Holes, logged: LoggedJobs | None, journal: Journal) -> Study:
+        """Replay what the holes allow."""
+        options = self.options
+        with self._bar(holes) as progress:
+            return study(
+                holes,
+                self.trainers,
+                options.costs,
+                self.goal,
+                options.knowledge,
+                options.max_running,
+                journal,
+                time.perf_counter,
+                progress,
+                options.poll_s,
+                logged,
+                self.switches,
+                power_draw(options, options.objective),
+            )
 
+    def _bar(self, holes: Holes | None = None) -> AbstractContextManager[Callable[[float], None]]:
+        """A bar that goes through the time of the log, or of some holes."""
+        holes = holes or self.log.holes
+        return advancing("Replaying", holes.duration_s, self.options.quiet, holes.from_s)
 
-def _with_daemon(
-    done: Study,
-    pending: DeferredReplay | ParallelReplay | None,
-    log: SiteLog,
-    options: ReplayOptions,
-    in_parts: bool = False,
-) -> Study:
-    """With what the daemon would have got, where that is asked."""
-    setup = daemon_setup(options, in_parts)
-    if setup is None or pending is None:
-        return done
-    with replaying(log.holes.from_s, log.holes.until_s, options.quiet) as progress:
-        return replace(done, as_daemon=study_as_daemon(setup, pending.wait(progress), done.dedicated))
+    def with_daemon(self, done: Study, wait: Waiting | None, in_parts: bool = False) -> Study:
+        """With what the daemon would have got, where that is asked."""
+        setup = daemon_setup(self.options, in_parts)
+        if setup is None or wait is None:
+            return done
+        with self._bar() as progress:
+            return replace(done, as_daemon=study_as_daemon(setup, wait(progress), done.dedicated))
 
+    def estimated(self, done: Study) -> Study:
+        """With what the daemon would have got, from some hours; from all of them where that is as quick."""
+        quiet = replace(self, options=replace(self.options, quiet=True))
+        with advancing("Replaying some hours as the daemon", 1.0, self.options.quiet) as progress:
+            found = study_estimated(
+                self.log,
+                done.outcome,
+                lambda holes: quiet.allowed(holes, self.log.logged, NullJournal()).record,
+                lambda some_hours: daemons_record(self.options, some_hours),
+                _ESTIMATE_S,
+                time.perf_counter,
+                progress,
+            )
+        if found is not None:
+            return replace(done, estimate=found)
+        with begun(self.options, self.log) as wait:
+            return self.with_daemon(done, wait)
 
-def _estimated(
-    done: Study,
-    log: SiteLog,
-    trainers: Iterable[Trainer],
-    goal: Goal,
-    options: ReplayOptions,
-    switches: Topology,
-) -> Study:
-    """With what the daemon would have got, from some hours; from all of them where that is as quick."""
-    quietly = replace(options, quiet=True)
+    def on_shares(self, places: Holes) -> Study:
+        """A replay of the trainers on parts of nodes; only the daemon knows when waiting jobs would take these."""
+        with begun(self.options, self.log, in_parts=True) as wait:
+            has_own_tasks = with_own_tasks(self.trainers)
+            done = self._own_tasks() if has_own_tasks else self.allowed(places, None, NullJournal())
+            return self.with_daemon(done, wait, in_parts=True)
 
-    def allow(holes: Holes) -> ReplayRecord:
-        return _replay(holes, log.logged, trainers, goal, quietly, NullJournal(), switches).record
-
-    def go_as_daemon(some_hours: SiteLog) -> ReplayRecord:
-        return daemons_record(options, some_hours)
-
-    with estimating(options.quiet) as progress:
-        found = study_estimated(log, done.outcome, allow, go_as_daemon, _ESTIMATE_S, time.perf_counter, progress)
-    if found is not None:
-        return replace(done, estimate=found)
-    with _asked_daemon(options, log) as pending:
-        return _with_daemon(done, pending, log, options)
-
-
-def _on_shares(
-    log: SiteLog,
-    places: Holes,
-    trainers: Iterable[Trainer],
-    goal: Goal,
-    options: ReplayOptions,
-    switches: Topology,
-) -> Study:
-    """A replay of the trainers on parts of nodes; only the daemon knows when waiting jobs would take these."""
-    with _asked_daemon(options, log, in_parts=True) as pending:
-        if with_own_tasks(trainers):
-            done = _replay_own_tasks(log, trainers, goal, options, switches)
-        else:
-            done = _replay(places, None, trainers, goal, options, NullJournal(), switches)
-        return _with_daemon(done, pending, log, options, in_parts=True)
-
-
-def _replay_own_tasks(
-    log: SiteLog, trainers: Iterable[Trainer], goal: Goal, options: ReplayOptions, switches: Topology
-) -> Study:
-    """What the holes allow where trainers' tasks differ: the daemon's rules deal the parts among them."""
-    played_as = options.played_as if options.played_as != "ideal" else "daemon"
-    setup = daemon_setup(replace(options, played_as=played_as), in_parts=True)
-    assert setup is not None
-    rules = replace(setup.rules, objective=goal.objective, horizon_s=options.horizon_s)
-    with replaying(log.holes.from_s, log.holes.until_s, options.quiet) as progress:
-        return study_shapes(log, trainers, options.costs, rules, goal, time.perf_counter, progress, switches)
+    def _own_tasks(self) -> Study:
+        """What the holes allow where trainers' tasks differ: the daemon's rules deal the parts among them."""
+        options = self.options
+        played_as = options.played_as if options.played_as != "ideal" else "daemon"
+        setup = daemon_setup(replace(options, played_as=played_as), in_parts=True)
+        assert setup is not None
+        rules = replace(setup.rules, objective=self.goal.objective, horizon_s=options.horizon_s)
+        with self._bar() as progress:
+            return study_shapes(
+                self.log,
+                self.trainers,
+                options.costs,
+                rules,
+                self.goal,
+                time.perf_counter,
+                progress,
+                self.switches,
+            )
 
 
 def _settings(options: ReplayOptions) -> dict[str, Any]:
     """What the replay depends on, as the store keeps it and the report shows it."""
-    chosen = {
-        "policy": options.policy,
-        "place": options.place,
-        "solver": options.solver,
-        "objective": options.objective,
-        "horizon_s": options.horizon_s,
-        "foresight": options.foresight,
-        "poll_s": options.poll_s,
-        "trainers": options.trainers_source,
-        "max_running": options.max_running,
-        "as": options.played_as,
-    }
+    same = ("policy", "place", "solver", "objective", "horizon_s", "foresight", "poll_s")
+    chosen = {name: getattr(options, name) for name in same}
+    chosen |= {"trainers": options.trainers_source, "max_running": options.max_running, "as": options.played_as}
     if options.share is not None:
         chosen |= {"share": options.share, "task": options.task or ""}
     for name in ("scale_up", "scale_down", "forced_loss", "start", "boot"):
@@ -288,11 +247,7 @@ class _NullRecorder:
 
 
 class _Recorder:
-    """Keeps one replay in the store: what was asked, each decision, and what came of it.
-
-    Args:
-        path: the store's file; None: the usual one.
-    """
+    """Keeps one replay in the store: what was asked, each decision, and what came of it."""
 
     def __init__(self, path: Path | None) -> None:
         # Imported here and below: SQLAlchemy comes with it, which a replay that is not recorded does without.

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Self
 
-from freetrain.cli.replay_options import ReplayOptions
-from freetrain.cli.replay_settings import daemon_setup, daemons_place, links, topology
+from freetrain.cli.replay_options import ReplayOptions, daemon_setup, daemons_place, links, topology
 from freetrain.errors import FreetrainError
 from freetrain.policies import find_placer
 from freetrain.replay.course import ReplayRecord
@@ -22,6 +22,8 @@ from freetrain.replay.study import DaemonReplayed, replay_as_daemon
 from freetrain.replay.trainers import find_trainers
 
 Progress = Callable[[float], None]
+Waiting = Callable[[Progress], DaemonReplayed]
+"""Waits for a replay, and takes what is to be called with the log's time meanwhile."""
 
 MANY_HOLES = 20_000
 """A log with fewer is replayed sooner than another process has started."""
@@ -32,16 +34,17 @@ _BETWEEN_LOOKS_S = 60.0
 _BETWEEN_NEWS_S = 0.2
 
 
-def begin(options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> DeferredReplay | ParallelReplay:
-    """Ask for a replay as the daemon would have gone.
-
-    Args:
-        options: the command's options.
-        log: what is replayed.
-        in_parts: whether parts of nodes are lent.
-    """
+@contextmanager
+def begun(options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> Iterator[Waiting | None]:
+    """A replay as the daemon would have gone, to wait for; a long one goes on meanwhile. None: nobody asks."""
     holes = log.places.holes if in_parts and log.places is not None else log.holes
-    return (ParallelReplay if len(holes) >= MANY_HOLES else DeferredReplay)(options, log, in_parts)
+    if daemon_setup(options) is None:
+        yield None
+    elif len(holes) < MANY_HOLES:
+        yield partial(_replay, options, log, in_parts)
+    else:
+        with ParallelReplay(options, log, in_parts) as beside:
+            yield beside.wait
 
 
 def is_long(log: SiteLog) -> bool:
@@ -53,26 +56,6 @@ def is_long(log: SiteLog) -> bool:
 def daemons_record(options: ReplayOptions, log: SiteLog) -> ReplayRecord:
     """A replay as the daemon would have gone, in this process."""
     return _replay(options, log, False, lambda at_s: None).record
-
-
-class DeferredReplay:
-    """A replay as the daemon in this process, which begins when it is waited for."""
-
-    def __init__(self, options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> None:
-        self._options = options
-        self._log = log
-        self._in_parts = in_parts
-
-    def __enter__(self) -> Self:
-        """There is nothing to begin."""
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """There is nothing to end."""
-
-    def wait(self, progress: Progress) -> DaemonReplayed:
-        """Replay now."""
-        return _replay(self._options, self._log, self._in_parts, progress)
 
 
 class ParallelReplay:

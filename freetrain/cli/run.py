@@ -1,4 +1,4 @@
-"""``freetrain run``: the agent that a fragment runs on its node, or a user on a laptop."""
+"""``freetrain run``: the agent of a node, or of a laptop; ``freetrain poke``: what clusters do, for trying."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import os
 import re
 import signal
 import time
-from dataclasses import replace
+import uuid
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
 from freetrain.cli.helping import command
-from freetrain.cli.times import Duration
+from freetrain.cli.options import option, takes_options
 from freetrain.elastic.errors import NOT_ADOPTED_STATUS
 from freetrain.elastic.membership.identity import use_interface
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
@@ -28,130 +29,113 @@ _ADOPTING = "freetrain.elastic.adopting"
 _ALWAYS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 
-def _server_count(context: click.Context, option: click.Parameter, given: str) -> int | None:
+def _server_count(context: click.Context, parameter: click.Parameter, given: str) -> int | None:
     """A number of servers; None for ``auto``: as freetrain says."""
     if given == "auto":
         return None
     if not given.isascii() or not given.isdigit():
-        raise click.BadParameter(f"{given!r} is neither a number nor auto.", context, option)
+        raise click.BadParameter(f"{given!r} is neither a number nor auto.", context, parameter)
     return int(given)
 
 
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """The options of ``freetrain run``."""
+
+    root: Path | None = option(
+        "--trainer",
+        "The trainer's directory on the shared file system; a new one in the working directory by default.",
+        envvar=TRAINER_VARIABLE,
+        metavar="DIR",
+    )
+    nproc: int | None = option(
+        "--nproc", "Workers on this node.  [default: one per GPU, else 1]", type=click.IntRange(1)
+    )
+    servers: int | None = option(
+        "--servers",
+        "Let N servers add up the workers' gradients: processes that run on as many of the trainer's nodes. "
+        "auto: as many as freetrain says, on the nodes that it names (the tag's servers and step).",
+        callback=_server_count,
+        default="0",
+        metavar="N|auto",
+    )
+    restart: bool = option("--restart", "For unmodified torchrun-style scripts: restart them at every rescale.")
+    adopt: bool = option(
+        "--adopt",
+        "For unmodified torchrun-style scripts with DistributedDataParallel: let them grow and shrink while they "
+        "run; scripts of other forms are restarted, as with --restart.",
+    )
+    ranks: int | None = option(
+        "--ranks",
+        "With --adopt: run the script as for N ranks, however many there are.  [default: --nproc, at least 2]",
+        type=click.IntRange(2),
+        metavar="N",
+    )
+    steps_path: Path | None = option(
+        "--steps-from",
+        "With --restart: a file, such as its log, in which the script writes how many steps it has done.",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+    )
+    steps_pattern: str = option(
+        "--steps-pattern",
+        "Finds the number of steps in a line of that file, as its first group; the last such line counts.",
+        default=LAST_NUMBER,
+        metavar="REGEX",
+    )
+    samples_per_step: int = option(
+        "--samples-per-step",
+        "Samples in each of these steps, over all ranks.",
+        type=click.IntRange(1),
+        default=1,
+        metavar="N",
+    )
+    min_members: int | None = option("--min", "Members needed to start from nothing.", type=click.IntRange(1))
+    max_restarts: int = option("--max-restarts", "Failed workers to replace.", type=click.IntRange(0), default=3)
+    leave_timeout_s: float | None = option(
+        "--leave-timeout",
+        "How long workers may take to the next step boundary when they must leave, before they are killed."
+        f"  [default: {END_TIMEOUT_S:g}s]",
+    )
+    save_timeout_s: float | None = option(
+        "--save-timeout",
+        "With --restart: how long the script may take to save and end after SIGTERM, before it is killed."
+        f"  [default: {END_TIMEOUT_S:g}s]",
+    )
+    interface: str | None = option(
+        "--interface",
+        "Network interface by which the nodes reach each other, as ib0; of several the first that this node has.",
+        envvar="FREETRAIN_INTERFACE",
+        metavar="NAME,…",
+    )
+    logs: Path | None = option(
+        "--logs",
+        "Write each worker's output into a file of its own in this folder.",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+    )
+    leave_on: str | None = option("--leave-on", "One more signal to leave on, for example USR2.", metavar="SIGNAL")
+    verbose: bool = option("-v --verbose", "Say what happens.")
+
+    @property
+    def restarts(self) -> bool:
+        """Whether the script may be restarted at a change of size."""
+        return self.restart or self.adopt
+
+
 @command("run", first=("--trainer", "--nproc", "--adopt", "--restart", "--servers"))
-@click.option(
-    "--trainer",
-    "root",
-    type=click.Path(path_type=Path),
-    envvar=TRAINER_VARIABLE,
-    metavar="DIR",
-    help="The trainer's directory on the shared file system; a new one in the working directory by default.",
-)
-@click.option("--nproc", type=click.IntRange(1), help="Workers on this node.  [default: one per GPU, else 1]")
-@click.option(
-    "--servers",
-    callback=_server_count,
-    default="0",
-    show_default=True,
-    metavar="N|auto",
-    help="Let N servers add up the workers' gradients: processes that run on as many of the trainer's nodes. "
-    "auto: as many as freetrain says, on the nodes that it names (the tag's servers and step).",
-)
-@click.option(
-    "--restart", is_flag=True, help="For unmodified torchrun-style scripts: restart them at every rescale."
-)
-@click.option(
-    "--adopt",
-    is_flag=True,
-    help="For unmodified torchrun-style scripts with DistributedDataParallel: let them grow and shrink while they "
-    "run; scripts of other forms are restarted, as with --restart.",
-)
-@click.option(
-    "--ranks",
-    type=click.IntRange(2),
-    metavar="N",
-    help="With --adopt: run the script as for N ranks, however many there are.  [default: --nproc, at least 2]",
-)
-@click.option(
-    "--steps-from",
-    "steps_path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="With --restart: a file, such as its log, in which the script writes how many steps it has done.",
-)
-@click.option(
-    "--steps-pattern",
-    default=LAST_NUMBER,
-    show_default=True,
-    metavar="REGEX",
-    help="Finds the number of steps in a line of that file, as its first group; the last such line counts.",
-)
-@click.option(
-    "--samples-per-step",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Samples in each of these steps, over all ranks.",
-)
-@click.option("--min", "min_members", type=click.IntRange(1), help="Members needed to start from nothing.")
-@click.option(
-    "--max-restarts", type=click.IntRange(0), default=3, show_default=True, help="Failed workers to replace."
-)
-@click.option(
-    "--leave-timeout",
-    "leave_timeout_s",
-    type=Duration(),
-    help="How long workers may take to the next step boundary when they must leave, before they are killed."
-    f"  [default: {END_TIMEOUT_S:g}s]",
-)
-@click.option(
-    "--save-timeout",
-    "save_timeout_s",
-    type=Duration(),
-    help="With --restart: how long the script may take to save and end after SIGTERM, before it is killed."
-    f"  [default: {END_TIMEOUT_S:g}s]",
-)
-@click.option(
-    "--interface",
-    envvar="FREETRAIN_INTERFACE",
-    metavar="NAME,…",
-    help="Network interface by which the nodes reach each other, as ib0; of several the first that this node has.",
-)
-@click.option(
-    "--logs",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Write each worker's output into a file of its own in this folder.",
-)
-@click.option("--leave-on", "leave_on", metavar="SIGNAL", help="One more signal to leave on, for example USR2.")
-@click.option("-v", "--verbose", is_flag=True, help="Say what happens.")
+@takes_options(RunOptions)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND…")
-def run_command(
-    root: Path | None,
-    nproc: int | None,
-    servers: int | None,
-    restart: bool,
-    adopt: bool,
-    ranks: int | None,
-    steps_path: Path | None,
-    steps_pattern: str,
-    samples_per_step: int,
-    min_members: int | None,
-    max_restarts: int,
-    leave_timeout_s: float | None,
-    save_timeout_s: float | None,
-    interface: str | None,
-    logs: Path | None,
-    leave_on: str | None,
-    verbose: bool,
-    command: tuple[str, ...],
-) -> None:
+def run_command(options: RunOptions, command: tuple[str, ...]) -> None:
     """Join a trainer with this node, and run its workers until the training is complete or the node must leave.
 
     SIGTERM, SIGINT and SIGUSR1 make the workers leave at the next step boundary; the exit status is then 0.
     Where the training is complete already it ends at once, with 0 as well.
     """
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="freetrain: %(message)s")
+    logging.basicConfig(
+        level=logging.INFO if options.verbose else logging.WARNING, format="freetrain: %(message)s"
+    )
+    root = options.root
     if root is None:
         root = Path(time.strftime("freetrain-trainer-%Y%m%d-%H%M%S"))
         click.echo(f"freetrain: trainer directory {root}", err=True)
@@ -160,29 +144,37 @@ def run_command(
         # So ends the rest of an array of which nobody could tell that it is complete.
         click.echo(f"freetrain: the training is complete; remove {directory.finished_path} to go on", err=True)
         return
-    end_timeout_s = _end_timeout_s(restart, adopt, leave_timeout_s, save_timeout_s)
-    _check_servers(restart or adopt, servers)
-    if interface:
-        use_interface(interface)
-    if logs is not None:
-        logs.mkdir(parents=True, exist_ok=True)
-    options = AgentOptions(command, nproc or count_gpus() or 1, max_restarts, end_timeout_s, servers, logs)
-    if min_members is not None:
-        os.environ["FREETRAIN_MIN_MEMBERS"] = str(min_members)
-    steps = _watched(restart or adopt, steps_path, steps_pattern)
-    progress = RestartProgress(directory.progress_path, steps, samples_per_step)
-    with Signals((*_ALWAYS, *_extra(leave_on))) as signals:
-        if adopt:
-            adopted = replace(
-                options, command=with_runner(command, _ADOPTING), ranks=ranks or max(2, options.nproc)
-            )
+    agent = _agent_options(options, command)
+    if options.min_members is not None:
+        os.environ["FREETRAIN_MIN_MEMBERS"] = str(options.min_members)
+    progress = RestartProgress(directory.progress_path, _watched(options), options.samples_per_step)
+    restart = options.restart
+    with Signals((*_ALWAYS, *_extra(options.leave_on))) as signals:
+        if options.adopt:
+            ranks = options.ranks or max(2, agent.nproc)
+            adopted = replace(agent, command=with_runner(command, _ADOPTING), ranks=ranks)
             restart, ending = _adopt(directory, adopted, signals)
         elif not restart:
-            ending = Agent(directory, options, signals).run()
+            ending = Agent(directory, agent, signals).run()
         if restart:
-            ending = RestartAgent(directory, options, signals, Timeouts.from_environment(), progress).run()
+            ending = RestartAgent(directory, agent, signals, Timeouts.from_environment(), progress).run()
     click.echo(f"freetrain: {ending.reason}", err=True)
     raise SystemExit(ending.status)
+
+
+def _agent_options(options: RunOptions, command: tuple[str, ...]) -> AgentOptions:
+    end_timeout_s = _end_timeout_s(options)
+    if options.restarts and options.servers != 0:
+        raise InputError(
+            "--servers is not for --restart or --adopt.",
+            "Leave it out, or let the script train with freetrain.elastic.",
+        )
+    if options.interface:
+        use_interface(options.interface)
+    if options.logs is not None:
+        options.logs.mkdir(parents=True, exist_ok=True)
+    nproc = options.nproc or count_gpus() or 1
+    return AgentOptions(command, nproc, options.max_restarts, end_timeout_s, options.servers, options.logs)
 
 
 def _adopt(directory: TrainerDirectory, options: AgentOptions, signals: Signals) -> tuple[bool, AgentEnd]:
@@ -195,40 +187,32 @@ def _adopt(directory: TrainerDirectory, options: AgentOptions, signals: Signals)
     return is_refused, ending
 
 
-def _check_servers(restart: bool, servers: int | None) -> None:
-    if restart and servers != 0:
-        raise InputError(
-            "--servers is not for --restart or --adopt.",
-            "Leave it out, or let the script train with freetrain.elastic.",
-        )
-
-
-def _end_timeout_s(
-    restart: bool, adopt: bool, leave_timeout_s: float | None, save_timeout_s: float | None
-) -> float:
-    if adopt:
+def _end_timeout_s(options: RunOptions) -> float:
+    leave_timeout_s, save_timeout_s = options.leave_timeout_s, options.save_timeout_s
+    if options.adopt:
         return max(leave_timeout_s or END_TIMEOUT_S, save_timeout_s or END_TIMEOUT_S)
-    if restart and leave_timeout_s is not None:
+    if options.restart and leave_timeout_s is not None:
         raise InputError(
             "--leave-timeout is not for --restart: its scripts know nothing of step boundaries.",
             "Give --save-timeout, the time from SIGTERM until they are killed.",
         )
-    if not restart and save_timeout_s is not None:
+    if not options.restart and save_timeout_s is not None:
         raise InputError(
             "--save-timeout is for --restart only.",
             "Give --leave-timeout to a script that uses freetrain.elastic.",
         )
-    given_s = save_timeout_s if restart else leave_timeout_s
+    given_s = save_timeout_s if options.restart else leave_timeout_s
     return END_TIMEOUT_S if given_s is None else given_s
 
 
-def _watched(restart: bool, path: Path | None, pattern: str) -> WatchedSteps | None:
-    if path is None:
+def _watched(options: RunOptions) -> WatchedSteps | None:
+    if options.steps_path is None:
         return None
-    if not restart:
+    if not options.restarts:
         raise InputError(
             "--steps-from is for --restart only.", "A script that uses freetrain.elastic tells its steps itself."
         )
+    pattern = options.steps_pattern
     try:
         compiled = re.compile(pattern)
     except re.error as error:
@@ -239,7 +223,7 @@ def _watched(restart: bool, path: Path | None, pattern: str) -> WatchedSteps | N
         raise InputError(
             f"--steps-pattern {pattern} has no group.", "Put the number of steps in parentheses: 'step (\\d+)'."
         )
-    return WatchedSteps(path.absolute(), compiled)
+    return WatchedSteps(options.steps_path.absolute(), compiled)
 
 
 def _extra(name: str | None) -> tuple[signal.Signals, ...]:
@@ -249,3 +233,88 @@ def _extra(name: str | None) -> tuple[signal.Signals, ...]:
     if full not in signal.Signals.__members__ or full in ("SIGKILL", "SIGSTOP"):
         raise InputError(f"--leave-on {name}: no signal of that name can be handled.", "Try USR2 or SIGUSR2.")
     return (signal.Signals[full],)
+
+
+_PATIENCE_S = 10.0
+
+
+@command("poke")
+@click.argument("trainer", type=click.Path(path_type=Path))
+@click.option("--lose", type=click.IntRange(1), metavar="N", help="Let N workers leave at the next step boundary.")
+@click.option("--grow", type=click.IntRange(1), metavar="N", help="Start N more workers.")
+@click.option("--kill", type=click.IntRange(1), metavar="N", help="Kill N workers without warning (SIGKILL).")
+@click.option("--dry-run", is_flag=True, help="Say what would be done.")
+def poke_command(trainer: Path, lose: int | None, grow: int | None, kill: int | None, dry_run: bool) -> None:
+    """Make a running trainer lose, gain or suddenly miss workers.
+
+    TRAINER is the directory given to 'freetrain run --trainer'. The workers that joined last go first.
+    """
+    if not (lose or grow or kill):
+        raise InputError("nothing to do.", "Give at least one of --lose N, --grow N and --kill N.")
+    directory = TrainerDirectory.existing(trainer)
+    _check_alive(directory)
+    if grow:
+        _check_workers_are_independent(directory)
+    if dry_run:
+        _say(directory, lose or 0, grow or 0, kill or 0)
+        return
+    for member in _last_workers(directory, lose or 0):
+        directory.leave(member)
+        click.echo(f"{member} leaves at the next step boundary")
+    asked = [directory.request(uuid.uuid4().hex, {"do": "grow"}) for _ in range(grow or 0)]
+    for member in _last_workers(directory, kill or 0):
+        asked.append(directory.request(uuid.uuid4().hex, {"do": "kill", "member": member}))
+        click.echo(f"{member} is killed")
+    _await_agents(directory, asked)
+    if grow:
+        click.echo(f"{grow} more started; they join once they have booted")
+
+
+def _say(directory: TrainerDirectory, lose: int, grow: int, kill: int) -> None:
+    last = _last_workers(directory, lose + kill)
+    leaving, killed = last[kill:], last[:kill]
+    for member in leaving:
+        click.echo(f"{member} would leave at the next step boundary")
+    for member in killed:
+        click.echo(f"{member} would be killed")
+    if grow:
+        click.echo(f"{grow} more would be started")
+
+
+def _check_alive(directory: TrainerDirectory) -> None:
+    if not directory.view().current:
+        raise InputError(
+            f"no worker trains in {directory.root} just now.", "Start one with 'freetrain run --trainer DIR'."
+        )
+
+
+def _check_workers_are_independent(directory: TrainerDirectory) -> None:
+    view = directory.view()
+    shards = max((view.members[id_].shards for id_ in view.current), default=1)
+    if shards > 1:
+        raise InputError(
+            f"the model is sharded over the {shards} workers of each node: one more cannot join alone.",
+            f"Start another node: freetrain run --trainer {directory.root} --nproc {shards} -- COMMAND.",
+        )
+
+
+def _last_workers(directory: TrainerDirectory, count: int) -> tuple[str, ...]:
+    """Those of the highest ranks."""
+    view = directory.view()
+    there = [id_ for id_ in view.current if id_ not in view.leaving]
+    if count > len(there):
+        raise InputError(f"asked for {count} workers, but only {len(there)} train.", "Ask for fewer.")
+    return tuple(there[len(there) - count :])
+
+
+def _await_agents(directory: TrainerDirectory, asked: list[Path]) -> None:
+    until_s = time.monotonic() + _PATIENCE_S
+    while any(path.exists() for path in asked):
+        if time.monotonic() > until_s:
+            for path in asked:
+                directory.claim(path)
+            raise InputError(
+                f"no agent took the request within {_PATIENCE_S:g} s.",
+                "Workers must have been started by 'freetrain run' for that, and not in restart mode.",
+            )
+        time.sleep(0.05)

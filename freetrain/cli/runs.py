@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,11 +17,15 @@ from freetrain.errors import InputError
 from freetrain.showing.words import NOTHING, show_day, show_time, show_value
 from freetrain.store import DecisionSummary, RunDetails, RunSummary, Store, default_store_path
 
+if TYPE_CHECKING:
+    from freetrain.replay.comparison import RunComparison, RunFigures
+
 LIST_FORMAT = "freetrain-runs/1"
 SHOW_FORMAT = "freetrain-run/1"
 
 _COLUMNS = ("ID", "STARTED", "COMMAND", "STATUS", "WINDOW", "DECISIONS", "NODE-HOURS", "U")
 _NUMBERS = ("ID", "DECISIONS", "NODE-HOURS", "U")
+# Else they would inherit from the listing above them that -h is no help.
 _HELP = {"help_option_names": ["-h", "--help"]}
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -34,7 +38,8 @@ def runs_group(store_path: Path | None, shape: Shape) -> None:
     """List the recorded runs, newest first, or show one of them."""
     context = click.get_current_context()
     if context.invoked_subcommand is not None:
-        context.obj = (shape.as_json, store_path)
+        # What is given before the sub-command counts for it, too.
+        context.default_map = {context.invoked_subcommand: {"as_json": shape.as_json, "store_path": store_path}}
         return
     runs = _open(store_path).runs()
     document = {"format": LIST_FORMAT, "runs": [asdict(run) for run in runs]}
@@ -48,14 +53,11 @@ def runs_group(store_path: Path | None, shape: Shape) -> None:
     "--limit",
     type=click.IntRange(min=0),
     default=20,
-    show_default=True,
     help="Most trainers and decisions to list as text; 0: all. JSON has them all.",
 )
 @_json_option
 @store_option
-@click.pass_obj
 def show_command(
-    group_options: tuple[bool, Path | None],
     run_id: int,
     with_decisions: bool,
     limit: int,
@@ -63,10 +65,9 @@ def show_command(
     store_path: Path | None,
 ) -> None:
     """Show a run: its settings, what it came to, and its trainers."""
-    group_json, group_store_path = group_options
-    store = _open(store_path or group_store_path)
+    store = _open(store_path)
     details = store.run(run_id)
-    if as_json or group_json:
+    if as_json:
         decisions = store.decisions(run_id) if with_decisions else None
         print_json(_details_document(details, decisions))
         return
@@ -86,9 +87,7 @@ def show_command(
 )
 @_json_option
 @store_option
-@click.pass_obj
 def compare_command(
-    group_options: tuple[bool, Path | None],
     run_ids: tuple[int, ...],
     sweep: str | None,
     picture: Path | None,
@@ -97,18 +96,16 @@ def compare_command(
 ) -> None:
     """Show replays side by side: these, or those of a sweep."""
     # Lists of runs need no page, and no reader of logs, which pages import.
-    from freetrain.cli.comparing import comparison_document, print_comparison
     from freetrain.replay.comparison import compare_runs, compare_sweep
     from freetrain.replay.report.comparison_page import write_comparison
 
     if run_ids and sweep:
         raise InputError("Either runs are named, or a sweep.", "Leave one of them out.")
-    group_json, group_store_path = group_options
-    runs = _open(store_path or group_store_path).runs()
+    runs = _open(store_path).runs()
     comparison = compare_runs(runs, run_ids) if run_ids else compare_sweep(runs, sweep)
     if picture:
         write_comparison(picture, comparison)
-    if as_json or group_json:
+    if as_json:
         print_json(comparison_document(comparison))
     else:
         print_comparison(comparison)
@@ -219,3 +216,47 @@ def _print_decisions(decisions: Sequence[DecisionSummary], count: int) -> None:
 
 def _title(what: str, shown: int, count: int) -> str:
     return what if shown >= count else f"{what} ({shown:,} of {count:,}; --limit 0 shows all)"
+
+
+COMPARE_FORMAT = "freetrain-comparison/1"
+
+_FIGURES = ("idle node-h", "lent", "work", "best", "evicted", "holes: lent", "holes: work", "delay", "longest")
+_OF_PARTS = ("parts: lent", "parts: work")
+
+
+def print_comparison(comparison: RunComparison) -> None:
+    """One line for each run: first what the daemon would have got, then what the holes allow."""
+    parts = _OF_PARTS if any(run.parts for run in comparison.runs) else ()
+    energy = ("kWh",) if any(run.energy_kwh is not None for run in comparison.runs) else ()
+    figures = (*_FIGURES, *parts, *energy)
+    print_table((*comparison.axes, *figures), _rows(comparison, bool(parts), bool(energy)), right=figures)
+
+
+def comparison_document(comparison: RunComparison) -> dict[str, Any]:
+    """All of it, for programs."""
+    return {"format": COMPARE_FORMAT, **asdict(comparison)}
+
+
+def _rows(comparison: RunComparison, parts: bool, energy: bool) -> Iterator[tuple[str, ...]]:
+    for run in comparison.runs:
+        labels = (run.labels.get(axis, NOTHING) for axis in comparison.axes)
+        idle = NOTHING if run.idle_node_hours is None else f"{run.idle_node_hours:,.0f}"
+        daemon = _way(run.daemon) if run.daemon else (NOTHING,) * 4
+        allowed = _way(run.allowed)[:2]
+        delays = (_seconds(run.delay_mean_s), _seconds(run.delay_max_s))
+        in_parts = (_way(run.parts)[:2] if run.parts else (NOTHING, NOTHING)) if parts else ()
+        more = (NOTHING if run.energy_kwh is None else f"{run.energy_kwh:,.0f}",) if energy else ()
+        yield (*labels, idle, *daemon, *allowed, *delays, *in_parts, *more)
+
+
+def _way(way: RunFigures) -> tuple[str, str, str, str]:
+    evicted = NOTHING if way.evicted_nodes is None else f"{way.evicted_nodes:,}"
+    return _share(way.lent), _share(way.work), _share(way.best), evicted
+
+
+def _share(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.1%}"
+
+
+def _seconds(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.1f} s"

@@ -12,7 +12,7 @@ import click
 
 from freetrain.cli.helping import command
 from freetrain.cli.options import store_option
-from freetrain.cli.policy_options import policy_options
+from freetrain.cli.policy_options import place_option, policy_option, solver_option, time_limit_option
 from freetrain.core.decision import decision_to_dict
 from freetrain.core.problem import Problem, problem_from_json
 from freetrain.errors import InputError
@@ -24,7 +24,10 @@ from freetrain.store import Store, default_store_path
 @command("solve")
 @click.argument("file", type=click.File("rb"), required=False)
 @click.option("--decision", metavar="[RUN:]N", help="Solve decision N of a recorded run again.")
-@policy_options
+@policy_option
+@place_option
+@solver_option
+@time_limit_option
 @click.option(
     "--machine",
     type=click.Path(path_type=Path),

@@ -1,9 +1,10 @@
-"""``freetrain status``: whether a daemon is at work here, and what it lends."""
+"""``freetrain status``, ``health`` and ``freetrain`` alone: how the daemon stands, and what to do next."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from enum import IntEnum
 from pathlib import Path
 
 import click
@@ -11,10 +12,16 @@ import click
 from freetrain.cli.helping import command
 from freetrain.cli.listing import LISTING, Shape, listing_options
 from freetrain.cli.options import config_option
+from freetrain.cli.output import print_json
 from freetrain.client.documents import status_document
-from freetrain.config import load_config
-from freetrain.daemon.reports.standing import find_standing
-from freetrain.errors import ExitCode
+from freetrain.config import ConfigError, Loaded, load_config
+from freetrain.daemon.reports.standing import Standing, find_standing
+from freetrain.daemon.reports.status import STATUS_NAME
+from freetrain.errors import ExitCode, FreetrainError
+from freetrain.showing.words import printable
+from freetrain.slurm.errors import SlurmError
+from freetrain.slurm.opening import OpenedWhenAsked
+from freetrain.slurm.queries import ping
 
 
 @command("status", context_settings=LISTING)
@@ -42,3 +49,136 @@ def status_command(config_path: Path | None, shape: Shape) -> None:
 
 def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {word}" for word, count in counts.items()) or "none"
+
+
+class Health(IntEnum):
+    """As monitoring plug-ins say it by their exit status."""
+
+    OK = 0
+    WARNING = 1
+    CRITICAL = 2
+    UNKNOWN = 3
+
+
+@command("health")
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def health_command(config_path: Path | None, as_json: bool) -> None:
+    """Say in one line whether all is well; Slurm is not asked, and anybody may ask.
+
+    The exit status is 0 if a daemon is at work and Slurm answers it, 1 if it lends nothing, has refused the
+    settings of a reload, does not understand Slurm or cannot be woken although it should be, 2 if there is none or
+    Slurm does not answer, and 3 if nobody can say.
+    """
+    standing: Standing | None = None
+    try:
+        config = load_config(config_path).config
+        standing = find_standing(config)
+        is_hidden = standing.status is None and (Path(config.state.directory) / STATUS_NAME).exists()
+        health, why = (Health.UNKNOWN, standing.why_not) if is_hidden else judge_health(standing)
+    except FreetrainError as error:
+        health, why = Health.UNKNOWN, error.what
+    counts = _counts(standing)
+    if as_json:
+        document = standing.document() if standing else None
+        print_json({"format": "freetrain-health/1", "health": health.name, "why": why, "daemon": document})
+    else:
+        figures = " ".join(f"{name}={count}" for name, count in counts.items())
+        click.echo(f"FREETRAIN {health.name} - {printable(why)}" + (f" | {figures}" if figures else ""))
+    raise SystemExit(int(health))
+
+
+def judge_health(standing: Standing) -> tuple[Health, str]:
+    """How well the daemon is, and why, as the end of a sentence."""
+    status, look = standing.status, standing.look
+    if status is None or not standing.is_at_work:
+        return Health.CRITICAL, f"no daemon is at work: {standing.why_not}"
+    if status.silent_since_s is not None:
+        silent, why = "Slurm does not answer", status.silent_why
+        return Health.CRITICAL, why if why.startswith(silent) else f"{silent}: {why}"
+    if look is None:
+        return Health.WARNING, "the daemon has not looked yet"
+    if why := standing.stopped_by:
+        return Health.WARNING, f"nothing is lent: {why}"
+    if look.paused_by:
+        return Health.WARNING, f"nothing more is lent: {look.paused_by}"
+    if status.refused_settings:
+        return Health.WARNING, f"the last reload was refused: {status.refused_settings}"
+    if look.rejected:
+        first = look.rejected_examples[0]
+        return Health.WARNING, f"{look.rejected} lines of Slurm's were not understood, as {first}"
+    if look.cannot_wake:
+        return Health.WARNING, look.cannot_wake
+    return Health.OK, f"mode {status.daemon.mode}, last look {standing.now_s - look.time_s:.0f} s ago"
+
+
+def _counts(standing: Standing | None) -> dict[str, int]:
+    """Nodes by what is done with them, and trainers; none without a daemon."""
+    if standing is None or standing.look is None:
+        return {}
+    nodes = status_document(standing).nodes
+    counts = {state.replace(" ", "_"): nodes.get(state, 0) for state in ("free", "lent", "asked for", "due back")}
+    return {**counts, "trainers": len(standing.look.trainers) + standing.look.trainers_left_out}
+
+
+_PATIENCE_S = 5.0
+_ANSWERS = "Slurm answers."
+_LOG = "freetrain replay LOG", "shows what the idle nodes in your scheduler's log would have trained"
+_LAB = "freetrain lab up", "starts a Slurm on this machine, to try freetrain in"
+_INIT = "freetrain config init", "asks Slurm, and writes a first configuration that only observes (admins)"
+_CHECK = "freetrain config check", "says what is wrong with it, and what in Slurm"
+_DAEMON = "freetrain daemon", "looks at the machine, and lends nothing before lend.mode is act (admins)"
+_STATUS = "freetrain status", "says how many nodes could be lent (docs/admins/go-live.md)"
+_SUBMIT = "freetrain submit --nodes 1-8 SCRIPT", "hands a training to freetrain (users)"
+_JOBS = "freetrain jobs", "lists the trainings, and why they have the nodes that they have"
+
+Step = tuple[str, str]
+"""A command, and what it does."""
+
+
+def print_where_you_stand() -> None:
+    """Say what there is of a Slurm, a configuration and a daemon, and what to do next."""
+    slurm = _slurm()
+    try:
+        loaded, wrong = load_config(), ""
+    except ConfigError as error:
+        loaded, wrong = None, f"{error.what} {error.hint}".strip()
+    standing = find_standing(loaded.config) if loaded else None
+    for line in (slurm, *_configuration(loaded, wrong), *(standing.lines() if standing else ())):
+        click.echo(printable(line))
+    click.echo("\nNext:")
+    steps = next_steps(slurm == _ANSWERS, loaded, standing)
+    width = max(len(name) for name, _ in steps)
+    for name, meaning in steps:
+        click.echo(f"  {name.ljust(width)}  {meaning}")
+    click.echo("\nAll commands: freetrain --help")
+
+
+def next_steps(has_slurm: bool, loaded: Loaded | None, standing: Standing | None) -> Sequence[Step]:
+    """What is worth doing, the first thing first; ``loaded`` is None where the configuration cannot be read."""
+    if not has_slurm:
+        return (_LOG, _LAB)
+    if loaded is None:
+        return (_CHECK, _SUBMIT)
+    if not loaded.sources:
+        return (_INIT, _LOG)
+    if standing is None or standing.status is None or not standing.is_at_work:
+        return (_CHECK, _DAEMON)
+    return (_SUBMIT, _JOBS) if standing.status.daemon.mode == "act" else (_STATUS, _CHECK)
+
+
+def _slurm() -> str:
+    try:
+        answer = OpenedWhenAsked("cli", _PATIENCE_S).perform(ping())
+    except SlurmError as error:
+        return f"No Slurm answers here: {error.what}"
+    return _ANSWERS if "is UP" in answer else "Slurm is here, and its controller is down."
+
+
+def _configuration(loaded: Loaded | None, wrong: str) -> Iterator[str]:
+    if loaded is None:
+        yield f"The configuration cannot be used: {wrong}"
+    elif not loaded.sources:
+        yield "There is no configuration: the defaults count."
+    else:
+        yield f"The configuration is {', '.join(map(str, loaded.sources))}."

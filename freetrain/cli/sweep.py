@@ -9,18 +9,19 @@ import sys
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 import click
 
-from freetrain.cli.comparing import comparison_document, print_comparison
 from freetrain.cli.helping import command
-from freetrain.cli.options import store_option
+from freetrain.cli.options import option, shared_option, store_option, takes_options
 from freetrain.cli.output import print_json, require_place
 from freetrain.cli.progress_bars import counting
 from freetrain.cli.replay import replay_command
+from freetrain.cli.runs import comparison_document, print_comparison
 from freetrain.errors import FreetrainError, InputError
 from freetrain.replay.comparison import compare_sweep
 from freetrain.replay.report.comparison_page import write_comparison
@@ -29,68 +30,66 @@ from freetrain.store import Store, default_store_path
 
 _OUTPUT = ("report", "no-report", "title", "store", "no-store", "json", "quiet", "rejects", "definitions")
 _ITS_OWN = frozenset(f"--{name}" for name in _OUTPUT)
-_PATH = click.Path(path_type=Path)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOptions:
+    """The options of ``freetrain sweep``."""
+
+    data: Path | None = option("--data", "Where its files are, if not beside it.", metavar="DIR")
+    workers: int = option(
+        "--workers",
+        "Replays at once on this machine.",
+        type=click.IntRange(min=1),
+        default=lambda: max(len(os.sched_getaffinity(0)), 1),
+        show_default="one for each core",
+        metavar="N",
+    )
+    executor: str = option("--executor", "", type=click.Choice(["here", "slurm"]), default="here")
+    folder: Path | None = option(
+        "--folder",
+        "With --executor slurm: a folder that all nodes see [default: NAME.sweep in this one].",
+        metavar="DIR",
+    )
+    sbatch: str = option(
+        "--sbatch",
+        "With --executor slurm: more options of sbatch.",
+        default="",
+        show_default=False,
+        metavar="OPTIONS",
+    )
+    picture: Path | None = option("--picture", "Draw the table, too, as one HTML file.", metavar="FILE.html")
+    as_json: bool = option("--json", "Print JSON.")
+    quiet: bool = option("--quiet -q", "Show no progress.")
+    store_path: Path | None = shared_option(store_option)
 
 
 @command("sweep", first=("--workers", "--executor", "--picture", "--data", "--json"))
-@click.argument("spec", type=_PATH, metavar="SPEC.toml")
-@click.option("--data", type=_PATH, metavar="DIR", help="Where its files are, if not beside it.")
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    default=lambda: max(len(os.sched_getaffinity(0)), 1),
-    show_default="one for each core",
-    metavar="N",
-    help="Replays at once on this machine.",
-)
-@click.option("--executor", type=click.Choice(["here", "slurm"]), default="here", show_default=True)
-@click.option(
-    "--folder",
-    type=_PATH,
-    metavar="DIR",
-    help="With --executor slurm: a folder that all nodes see [default: NAME.sweep in this one].",
-)
-@click.option(
-    "--sbatch", "sbatch", default="", metavar="OPTIONS", help="With --executor slurm: more options of sbatch."
-)
-@click.option("--picture", type=_PATH, metavar="FILE.html", help="Draw the table, too, as one HTML file.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
-@store_option
-def sweep_command(
-    spec: Path,
-    data: Path | None,
-    workers: int,
-    executor: str,
-    folder: Path | None,
-    sbatch: str,
-    picture: Path | None,
-    as_json: bool,
-    quiet: bool,
-    store_path: Path | None,
-) -> None:
+@takes_options(SweepOptions)
+@click.argument("spec", type=click.Path(path_type=Path), metavar="SPEC.toml")
+def sweep_command(spec: Path, options: SweepOptions) -> None:
     """Replay logs in many ways: policies, costs, horizons, whatever SPEC.toml varies (docs/reference/sweeps.md).
 
     Every replay is recorded when it is over, and done once: the same command goes on where it was ended.
     """
-    sweep = read_sweep(spec, data)
+    sweep = read_sweep(spec, options.data)
     for cell in sweep.cells:
         check(cell)
-    if picture is not None:
-        require_place(picture, "Name another place with --picture.")
-    store = Store.open(store_path or default_store_path())
+    if options.picture is not None:
+        require_place(options.picture, "Name another place with --picture.")
+    store = Store.open(options.store_path or default_store_path())
     done = known(store, sweep)
     missing = [cell for cell in sweep.cells if cell.key not in done]
-    if executor == "here":
-        finished = do_here(missing, workers)
+    if options.executor == "here":
+        finished = do_here(missing, options.workers)
     else:
-        finished = do_on_slurm(missing, folder or Path(f"{sweep.name}.sweep"), _words(sbatch))
-    failed = _do(sweep, len(missing), finished, store, quiet)
+        finished = do_on_slurm(missing, options.folder or Path(f"{sweep.name}.sweep"), _words(options.sbatch))
+    failed = _do(sweep, len(missing), finished, store, options.quiet)
     comparison = compare_sweep(store.runs(), sweep.name) if len(failed) < len(sweep.cells) else None
     if comparison is not None:
-        if picture is not None:
-            write_comparison(picture, comparison)
-        (print_json(comparison_document(comparison)) if as_json else print_comparison(comparison))
+        if options.picture is not None:
+            write_comparison(options.picture, comparison)
+        (print_json(comparison_document(comparison)) if options.as_json else print_comparison(comparison))
     if failed:
         raise FreetrainError(
             f"{len(failed)} of {len(sweep.cells)} replays failed: {failed[0].cell.name}: {failed[0].why}",

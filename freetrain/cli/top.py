@@ -17,10 +17,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from freetrain.cli.choosing import Chosen, choosing_options
 from freetrain.cli.helping import command
-from freetrain.cli.options import config_option
-from freetrain.cli.times import Duration
+from freetrain.cli.jobs import Chosen, choosing_options
+from freetrain.cli.options import Duration, config_option
+from freetrain.client.documents import status_document
 from freetrain.client.trainings import state_word
 from freetrain.config import load_config
 from freetrain.daemon.reports.standing import Standing, find_standing
@@ -47,7 +47,6 @@ _ROWS_BESIDE = 8
     "interval_s",
     type=Duration(least_s=0.2),
     default="2s",
-    show_default=True,
     help="Time between two looks.",
 )
 @click.option("--once", is_flag=True, help="Print it once, and end.")
@@ -61,23 +60,16 @@ def top_command(config_path: Path | None, chosen: Chosen, interval_s: float, onc
     if once or not (sys.stdin.isatty() and console.is_terminal):
         console.print(draw(find_standing(config), chosen, None, console.width))
         return
-    with _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
+    with _each_key(), Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             max_rows = max(1, console.height - _ROWS_BESIDE)
             live.update(draw(find_standing(config), chosen, max_rows, console.width), refresh=True)
-            if pressed(interval_s) in ("q", "Q"):
+            if _pressed(interval_s) in ("q", "Q"):
                 return
 
 
 def draw(standing: Standing, chosen: Chosen, max_rows: int | None, width: int) -> Group:
-    """The whole picture.
-
-    Args:
-        standing: how the daemon stands.
-        chosen: which trainings are shown.
-        max_rows: most trainings; None: all.
-        width: of the terminal, in characters.
-    """
+    """The whole picture, ``width`` characters wide, with ``max_rows`` trainings at most."""
     lines = [Text(line, style="" if standing.answers else "red") for line in map(printable, standing.lines())]
     look = standing.look
     if look is None:
@@ -87,9 +79,7 @@ def draw(standing: Standing, chosen: Chosen, max_rows: int | None, width: int) -
 
 def _bar(standing: Standing, width: int) -> Iterator[Text]:
     """The nodes as a bar, each state with its colour and its count."""
-    counts: Counter[str] = Counter()
-    for group in standing.look.nodes if standing.look else ():
-        counts[group.state] += len(expand_nodes(group.nodes))
+    counts = Counter(status_document(standing).nodes)
     total = sum(counts.values())
     bar, legend = Text(), Text()
     for state, style in _STYLES.items():
@@ -127,20 +117,18 @@ def _is_chosen(trainer: TrainerStatus, chosen: Chosen) -> bool:
     return chosen.has(trainer.owner, trainer.account, state_word(trainer.state, lent, asked), lent | asked)
 
 
-class _Pressed:
-    """Which key is pressed within a time."""
-
-    def __call__(self, seconds: float) -> str:
-        ready, _, _ = select.select([sys.stdin], [], [], seconds)
-        return sys.stdin.read(1) if ready else ""
+def _pressed(seconds: float) -> str:
+    """The key that is pressed within a time; empty: none."""
+    ready, _, _ = select.select([sys.stdin], [], [], seconds)
+    return sys.stdin.read(1) if ready else ""
 
 
 @contextlib.contextmanager
-def _keys() -> Iterator[_Pressed]:
+def _each_key() -> Iterator[None]:
     """The terminal gives each key as it is pressed; afterwards it is as before."""
     before = termios.tcgetattr(sys.stdin)
     try:
         tty.setcbreak(sys.stdin)
-        yield _Pressed()
+        yield
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)

@@ -13,24 +13,22 @@ from pathlib import Path
 import click
 
 from freetrain.cli.helping import Group
-from freetrain.cli.options import config_option
-from freetrain.cli.times import Duration
+from freetrain.cli.options import Duration, config_option
 from freetrain.config import load_config
-from freetrain.daemon.reports.notify import notify
+from freetrain.daemon.publisher import notify
 from freetrain.durations import show_duration
 from freetrain.errors import InputError
 from freetrain.showing.ready_text import is_loopback
-from freetrain.web.answers import page_server
 from freetrain.web.identity import Identities, make_key, make_token
-from freetrain.web.server import LivePage
+from freetrain.web.server import LivePage, page_server
 
 _STATUS_EVERY_S = 60.0
 
 
 @click.group("web", cls=Group, invoke_without_command=True)
 @config_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address of this machine to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=9811, show_default=True, help="0: any free one.")
+@click.option("--host", default="127.0.0.1", help="Address of this machine to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=9811, help="0: any free one.")
 @click.pass_context
 def web_command(context: click.Context, config_path: Path | None, host: str, port: int) -> None:
     """Show in a browser how the daemon and the machine stand: nodes, trainings, decisions, delays; read-only.
@@ -61,7 +59,7 @@ def web_command(context: click.Context, config_path: Path | None, host: str, por
 
 @web_command.command("token")
 @config_option
-@click.option("--for", "lasts_s", type=Duration(), default="30d", show_default=True, help="How long it counts.")
+@click.option("--for", "lasts_s", type=Duration(), default="30d", help="How long it counts.")
 @click.argument("user", required=False)
 def token_command(config_path: Path | None, lasts_s: float, user: str | None) -> None:
     """Print a token by which 'freetrain web' knows USER: the password on its page, and a program's bearer token.

@@ -7,17 +7,7 @@ from pathlib import Path
 
 from freetrain.config import Config
 from freetrain.errors import ExitCode, StateError
-from freetrain.store.ledger import Ledger
 from freetrain.store.store import DAEMONS_STORE, Store
-
-
-def daemons_ledger(config: Config) -> Ledger:
-    """The ledger of the daemon with this configuration.
-
-    Raises:
-        StateError: see :func:`daemons_store`.
-    """
-    return daemons_store(config).ledger()
 
 
 def daemons_store(config: Config) -> Store:

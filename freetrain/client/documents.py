@@ -1,6 +1,7 @@
 """Documents for programs: what listings print with ``--json``, and what the web page's API answers. Pure.
 
-Each is a type, of which the API's description is made; a field may be added to a format, none changes or goes.
+Each is a type, of which the API's description is made, with the daemon's state and its format's name and version;
+a field may be added to a format, none changes or goes.
 """
 
 from __future__ import annotations
@@ -20,11 +21,7 @@ from freetrain.slurm.parsing import expand_nodes
 class StatusDocument:
     """How the daemon stands, and how many nodes and trainings are in which state.
 
-    Attributes:
-        daemon: how it stands.
-        nodes: state → how many nodes are in it.
-        trainers: state → how many trainings are in it; ``more``: those that are not published one by one.
-        format: name and version of this document.
+    ``more`` is a state of trainings, too: of those that are not published one by one.
     """
 
     daemon: DaemonState
@@ -56,13 +53,7 @@ class NodesEntry:
 
 @dataclass(frozen=True, slots=True)
 class NodesDocument:
-    """The nodes of the partition.
-
-    Attributes:
-        daemon: how it stands.
-        nodes: in groups.
-        format: name and version of this document.
-    """
+    """The nodes of the partition, in groups."""
 
     daemon: DaemonState
     nodes: Sequence[NodesEntry]
@@ -71,13 +62,7 @@ class NodesDocument:
 
 @dataclass(frozen=True, slots=True)
 class JobsDocument:
-    """The trainings and fillers.
-
-    Attributes:
-        daemon: how it stands.
-        jobs: oldest first.
-        format: name and version of this document.
-    """
+    """The trainings and fillers, oldest first."""
 
     daemon: DaemonState
     jobs: Sequence[JobEntry]
@@ -107,14 +92,7 @@ class OwnJob:
 
 @dataclass(frozen=True, slots=True)
 class OwnJobsDocument:
-    """The trainings and fillers of the user who asks.
-
-    Attributes:
-        user: who that is.
-        daemon: how it stands.
-        jobs: in the order of the page.
-        format: name and version of this document.
-    """
+    """The trainings and fillers of the user who asks, in the order of the page."""
 
     user: str
     daemon: DaemonState

@@ -20,7 +20,7 @@ from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.registration import submit
-from freetrain.slurm.tag_values import ArrayKind
+from freetrain.slurm.tag_values import ArrayKind, read_range_of_nodes
 from freetrain.slurm.tags import Tag, WrongTag, check_values, format_tag
 
 _PATIENCE_S = 90.0
@@ -64,12 +64,7 @@ class TagValues(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class CheckedTag:
-    """A tag that can be handed to Slurm.
-
-    Attributes:
-        tag: what it means.
-        comment: how Slurm is given it.
-    """
+    """A tag that can be handed to Slurm, with the comment that says it."""
 
     tag: Tag
     comment: str
@@ -87,13 +82,7 @@ class CheckedTag:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A submission that only has to be given to Slurm.
-
-    Attributes:
-        command: of sbatch; prints the job's id.
-        tag: what it says.
-        backend: how the site reaches Slurm.
-    """
+    """A submission that only has to be given to Slurm; its command prints the job's id."""
 
     command: Command
     tag: CheckedTag
@@ -103,9 +92,7 @@ class Prepared:
 def check_tag(nodes: str | int | None, values: TagValues) -> CheckedTag:
     """The tag with these values.
 
-    Args:
-        nodes: minimum and maximum of all tasks together, as ``2-16``; a single number is the maximum.
-        values: the other keys.
+    ``nodes`` are the minimum and the maximum of all tasks together, as ``2-16``; a single number is the maximum.
 
     Raises:
         InputError: the tag would be wrong.
@@ -125,9 +112,15 @@ def check_tag(nodes: str | int | None, values: TagValues) -> CheckedTag:
 
 
 def _bounds(nodes: str, is_filler: bool) -> dict[str, str]:
-    least, dash, most = nodes.partition("-")
-    smallest = {"min": least if dash else "1"} if dash or not is_filler else {}
-    return smallest | ({"max": most if dash else least} if nodes else {})
+    if not nodes:
+        return {} if is_filler else {"min": "1"}
+    try:
+        least, most = read_range_of_nodes(nodes)
+    except ValueError as error:
+        raise InputError(f"--nodes {nodes} {error}.", "Say --nodes 2-16; one number is the maximum.") from None
+    if "-" in nodes:
+        return {"min": f"{least}", "max": f"{most}"}
+    return {"max": f"{most}"} if is_filler else {"min": "1", "max": f"{most}"}
 
 
 def _text(value: TagValue) -> str:
@@ -165,17 +158,7 @@ def prepare(
     part: bool = False,
     sbatch: Sequence[str] = (),
 ) -> Prepared:
-    """Check a submission, and make its command.
-
-    Args:
-        slurm: where it is to run.
-        script: the batch script.
-        arguments: the script's own.
-        values: what the tag says.
-        nodes: see :func:`check_tag`.
-        array: tasks of a filler, as ``0-199``; None: it is a training.
-        part: whether each task takes the part of a node that it asks for, and not a whole one.
-        sbatch: more options of sbatch, each in one word.
+    """Check a submission, and make its command; its arguments are those of :meth:`Client.submit`.
 
     Raises:
         InputError: something of it cannot be.

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from freetrain.config import Config
-from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import End
 from freetrain.core.job import JobState
 from freetrain.core.known_trainer import UNKNOWN_END, TrainerState
@@ -17,7 +16,7 @@ from freetrain.daemon.setup import launcher_of
 from freetrain.daemon.trainers.needs import lacks, needs_of
 from freetrain.policies.needs import Need
 from freetrain.slurm.comments import answer_in, asked_to_resume
-from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.launcher import jobs_of_trainers
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.slurm.submissions import Submission, find_submissions
@@ -33,12 +32,9 @@ class JobEntry:
 
     Attributes:
         id: of its array or job.
-        name: for people; empty: none.
-        user: its owner.
-        nodes: on which it runs.
         asked_nodes: on which Slurm was ordered to start it.
         min_nodes: its minimum; None: its tag is wrong.
-        max_nodes: its maximum; None: likewise.
+        max_nodes: likewise.
         task_nodes: minimum and maximum of each task of a filler; None: one node each.
         samples: that it has done; None: no daemon has published them.
         ends: how often its fragments ended in which way; None: likewise.
@@ -93,7 +89,10 @@ def find_trainings(config: Config, standing: Standing) -> list[ListedTraining]:
     """The trainings and fillers that Slurm shows, oldest first, with what the daemon found at its last look."""
     gateway = OpenedWhenAsked(config.slurm.backend, config.slurm.timeout)
     snapshot = gateway.snapshot()
-    lent = _lent_nodes(snapshot, config, gateway)
+    lent: defaultdict[str, set[str]] = defaultdict(set)
+    for job, trainer in jobs_of_trainers(snapshot, config.slurm.queue, launcher_of(config, gateway)):
+        if job.state is JobState.RUNNING:
+            lent[trainer] |= job.nodes
     needs = needs_of(config)
     return [
         _training(submission, lent.get(submission.id, set()), standing, needs)
@@ -102,13 +101,7 @@ def find_trainings(config: Config, standing: Standing) -> list[ListedTraining]:
 
 
 def state_word(state: str, lent: Collection[str], asked: Collection[str]) -> str:
-    """What a training does, in a word.
-
-    Args:
-        state: what the daemon does with it, as :class:`TrainerState`.
-        lent: its nodes.
-        asked: nodes on which Slurm was ordered to start it.
-    """
+    """What a training does, in a word; ``state`` is the daemon's :class:`TrainerState` of it."""
     if lent:
         return RUNNING
     if state != TrainerState.ACTIVE:
@@ -125,23 +118,12 @@ def _trainer_state(submission: Submission, known: TrainerStatus | None, standing
     return TrainerState(known.state) if known else TrainerState.ACTIVE
 
 
-def _lent_nodes(snapshot: Snapshot, config: Config, gateway: Gateway) -> Mapping[str, set[str]]:
-    """Trainer → the nodes on which its fragments run."""
-    launcher = launcher_of(config, gateway)
-    nodes: defaultdict[str, set[str]] = defaultdict(set)
-    for job in snapshot.jobs:
-        if config.slurm.queue.has(job) and job.state is JobState.RUNNING:
-            trainer = launcher.of_trainer(job)
-            if trainer is not None:
-                nodes[trainer] |= job.nodes
-    return nodes
-
-
 def _training(
     submission: Submission, lent: set[str], standing: Standing, needs: tuple[Need, ...]
 ) -> ListedTraining:
     tag, known = submission.good_tag, standing.trainers.get(submission.id)
     asked = expand_nodes(known.asked) - lent if known and standing.is_at_work else frozenset()
+    _, largest_task = (tag and tag.task_nodes) or (1, 1)
     return ListedTraining(
         id=submission.id,
         name=tag.name if tag else "",
@@ -151,7 +133,7 @@ def _training(
         nodes=sorted(lent),
         asked_nodes=sorted(asked),
         min_nodes=tag.min_nodes if tag else None,
-        max_nodes=_most_nodes(tag, submission) if tag else None,
+        max_nodes=(tag.max_nodes or largest_task * len(submission.tasks)) if tag else None,
         task_nodes=tag.task_nodes if tag else None,
         samples=known.samples_done if known else None,
         ends=dict(known.ends) if known else None,
@@ -159,24 +141,13 @@ def _training(
         speeds=dict(known.speeds) if known else None,
         fault=known.fault if known else "",
         lacks=lacks(needs, tag) if tag else "",
-        state=_state(submission, submission.tag, known, standing, len(lent), len(asked)),
+        state=_state(submission, known, standing, len(lent), len(asked)),
     )
 
 
-def _most_nodes(tag: Tag, submission: Submission) -> int:
-    _, each = tag.task_nodes or (1, 1)
-    return tag.max_nodes or each * len(submission.tasks)
-
-
-def _state(
-    submission: Submission,
-    tag: Tag | WrongTag,
-    known: TrainerStatus | None,
-    standing: Standing,
-    lent: int,
-    asked: int,
-) -> str:
+def _state(submission: Submission, known: TrainerStatus | None, standing: Standing, lent: int, asked: int) -> str:
     """In a word or a sentence, the first that applies of: its tag, its end, what the daemon says, what it has."""
+    tag = submission.tag
     if isinstance(tag, WrongTag):
         return f"refused: {tag.why}"
     if asked_to_resume(submission.comment):
@@ -186,10 +157,11 @@ def _state(
     trouble = standing.trouble_of(known) if known is not None and standing.is_at_work else ""
     if trouble and trouble != UNKNOWN_END:
         return trouble
-    now = f"{_now(known, standing, lent, asked)}{_speeds(known)}"
+    speeds = f"; {speeds_in_tag(known.speeds)}" if known and known.speeds else ""
+    now = f"{_now(known, standing, lent, asked)}{speeds}"
     if tag.is_filler:
         return f"{now}{_done(known)}"
-    return f"{now}; {UNKNOWN_END}" if _cannot_tell_end(submission, tag, known) else now
+    return f"{now}; {UNKNOWN_END}" if _cannot_tell_end(submission, known) else now
 
 
 def _now(known: TrainerStatus | None, standing: Standing, lent: int, asked: int) -> str:
@@ -198,10 +170,9 @@ def _now(known: TrainerStatus | None, standing: Standing, lent: int, asked: int)
     return f"waits for Slurm to start it on {asked} nodes" if asked else standing.waiting_text(known)
 
 
-def _speeds(known: TrainerStatus | None) -> str:
-    """How fast it is taken to be on which nodes, as its tag would say it; empty: its owner names none."""
-    speeds = known.speeds if known else {}
-    return f"; speed={'/'.join(f'{name}:{speed:g}' for name, speed in speeds.items())}" if speeds else ""
+def speeds_in_tag(speeds: Mapping[str, float]) -> str:
+    """How fast a training is taken to be on which kinds of nodes, as its tag would say it."""
+    return f"speed={'/'.join(f'{kind}:{speed:g}' for kind, speed in speeds.items())}"
 
 
 def _done(known: TrainerStatus | None) -> str:
@@ -212,9 +183,9 @@ def _done(known: TrainerStatus | None) -> str:
     return f"; of its tasks {text}" if text else ""
 
 
-def _cannot_tell_end(submission: Submission, tag: Tag | WrongTag | None, known: TrainerStatus | None) -> bool:
+def _cannot_tell_end(submission: Submission, known: TrainerStatus | None) -> bool:
     """Whether tasks have completed of what shows no sign of the runtime, as far as is known."""
     if known is not None:
         return known.note == UNKNOWN_END
     some_completed = any(task.state is JobState.COMPLETED for task in submission.tasks)
-    return some_completed and isinstance(tag, Tag) and tag.directory is None
+    return some_completed and isinstance(submission.tag, Tag) and submission.tag.directory is None

@@ -11,22 +11,25 @@ Files in reading order:
 
 - ``values.py``: sections and kinds of values (durations, node lists, addresses), each checked where it is read.
 - ``sections.py``: the tables of the file.
-- ``settings.py``: the whole model, and its settings as a list for whatever shows or describes them.
-- ``loading.py``: the files, the mistakes in them, and where each value comes from.
+- ``settings.py``: the whole model, its settings as a list, and the files: the mistakes in them, and where each
+  value comes from.
 - ``documents.py``: the texts; ``__main__.py`` writes them.
 """
 
-from freetrain.config.loading import (
+from freetrain.config.sections import FreezeSettings, Log, MetricsSettings, Prices, Slurm, WebSettings
+from freetrain.config.settings import (
     CONFIG_VARIABLE,
     DEFAULT_PATH,
+    Config,
     ConfigError,
     Loaded,
     find_mistakes,
+    find_setting,
     find_sources,
     load_config,
+    setting_of,
+    settings,
 )
-from freetrain.config.sections import FreezeSettings, Log, MetricsSettings, Prices, Slurm, WebSettings
-from freetrain.config.settings import Config, Setting, find_setting, setting_of, settings, value_of
 
 __all__ = [
     "CONFIG_VARIABLE",
@@ -38,7 +41,6 @@ __all__ = [
     "Log",
     "MetricsSettings",
     "Prices",
-    "Setting",
     "Slurm",
     "WebSettings",
     "find_mistakes",
@@ -47,5 +49,4 @@ __all__ = [
     "load_config",
     "setting_of",
     "settings",
-    "value_of",
 ]

@@ -6,6 +6,7 @@ Beside them, parts of texts that are made of the tag's keys.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -44,17 +45,13 @@ def escaped(text: str) -> str:
 
 
 def example_file(given: Mapping[str, object] | None = None) -> str:
-    """Every setting with its meaning and its default, commented out.
-
-    Args:
-        given: setting, as ``lend.mode`` → a value, to be written instead and not commented out.
-    """
+    """Every setting with its meaning and its default, commented out, or with the value that is given for it."""
     given = given or {}
     blocks = ["# Settings of freetrain's daemon. All are shown with their defaults; uncomment what you change."]
     for section, kind in sections():
         lines = [f"# {_doc(kind)}", f"[{section}]"]
         for setting in _of(section):
-            lines += ["", *_comment(setting.means), _line(setting, given)]
+            lines += ["", _wrapped(setting.means, "# "), _line(setting, given)]
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks) + "\n"
 
@@ -114,11 +111,7 @@ DOCUMENTS: Mapping[str, Callable[[], str]] = {
 
 
 def write_documents(project: Path) -> None:
-    """Write them all.
-
-    Args:
-        project: the folder that holds ``etc`` and ``docs``.
-    """
+    """Write them all into the project's folders ``etc`` and ``docs``."""
     for name, made in DOCUMENTS.items():
         (project / name).parent.mkdir(exist_ok=True)
         (project / name).write_text(made())
@@ -141,21 +134,10 @@ def _line(setting: Setting, given: Mapping[str, object]) -> str:
     return f"# {setting.line}{choices}"
 
 
-def _comment(text: str) -> list[str]:
-    return [f"# {line}" for line in _lines(text, _WIDTH)]
-
-
-def _wrapped(text: str) -> str:
-    return "\n".join(_lines(text, _WIDTH))
-
-
-def _lines(text: str, width: int) -> list[str]:
-    lines = [""]
-    for word in text.split():
-        if len(lines[-1]) + len(word) >= width:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".lstrip()
-    return lines
+def _wrapped(text: str, before: str = "") -> str:
+    plain = " ".join(text.split())
+    lines = textwrap.wrap(plain, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(f"{before}{line}" for line in lines)
 
 
 _BEGIN = "---- Made by python -m freetrain.config, of freetrain/slurm/tags.py and freetrain/core/bounds.py "
@@ -187,7 +169,7 @@ def with_key_table(page: str) -> str:
 
 def _grammar() -> str:
     numbers = (f"    {name} = {_lua_bound(bound)}," for name, bound in _BOUNDS.items())
-    keys = (f"    {_lua_key(name, key)}," for name, key in KEYS.items())
+    keys = (f"    {{ {', '.join(_lua_fields(name, key))} }}," for name, key in KEYS.items())
     return "\n".join(("local BOUND = {", *numbers, "}", "local KEYS = {", *keys, "}"))
 
 
@@ -195,10 +177,6 @@ def _lua_bound(bound: Bound) -> str:
     """A bound with the words for both, numbers that may be its least and numbers that may not."""
     above = replace(bound, is_open=True)
     return f'{{ least = {bound.least:.15g}, most = {bound.most:.15g}, words = "{bound}", above = "{above}" }}'
-
-
-def _lua_key(name: str, key: TagKey) -> str:
-    return f"{{ {', '.join(_lua_fields(name, key))} }}"
 
 
 def _lua_fields(name: str, key: TagKey) -> Iterator[str]:

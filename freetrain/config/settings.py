@@ -1,16 +1,21 @@
-"""The model of all settings, and its settings as a list, for whatever shows or describes them. Pure."""
+"""The model of all settings, its settings as a list, and the files: read, and what is wrong with them."""
 
 from __future__ import annotations
 
+import difflib
 import json
+import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache, reduce
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 from freetrain.config.sections import (
     Decide,
@@ -27,9 +32,10 @@ from freetrain.config.sections import (
     State,
     WebSettings,
 )
-from freetrain.config.values import Section
+from freetrain.config.values import Section, SettingsTogetherError
 from freetrain.core.bounds import SECONDS
 from freetrain.durations import show_duration
+from freetrain.errors import ExitCode, FreetrainError
 
 
 class Config(Section):
@@ -60,13 +66,10 @@ class Setting:
 
     Attributes:
         section: its table in the file.
-        name: within the table.
-        default: its value where no file gives one.
-        means: what it is, in a sentence or two.
         holds: what a table has for values: numbers or texts.
         choices: the words that it, or each value of a table, may be; none: it is no word of a few.
         least: its smallest value; None: there is none that is worth mentioning.
-        most: its largest value; None: there is none that is worth mentioning.
+        most: its largest value, likewise.
         is_duration: whether it is given in seconds, or as Slurm writes times.
         needs_restart: whether a reload is not enough to change it.
     """
@@ -133,8 +136,8 @@ def settings() -> tuple[Setting, ...]:
 
 def sections() -> Iterator[tuple[str, type[Section]]]:
     """The tables of the file, each with its part of the model."""
-    for name, field in Config.model_fields.items():
-        kind = field.annotation
+    for name, table in Config.model_fields.items():
+        kind = table.annotation
         assert isinstance(kind, type)
         assert issubclass(kind, Section)
         yield name, kind
@@ -180,11 +183,11 @@ def _key(name: str) -> str:
 
 def _fields(kind: type[Section]) -> Iterator[tuple[str, FieldInfo]]:
     """The settings of a table, and those of the tables in it, as ``gadget.utility``."""
-    for name, field in kind.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            yield from ((f"{name}.{inner}", inner_field) for inner, inner_field in _fields(field.annotation))
+    for name, info in kind.model_fields.items():
+        if isinstance(info.annotation, type) and issubclass(info.annotation, Section):
+            yield from ((f"{name}.{inner}", inner_info) for inner, inner_info in _fields(info.annotation))
         else:
-            yield name, field
+            yield name, info
 
 
 def _words_of(kind: Any) -> tuple[Any, ...]:
@@ -211,3 +214,202 @@ def _setting(section: str, name: str, field: FieldInfo) -> Setting:
         is_duration=any(isinstance(validator, BeforeValidator) for validator in field.metadata),
         needs_restart=bool({section, f"{section}.{name}"} & NEEDS_RESTART),
     )
+
+
+CONFIG_VARIABLE = "FREETRAIN_CONFIG"
+DEFAULT_PATH = Path("/etc/freetrain/freetrain.toml")
+_MODE = "lend.mode"
+
+
+class ConfigError(FreetrainError):
+    """The configuration cannot be used.
+
+    Args:
+        what: one sentence on what is wrong.
+        hint: one sentence on what to do about it.
+        mend: the lines of freetrain.toml that mend it; empty: unknown.
+        file: the file that says what cannot be, if one does.
+    """
+
+    def __init__(self, what: str, hint: str = "", mend: str = "", file: Path | None = None) -> None:
+        super().__init__(what, hint, ExitCode.CONFIGURATION)
+        self.mend = mend
+        self.file = file
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration and the files that it came from.
+
+    Attributes:
+        sources: the files, later ones override earlier ones; none: the defaults.
+        origins: setting, as ``lend.mode`` → the file that gave it; the others have their defaults.
+        texts: what the files held when they were read.
+    """
+
+    config: Config
+    sources: tuple[Path, ...] = ()
+    origins: Mapping[str, Path] = field(default_factory=dict)
+    texts: Mapping[Path, str] = field(default_factory=dict)
+
+    def require_whole_after(self, before: Loaded) -> None:
+        """Refuse what an interrupted write, or a file system that went away, has left of the settings.
+
+        Raises:
+            ConfigError: a file has lost its end, the first file is gone, or no file names ``lend.mode`` any more
+                although it was ``act``.
+        """
+        for path, text in self.texts.items():
+            old = before.texts.get(path, "")
+            if text != old and old.startswith(text):
+                left = f"of {len(old.splitlines())} lines {len(text.splitlines())} are left"
+                raise ConfigError(
+                    f"{path} {'has lost its end' if text.strip() else 'is empty'}: {left}.",
+                    "If that is meant, write a comment below the last line.",
+                    file=path,
+                )
+        if before.sources and before.sources[0] not in self.sources:
+            raise ConfigError(
+                f"{before.sources[0]} is gone.", "Put it back; a file of comments alone has defaults."
+            )
+        if before.config.lend.mode == "act" and self.config.lend.mode != "act" and _MODE not in self.origins:
+            raise ConfigError(
+                "no file names lend.mode any more, which was act: what is lent would stay lent, and nobody would "
+                "look after it.",
+                'If that is meant, write mode = "observe" into [lend].',
+            )
+
+
+def find_sources(named: Path | None = None) -> tuple[Path, ...]:
+    """This file, or that of ``$FREETRAIN_CONFIG``, or that of the default place, and its drop-ins.
+
+    Drop-ins are ``conf.d/*.toml`` beside the file, in the order of their names. Where no file is named and
+    there is none in the default place, there are no sources.
+    """
+    given = named or (Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None)
+    path = given or DEFAULT_PATH
+    if given is None and not path.exists():
+        return ()
+    return (path, *sorted((path.parent / "conf.d").glob("*.toml")))
+
+
+def load_config(named: Path | None = None) -> Loaded:
+    """The configuration that :func:`find_sources` finds; drop-ins override what is read before them.
+
+    Raises:
+        ConfigError: a file cannot be read, or says something that cannot be.
+    """
+    sources = find_sources(named)
+    texts: dict[Path, str] = {}
+    documents: dict[Path, dict[str, Any]] = {}
+    for mistake in _mistakes(sources, texts, documents):
+        raise mistake
+    merged, origins = _merged(documents)
+    return Loaded(Config.model_validate(merged), sources, origins, texts)
+
+
+def find_mistakes(named: Path | None = None) -> list[ConfigError]:
+    """All reasons why the configuration cannot be read; none: it can be."""
+    return list(_mistakes(find_sources(named), {}, {}))
+
+
+def _mistakes(
+    sources: Iterable[Path], texts: dict[Path, str], documents: dict[Path, dict[str, Any]]
+) -> Iterator[ConfigError]:
+    """Mistakes of each file by itself; where there are none, those of all files together.
+
+    Each file is read once: its text and its settings are kept in ``texts`` and ``documents``.
+    """
+    clean = True
+    for source in sources:
+        try:
+            texts[source] = _read(source)
+            documents[source] = _parse(texts[source], source)
+        except ConfigError as error:
+            yield error
+            clean = False
+            continue
+        for mistake in _mistakes_of(documents[source], source):
+            yield mistake
+            clean = False
+    if clean and len(documents) > 1:
+        yield from _mistakes_of(_merged(documents)[0], next(iter(documents)))
+
+
+def _merged(documents: Mapping[Path, Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Path]]:
+    merged: dict[str, Any] = {}
+    origins: dict[str, Path] = {}
+    for source, document in documents.items():
+        for section, values in document.items():
+            # Setting by setting: a drop-in that names one of a table leaves the others as they were.
+            merged.setdefault(section, {}).update(values)
+            origins |= {f"{section}.{name}": source for name in values}
+            tables = ((name, inner) for name, inner in values.items() if isinstance(inner, dict))
+            origins |= {f"{section}.{name}.{inner}": source for name, table in tables for inner in table}
+    return merged, origins
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read the configuration {path}: {error.strerror}.", "Name a file that you can read."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise _not_toml(path, error) from error
+
+
+def _parse(text: str, path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:  # TOMLDecodeError, or a number of more digits than Python reads
+        raise _not_toml(path, error) from error
+    except RecursionError as error:
+        raise _not_toml(path, ValueError("it is nested too deep")) from error
+
+
+def _not_toml(path: Path, error: ValueError) -> ConfigError:
+    return ConfigError(f"{path} is not TOML: {error}.", 'Write tables as [lend] and text as mode = "act".')
+
+
+def _mistakes_of(document: Mapping[str, Any], path: Path) -> Iterator[ConfigError]:
+    try:
+        Config.model_validate(document)
+    except ValidationError as error:
+        for details in error.errors(include_url=False):
+            yield _mistake(details, path)
+
+
+def _mistake(details: ErrorDetails, path: Path) -> ConfigError:
+    loc, given = tuple(map(str, details["loc"])), details["input"]
+    where = ".".join(loc)
+    if details["type"] == "extra_forbidden":
+        return ConfigError(f"{path}: there is no setting {where}.", *_did_you_mean(loc, given), path)
+    problem = details["msg"].removeprefix("Value error, ")
+    setting = find_setting(where) or find_setting(".".join(loc[:2]))
+    what = f"{path}: {where}: {problem} (it says {given!r})."
+    if setting is None:
+        together = details.get("ctx", {}).get("error")
+        line = f"\n{together.mend}" if isinstance(together, SettingsTogetherError) else ""
+        return ConfigError(what, "", f"[{loc[0]}]{line}" if loc else "", path)
+    return ConfigError(what, f"It takes {setting.takes}.", setting.lines, path)
+
+
+def _did_you_mean(loc: tuple[str, ...], given: object) -> tuple[str, str]:
+    """A hint, and the lines that mend it."""
+    known = {name: list(kind.model_fields) for name, kind in sections()}
+    among = known.get(loc[0], []) if len(loc) > 1 else list(known)
+    if near := difflib.get_close_matches(loc[-1], among, 1):
+        line = f"[{near[0]}]" if len(loc) == 1 else _line(f"{loc[0]}.{near[0]}", given)
+        return f"Did you mean {near[0]}?", line
+    if homes := [section for section, names in known.items() if loc[-1] in names]:
+        return f"It belongs into [{homes[0]}].", _line(f"{homes[0]}.{loc[-1]}", given)
+    return f"There are {', '.join(among)}.", ""
+
+
+def _line(path: str, given: object) -> str:
+    setting = find_setting(path)
+    if setting is None:
+        return f"[{path}]"  # a table of settings
+    return setting.set_to(given) if isinstance(given, str | int | float | dict) else setting.lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -16,12 +17,7 @@ from freetrain.slurm.parsing import expand_nodes, fold_nodes, parse_amount
 
 
 class SettingsTogetherError(ValueError):
-    """Settings of one table that exclude each other.
-
-    Args:
-        what: why, as the end of a sentence.
-        mend: the line of the table that mends it.
-    """
+    """Settings of one table that exclude each other; ``mend`` is the line of the table that mends it."""
 
     def __init__(self, what: str, mend: str) -> None:
         super().__init__(what)
@@ -96,12 +92,17 @@ NodeList = Annotated[str, AfterValidator(_node_list)]
 """Nodes as Slurm writes them; groups in the file are read with it, and again at a reload."""
 
 
-def _amount(given: str) -> str:
-    parse_amount(given)
-    return given
+def _read_by(parse: Callable[[str], object]) -> AfterValidator:
+    """A text that is read by this function, and stays as it is written."""
+
+    def check(given: str) -> str:
+        parse(given)
+        return given
+
+    return AfterValidator(check)
 
 
-AmountText = Annotated[str, AfterValidator(_amount)]
+AmountText = Annotated[str, _read_by(parse_amount)]
 """CPUs, memory and generic resources as Slurm writes them."""
 
 
@@ -116,12 +117,7 @@ Address = Annotated[str, AfterValidator(_address)]
 """An address of this machine and a port."""
 
 
-def _networks(given: str) -> str:
-    parse_networks(given)
-    return given
-
-
-NetworkList = Annotated[str, AfterValidator(_networks)]
+NetworkList = Annotated[str, _read_by(parse_networks)]
 """Addresses and networks, separated by commas."""
 
 

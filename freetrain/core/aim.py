@@ -24,7 +24,6 @@ class Aim:
     """Aim: an objective with the parts behind it.
 
     Attributes:
-        objective: name of the objective.
         evictions_s: seconds that each loss of nodes at a known time counts for besides what is lost.
         deadlines: how many times more it counts what a trainer has to train in order to meet its deadline.
         energy: how much must be trained for each kWh that a lent node takes, in the objective's unit.
@@ -50,13 +49,7 @@ class Aim:
 
 @dataclass(frozen=True, slots=True)
 class AimPart:
-    """A part that may stand behind an objective.
-
-    Attributes:
-        field: of :class:`Aim`.
-        most: the largest number it may be.
-        means: a clause for those who choose it.
-    """
+    """A part that may stand behind an objective: a field of :class:`Aim`, its largest value, a clause on it."""
 
     field: str
     most: float

@@ -15,13 +15,7 @@ GPU_PARTS = ("shard", "mps")
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """CPUs, memory and generic resources of one node.
-
-    Attributes:
-        cpus: threads counted.
-        memory_mb: megabytes.
-        gres: generic resources as Slurm names them, types, MIG profiles and shards included.
-    """
+    """CPUs (threads), memory and generic resources, as Slurm names them, with types, MIG profiles and shards."""
 
     cpus: int = 0
     memory_mb: int = 0
@@ -76,6 +70,7 @@ def left_of(room: Amount, taken: Amount) -> Amount | None:
 @lru_cache(maxsize=65536)
 def times_in(room: Amount, each: Amount) -> int:
     """How often ``each`` fits into ``room`` at once; at most as often as it has CPUs."""
+    # What asks for nothing would fit without end, hence the CPUs as a limit.
     count, rest = 0, left_of(room, each)
     while rest is not None and count < room.cpus:
         count, rest = count + 1, left_of(rest, each)
@@ -108,6 +103,7 @@ def _gres_left(there: Gres, taken: Gres) -> tuple[Gres, bool]:
     if not taken:
         return there, False
     left, missing = dict(there), False
+    # Those with a type first: one without could take what a later one asks for by its type.
     for name, count in sorted(taken, key=lambda pair: -pair[0].count(":")):
         kinds = sorted(
             (kind for kind in left if is_of(kind, name) or is_of(name, kind)), key=lambda kind: -left[kind]

@@ -14,13 +14,7 @@ from pydantic import Field
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An interval of numbers.
-
-    Attributes:
-        least: the smallest.
-        most: the largest.
-        is_open: whether ``least`` itself is outside.
-    """
+    """An interval of numbers; where it is open, ``least`` itself is outside."""
 
     least: float
     most: float

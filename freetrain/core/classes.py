@@ -36,11 +36,7 @@ EACH_BY_ITSELF = -1
 
 
 class AlikeNodes(Sequence[Place]):
-    """Nodes that no trainer tells apart and of which no end is known, grouped by their holders.
-
-    Args:
-        names: holder (None: free) → names of the nodes it holds.
-    """
+    """Nodes that no trainer tells apart and of which no end is known: names by their holder (None: free)."""
 
     def __init__(self, names: Mapping[str | None, Sequence[str]]) -> None:
         self.names = names
@@ -77,7 +73,6 @@ class NodeClass:
         life_s: how long they are expected to stay, at most the horizon.
         taken_back: whether they leave before the horizon ends (and cost their holders a loss).
         names: holder (None: free) → names of the nodes it holds, in the problem's order.
-        kind: theirs.
         watts: of each while it is lent.
     """
 
@@ -240,7 +235,6 @@ def _until(mask: Mask, has: Mask, ends: Sequence[int]) -> Iterator[tuple[Mask, i
 
 
 def _at_speed(terms: Terms, speed: NDArray[np.float64]) -> Terms:
-    """The terms with the worth of each row at its speed."""
     _, kind = np.unique(np.stack([terms.kind, speed]), axis=1, return_inverse=True)
     return replace(
         terms, worth=read_only(terms.worth * speed[:, None]), kind=read_only(kind.reshape(-1).astype(np.int64))

@@ -17,10 +17,7 @@ class Snapshot:
 
     Attributes:
         time_s: that instant, UTC epoch seconds.
-        nodes: all nodes.
         jobs: all that wait, run, or ended a moment ago.
-        reservations: that run or will.
-        partitions: by name.
         rejected: lines of Slurm's answers that could not be understood, with the reason.
     """
 

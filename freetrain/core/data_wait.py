@@ -1,4 +1,4 @@
-"""Data waits: how long a training waits for data, measured by CPUs and memory, and what follows from it."""
+"""Data waits: how long a training waits for data by CPUs and memory, and the shared nodes that may give more."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from math import exp, log
+
+from freetrain.core.amounts import Amount
 
 WAITS = 0.05
 """A training that waits for data for a smaller part of its steps gains next to nothing by more CPUs."""
@@ -25,7 +27,6 @@ class DataWait:
     Attributes:
         share: part of a step that it waited for data.
         cpus: that its first process had of its node; 0: not known.
-        memory_mb: that it had.
     """
 
     share: float
@@ -136,3 +137,43 @@ def summed_up(measurements: Sequence[tuple[DataWait, float]]) -> WaitProfile | N
         share = sum(seen.share * each_s for seen, each_s in measured) / elapsed_s
         known = WaitProfile((DataWait(share, cpus, memory_mb),)).after(known)
     return known
+
+
+_NOTHING_SEEN = WaitProfile()
+
+
+@dataclass(frozen=True, slots=True)
+class NewPart:
+    """A part of a node that is about to be lent.
+
+    Attributes:
+        asks: what its task asks for, and has in any case.
+        data_wait_share: part of a step that its training waits for data with what it asks for.
+        cache_mb: memory beyond what it asks for with which its training would read all data from memory; 0: its
+            owner says of none.
+        profile: how long it waits with other CPUs and memory, as far as that was seen.
+    """
+
+    place: str
+    trainer: str
+    asks: Amount
+    data_wait_share: float
+    cache_mb: int = 0
+    profile: WaitProfile = _NOTHING_SEEN
+
+
+@dataclass(frozen=True, slots=True)
+class SharedNode:
+    """A node of which new parts are lent.
+
+    Attributes:
+        spare: what is left of it when all new parts have what they ask for.
+        free_gpus: free ones, those of the new parts among them.
+        threads_per_core: Slurm gives whole cores.
+    """
+
+    name: str
+    spare: Amount
+    free_gpus: int
+    threads_per_core: int
+    parts: tuple[NewPart, ...]

@@ -48,12 +48,7 @@ class Outlook(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeadlineRate:
-    """Demand of a deadline.
-
-    Attributes:
-        outlook: how it stands.
-        samples_per_s: what the trainer must do from now on; 0: nothing that counts.
-    """
+    """Demand of a deadline: what the trainer must do from now on; 0: nothing that counts."""
 
     outlook: Outlook
     samples_per_s: float = 0.0
@@ -78,13 +73,7 @@ def deadline_rate_of(trainer: Trainer, done_samples: float, now_s: float) -> Dea
 
 
 def nodes_needed(trainer: Trainer, samples_per_s: float, speed: float = 1.0) -> int:
-    """Fewest nodes on which the trainer is that fast; 0: on none, or nothing is asked for.
-
-    Args:
-        trainer: which.
-        samples_per_s: how fast it must be.
-        speed: how fast it is on these nodes.
-    """
+    """Smallest number of nodes on which the trainer is that fast; 0: on none, or nothing is asked for."""
     if samples_per_s <= 0:
         return 0
     fast_enough = _rates(trainer) * speed >= samples_per_s * (1 - _ROUNDING)
@@ -93,13 +82,7 @@ def nodes_needed(trainer: Trainer, samples_per_s: float, speed: float = 1.0) -> 
 
 @dataclass(frozen=True, slots=True)
 class DeadlineRates:
-    """Demands of the deadlines of a problem's trainers.
-
-    Attributes:
-        trainers: that have them.
-        samples_per_s: what each must do from now on; empty: no deadline counts.
-        factor: how many times more that counts.
-    """
+    """Demands of trainers' deadlines, which count ``factor`` times more; empty: no deadline counts."""
 
     trainers: Sequence[Trainer] = ()
     samples_per_s: Sequence[float] = ()
@@ -132,7 +115,7 @@ class DeadlineRates:
         if not self.samples_per_s:
             return np.zeros(trainers, dtype=np.int64)
         found = [
-            nodes_needed(trainer, samples_per_s, _best_speed_on(trainer, kinds))
+            nodes_needed(trainer, samples_per_s, best_speed(trainer, kinds))
             for trainer, samples_per_s in zip(self.trainers, self.samples_per_s, strict=True)
         ]
         return np.array(found, dtype=np.int64)
@@ -141,20 +124,11 @@ class DeadlineRates:
 def deadline_rates_of(
     trainers: Sequence[Trainer], done_samples: Mapping[str, float], now_s: float, factor: float
 ) -> DeadlineRates:
-    """Demands of the deadlines of trainers.
-
-    Args:
-        trainers: which.
-        done_samples: trainer → what it has done; 0 where one is missing.
-        now_s: UTC epoch seconds.
-        factor: how many times more it counts; 0: not at all.
-    """
+    """Demands of the deadlines of trainers, which count ``factor`` times more; 0: not at all."""
     if not factor or all(trainer.deadline_s is None for trainer in trainers):
         return DeadlineRates()
-    rates = (
-        deadline_rate_of(trainer, done_samples.get(trainer.id, 0.0), now_s).samples_per_s for trainer in trainers
-    )
-    found = tuple(rates)
+    rates = (deadline_rate_of(trainer, done_samples.get(trainer.id, 0.0), now_s) for trainer in trainers)
+    found = tuple(rate.samples_per_s for rate in rates)
     return DeadlineRates(trainers, found, factor) if any(found) else DeadlineRates()
 
 
@@ -165,12 +139,7 @@ def _rates(trainer: Trainer) -> NDArray[np.float64]:
     return rates
 
 
-def _best_speed_on(trainer: Trainer, kinds: frozenset[str]) -> float:
-    """Speed of a trainer on the best of these kinds that it may have."""
-    may_have = (choice.speed for choice in trainer.choices or () if not kinds.isdisjoint(choice.kinds))
-    return max(may_have, default=1.0)
-
-
-def best_speed(trainer: Trainer) -> float:
-    """Speed of a trainer on the kinds of nodes on which it is fastest."""
-    return max((choice.speed for choice in trainer.choices or ()), default=1.0)
+def best_speed(trainer: Trainer, kinds: frozenset[str] | None = None) -> float:
+    """Speed of a trainer on the kind of nodes on which it is fastest, of those that it may have; None: of all."""
+    choices = (choice for choice in trainer.choices or () if kinds is None or not kinds.isdisjoint(choice.kinds))
+    return max((choice.speed for choice in choices), default=1.0)

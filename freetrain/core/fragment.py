@@ -1,4 +1,4 @@
-"""Fragments: preemptible Slurm jobs, each of which lends one node, or a part of it, to a trainer."""
+"""Fragments: preemptible Slurm jobs, each of which lends a node, or a part of it, to a trainer; and lent time."""
 
 from __future__ import annotations
 
@@ -64,14 +64,9 @@ class Fragment:
         share: how much of its node it has: the largest of its parts of the CPUs, the memory and the GPUs.
         parts: these three; empty: unknown.
         job: Slurm's id: of the array task (``123_4``) or of the job.
-        trainer: who has it.
-        node: what it has.
-        state: how far it is.
         asked_s: when its start was ordered, UTC epoch seconds.
-        limit_s: its time limit in seconds.
         started_s: when it began to run, as Slurm says.
         ended_s: when it ended, as Slurm says.
-        end: why it ended.
         decision: the one that lent it, as ``run:number``; None: found running, not lent by this database's daemon.
     """
 
@@ -125,3 +120,36 @@ def by_trainer(fragments: Iterable[Fragment]) -> Mapping[str, tuple[Fragment, ..
 def jobs_of(fragments: Iterable[Fragment]) -> list[str]:
     """The jobs that these are, each once, in the order of the fragments."""
     return list(dict.fromkeys(fragment.job for fragment in fragments))
+
+
+@dataclass(frozen=True, slots=True)
+class LentTime:
+    """Lent time of a range of time.
+
+    Attributes:
+        lent_s: node-seconds.
+        lost_to_starts_s: of these, those lost when nodes came, the first ones or more.
+        lost_to_ends_s: those lost when nodes went and others stayed: evicted, released or failed.
+        starts: how often a node came.
+        evictions: how often Slurm took one for the site's jobs.
+    """
+
+    lent_s: float = 0.0
+    lost_to_starts_s: float = 0.0
+    lost_to_ends_s: float = 0.0
+    starts: int = 0
+    evictions: int = 0
+
+    @property
+    def useful_s(self) -> float:
+        """Node-seconds that were not lost."""
+        return self.lent_s - self.lost_to_starts_s - self.lost_to_ends_s
+
+    def __add__(self, other: LentTime) -> LentTime:
+        return LentTime(
+            self.lent_s + other.lent_s,
+            self.lost_to_starts_s + other.lost_to_starts_s,
+            self.lost_to_ends_s + other.lost_to_ends_s,
+            self.starts + other.starts,
+            self.evictions + other.evictions,
+        )

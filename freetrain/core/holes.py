@@ -34,8 +34,6 @@ class Holes:
         node: position in ``node_names``, shape (holes,).
         start_s: when the node becomes idle, UTC epoch seconds, shape (holes,).
         end_s: when it is taken back, shape (holes,); always after ``start_s``.
-        from_s: start of the window.
-        until_s: end of the window.
         kind_of: node → its kind; empty: kinds are unknown.
         in_parts: the nodes are places on nodes (:func:`freetrain.core.place.node_of`).
     """
@@ -101,22 +99,19 @@ def find_holes(
         own = rows if interval is None else interval[rows]
         found.append(_holes_of(nodes, busy_node[rows], busy_start_s[own], busy_end_s[own], from_s, until_s))
     node, start_s, end_s = (np.concatenate(column) for column in zip(*found, strict=True))
-    return _in_order(node_names, node, start_s, end_s, from_s, until_s)
+    return _in_order(Holes(node_names, node, start_s, end_s, from_s, until_s))
 
 
 def seen_by_polls(holes: Holes, poll_s: float) -> Holes:
-    """The holes as a daemon sees them that looks every so often: each from the first look on; some are never seen.
+    """The holes as a daemon sees them that looks so often (0: always): each from the first look on, some never.
 
-    Args:
-        holes: as they are.
-        poll_s: seconds between two looks, the first at the window's start; 0: nothing is missed.
+    The first look is at the window's start.
     """
     if poll_s == 0:
         return holes
     looks = np.ceil((holes.start_s - holes.from_s) / poll_s)
     start_s = np.minimum(holes.from_s + looks * poll_s, holes.end_s)
-    seen = sorted_holes(holes.node_names, holes.node, start_s, holes.end_s, holes.from_s, holes.until_s)
-    return replace(seen, kind_of=holes.kind_of, in_parts=holes.in_parts)
+    return cut(replace(holes, start_s=start_s), holes.from_s, holes.until_s)
 
 
 def sorted_holes(
@@ -128,15 +123,15 @@ def sorted_holes(
     until_s: float,
 ) -> Holes:
     """Holes from rows in any order, cut to the window; what falls outside it is dropped."""
-    start_s, end_s = start_s.clip(from_s, until_s), end_s.clip(from_s, until_s)
-    inside = end_s > start_s
-    return _in_order(node_names, node[inside], start_s[inside], end_s[inside], from_s, until_s)
+    return cut(Holes(node_names, node, start_s, end_s, from_s, until_s), from_s, until_s)
 
 
 def cut(holes: Holes, from_s: float, until_s: float) -> Holes:
-    """The holes within a shorter window."""
-    found = sorted_holes(holes.node_names, holes.node, holes.start_s, holes.end_s, from_s, until_s)
-    return replace(found, kind_of=holes.kind_of, in_parts=holes.in_parts)
+    """The holes within a shorter window, in order."""
+    start_s, end_s = holes.start_s.clip(from_s, until_s), holes.end_s.clip(from_s, until_s)
+    inside = end_s > start_s
+    node, start_s, end_s = holes.node[inside], start_s[inside], end_s[inside]
+    return _in_order(replace(holes, node=node, start_s=start_s, end_s=end_s, from_s=from_s, until_s=until_s))
 
 
 def seconds_within(
@@ -168,17 +163,10 @@ def seconds_within(
     return idle_until(end_s) - idle_until(start_s)
 
 
-def _in_order(
-    node_names: tuple[str, ...],
-    node: NDArray[np.int32],
-    start_s: NDArray[np.float64],
-    end_s: NDArray[np.float64],
-    from_s: float,
-    until_s: float,
-) -> Holes:
-    """Holes within the window from rows in any order."""
-    order = np.lexsort((node, start_s))
-    return Holes(node_names, node[order], start_s[order], end_s[order], from_s, until_s)
+def _in_order(holes: Holes) -> Holes:
+    """The same holes, whose rows may be in any order."""
+    order = np.lexsort((holes.node, holes.start_s))
+    return replace(holes, node=holes.node[order], start_s=holes.start_s[order], end_s=holes.end_s[order])
 
 
 def _holes_of(

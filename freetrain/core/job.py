@@ -45,21 +45,11 @@ class JobState(StrEnum):
     @property
     def is_final(self) -> bool:
         """Whether the job is over."""
-        return self in _FINAL
+        return self not in _NOT_FINAL
 
 
 _WITH_NODES = {JobState.RUNNING, JobState.SUSPENDED, JobState.CONFIGURING, JobState.COMPLETING}
-_FINAL = {
-    JobState.COMPLETED,
-    JobState.CANCELLED,
-    JobState.FAILED,
-    JobState.TIMEOUT,
-    JobState.NODE_FAIL,
-    JobState.PREEMPTED,
-    JobState.OUT_OF_MEMORY,
-    JobState.BOOT_FAIL,
-    JobState.DEADLINE,
-}
+_NOT_FINAL = _WITH_NODES | {JobState.PENDING, JobState.REQUEUED, JobState.REQUEUE_HOLD, JobState.UNKNOWN}
 
 
 class WaitsFor(StrEnum):
@@ -100,12 +90,7 @@ class LimitOf(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SharedLimit:
-    """A limit on what several jobs have together.
-
-    Attributes:
-        of: which jobs count in it.
-        counts: what is counted: ``cpu``, ``mem``, ``node``, ``gres`` or ``jobs``; empty: something else.
-    """
+    """A limit on the ``cpu``, ``mem``, ``node``, ``gres``, ``jobs`` or (empty) something else of several jobs."""
 
     of: LimitOf
     counts: str = ""
@@ -133,12 +118,8 @@ class Job:
     Attributes:
         id: ``123``, or ``123_4`` for a task of an array.
         array: id of the array it is a task of, else its own.
-        user: the owner's name.
-        account: that is charged for it.
         partition: where it runs or waits; several, comma-separated, while it waits.
-        state: the base state.
         reason: why it waits, in Slurm's own word, for people.
-        waits_for: what that means.
         nodes: that it has (running) or had.
         node_count: how many it wants, or has.
         submitted_s: when it was submitted, UTC epoch seconds.
@@ -149,7 +130,6 @@ class Job:
         priority: the higher the sooner; 0: held.
         features: its constraint, as given.
         qos: its quality of service; empty: it has none, or it was not asked for.
-        required_nodes: nodes that it asked for by name.
         tasks: how many waiting tasks of an array it stands for, no more than may run at once.
         asks: how much of each of its nodes it wants, or has; None: all, or unknown.
         least: how much each of its nodes must have, where it wants all of it; None: unknown.
@@ -158,7 +138,6 @@ class Job:
         dependency: what is left of the other jobs that it waits for, in Slurm's words; empty: nothing.
         max_running: tasks of its array that may run at once, as its owner asked; 0: any number.
         comment: free text; here is freetrain's tag.
-        name: free text.
     """
 
     id: str
@@ -201,7 +180,6 @@ class JobRun:
     """A run of a job in accounting's memory.
 
     Attributes:
-        id: of the job or array task.
         state: how it ended, or RUNNING.
         start_s: when it began, UTC epoch seconds.
         end_s: when it ended; None: it has not.

@@ -38,13 +38,7 @@ class TrainerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Misread:
-    """Lines of a trainer's progress that were not believed.
-
-    Attributes:
-        lines: how many.
-        at_byte: where the first of them begins.
-        why: the end of a sentence that begins with *because*.
-    """
+    """Lines of a trainer's progress that were not believed, and where and (*because* …) why the first was not."""
 
     lines: int = 0
     at_byte: int = 0
@@ -73,7 +67,6 @@ class Losses:
     """Work of a trainer's tasks that a freezer could not save when nodes were taken back.
 
     Attributes:
-        count: how many times.
         lost_s: how long those runs were together.
         last_s: when it was noticed last, UTC epoch seconds.
         why: the last time, a clause.
@@ -106,17 +99,11 @@ class KnownTrainer:
 
     Attributes:
         id: of the array job.
-        owner: who submitted it.
         tag: its comment.
-        state: what is done with it.
-        note: a sentence for its owner.
-        first_seen_s: when freetrain met it.
         failures_in_a_row: fragments that failed since one last did not.
         rests_until_s: not before then it competes again.
         samples_done: as its progress says.
         progress_bytes: how far its progress has been read.
-        observations: what it was seen to do.
-        costs: what changes of its size were seen to cost it.
         misread: lines of its progress that were not believed since the daemon began.
         losses: what could not be saved of its tasks since the daemon began.
         fault: what is wrong with its files, its curve or its submission, for its owner; empty: nothing.

@@ -20,18 +20,14 @@ class Needs:
         features: its constraint, in Slurm's words.
         gres: generic resources, GPUs above all, by name and type.
         cpus: all that its processes need together.
-        memory_mb: how much memory.
-        disk_mb: how much local disk.
         sockets: how many the node must have.
         cores_per_socket: how many each of these must have.
         threads_per_core: how many of each core it uses; the node may have more.
-        excluded: nodes on which it must not run.
         is_whole: whether Slurm gives it whole nodes without further options.
         in_parts: why Slurm would give it only part of a node, whatever its options; empty: it would not.
         unclear: what of it cannot be understood; no node is known to have it then.
         held_back: what it asks for that Slurm takes from no job by preemption; it is lent nothing then.
         in_part: whether it is lent just what Slurm gives it, rather than whole nodes.
-        processes: how many it starts.
         given_cpus: CPUs that Slurm gives it by itself, where it says so; that may be more than it asks for. Where
             whole nodes are lent, this and the next make no difference.
         given_memory_mb: memory that Slurm gives it, whether or not it asks for any.

@@ -30,23 +30,13 @@ class Node:
     """A node.
 
     Attributes:
-        name: Slurm's name.
-        state: what it does.
         state_text: its state in Slurm's own words, for people.
         may_be_lent: whether Slurm says nothing that speaks against lending it.
         is_planned: whether Slurm has planned a job on it.
         is_wanted: whether it is to be drained, rebooted, powered down or reserved; a fragment has to leave then.
         starts_jobs: whether a job may start on it.
         was_not_cleared: whether Slurm took it out of service since what ran there could not be cleared up.
-        features: for constraints.
-        partitions: that it belongs to.
         cpus: that jobs may have, threads counted.
-        memory_mb: that is configured.
-        disk_mb: local disk that is configured.
-        gres: generic resources.
-        sockets: how many.
-        cores_per_socket: how many.
-        threads_per_core: how many.
         used: how much of it jobs have; None: unknown.
     """
 
@@ -86,8 +76,6 @@ class Partition:
     """A partition.
 
     Attributes:
-        name: its name.
-        nodes: its nodes.
         is_up: whether jobs may start in it.
         priority_tier: jobs of a higher tier may preempt those of a lower one.
         preempt_mode: OFF, CANCEL, REQUEUE, SUSPEND …; as Slurm says.
@@ -108,15 +96,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """An advance reservation of nodes, for maintenance or for users.
-
-    Attributes:
-        name: its name.
-        nodes: its nodes.
-        start_s: when it begins, UTC epoch seconds.
-        end_s: when it ends.
-        flags: as MAINT, IGNORE_JOBS, FLEX.
-    """
+    """An advance reservation of nodes, for maintenance or for users; its flags as MAINT, IGNORE_JOBS, FLEX."""
 
     name: str
     nodes: Nodes

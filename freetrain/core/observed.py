@@ -37,23 +37,15 @@ def kind_of_nodes(nodes: Iterable[Iterable[str]], claimed: Mapping[str, float]) 
         nodes: features and types of GPUs of each of its nodes.
         claimed: kind → speed on it, as its owner says.
     """
-    kinds = {_kind_of(names, claimed) for names in nodes}
+    kinds = {
+        min((name for name in names if name in claimed), key=lambda name: (claimed[name], name), default=ELSEWHERE)
+        for names in nodes
+    }
     return min(kinds, key=lambda kind: claimed.get(kind, 1.0), default=ELSEWHERE)
 
 
-def _kind_of(names: Iterable[str], claimed: Mapping[str, float]) -> str:
-    return min(
-        (name for name in names if name in claimed), key=lambda name: (claimed[name], name), default=ELSEWHERE
-    )
-
-
 def seen_speeds(observations: Iterable[Observation], claimed: Mapping[str, float]) -> Mapping[str, float]:
-    """Kind that its owner names → the speed on it that is believed.
-
-    Args:
-        observations: what was seen of it.
-        claimed: kind → speed on it, as its owner says.
-    """
+    """Kind that its owner names → the speed on it that is believed."""
     speeds = {ELSEWHERE: 1.0, **claimed}
     seen = {
         kind: [observation for observation in usable(observations) if observation.kind == kind] for kind in speeds
@@ -105,7 +97,6 @@ class SizeChange:
         time_s: when it trained again, UTC epoch seconds.
         nodes: that it has since.
         cause: start, join, leave, loss or broken.
-        pause_s: for how long it did not train.
         start_s: from the start of its programs to their first step; None: not known.
     """
 
@@ -118,12 +109,7 @@ class SizeChange:
 
 @dataclass(frozen=True, slots=True)
 class RunningMean:
-    """A running mean of how long one kind of change took; the newest values count most.
-
-    Attributes:
-        mean_s: the average.
-        times: how often it was seen, as far as that still counts.
-    """
+    """A running mean of how long one kind of change took; the newest values count most, a few times at most."""
 
     mean_s: float = 0.0
     times: int = 0
@@ -165,12 +151,7 @@ class SeenCosts:
     since_s: float = 0.0
 
     def after(self, changes: Iterable[SizeChange], started_s: Iterable[float]) -> SeenCosts:
-        """After some changes, in order.
-
-        Args:
-            changes: which.
-            started_s: when its fragments that run now were started, UTC epoch seconds.
-        """
+        """After some changes, in order; ``started_s``: when its fragments that run now were started."""
         began_s, costs = sorted(started_s), self
         for change in changes:
             costs = costs._after_change(change, began_s)

@@ -40,7 +40,7 @@ class Place:
     @property
     def node(self) -> str:
         """The node on which it is."""
-        return self.name.partition(_MARK)[0]
+        return node_of(self.name)
 
 
 def node_of(place: str) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from freetrain.core.amounts import Amount
-from freetrain.core.placement import Placement
-from freetrain.core.servers import Serving
+from freetrain.core.decision import Placement
+from freetrain.core.trainer import Serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,6 @@ class Lend:
     """Give these nodes to a trainer; they are free before.
 
     Attributes:
-        trainer: that gets them.
         nodes: which, or which places.
         limits_s: for how long at most, each of them; empty: for as long as they are idle.
         amounts: place → how much of its node it is, where that is more than the trainer's tasks ask for.
@@ -44,12 +43,7 @@ class Lend:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Change the time limit of what runs on these nodes.
-
-    Attributes:
-        nodes: lent ones, or lent places.
-        limit_s: counted from the start of their fragments.
-    """
+    """Change the time limit of what runs on these nodes; it counts from the start of their fragments."""
 
     nodes: tuple[str, ...]
     limit_s: float
@@ -57,23 +51,14 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class TidySubmission:
-    """Bring what a trainer's owner submitted into the state that is expected between two looks.
-
-    Attributes:
-        trainer: whose.
-    """
+    """Bring what a trainer's owner submitted into the state that is expected between two looks."""
 
     trainer: str
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceServers:
-    """Let a trainer have its servers on these of its nodes, and on no others.
-
-    Attributes:
-        trainer: whose.
-        nodes: by name, in alphabetical order; none: its workers add up their gradients themselves.
-    """
+    """Let a trainer have its servers on these of its nodes, in alphabetical order; on none: it has no servers."""
 
     trainer: str
     nodes: tuple[str, ...]
@@ -88,7 +73,7 @@ def plan_moves(now: Placement, wanted: Placement) -> Iterator[Release | Lend]:
     Every release comes before every lend, so that after any prefix each node has at most one owner and no
     trainer has more nodes than it has now or is to have.
     """
-    changing = sorted(trainer for trainer in now.keys() | wanted.keys() if now.get(trainer) != wanted.get(trainer))
+    changing = _changing(now, wanted)
     for trainer in changing:
         if left := _without(now.get(trainer, ()), wanted.get(trainer, ())):
             yield Release(left, trainer=trainer)
@@ -102,10 +87,12 @@ def plan_serving(now: Serving, wanted: Serving) -> Iterator[PlaceServers]:
 
     Between the two a trainer's servers are where they were, or its workers do without them: either is safe.
     """
-    for trainer in sorted(
-        trainer for trainer in now.keys() | wanted.keys() if now.get(trainer) != wanted.get(trainer)
-    ):
+    for trainer in _changing(now, wanted):
         yield PlaceServers(trainer, wanted.get(trainer, ()))
+
+
+def _changing(now: Placement, wanted: Placement) -> list[str]:
+    return sorted(trainer for trainer in now.keys() | wanted.keys() if now.get(trainer) != wanted.get(trainer))
 
 
 def _without(names: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:

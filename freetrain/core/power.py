@@ -40,15 +40,7 @@ NO_DRAW = PowerDraw()
 def with_watts(
     nodes: Iterable[Place], snapshot: Snapshot, draw: PowerDraw, objective: str, part: float = 1.0
 ) -> tuple[Place, ...]:
-    """The nodes with what each takes while it is lent, if the objective counts it.
-
-    Args:
-        nodes: which.
-        snapshot: what they are.
-        draw: watts by kind.
-        objective: name of what is maximised.
-        part: how much of a node each of them is.
-    """
+    """The nodes, or such parts of nodes, with what each takes while it is lent, if the objective counts it."""
     if not read_aim(objective).energy or not draw.is_known:
         return tuple(nodes)
     return tuple(_taking(node, part * _watts(node.node, snapshot, draw)) for node in nodes)

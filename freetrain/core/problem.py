@@ -20,11 +20,9 @@ from freetrain.core.aim import read_aim
 from freetrain.core.classes import Choices, NodeClass, choices_of, first_of_life, group_nodes
 from freetrain.core.deadlines import DeadlineRates, deadline_rates_of
 from freetrain.core.objectives import find_objective
-from freetrain.core.past import TrainerPast, past_of_samples
 from freetrain.core.place import Place
-from freetrain.core.servers import Serving
 from freetrain.core.terms import Sizes, Terms, read_only, terms_of, with_changes, with_sizes_that_stay
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Serving, Trainer, TrainerPast, past_of_samples
 from freetrain.errors import InputError
 
 __all__ = ["Counts", "Place", "Problem", "Question", "first_error", "problem_from_json", "problem_to_dict"]
@@ -52,7 +50,6 @@ class Problem:
         objective: name of what is maximised (see ``freetrain.core.objectives``).
         past: trainer → what it has done and had so far, as far as the policy or a deadline needs to know it; where
             neither does it is empty.
-        serving: which nodes have a server now, of trainers that use servers.
         changes: how often a trainer is expected to change its size within the horizon: growing and shrinking are
             charged so often.
     """
@@ -188,13 +185,8 @@ class _ProblemFile(Problem):
 
 # Made when they are first needed: that takes 30 ms, and most commands read no problem.
 @cache
-def _file() -> TypeAdapter[_ProblemFile]:
-    return TypeAdapter(_ProblemFile)
-
-
-@cache
-def _problem() -> TypeAdapter[Problem]:
-    return TypeAdapter(Problem)
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def problem_from_json(text: str | bytes) -> Problem:
@@ -204,7 +196,7 @@ def problem_from_json(text: str | bytes) -> Problem:
         InputError: it is not one; the sentence names the field.
     """
     try:
-        file = _file().validate_json(text)
+        file: _ProblemFile = _adapter(_ProblemFile).validate_json(text)
     except ValidationError as error:
         raise InputError(f"This problem cannot be solved: {first_error(error)}.") from error
     problem = Problem(
@@ -226,7 +218,7 @@ def problem_from_json(text: str | bytes) -> Problem:
 def problem_to_dict(problem: Problem) -> dict[str, Any]:
     """The problem in its JSON form."""
     problem = replace(problem, nodes=tuple(problem.nodes))
-    document = {"format": PROBLEM_FORMAT, **_problem().dump_python(problem, mode="json", by_alias=True)}
+    document = {"format": PROBLEM_FORMAT, **_adapter(Problem).dump_python(problem, mode="json", by_alias=True)}
     for name, unsaid in (("past", {}), ("serving", {}), ("changes", 1.0)):
         if document[name] == unsaid:
             del document[name]

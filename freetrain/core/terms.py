@@ -36,11 +36,8 @@ class Terms:
         possible: whether a trainer may have the size, shape (trainers, sizes).
         most_nodes: largest possible size, shape (trainers,).
         scale_up_s: cost of growing, shape (trainers,); so are the other costs.
-        scale_down_s: cost of shrinking.
-        eviction_s: cost of losing nodes unasked.
         known_end_s: cost of losing nodes at a time that was known; 0 for independent trainers.
         leaving_s: cost of each node that leaves at a time that was known; 0 for all others.
-        start_s: cost of starting from nothing.
         boot_s: how long a new node does nothing.
         moldable: whose size stays, shape (trainers,).
         independent: whose nodes work each by itself, shape (trainers,).
@@ -119,27 +116,13 @@ def _terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
     for row, (_, worth_bytes) in enumerate(alike):
         worth[row, : max_nodes[row] + 1] = np.frombuffer(worth_bytes)
     possible = (size == 0) | ((size >= min_nodes[:, None]) & (size <= max_nodes[:, None]))
-    up_s, down_s, eviction_s, known_end_s, leaving_s, start_s, boot_s, moldable, independent, per_joule = map(
-        read_only, numbers[kind, 2:].T.copy()
-    )
-    return Terms(
-        read_only(worth[kind]),
-        read_only(possible[kind]),
-        read_only(max_nodes[kind]),
-        up_s,
-        down_s,
-        eviction_s,
-        known_end_s,
-        leaving_s,
-        start_s,
-        boot_s,
-        read_only(moldable.astype(bool)),
-        read_only(independent.astype(bool)),
-        per_joule,
-        read_only(kind),
-        any(trainer.choices is not None for trainer in trainers),
-        tuple(chain.from_iterable(warnings for _, warnings in known)),
-    )
+    *costs_s, moldable, independent, per_joule = numbers[kind, 2:].T.copy()
+    flags = moldable.astype(bool), independent.astype(bool)
+    found = worth[kind], possible[kind], max_nodes[kind], *costs_s, *flags, per_joule, kind
+    arrays: dict[str, Any] = {name: read_only(array) for name, array in zip(_ARRAYS, found, strict=True)}
+    names_kinds = any(trainer.choices is not None for trainer in trainers)
+    warnings = tuple(chain.from_iterable(warnings for _, warnings in known))
+    return Terms(**arrays, names_kinds=names_kinds, warnings=warnings)
 
 
 _Particulars = tuple[tuple[float, ...], bytes]
@@ -202,7 +185,6 @@ def _particulars(trainer: Trainer, objective: str) -> _Particulars:
 
 
 def _warnings(trainer: Trainer) -> tuple[str, ...]:
-    """Warnings on what the owner of a trainer may not expect."""
     most, clauses = trainer.most_nodes, []
     if trainer.max_nodes is not None and trainer.max_nodes > most:
         clauses.append(f"max_nodes {trainer.max_nodes} lies past the last throughput point and is cut to {most}")

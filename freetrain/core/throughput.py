@@ -73,8 +73,6 @@ class Observation:
     """Samples/s seen on some nodes.
 
     Attributes:
-        nodes: how many.
-        samples_per_s: the rate.
         weight: how much it counts, for example the seconds it was observed for.
         kind: of the nodes, as the trainer's owner names it; empty: a kind without a name.
         began_s: when it began, UTC epoch seconds; 0: that is not kept.
@@ -107,8 +105,6 @@ class FittedCurve:
         curve: (nodes, samples/s) at every size asked for.
         model: what continues it between and beyond the measured sizes.
         coefficients: of the model, in seconds per sample.
-        observations: how many it rests on.
-        sizes: how many different sizes were measured.
         relative_error: root mean square of (model - measured) / measured over the measured sizes; if there are
             no more sizes than coefficients the model goes through all of them, and it says nothing (nan).
     """
@@ -137,7 +133,9 @@ def fit_throughput(observations: Iterable[Observation], most_nodes: int) -> Fitt
     measured = mean_rates(seen)
     nodes = np.array(list(measured), dtype=np.float64)
     rates = np.array(list(measured.values()), dtype=np.float64)
-    fits = [_fit(model, terms, nodes, rates) for model, terms in _TERMS.items() if _enough(model, len(measured))]
+    # A model with more coefficients than sizes would fit anything.
+    models = {model: terms for model, terms in _TERMS.items() if terms(np.ones(1)).shape[1] <= len(measured)}
+    fits = [_fit(model, terms, nodes, rates) for model, terms in models.items()]
     fits = [fit for fit in fits if np.isfinite(fit[0])]
     if not fits:
         return FittedCurve(
@@ -167,25 +165,11 @@ def mean_rates(seen: Sequence[Observation]) -> dict[int, float]:
     return rates
 
 
-def _amdahl_terms(nodes: Floats) -> Floats:
-    """Columns of a + b/n."""
-    return np.stack([np.ones_like(nodes), 1 / nodes], axis=1)
-
-
-def _ring_terms(nodes: Floats) -> Floats:
-    """Columns of b/n + c·(n-1)/n + d·(n-1)."""
-    return np.stack([1 / nodes, (nodes - 1) / nodes, nodes - 1], axis=1)
-
-
 _TERMS: dict[ScalingModel, Callable[[Floats], Floats]] = {
-    ScalingModel.AMDAHL: _amdahl_terms,
-    ScalingModel.RING: _ring_terms,
+    ScalingModel.AMDAHL: lambda nodes: np.stack([np.ones_like(nodes), 1 / nodes], axis=1),
+    ScalingModel.RING: lambda nodes: np.stack([1 / nodes, (nodes - 1) / nodes, nodes - 1], axis=1),
 }
-
-
-def _enough(model: ScalingModel, sizes: int) -> bool:
-    """A model with more coefficients than sizes would fit anything."""
-    return bool(sizes >= _TERMS[model](np.ones(1)).shape[1])
+"""Columns of each model, one for each coefficient, by nodes."""
 
 
 def _fit(

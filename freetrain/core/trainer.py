@@ -1,9 +1,9 @@
-"""A trainer: one elastic training job."""
+"""A trainer: one elastic training job, its use of parameter servers, and its past."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -12,8 +12,28 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from freetrain.core import bounds
-from freetrain.core.servers import Servers
 from freetrain.core.throughput import Curve, check_curve, rates
+
+Serving = Mapping[str, tuple[str, ...]]
+"""Trainer → those of its nodes that have a server, by name; trainers without one are left out."""
+
+_Coefficient = Annotated[float, bounds.STEP_COEFFICIENT_S.field]
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """A trainer's use of servers. A server runs beside the workers of a node and takes no node of its own.
+
+    Attributes:
+        step_s: A, B, C, D, E of A/n + B + C·n/p + D·n + E·p, the seconds of a step on n nodes with p servers, as
+            its owner measured them; None: not measured, so one server is enough.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    most: Annotated[int, bounds.SERVERS.field] = 1
+    step_s: tuple[_Coefficient, _Coefficient, _Coefficient, _Coefficient, _Coefficient] | None = None
+
 
 Seconds = Annotated[float, bounds.SECONDS.field]
 _Size = Annotated[int, bounds.NODES.field]
@@ -33,12 +53,7 @@ Instant = Annotated[float, BeforeValidator(_epoch_s), bounds.INSTANT.field]
 
 @dataclass(frozen=True, slots=True)
 class KindChoice:
-    """Kinds of nodes of which a trainer may have some together.
-
-    Attributes:
-        kinds: which.
-        speed: how fast it is on them; its throughput is that at speed 1.
-    """
+    """Kinds of nodes of which a trainer may have some together; its throughput is that at speed 1."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -78,8 +93,6 @@ class Trainer:
         deadline_s: when its owner wants it complete, UTC epoch seconds; None: no time is named.
         owner: its user; empty: unknown.
         account: that is charged for it; empty: unknown.
-        independent: whether its nodes work each by itself.
-        moldable: whether its size is chosen when it starts and stays.
         choices: what kinds of nodes it may have, one entry at a time; None: any kind, one at a time.
         bytes_per_sample: bytes of its gradients / samples of a node in a step; 0: unknown. Policies that
             reserve bandwidth decide by it, and replays count what goes from leaf to leaf.
@@ -156,6 +169,14 @@ class Trainer:
         """Whether its nodes work together and may become more or fewer, which costs all of them each time."""
         return not (self.independent or self.moldable)
 
+    def change_s(self, held: int, size: int) -> float:
+        """Seconds lost by a change of size: at the new size's rate where it starts, else at the rate before."""
+        if size == held:
+            return 0.0
+        if self.rate(held) == 0:
+            return self.start_s
+        return self.scale_up_s if size > held else self.scale_down_s
+
     def speed_on(self, kinds: Collection[str]) -> float:
         """Speed on nodes of these kinds: that on the slowest."""
         touched = (choice.speed for choice in self.choices or () if not set(kinds).isdisjoint(choice.kinds))
@@ -178,3 +199,33 @@ class Trainer:
     def rate(self, nodes: int) -> float:
         """Samples/s on this many nodes: 0 below the minimum, flat beyond the maximum."""
         return float(self.samples_per_s[min(nodes, self.most_nodes)]) if nodes >= self.min_nodes else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerPast:
+    """What a trainer has done and had until now.
+
+    Attributes:
+        done_samples: samples that it has done, as its progress says.
+        node_s: node-seconds that it was lent; a part of a node counts as that part.
+        first_start_s: when it first had a node, UTC epoch seconds; None: never.
+        waiting_since_s: since when it has had none, UTC epoch seconds; None: it has some, or it is not known.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    done_samples: Annotated[float, bounds.SAMPLES.field] = 0.0
+    node_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    first_start_s: Annotated[float, bounds.INSTANT.field] | None = None
+    waiting_since_s: Annotated[float, bounds.INSTANT.field] | None = None
+
+
+NO_PAST = TrainerPast()
+"""The past of a trainer of which nothing is known."""
+PAST_FIELDS = frozenset(field.name for field in fields(TrainerPast))
+"""What a policy may need of it."""
+
+
+def past_of_samples(done_samples: Mapping[str, float]) -> dict[str, TrainerPast]:
+    """Trainer → its past, where nothing is known of it but how many samples it has done."""
+    return {trainer: TrainerPast(samples) for trainer, samples in done_samples.items()}

@@ -97,12 +97,7 @@ class UsefulTime:
 
 
 def ends_of(counts: Counts, first_of_life: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether any nodes of each class, or of those before it that live as long, are there; shape of ``counts``.
-
-    Args:
-        counts: nodes of each class, shape (…, classes).
-        first_of_life: ``Problem.first_of_life``.
-    """
+    """Whether any nodes of each class, or of those before it that live as long, are there; shape (…, classes)."""
     if len(first_of_life) == 1:
         return counts > 0
     alive = np.zeros((*counts.shape[:-1], counts.shape[-1] + 1), dtype=np.int64)
@@ -172,15 +167,7 @@ def boots_in_time(terms: Terms, classes: Sequence[NodeClass]) -> NDArray[np.bool
 def value_before_boot(
     terms: Terms, held: Counts, ends: NDArray[np.bool_], now: UsefulTime, booted: UsefulTime
 ) -> NDArray[np.float64]:
-    """Worth of held nodes until new ones would train, shape (trainers,).
-
-    Args:
-        terms: the trainers'.
-        held: nodes of each class that they have now, shape (trainers, classes).
-        ends: :func:`ends_of` these.
-        now: use of nodes from now on.
-        booted: the same from when new ones train.
-    """
+    """Worth of held nodes until new ones would train, shape (trainers,); ``ends`` are :func:`ends_of` these."""
     alive = np.minimum(np.cumsum(held, axis=1), terms.most_nodes[:, None])
     seconds = now.alone_s - booted.alone_s - ends * (now.end_s - booted.end_s)
     return np.asarray((seconds * np.take_along_axis(terms.worth, alive, axis=1)).sum(axis=1))
@@ -191,13 +178,7 @@ def value_tables(
 ) -> Table:
     """Each trainer's value by its size if all nodes are of one class, shape (trainers, sizes).
 
-    Sizes that a trainer may not have are worth -inf.
-
-    Args:
-        terms: the trainers'.
-        held_nodes: how many they have.
-        node_class: which class.
-        may_join: whether they may get new nodes of it; None: all may.
+    Sizes that a trainer may not have are worth -inf. ``may_join``: whether it may get new nodes; None: all may.
     """
     tables, row = distinct_tables(terms, held_nodes, node_class, may_join)
     return tables[row]

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from freetrain.core.decision import Decision
+from freetrain.core.decision import Decision, Placement
 from freetrain.core.place import node_of
-from freetrain.core.placement import Placement
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.value import counts_of, total_value
 

@@ -16,6 +16,6 @@ To read, in this order:
   ``controls/``: stop, pause, drain and nudge. ``reports/``: status, metrics, log, mails.
 - ``rules.py``, ``setup.py``: from settings to the rules and parts of the loop; ``state_directory.py``:
   files.
-- ``departures.py``, ``external_actions.py``: what happened to trainings while nobody looked, and by whose
-  hand; ``publisher.py``, ``log_output.py``: what is kept and shown of each look.
+- ``external_actions.py``: what happened to trainings by people's hands, and while nobody looked;
+  ``publisher.py``, ``log_output.py``: what is kept and shown of each look.
 """

@@ -42,23 +42,12 @@ class Executor:
     2. The order is given.
     3. The result is written down. Where the daemon ended in between it stays unknown, and :meth:`settle` writes at
        the next look what Slurm shows then; of people's commands, too, once none can be at work any more.
-
-    Args:
-        gateway: the way to Slurm.
-        ledger: keeps the audit.
-        mode: how much may be done.
-        clock_s: UTC epoch seconds.
-        sleep: waits before a busy Slurm is asked again.
     """
 
     def __init__(
-        self,
-        gateway: Gateway,
-        ledger: Ledger,
-        mode: Mode,
-        clock_s: Callable[[], float] = time.time,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
+        self, gateway: Gateway, ledger: Ledger, mode: Mode,
+        clock_s: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep,
+    ) -> None:  # fmt: skip
         self._gateway = gateway
         self._ledger = ledger
         self._clock_s = clock_s
@@ -88,10 +77,10 @@ class Executor:
             self._ledger.complete_command(number, error.what, error.return_code)
             if not isinstance(error, (SlurmRefusedError, SlurmBusyError)):
                 raise
-            log.warning("%s (to %s)", error.what, _told(order, decision))
+            log.warning("%s (to %s)", error.what, _described(order, decision))
             return None
         self._ledger.complete_command(number, "done", 0)
-        log.info("%s", _told(order, decision))
+        log.info("%s", _described(order, decision))
         return printed
 
     def _advise(self, order: Order, decision: str | None) -> None:
@@ -103,7 +92,7 @@ class Executor:
         self._advised[order] = now_s
         while now_s - next(iter(self._advised.values())) >= 3600.0:  # the oldest stands first
             del self._advised[next(iter(self._advised))]
-        log.info("would %s: %s", _told(order, decision), shlex.join(order.command))
+        log.info("would %s: %s", _described(order, decision), shlex.join(order.command))
         self._record(order, decision, "advised only")
 
     def settle(self, snapshot: Snapshot, fragments: Sequence[Fragment]) -> None:
@@ -131,6 +120,6 @@ def _what_slurm_shows(row: CommandRow, snapshot: Snapshot, fragments: Sequence[F
     return f"{who} ended before it knew" + (f"; then Slurm showed {then}" if row.argv else "")
 
 
-def _told(order: Order, decision: str | None) -> str:
+def _described(order: Order, decision: str | None) -> str:
     """For the log: what for, and which decision it belongs to, as the audit and ``explain`` call it."""
     return order.why if decision is None else f"{order.why}, by decision {decision}"

@@ -1,14 +1,16 @@
-"""What owners and admins do with trainings by Slurm's means, as the daemon sees it: for the audit."""
+"""What owners and admins do with trainings by Slurm's means, as the daemon sees it, and while none looked."""
 
 from __future__ import annotations
 
+import logging
 import pwd
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from freetrain.core.cluster import Snapshot
+from freetrain.core.fragment import End, Fragment
 from freetrain.core.job import JobState
-from freetrain.core.known_trainer import TrainerState
+from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.daemon.trainers.training import Training
 from freetrain.slurm import queries
 from freetrain.slurm.comments import asked_to_resume
@@ -17,24 +19,18 @@ from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.parsing import parse_cancellers
 from freetrain.store.ledger import Ledger
 
+log = logging.getLogger(__name__)
+
 _MOST_TRIES = 3
 """Accounting hears of a cancelled job a moment later than slurmctld."""
-
 _LATELY = 100
 """So far back the audit may tell of it already."""
-
 _SEEN = "seen in Slurm"
 
 
 @dataclass(frozen=True, slots=True)
 class _Cancelled:
-    """A training of which it is not written down yet that somebody cancelled it.
-
-    Attributes:
-        id: of the training.
-        owner: whose it was.
-        tries: how often accounting was asked who did it.
-    """
+    """A training of which it is not written down yet that somebody cancelled it."""
 
     id: str
     owner: str
@@ -60,7 +56,8 @@ class ExternalActions:
         for id_, training in now.items():
             before = self._before.get(id_)
             if before is not None and _newly_asked(before.submission.comment, training.submission.comment):
-                self._record(snapshot.time_s, f"freetrain resume {id_}", _somebody(training.trainer.owner))
+                actor = _somebody(training.trainer.owner)
+                self._ledger.record_command(snapshot.time_s, (), f"freetrain resume {id_}", None, _SEEN, actor)
         cancelled = {job.array for job in snapshot.jobs if job.state is JobState.CANCELLED}
         self._cancelled += [
             _Cancelled(id_, training.trainer.owner)
@@ -71,21 +68,18 @@ class ExternalActions:
         if self._cancelled:
             self._settle(self._cancelled.pop(0), snapshot.time_s)
 
-    def _settle(self, one: _Cancelled, now_s: float) -> None:
+    def _settle(self, cancelled: _Cancelled, now_s: float) -> None:
         """Ask who cancelled it, and write it down; later, where accounting does not know of it yet."""
         try:
-            found, tries = who_cancelled(self._gateway, one.id), one.tries + 1
+            found, tries = who_cancelled(self._gateway, cancelled.id), cancelled.tries + 1
         except SlurmRefusedError:
             found, tries = frozenset(), _MOST_TRIES
         except SlurmError:
-            found, tries = frozenset(), one.tries + 1
+            found, tries = frozenset(), cancelled.tries + 1
         if found or tries >= _MOST_TRIES:
-            record_cancelled(self._ledger, now_s, one.id, one.owner, found)
+            record_cancelled(self._ledger, now_s, cancelled.id, cancelled.owner, found)
         else:
-            self._cancelled.append(replace(one, tries=tries))
-
-    def _record(self, now_s: float, what: str, actor: str) -> None:
-        self._ledger.record_command(now_s, (), what, None, _SEEN, actor)
+            self._cancelled.append(replace(cancelled, tries=tries))
 
 
 def who_cancelled(gateway: Gateway, training: str) -> frozenset[int]:
@@ -99,15 +93,7 @@ def who_cancelled(gateway: Gateway, training: str) -> frozenset[int]:
 
 
 def record_cancelled(ledger: Ledger, now_s: float, training: str, owner: str, found: frozenset[int]) -> None:
-    """Write down that a training was cancelled, unless a daemon that was killed since has done so.
-
-    Args:
-        ledger: keeps the audit.
-        now_s: the instant of the look.
-        training: its id.
-        owner: whose it was.
-        found: who cancelled it, as accounting says; nobody: it does not say.
-    """
+    """Write down that a training was cancelled, unless a daemon that was killed since has done so."""
     what = f"training {training} of {owner} was cancelled"
     if all(row.why != what for row in ledger.newest_commands(_LATELY)):
         actor = ", ".join(sorted(map(_name, found))) or _somebody(owner)
@@ -127,3 +113,77 @@ def _name(user: int) -> str:
         return pwd.getpwuid(user).pw_name
     except KeyError:
         return f"uid {user}"
+
+
+_BY_ITSELF = frozenset((End.COMPLETED, End.FAILED, End.TIMED_OUT, End.NODE_FAILED))
+_MOST_QUESTIONS = 5
+"""To accounting, at one look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A training that has left Slurm; ``end`` is that of its last fragment, None: it never had departure."""
+
+    id: str
+    owner: str
+    end: End | None
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether nothing but that somebody cancelled it explains that it is gdeparture."""
+        return self.end not in _BY_ITSELF
+
+
+class Departures:
+    """Finds out what became of trainings that were there at the last look of the daemon before.
+
+    What happens to a training while a daemon looks is seen in Slurm itself, which shows jobs for some minutes
+    after their end (MinJobAge).
+    """
+
+    def __init__(self, ledger: Ledger, gateway: Gateway, known: Iterable[str] = ()) -> None:
+        self._ledger = ledger
+        self._gateway = gateway
+        self.unsettled = frozenset(known)
+
+    def look(self, present: Collection[str], now_s: float) -> list[Departure]:
+        """Those that can be settled now; the others stay unsettled until accounting knows how they ended."""
+        self.unsettled -= frozenset(present)
+        if not self.unsettled:
+            return []
+        known = self._ledger.trainers(self.unsettled)
+        busy = {fragment.trainer for fragment in self._ledger.open_fragments()}
+        last = {fragment.trainer: fragment for fragment in self._ledger.last_ended_fragments(known)}
+        settled, questions = list[Departure](), 0
+        for id_, trainer in sorted(known.items()):
+            departure = Departure(id_, trainer.owner, _last_end(trainer, last.get(id_)))
+            questions += departure.is_cancelled
+            if id_ not in busy and questions <= _MOST_QUESTIONS and self._settle(departure, trainer, now_s):
+                settled.append(departure)
+        self.unsettled &= known.keys() - {departure.id for departure in settled}
+        return settled
+
+    def _settle(self, departure: Departure, trainer: KnownTrainer, now_s: float) -> bool:
+        """Write down what became of it; whether that could be found out."""
+        if departure.end is End.COMPLETED:
+            self._ledger.save_trainers([replace(trainer, state=TrainerState.COMPLETE, note="")])
+        elif departure.is_cancelled:
+            try:
+                found = who_cancelled(self._gateway, departure.id)
+            except SlurmRefusedError:  # there is no accounting here
+                found = frozenset()
+            except SlurmError:
+                return False
+            if found:
+                record_cancelled(self._ledger, now_s, departure.id, departure.owner, found)
+        log.info(
+            "trainer %s of %s has left Slurm while no daemon looked; its last fragment: %s",
+            departure.id, departure.owner, departure.end or "none",
+        )  # fmt: skip
+        return True
+
+
+def _last_end(trainer: KnownTrainer, last: Fragment | None) -> End | None:
+    if trainer.state is TrainerState.COMPLETE:
+        return End.COMPLETED
+    return last.end if last is not None else None

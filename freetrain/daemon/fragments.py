@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from freetrain.core.cluster import Snapshot
@@ -22,7 +22,6 @@ from freetrain.store.ledger import Ledger
 log = logging.getLogger(__name__)
 
 _BY_THEMSELVES = (JobState.COMPLETED, JobState.FAILED)
-
 _LOST_FOR_GOOD_S = 3600.0
 """For so long a fragment that Slurm does not show any more is looked for in accounting."""
 
@@ -40,21 +39,49 @@ def _may_have_left(fragment: Fragment, job: Job | None) -> bool:
     return end is End.FAILED or (end is End.COMPLETED and knows_sigterm)
 
 
+@dataclass(slots=True)
+class TrainerRuns:
+    """What became of the earlier fragments of a trainer.
+
+    Attributes:
+        ends: how often they ended in which way; those of a job of several nodes end together, once.
+        last: the one that ended last.
+        some_completed: whether one has completed.
+        failed: job → its runs that ended with an error.
+        preempted_s: job of which the last run was preempted → when that run started.
+    """
+
+    ends: Counter[End] = field(default_factory=Counter)
+    last: Fragment | None = None
+    some_completed: bool = False
+    failed: dict[str, list[Fragment]] = field(default_factory=dict)
+    preempted_s: dict[str, float | None] = field(default_factory=dict)
+
+    def note_end(self, fragment: Fragment) -> None:
+        """One has ended, after the others."""
+        self.last = fragment
+        self.some_completed |= fragment.end is End.COMPLETED
+        if fragment.end is End.FAILED:
+            self.note_failure(fragment)
+        if fragment.end is End.PREEMPTED:
+            self.preempted_s[fragment.job] = fragment.started_s
+        else:
+            self.preempted_s.pop(fragment.job, None)
+
+    def note_failure(self, fragment: Fragment) -> None:
+        """A job of several nodes fails once, with all of its fragments."""
+        runs = self.failed.setdefault(fragment.job, [])
+        if all(run.started_s != fragment.started_s for run in runs):
+            runs.append(fragment)
+
+
 class Fragments:
     """All open fragments, and what became of the earlier ones of the trainers that Slurm shows.
 
     Of trainers that have left Slurm nothing stays in memory; where they come back it is read from the ledger.
 
-    Args:
-        ledger: where they are kept.
-        launcher: knows which jobs are fragments.
-        gateway: tells what became of those that are gone.
-
     Attributes:
-        last: trainer that Slurm shows → its fragment that ended last.
-        some_completed: those of them of which a fragment has completed.
-        failed_runs: trainer that Slurm shows → job → its runs that ended with an error.
-        ends: trainer that Slurm shows → how often its fragments ended in which way.
+        runs: trainer that Slurm shows → what became of its earlier fragments.
         end_counts: how often fragments of all trainers that ever were ended in which way.
     """
 
@@ -64,13 +91,8 @@ class Fragments:
         self._gateway = gateway
         self._open = {fragment.id: fragment for fragment in ledger.open_fragments()}
         self._lost_since_s: dict[int, float] = {}
-        self.last: dict[str, Fragment] = {}
-        self.some_completed: set[str] = set()
-        self.failed_runs: dict[str, dict[str, list[Fragment]]] = {}
-        self.ends: dict[str, Counter[End]] = {}
+        self.runs: dict[str, TrainerRuns] = {}
         self.end_counts = Counter(ledger.end_counts())
-        self._preempted_s: dict[str, dict[str, float | None]] = {}
-        """Trainer → job of which the last run was preempted → when that run started."""
 
     @property
     def open(self) -> tuple[Fragment, ...]:
@@ -82,25 +104,23 @@ class Fragments:
         fragments = list(fragments)
         # Those of a job of several nodes end together, once.
         ended = {
-            fragment.job: fragment
+            fragment.job: (fragment.trainer, fragment.end)
             for fragment in fragments
             if fragment.id in self._open and fragment.end and not fragment.holds_node
         }
-        saved = self._ledger.save_fragments(
-            fragments, Counter(fragment.end for fragment in ended.values() if fragment.end)
-        )
-        for one in ended.values():
-            if one.end is not None:
-                self.end_counts[one.end] += 1
-                if one.trainer in self.ends:
-                    self.ends[one.trainer][one.end] += 1
+        ends = Counter(end for _, end in ended.values())
+        saved = self._ledger.save_fragments(fragments, ends)
+        self.end_counts += ends
+        for trainer, end in ended.values():
+            if trainer in self.runs:
+                self.runs[trainer].ends[end] += 1
         for fragment in saved:
             if fragment.holds_node:
                 self._open[fragment.id] = fragment
             else:
                 self._open.pop(fragment.id, None)
-                if fragment.started_s is not None and fragment.trainer in self.ends:
-                    self._note_end(fragment)
+                if fragment.started_s is not None and fragment.trainer in self.runs:
+                    self.runs[fragment.trainer].note_end(fragment)
         return saved
 
     def note_leaving(self, fragments: Iterable[Fragment]) -> None:
@@ -110,20 +130,13 @@ class Fragments:
 
     def call_off(self, fragments: Iterable[Fragment]) -> None:
         """Those of a job that Slurm refused."""
-        ended = FragmentState.ENDED
         self.save(
-            [
-                replace(fragment, state=ended, end=End.NEVER_STARTED, ended_s=fragment.asked_s)
-                for fragment in fragments
-            ]
+            replace(fragment, state=FragmentState.ENDED, end=End.NEVER_STARTED, ended_s=fragment.asked_s)
+            for fragment in fragments
         )
 
     def bring_up_to_date(self, snapshot: Snapshot, queue: FragmentQueue) -> list[Fragment]:
-        """Compare with Slurm; those that ended.
-
-        Raises:
-            SlurmUnreachableError: accounting does not answer.
-        """
+        """Compare with Slurm; those that ended."""
         self._follow(
             {fragment.trainer for fragment in self.open}
             | {job.array for job in snapshot.jobs if job.comment.startswith(TAG_PREFIX)}
@@ -134,16 +147,15 @@ class Fragments:
         changed = self._give_up_lost(changed, snapshot.time_s)
         for fragment in self.save(changed):
             if fragment.end is not None:
-                log.info(
-                    "fragment %s of %s on %s: %s", fragment.job, fragment.trainer, fragment.node, fragment.end
-                )
+                where = f"{fragment.job} of {fragment.trainer} on {fragment.node}"
+                log.info("fragment %s: %s", where, fragment.end)
         for fragment in self.save(self._strangers(snapshot, queue)):
             log.info("found fragment %s of %s running on %s", fragment.job, fragment.trainer, fragment.node)
         return [fragment for fragment in changed if not fragment.holds_node]
 
     def as_they_ended(self, jobs: Sequence[Job]) -> list[Job]:
         """The jobs, such that those count as preempted that left by themselves when Slurm asked them to."""
-        preempted_s = {job: at_s for jobs_of in self._preempted_s.values() for job, at_s in jobs_of.items()}
+        preempted_s = {job: at_s for runs in self.runs.values() for job, at_s in runs.preempted_s.items()}
         return [
             replace(job, state=JobState.PREEMPTED)
             if job.state in _BY_THEMSELVES and preempted_s.get(job.id, inf) == job.start_s
@@ -153,41 +165,19 @@ class Fragments:
 
     def _follow(self, trainers: Set[str]) -> None:
         """Have the past of these trainers in memory, and of no others."""
-        for gone in self.ends.keys() - trainers:
-            del self.ends[gone]
-            self.last.pop(gone, None)
-            self._preempted_s.pop(gone, None)
-            self.some_completed.discard(gone)
-            self.failed_runs.pop(gone, None)
-        if new := trainers - self.ends.keys():
+        self.runs = {trainer: runs for trainer, runs in self.runs.items() if trainer in trainers}
+        if new := trainers - self.runs.keys():
             counts = self._ledger.ends_by_trainer(new)
-            self.ends |= {trainer: Counter(counts.get(trainer, {})) for trainer in new}
+            self.runs |= {trainer: TrainerRuns(Counter(counts.get(trainer, {}))) for trainer in new}
+            # The last run of each job tells which were preempted; the trainer's last fragment comes last.
             for fragment in (*self._ledger.last_runs(new), *self._ledger.last_ended_fragments(new)):
-                self._note_end(fragment)
+                self.runs[fragment.trainer].note_end(fragment)
             for fragment in self._ledger.failed_runs(new):
-                self._note_failure(fragment)
-
-    def _note_failure(self, fragment: Fragment) -> None:
-        """A job of several nodes fails once, with all of its fragments."""
-        runs = self.failed_runs.setdefault(fragment.trainer, {}).setdefault(fragment.job, [])
-        if all(run.started_s != fragment.started_s for run in runs):
-            runs.append(fragment)
-
-    def _note_end(self, fragment: Fragment) -> None:
-        self.last[fragment.trainer] = fragment
-        if fragment.end is End.FAILED:
-            self._note_failure(fragment)
-        if fragment.end is End.COMPLETED:
-            self.some_completed.add(fragment.trainer)
-        preempted_s = self._preempted_s.setdefault(fragment.trainer, {})
-        if fragment.end is End.PREEMPTED:
-            preempted_s[fragment.job] = fragment.started_s
-        else:
-            preempted_s.pop(fragment.job, None)
+                self.runs[fragment.trainer].note_failure(fragment)
 
     def _recognise(self, snapshot: Snapshot) -> None:
         recognised = self._launcher.recognise(self.open, snapshot.jobs)
-        self.save([fragment for fragment in recognised if fragment != self._open[fragment.id]])
+        self.save(fragment for fragment in recognised if fragment != self._open[fragment.id])
 
     def _history(self, snapshot: Snapshot) -> Mapping[str, tuple[JobRun, ...]]:
         runs: dict[str, tuple[JobRun, ...]] = {}

@@ -33,13 +33,7 @@ _PAUSE_S, _LONGEST_PAUSE_S = 60.0, 3600.0
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """Orders that were given, or failed.
-
-    Attributes:
-        orders: which.
-        times: in a row.
-        next_s: they are not given again before, UTC epoch seconds.
-    """
+    """Orders that were given, or failed, so often in a row; not again before ``next_s``, UTC epoch seconds."""
 
     orders: Sequence[Order] = ()
     times: int = 0
@@ -63,23 +57,14 @@ class Housekeeping:
     What is done for one owner never costs the others a look: it has its time, and what fails of it is tried again
     later. Where Slurm does not answer to the orders for two of them it answers nobody.
 
-    Args:
-        launcher: knows how.
-        executor: carries orders out.
-        fragments: the books.
-        timer_s: seconds, from any beginning.
-
     Attributes:
         answered: trainers whose owners have been informed that they are paused.
     """
 
     def __init__(
-        self,
-        launcher: Launcher,
-        executor: Executor,
-        fragments: Fragments,
+        self, launcher: Launcher, executor: Executor, fragments: Fragments,
         timer_s: Callable[[], float] = time.perf_counter,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._launcher = launcher
         self._executor = executor
         self._fragments = fragments
@@ -172,16 +157,12 @@ class Housekeeping:
         tasks, comment = training.submission.open_tasks, with_servers(training.submission.comment, nodes)
         if tasks:
             why = f"{training.id} has servers on {', '.join(nodes) or 'no node'}"
-            self._tell(
-                f"servers of {training.id}",
-                Order(commands.set_comment(tasks, comment), why),
-                now_s,
-                decision,
-            )
+            order = Order(commands.set_comment(tasks, comment), why)
+            self._tell(f"servers of {training.id}", order, now_s, decision)
 
     def _tell(self, what: str, order: Order, now_s: float, decision: str | None = None) -> bool:
         """Whether Slurm took it; what was answered is answered again after a while only."""
-        self._told = {key: one for key, one in self._told.items() if now_s - one[1] < _TOLD_AGAIN_S}
+        self._told = {key: told for key, told in self._told.items() if now_s - told[1] < _TOLD_AGAIN_S}
         if what in self._told and self._told[what][0] == order:
             return False
         self._told[what] = (order, now_s)

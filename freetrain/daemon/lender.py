@@ -14,10 +14,9 @@ from freetrain.core.decision import Decision
 from freetrain.core.fragment import End, FragmentState
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.admission.site_guard import SiteGuard
-from freetrain.daemon.controls.drains import DrainsReader
-from freetrain.daemon.controls.pause import PauseReader, stop_file_there
+from freetrain.daemon.controls.pause import DrainsReader, PauseReader, stop_file_there
 from freetrain.daemon.executor import Executor, Mode
-from freetrain.daemon.live_cluster import LiveCluster, LookInputs
+from freetrain.daemon.live_cluster import NO_SNAPSHOT, LiveCluster, LookInputs
 from freetrain.daemon.reports.look_log import BackOffs, Rejects, tell_findings, tell_unusable
 from freetrain.daemon.reports.look_status import status_of
 from freetrain.daemon.reports.status import LookStatus
@@ -27,6 +26,7 @@ from freetrain.daemon.setup import launcher_of, switches_of
 from freetrain.daemon.trainers.progress_reader import ProgressFiles, ProgressReader
 from freetrain.daemon.trainers.training import Training
 from freetrain.lending.back_off import LostNode, LostNodes
+from freetrain.lending.facts import Facts
 from freetrain.lending.judge import Judgement
 from freetrain.lending.memory import Memory
 from freetrain.lending.meter import IN_THE_WAY_S, Meter
@@ -47,22 +47,13 @@ _HOUR_S = 3600.0
 
 
 class Calls:
-    """The last hour's calls, as a counter that only grows showed them.
-
-    Args:
-        begun_s: when the counter began at 0, in running seconds.
-    """
+    """The last hour's calls, as a counter that only grows showed them."""
 
     def __init__(self, begun_s: float) -> None:
         self._seen = deque([(begun_s, 0)])
 
     def lately(self, total: int, now_s: float) -> int:
-        """How many there were in the hour before now.
-
-        Args:
-            total: how many there have been in all.
-            now_s: running seconds.
-        """
+        """How many there were in the hour before now, of ``total`` in all."""
         self._seen.append((now_s, total))
         while len(self._seen) > 1 and self._seen[1][0] <= now_s - _HOUR_S:
             self._seen.popleft()
@@ -76,31 +67,12 @@ _KEEP_STAYS_S = 600.0
 
 
 class Lender:
-    """Lends as the configuration says, and writes down what it decided and did.
-
-    Args:
-        config: the settings.
-        gateway: the way to Slurm.
-        settings: Slurm's own.
-        ledger: remembers what is lent.
-        journal: keeps the decisions.
-        guard: knows whether Slurm's layout is safe to lend in.
-        clock_s: UTC epoch seconds.
-
-    Attributes:
-        second_opinions: on some of the decisions.
-    """
+    """Lends as the configuration says, and writes down what it decided and did."""
 
     def __init__(
-        self,
-        config: Config,
-        gateway: Gateway,
-        settings: SlurmSettings,
-        ledger: Ledger,
-        journal: RunJournal,
-        guard: SiteGuard,
-        clock_s: Callable[[], float] = time.time,
-    ) -> None:
+        self, config: Config, gateway: Gateway, settings: SlurmSettings, ledger: Ledger, journal: RunJournal,
+        guard: SiteGuard, clock_s: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
         self._clock_s = clock_s
         self._calls = Calls(clock_s())
         self._config = config
@@ -128,16 +100,13 @@ class Lender:
         rules = rules_of(self._config, self._settings)
         before = _remembered(self._ledger, self._config.slurm.partition, self._clock_s(), rules.harm)
         self._lost = before.lost.all
-        self._cluster = LiveCluster(self._gateway, self._launcher, self._executor, self._ledger, self._told)
+        self._cluster = LiveCluster(self._gateway, self._launcher, self._executor, self._ledger, self._inputs)
         self._loop = LendingLoop(self._cluster, rules, self.second_opinions, time.perf_counter, self._note, before)
         self._placer: Placer | None = None
         self._is_in_doubt = False
 
     def look(self, time_limit_s: float) -> list[Decision]:
-        """Look, decide and act.
-
-        Args:
-            time_limit_s: how long the solver may take for all decisions together.
+        """Look, decide and act; the solver may take so long for all decisions together.
 
         Raises:
             SlurmError: Slurm did not answer; what was not done is left for the next look.
@@ -210,7 +179,7 @@ class Lender:
         Raises:
             ConfigError: they cannot be followed; nothing has changed then.
         """
-        self._loop.rules = rules_of(config, self._settings)
+        self._loop.rules = rules_of(config, self._settings)  # first: it may raise, and nothing has changed then
         self._loop.forget_blocked()
         self._executor.mode = Mode(config.lend.mode)
         self.second_opinions.one_in = config.decide.second_opinion
@@ -235,15 +204,12 @@ class Lender:
         trainers = len({fragment.trainer for fragment in running})
         return f"{len(running)} of {offered} nodes lent to {trainers} trainers, {asked} asked for"
 
-    def _told(self) -> LookInputs:
-        """What the next look knows besides what Slurm answers."""
+    def _inputs(self) -> LookInputs:
         stop_file = stop_file_there(self._config.state)
         unsafe = self._check_site()
         queue = self._config.slurm.queue
-        return LookInputs(
-            roster_rules=roster_rules_of(self._config, self._settings, self._launcher),
-            half_life_s=self._config.lend.half_life,
-            reports=self._progress.reports(),
+        facts = Facts(
+            NO_SNAPSHOT,
             drained=self._drains.read(self._clock_s()),
             stopped=f"stopped by {stop_file}" if stop_file else unsafe,
             paused=self._pause.read(self._clock_s()),
@@ -252,6 +218,8 @@ class Lender:
             leaving_bound_s=leaving_bound_s(self._guard.site, queue),
             shares_limit=partial(shares_limit, self._guard.site),
         )
+        roster_rules = roster_rules_of(self._config, self._settings, self._launcher)
+        return LookInputs(roster_rules, self._config.lend.half_life, facts, self._progress.reports())
 
     def _check_site(self) -> str:
         """Why nothing may be lent in Slurm's layout."""
@@ -271,16 +239,13 @@ class Lender:
         self._back_offs.tell(judgement.back_off, snapshot.time_s)
         for harm in memory.meter.new:
             self._ledger.record_harm(harm)
-        self._keep_lost(memory.lost.all)
+        if memory.lost.all != self._lost:
+            self._ledger.save_lost_nodes(astuple(node) for node in memory.lost.all)
+            self._lost = memory.lost.all
         if memory.blocked.new:
             self._guard.ask_now()
         self._keep(memory.stays, snapshot.time_s)
         self._follow_progress(len(self._config.slurm.queue.among(snapshot.partitions).nodes))
-
-    def _keep_lost(self, lost: tuple[LostNode, ...]) -> None:
-        if lost != self._lost:
-            self._ledger.save_lost_nodes(astuple(node) for node in lost)
-            self._lost = lost
 
     def _keep(self, stays: Stays, now_s: float) -> None:
         if now_s - self._stays_kept_s >= _KEEP_STAYS_S:

@@ -15,12 +15,10 @@ from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.data_wait import WaitProfile
 from freetrain.core.fragment import End, Fragment, FragmentState, jobs_of
-from freetrain.core.job import Job, shares_limit
 from freetrain.core.node import Node
-from freetrain.core.past import TrainerPast
 from freetrain.core.place import node_of
 from freetrain.core.plan import Action, Lend, Limit, PlaceServers, Release, TidySubmission
-from freetrain.core.servers import Serving
+from freetrain.core.trainer import Serving, TrainerPast
 from freetrain.daemon.executor import Executor
 from freetrain.daemon.external_actions import ExternalActions
 from freetrain.daemon.fragments import Fragments
@@ -38,6 +36,9 @@ from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher, NodeLimit, Order
 from freetrain.store.ledger import Ledger
 
+NO_SNAPSHOT = Snapshot(0.0, (), ())
+"""Before Slurm has answered."""
+
 
 @dataclass(frozen=True)
 class LookInputs:
@@ -46,41 +47,18 @@ class LookInputs:
     Attributes:
         roster_rules: how trainers are dealt with.
         half_life_s: in which past use fades to one half.
+        facts: those that do not come from Slurm or the ledger.
         reports: trainer → what its directory says.
-        drained: nodes that must not be lent → why.
-        stopped: why nothing is to be lent at all; empty: lend.
-        paused: why nothing more is to be lent; empty: lend.
-        last_plan_s: when Slurm last planned, UTC epoch seconds; None: nobody knows.
-        exempt_s: for how long after its start Slurm may preempt no fragment.
-        leaving_bound_s: for how long a fragment may stay on its node after it was asked to leave.
-        shares_limit: whether another job counts in the limit for which a job waits.
     """
 
     roster_rules: RosterRules
     half_life_s: float
+    facts: Facts
     reports: Mapping[str, Report] = field(default_factory=dict)
-    drained: Mapping[str, str] = field(default_factory=dict)
-    stopped: str = ""
-    paused: str = ""
-    last_plan_s: float | None = None
-    exempt_s: float = 0.0
-    leaving_bound_s: float = 0.0
-    shares_limit: Callable[[Job, Job], bool] = shares_limit
 
 
 class LiveCluster:
-    """Observes and acts on a Slurm: see :class:`freetrain.loop.cycle.Cluster`.
-
-    Args:
-        gateway: the way to Slurm.
-        launcher: makes fragments.
-        executor: carries orders out.
-        ledger: remembers.
-        ask: what there is to be known besides, asked at each look.
-
-    Attributes:
-        registered: the trainers, as of the last look.
-    """
+    """Observes and acts on a Slurm: see :class:`freetrain.loop.cycle.Cluster`."""
 
     def __init__(
         self,
@@ -102,7 +80,7 @@ class LiveCluster:
         self._external_actions = ExternalActions(gateway, ledger)
         self._lent_hours = LentHours(ledger)
         self._ended: list[Fragment] = []
-        self._seen = Facts(Snapshot(0.0, (), ()))
+        self._seen = Facts(NO_SNAPSHOT)
         self.registered = Registered()
 
     @property
@@ -113,7 +91,7 @@ class LiveCluster:
     @property
     def ends(self) -> Mapping[str, Mapping[End, int]]:
         """Trainer that Slurm shows → how often its fragments ended in which way."""
-        return self._books.ends
+        return {trainer: runs.ends for trainer, runs in self._books.runs.items()}
 
     @property
     def end_counts(self) -> Mapping[End, int]:
@@ -136,25 +114,20 @@ class LiveCluster:
         answered = self._housekeeping.answered
         self.registered = self._registry.look(snapshot, self._ended, inputs.reports, answered, inputs.roster_rules)
         ended, self._ended = tuple(self._ended), []
-        self._external_actions.look(self.registered.trainings, snapshot)
-        self._seen = Facts(
+        trainings = self.registered.trainings
+        self._external_actions.look(trainings, snapshot)
+        self._seen = replace(
+            inputs.facts,
             snapshot=snapshot,
             fragments=self._as_lent(self._books.open),
             ended=self._as_lent(ended),
             requests=self.registered.requests,
             used_hours=self._lent_hours.hours(snapshot.time_s, inputs.half_life_s),
-            drained=inputs.drained,
-            stopped=inputs.stopped,
-            paused=inputs.paused,
-            to_tidy=tuple(training.id for training in self.registered.trainings),
-            last_plan_s=inputs.last_plan_s,
-            exempt_s=inputs.exempt_s,
-            leaving_bound_s=inputs.leaving_bound_s,
-            shares_limit=inputs.shares_limit,
-            done_samples={training.id: training.trainer.samples_done for training in self.registered.trainings},
+            to_tidy=tuple(training.id for training in trainings),
+            done_samples={training.id: training.trainer.samples_done for training in trainings},
             data_waits=_data_waits(inputs.reports),
             amounts=self._starter.amounts_asked(),
-            serving=_serving(self.registered.trainings),
+            serving=_serving(trainings),
         )
         return self._seen
 
@@ -176,9 +149,8 @@ class LiveCluster:
             case Limit():
                 self._limit(action)
             case PlaceServers():
-                self._housekeeping.tell_servers(
-                    self._entry(action.trainer), action.nodes, self._seen.snapshot.time_s, decision
-                )
+                now_s = self._seen.snapshot.time_s
+                self._housekeeping.tell_servers(self._entry(action.trainer), action.nodes, now_s, decision)
             case Lend():
                 self._starter.lend(self._entry(action.trainer), action, self._seen.snapshot, decision)
             case _:
@@ -203,7 +175,7 @@ class LiveCluster:
         return [fragment for fragment in self._books.open if fragment.node in places or fragment.place in places]
 
     def _release(self, action: Release, decision: str | None) -> None:
-        there = [one for one in self._on(action.nodes) if action.trainer in (None, one.trainer, one.job)]
+        there = [lent for lent in self._on(action.nodes) if action.trainer in (None, lent.trainer, lent.job)]
         jobs = set(jobs_of(there))  # Slurm ends all of a job, on whichever of its nodes
         fragments = [fragment for fragment in self._books.open if fragment.job in jobs]
         for order in self._launcher.stop(fragments, _why(action)):
@@ -212,7 +184,7 @@ class LiveCluster:
             self._books.note_leaving(fragments)
 
     def _limit(self, action: Limit) -> None:
-        fragments = [one for one in self._on(action.nodes) if one.goes_on]
+        fragments = [fragment for fragment in self._on(action.nodes) if fragment.goes_on]
         jobs = jobs_of(fragments)
         order = Order(commands.set_limit(action.limit_s, *jobs), f"fit {len(jobs)} fragments to their holes")
         if self._executor.carry_out(order) is not None:
@@ -238,13 +210,7 @@ def _why(action: Release) -> str:
 
 
 class FragmentStarter:
-    """Lends nodes to trainers: ties tasks of theirs to places, and lets them start.
-
-    Args:
-        launcher: makes fragments.
-        executor: carries orders out.
-        books: in which fragments are written down before Slurm hears of them.
-    """
+    """Lends nodes to trainers: ties tasks of theirs to places, and lets them start."""
 
     def __init__(self, launcher: Launcher, executor: Executor, books: Fragments) -> None:
         self._launcher = launcher
@@ -259,37 +225,27 @@ class FragmentStarter:
         return dict(self._amounts)
 
     def lend(self, training: Training, action: Lend, snapshot: Snapshot, decision: str | None) -> None:
-        """Lend these places to a trainer.
-
-        Args:
-            training: the trainer, or the filler of which it is a task.
-            action: which places, for how long, and how much of each.
-            snapshot: the nodes.
-            decision: that led to it.
-        """
+        """Lend these places to a trainer, or to the filler of which it is a task."""
         nodes = snapshot.node
         places = [NodeLimit(node_of(name), s) for name, s in zip(action.nodes, action.limits_s, strict=True)]
         task = action.trainer if strategy_of(training.tag).tasks_compete else ""
         wanted = self._launcher.lend(training.submission, training.fragments, places, snapshot.time_s, task)
         amounts = [self._given(training, nodes[node_of(name)], action.amounts.get(name)) for name in action.nodes]
         if not self._executor.acts:
-            orders = [self._order_of(training, its, amount, nodes) for its, amount in _by_job(wanted, amounts)]
+            orders = [self._order_of(training, own, amount, nodes) for own, amount in _by_job(wanted, amounts)]
             self._carry_out((*orders, *self._launcher.start(wanted)), decision)
             return
         # Written down before Slurm hears of it: whatever happens then, the next look finds out what became of
         # them. There may be fewer tasks than places.
         fragments = self._books.save(
-            [
-                replace(_with_parts(one, training, nodes[one.node], amount), decision=decision)
-                for one, amount in zip(wanted, amounts, strict=False)
-            ]
+            replace(_with_parts(fragment, training, nodes[fragment.node], amount), decision=decision)
+            for fragment, amount in zip(wanted, amounts, strict=False)
         )
-        jobs = _by_job(fragments, amounts)
         placed = [
             fragment
-            for its, amount in jobs
-            if self._place(training, its, amount, nodes, decision)
-            for fragment in its
+            for own, amount in _by_job(fragments, amounts)
+            if self._place(training, own, amount, nodes, decision)
+            for fragment in own
         ]
         self._carry_out(self._launcher.start(placed), decision)
 
@@ -308,28 +264,28 @@ class FragmentStarter:
     def _place(
         self,
         training: Training,
-        its: Sequence[Fragment],
+        own: Sequence[Fragment],
         amount: Amount | None,
         nodes: Mapping[str, Node],
         decision: str | None,
     ) -> bool:
         """Tie a job to its node, or nodes; where Slurm refuses, it is called off."""
-        printed = self._executor.carry_out(self._order_of(training, its, amount, nodes), decision)
+        printed = self._executor.carry_out(self._order_of(training, own, amount, nodes), decision)
         if printed is None:
-            self._books.call_off(its)
+            self._books.call_off(own)
             return False
-        placed = [self._launcher.placed(fragment, printed) for fragment in its]
+        placed = [self._launcher.placed(fragment, printed) for fragment in own]
         if amount is not None:
             self._amounts[placed[0].job] = amount
-        if placed != its:
+        if placed != own:
             self._books.save(placed)
         return True
 
     def _order_of(
-        self, training: Training, its: Sequence[Fragment], amount: Amount | None, nodes: Mapping[str, Node]
+        self, training: Training, own: Sequence[Fragment], amount: Amount | None, nodes: Mapping[str, Node]
     ) -> Order:
-        node, *beside = (nodes[fragment.node] for fragment in its)
-        return self._launcher.place(training.submission, its[0], node, amount, beside)
+        node, *beside = (nodes[fragment.node] for fragment in own)
+        return self._launcher.place(training.submission, own[0], node, amount, beside)
 
 
 def _with_parts(fragment: Fragment, training: Training, node: Node, amount: Amount | None) -> Fragment:
@@ -344,8 +300,8 @@ def _by_job(
 ) -> list[tuple[list[Fragment], Amount | None]]:
     """The fragments of each job, and how much of its node it is given; there may be more amounts."""
     jobs: dict[str, tuple[list[Fragment], Amount | None]] = {}
-    for one, amount in zip(fragments, amounts, strict=False):
-        jobs.setdefault(one.job, ([], amount))[0].append(one)
+    for fragment, amount in zip(fragments, amounts, strict=False):
+        jobs.setdefault(fragment.job, ([], amount))[0].append(fragment)
     return list(jobs.values())
 
 
@@ -364,12 +320,7 @@ class LentHours:
         self._half_life_s = 0.0
 
     def hours(self, now_s: float, half_life_s: float) -> Mapping[str, float]:
-        """User → node-hours, as counted last.
-
-        Args:
-            now_s: UTC epoch seconds.
-            half_life_s: in which they fade to one half.
-        """
+        """User → node-hours by now, as counted last; they fade to one half in ``half_life_s``."""
         if half_life_s != self._half_life_s:
             self._hours, self._half_life_s = {}, half_life_s
             self._counted_s = -float("inf")
@@ -381,7 +332,7 @@ class LentHours:
         half_life_s = self._half_life_s
         since_s = max(self._counted_s, now_s - _REMEMBERED_HALF_LIVES * half_life_s)
         fade = 0.5 ** ((now_s - since_s) / half_life_s)
-        hours = defaultdict(float, {user: each * fade for user, each in self._hours.items()})
+        hours = defaultdict(float, {user: had_hours * fade for user, had_hours in self._hours.items()})
         # At first days that are summed up spare reading months of fragments.
         for day in self._ledger.days.between(since_s, now_s) if self._counted_s == -float("inf") else ():
             middle_s = (day.day_s + day.until_s) / 2

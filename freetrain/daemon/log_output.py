@@ -40,6 +40,18 @@ def formatter(wanted: Log, in_journal: bool) -> logging.Formatter:
     return _JournalFormatter(lines) if in_journal else lines
 
 
+class Problems:
+    """What is wrong just now: a problem is logged when it begins, or becomes another one, and not again."""
+
+    def __init__(self) -> None:
+        self._now: dict[str, object] = {}
+
+    def is_new(self, where: str, problem: object = True) -> bool:
+        """Whether this is wrong there, and was not; where the problem is empty nothing is wrong any more."""
+        before, self._now[where] = self._now.get(where), problem
+        return bool(problem) and problem != before
+
+
 class _JsonFormatter(logging.Formatter):
     """One object a line; the time is UTC."""
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import socket
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -19,12 +22,12 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from freetrain.config import Config, ConfigError, MetricsSettings
 from freetrain.config.values import parse_networks
 from freetrain.core.decision import Decision
-from freetrain.daemon.admission.wake_check import WakeCheck
+from freetrain.daemon.admission.access import WakeCheck
 from freetrain.daemon.lender import Lender
+from freetrain.daemon.log_output import Problems
 from freetrain.daemon.reports.metrics import Metrics
 from freetrain.daemon.reports.notices import Notices
-from freetrain.daemon.reports.notify import notify
-from freetrain.daemon.reports.status_file import StatusFile
+from freetrain.daemon.reports.status import StatusFile
 from freetrain.daemon.state_directory import replace_file
 from freetrain.errors import FreetrainError
 from freetrain.lending.judge import Judgement
@@ -38,13 +41,6 @@ class Publisher:
     """Tells each look in all the places where somebody may want to know of it.
 
     A report that fails hinders neither the others nor the look: it is logged when it begins to fail.
-
-    Args:
-        config: the settings.
-        directory: the daemon's.
-        gateway: counts the calls to Slurm.
-        status: the status file.
-        notices: who is informed by the site's commands.
     """
 
     def __init__(
@@ -58,7 +54,7 @@ class Publisher:
         self._outlets = MetricsOutlets(config.metrics, generate_latest(self._metrics.registry))
         self._notices = notices
         self._wake_check = WakeCheck(directory, gateway)
-        self._failing: set[str] = set()
+        self._problems = Problems()
 
     def answering(self) -> AbstractContextManager[None]:
         """Answer who asks for metrics, where the settings say so."""
@@ -74,14 +70,7 @@ class Publisher:
         self._status.refused(why)
 
     def looked(self, lender: Lender, decisions: Sequence[Decision], took_s: float, woken_s: float | None) -> None:
-        """Slurm has answered.
-
-        Args:
-            lender: that has looked.
-            decisions: what it decided.
-            took_s: how long that took.
-            woken_s: when somebody woke the daemon last, UTC epoch seconds; None: nobody did.
-        """
+        """Slurm has answered; ``woken_s`` is when somebody last woke the daemon, UTC epoch seconds."""
         notify(READY="1", WATCHDOG="1", STATUS=self._summary(lender))
         look = lender.last_look(took_s)
         judgement = lender.judgement
@@ -98,13 +87,7 @@ class Publisher:
             self._publish_metrics()
 
     def silent(self, judgement: Judgement | None, why: str, lasts_s: float) -> None:
-        """There was no whole look: Slurm does not answer, or this machine lacks what a look needs.
-
-        Args:
-            judgement: on the last look that was begun; None: there was none.
-            why: in a sentence.
-            lasts_s: for how long by now.
-        """
+        """There was no whole look: Slurm does not answer, or this machine lacks what a look needs."""
         notify(WATCHDOG="1", STATUS=why)
         with self._guarded("status.json"):
             self._status.silent(why)
@@ -129,26 +112,21 @@ class Publisher:
         try:
             yield
         except Exception as error:
-            if report not in self._failing:
+            if self._problems.is_new(report):
                 what = error.what if isinstance(error, FreetrainError) else f"{type(error).__name__}: {error}"
                 is_known = isinstance(error, (FreetrainError, OSError, MemoryError))
                 log.error("this look is not in %s: %s", report, what, exc_info=not is_known)
-            self._failing.add(report)
         else:
-            self._failing.discard(report)
+            self._problems.is_new(report, problem="")
 
 
 class MetricsOutlets:
-    """The metrics as text, made once for each look, and published by the settings.
-
-    Attributes:
-        text: what is published.
-    """
+    """The metrics as text, made once for each look, and published by the settings."""
 
     def __init__(self, metrics: MetricsSettings, text: bytes) -> None:
         self._settings = metrics
         self._allowed = parse_networks(metrics.allow)
-        self._failed = False
+        self._problems = Problems()
         self._server: ReadyTextServer | None = None
         self.text = text
 
@@ -168,19 +146,14 @@ class MetricsOutlets:
         try:
             replace_file(Path(self._settings.textfile), text, 0o644)
         except OSError as error:
-            if not self._failed:
+            if self._problems.is_new("textfile"):
                 log.warning("cannot write metrics.textfile %s: %s", self._settings.textfile, error.strerror)
-            self._failed = True
         else:
-            self._failed = False
+            self._problems.is_new("textfile", problem="")
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:
-        """Answer GET /metrics meanwhile, to those who are allowed to ask; without ``listen``, to nobody.
-
-        Raises:
-            ConfigError: the address cannot be used.
-        """
+        """Answer GET /metrics meanwhile, to those who are allowed to ask; without ``listen``, to nobody."""
         if not self._settings.listen:
             yield
             return
@@ -201,3 +174,26 @@ class MetricsOutlets:
                 HTTPStatus.FORBIDDEN, "metrics.allow of freetrain's settings does not name your address."
             )
         return HttpAnswer(self.text, {"Content-Type": CONTENT_TYPE_LATEST})
+
+
+def notify(**state: str) -> None:
+    """Send states such as ``READY="1"`` or ``STATUS="…"``; without systemd nothing happens."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    message = "\n".join(f"{name}={value}" for name, value in state.items())
+    # The leading @ stands for the NUL byte of an abstract address.
+    where = f"\0{address[1:]}" if address.startswith("@") else address
+    # A supervisor that does not listen must not stop the daemon.
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
+        out.sendto(message.encode(), where)
+
+
+def starting(doing: str, at_most_s: float) -> None:
+    """Tell systemd what is done before the daemon is ready, so that it waits for it, so long at most."""
+    notify(EXTEND_TIMEOUT_USEC=str(round(at_most_s * 1e6)), STATUS=doing)
+
+
+def monotonic_usec() -> str:
+    """The time that a RELOADING message must carry."""
+    return str(time.monotonic_ns() // 1000)

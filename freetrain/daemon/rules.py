@@ -6,8 +6,7 @@ import re
 from math import inf
 
 from freetrain.config import Config
-from freetrain.daemon.trainers.ends import Patience
-from freetrain.daemon.trainers.training import RosterRules
+from freetrain.daemon.trainers.training import Patience, RosterRules
 from freetrain.lending.rules import (
     FairShare,
     FragmentRules,

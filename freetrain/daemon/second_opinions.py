@@ -20,7 +20,7 @@ from freetrain.core.problem import Problem, problem_to_dict
 from freetrain.guest.channel import QuestionEnd
 from freetrain.guest.guest import Guest
 from freetrain.loop.cycle import Journal
-from freetrain.policies.solver.second_opinion import Agreement, SecondOpinion, has_claim
+from freetrain.policies.solver.guests import Agreement, SecondOpinion, has_claim
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ LEISURE_S = 60.0
 """Wall seconds that HiGHS may take for one decision."""
 MOST_CASES = 20
 """Problems that are kept at most: a defect shows in each decision of its kind."""
-_MODULE = "freetrain.policies.solver.second_opinion"
+_MODULE = "freetrain.policies.solver.guests"
 _IMPORTS = (_MODULE, "freetrain.policies.solver.highs")
 _START_S = 600.0
 """With the lowest priority, Pyomo may take minutes to be imported on a machine that is busy."""
@@ -36,12 +36,6 @@ _START_S = 600.0
 
 class SecondOpinions:
     """A journal in front of another one.
-
-    Args:
-        journal: keeps all decisions.
-        directory: where problems are kept on whose solution two solvers differ.
-        function: asked in the guest instead of :func:`freetrain.policies.solver.second_opinion.solve_again`.
-        guest: the process, where it shall not be one of the lowest priority.
 
     Attributes:
         one_in: so many decisions have one that is solved again; 0: none is.

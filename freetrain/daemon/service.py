@@ -15,17 +15,15 @@ from freetrain import __version__
 from freetrain.config import Config, Loaded
 from freetrain.config.settings import Setting, changed, keeping_what_needs_restart, value_of
 from freetrain.core.decision import GOOD_ENOUGH, Decision, Status
-from freetrain.daemon.admission.admission import Admission
-from freetrain.daemon.admission.checks import read_settings
+from freetrain.daemon.admission.admission import Admission, read_settings
 from freetrain.daemon.controls.nudge import Senders
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.log_output import set_levels
-from freetrain.daemon.publisher import Publisher
+from freetrain.daemon.publisher import Publisher, monotonic_usec, notify, starting
 from freetrain.daemon.reports.lent_days import sum_up_days
 from freetrain.daemon.reports.look_log import Outage
 from freetrain.daemon.reports.notices import Notices
-from freetrain.daemon.reports.notify import monotonic_usec, notify, starting
-from freetrain.daemon.reports.status_file import StatusFile
+from freetrain.daemon.reports.status import StatusFile
 from freetrain.daemon.state_directory import claim, make_private
 from freetrain.daemon.timetable import Timetable
 from freetrain.errors import FreetrainError, StateError
@@ -45,22 +43,17 @@ log = logging.getLogger(__name__)
 _QUICK_S, _THOROUGH_S = 0.5, 10.0
 """How long the solver may take at first, and where that was too little, the next time."""
 _NEARLY_ALL = 0.9
-"""Who took so much of their time would have taken more."""
-
+"""A solver that took so much of its time would have taken more."""
 LOOK_S = 300.0
 """WatchdogSec in systemd/freetrain.service; what a start asks first, and its first look, may take as long."""
 _MIGRATION_S = 1800.0
 """For a copy of a large database and its way to a new schema."""
-
 _BREATH_S = 0.1
 _PROGRESS_EVERY_S, _OWNERS_EVERY_S, _FORGET_EVERY_S = 5.0, 5.0, 3600.0
-
 _SHORTAGES = frozenset(
     (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOBUFS, errno.EIO)
 )
 """What a machine may lack for a while: processes, memory, open files, room on disks."""
-
-Reload = Callable[[], Loaded]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +68,7 @@ class _Parts:
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """New settings that could not be taken.
-
-    Attributes:
-        content: of the files.
-        why: in a sentence.
-        tries: how often they were tried.
-        again_s: when to try again, by the monotonic clock.
-    """
+    """New settings that could not be taken, how often they were tried, and when (monotonic clock) to try again."""
 
     content: object
     why: str
@@ -91,18 +77,12 @@ class _Refused:
 
 
 class Service:
-    """The daemon. ``run`` returns when it was ordered to stop; what it lent stays lent.
-
-    Args:
-        loaded: the settings, with the files that they came from.
-        gateway: the way to Slurm.
-        reload: reads the settings again, for SIGHUP.
-        clock_s: UTC epoch seconds.
-    """
+    """The daemon. ``run`` returns when it was ordered to stop; what it lent stays lent."""
 
     def __init__(
-        self, loaded: Loaded, gateway: Gateway, reload: Reload, clock_s: Callable[[], float] = time.time
-    ) -> None:
+        self, loaded: Loaded, gateway: Gateway, reload: Callable[[], Loaded],
+        clock_s: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
         self._clock_s = clock_s
         self._loaded = loaded
         self._config = loaded.config
@@ -131,9 +111,8 @@ class Service:
                 ledger, book = store.ledger(), store.notice_book()
                 queue = self._config.slurm.queue
                 # Partitions and layout are two answers: a partition may be made between them.
-                names = (
-                    () if queue.missing(first.partitions) else tuple(sorted(queue.among(first.partitions).nodes))
-                )
+                is_there = not queue.missing(first.partitions)
+                names = tuple(sorted(queue.among(first.partitions).nodes)) if is_there else ()
                 with store.begin_run(self._new_run(settings, names), batch_decisions=1) as journal:
                     lender = Lender(
                         self._config, self._gateway, settings, ledger, journal, admission.guard, self._clock_s
@@ -159,7 +138,7 @@ class Service:
         senders = Senders(settings.slurm_user)
         poll_s, backfill_s = self._config.pace.poll, settings.backfill_interval_s
         timetable = Timetable(directory, poll_s, backfill_s, senders, self._clock_s)
-        timetable.every(_PROGRESS_EVERY_S, lambda: _read_progress(lender, timetable))
+        timetable.every(_PROGRESS_EVERY_S, lambda: timetable.wake() if lender.read_progress() else None)
         timetable.every(_OWNERS_EVERY_S, lambda: senders.admit(lender.owners))
         timetable.every(_FORGET_EVERY_S, lambda: self._forget(ledger, book, lender))
         return timetable
@@ -257,19 +236,12 @@ class Service:
         try:
             read = self._reload()
             read.require_whole_after(self._loaded)
+            return read
         except FreetrainError as error:
             return error
-        return read
 
     def _take(self, parts: _Parts, read: Loaded | FreetrainError, tries: int, reason: str = "") -> None:
-        """Take what was read, or keep it for another try.
-
-        Args:
-            parts: of the daemon.
-            read: the new settings, or why there are none.
-            tries: how often they were refused before.
-            reason: why, the last time.
-        """
+        """Take what was read, or keep it for another try; ``reason`` is why it was refused the last time."""
         try:
             if isinstance(read, FreetrainError):
                 raise read
@@ -283,7 +255,7 @@ class Service:
             if error.what != reason:
                 log.error("the settings stay as they are: %s", " ".join(filter(None, (error.what, error.hint))))
         else:
-            log.info("settings read: %s", _told(changed(read.config, self._config), config))
+            log.info("settings read: %s", _changes_text(changed(read.config, self._config), config))
             if self._config.lend.mode == "act" and config.lend.mode != "act":
                 log.warning(
                     "mode %s: what is lent stays lent, and nobody looks after it; 'freetrain panic' gives it back",
@@ -323,10 +295,9 @@ def _open_store(path: Path) -> Store:
     make_private(path)
     schema = schema_of(path)
     if schema != NO_SCHEMA and schema < SCHEMA:
-        log.info(
-            "bringing the database from schema %s to %s, with a copy of the old one beside it", schema, SCHEMA
-        )
-        starting(f"bringing the database from schema {schema} to {SCHEMA}", _MIGRATION_S)
+        what = f"bringing the database from schema {schema} to {SCHEMA}"
+        log.info("%s, with a copy of the old one beside it", what)
+        starting(what, _MIGRATION_S)
     return Store.open(path)
 
 
@@ -339,12 +310,7 @@ def _why_given_up(error: Exception) -> str:
     return ""
 
 
-def _read_progress(lender: Lender, timetable: Timetable) -> None:
-    if lender.read_progress():
-        timetable.wake()
-
-
-def _told(settings: Sequence[Setting], config: Config) -> str:
+def _changes_text(settings: Sequence[Setting], config: Config) -> str:
     """What a reload has changed, and what only a restart will."""
     changes = [
         f"{setting.path} needs a restart"

@@ -25,16 +25,14 @@ _HINT = "Set state.directory in the configuration to a directory on a local disk
 def claim(directory: Path, mounts: str | None = None) -> IO[str]:
     """Make the directory this daemon's own; it is as long as the result is open.
 
-    Args:
-        directory: which; it is created if need be.
-        mounts: what to believe instead of ``/proc/self/mountinfo``.
-
     Raises:
         StateError: it cannot be written, or is on a network file system.
         FreetrainError: another daemon has it.
     """
     try:
-        _make(directory)
+        if not directory.is_dir():
+            directory.mkdir(parents=True, exist_ok=True)
+            directory.chmod(0o755)  # everybody may enter it, whatever the umask
         if kind := network_file_system(directory, mounts):
             raise StateError(
                 f"{directory} is on a network file system ({kind}), where locks and SQLite fail.", _HINT
@@ -100,13 +98,6 @@ def make_private(path: Path) -> None:
         raise StateError(f"{path} cannot be used: {error.strerror}.", _HINT) from error
 
 
-def _make(directory: Path) -> None:
-    """Make it, unless it is there, such that everybody may enter it, whatever the umask."""
-    if not directory.is_dir():
-        directory.mkdir(parents=True, exist_ok=True)
-        directory.chmod(0o755)
-
-
 def is_claimed(directory: Path) -> bool:
     """Whether a daemon works in the directory, as far as one may see."""
     try:
@@ -120,12 +111,7 @@ def is_claimed(directory: Path) -> bool:
 
 
 def network_file_system(path: Path, mounts: str | None = None) -> str:
-    """The type of the network file system that holds a path, or will; empty: it is on a local disk.
-
-    Args:
-        path: which; it need not be there.
-        mounts: what to believe instead of ``/proc/self/mountinfo``.
-    """
+    """The network file system's type that holds a path, or will, by ``mountinfo``'s text; empty: it is local."""
     kind = file_system_of(path, mounts if mounts is not None else Path("/proc/self/mountinfo").read_text())
     return kind if kind.startswith(_NETWORK) else ""
 
@@ -142,11 +128,7 @@ def file_system_of(path: Path, mounts: str) -> str:
 
 
 def replace_file(path: Path, content: bytes, permissions: int) -> None:
-    """Write a file such that nobody ever sees a part of it, with these permissions whatever the umask.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write a file such that nobody ever sees a part of it, with these permissions whatever the umask."""
     new = path.with_name(f"{path.name}.new")
     with new.open("wb") as file:
         os.fchmod(file.fileno(), permissions)

@@ -11,8 +11,7 @@ from math import inf
 from pathlib import Path
 from typing import Self
 
-from freetrain.daemon.controls.nudge import NudgeListener, Senders
-from freetrain.daemon.controls.wake_file import WakeFile
+from freetrain.daemon.controls.nudge import NudgeListener, Senders, WakeFile
 from freetrain.lending.pace import next_look_s, retry_after_s
 
 log = logging.getLogger(__name__)
@@ -27,25 +26,14 @@ class Timetable:
     All is counted on the monotonic clock: where the machine's clock is set, by years at a boot without a battery,
     nothing is made up for and nothing waits.
 
-    Args:
-        directory: where nudges arrive, and where the wake file is.
-        poll_s: from one poll to the next.
-        plan_interval_s: from one plan of Slurm's to the next.
-        senders: whose nudges count.
-        clock_s: UTC epoch seconds.
-
     Attributes:
         woken_s: when a nudge or the wake file last caused a look; None: never yet.
     """
 
     def __init__(
-        self,
-        directory: Path,
-        poll_s: float,
-        plan_interval_s: float,
-        senders: Senders,
+        self, directory: Path, poll_s: float, plan_interval_s: float, senders: Senders,
         clock_s: Callable[[], float] = time.time,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.woken_s: float | None = None
         self._directory = directory
         self._clock_s = clock_s
@@ -81,12 +69,7 @@ class Timetable:
                 log.exception("what is done every %g s failed", period_s)
 
     def plan_poll(self, last_plan_s: float | None, look_s: float) -> None:
-        """Let the next poll fall right before a plan of Slurm's.
-
-        Args:
-            last_plan_s: when Slurm last planned, in UTC epoch seconds; None: unknown.
-            look_s: how long a look takes.
-        """
+        """Let the next poll fall right before a plan of Slurm's, which last planned then, UTC epoch seconds."""
         self._deaf_until_s, now_s = -inf, self._clock_s()
         self._poll_in(next_look_s(now_s, self._poll_s, last_plan_s, self._plan_interval_s, look_s) - now_s)
 
@@ -94,9 +77,6 @@ class Timetable:
         """Let the next poll come later, since Slurm did not answer; before the usual one no nudge counts either.
 
         A nudge of slurmctld's plug-ins says that it is there again; many nudges must not become many questions.
-
-        Args:
-            failures: how many looks in a row it has not answered.
         """
         self._deaf_until_s = time.monotonic() + self._poll_s
         self._poll_in(retry_after_s(self._poll_s, failures))
@@ -113,11 +93,7 @@ class Timetable:
         self._asked = True
 
     def wait(self, look_s: float) -> None:
-        """Until it is time to look; never less than a moment, so that many nudges cause few looks.
-
-        Args:
-            look_s: how long the last look took.
-        """
+        """Until it is time to look; never less than a moment, so that many nudges cause few looks."""
         quiet_until_s = time.monotonic() + max(_BETWEEN_LOOKS_S, 2 * look_s)
         while not self._asked and (left_s := quiet_until_s - time.monotonic()) > 0:
             time.sleep(min(left_s, _BETWEEN_LOOKS_S))

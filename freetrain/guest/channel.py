@@ -17,22 +17,14 @@ LONGEST_S = 86_400.0
 
 
 class Channel:
-    """Sends and receives messages of any length; each is preceded by its length.
-
-    Args:
-        connected: a stream socket, which the channel owns from now on.
-    """
+    """Sends and receives messages of any length, each after its length, over a stream socket that it owns."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
         self._unread = bytearray()
 
     def send(self, message: bytes, until_s: float | None = None) -> None:
-        """Send a message.
-
-        Args:
-            message: its bytes.
-            until_s: when to stop trying, by ``time.monotonic``; none: never.
+        """Send a message until this time by ``time.monotonic``; None: however long it takes.
 
         Raises:
             TimeoutError: the other side did not take all of it in time.
@@ -42,10 +34,7 @@ class Channel:
         self._socket.sendall(_LENGTH.pack(len(message)) + message)
 
     def receive(self, until_s: float | None = None) -> bytes:
-        """The next message.
-
-        Args:
-            until_s: when to stop waiting, by ``time.monotonic``; none: never.
+        """The next message, waited for until this time by ``time.monotonic``; None: for ever.
 
         Raises:
             TimeoutError: not all of it came in time.
@@ -100,7 +89,6 @@ class GuestReport:
 
     Attributes:
         ending: how it ended.
-        answer: what the function returned, if it did.
         message: what happened otherwise, as the rest of a sentence that begins with the guest's name.
         took_s: wall seconds from the question to its end; the start of the process counts only where it failed.
     """

@@ -1,7 +1,4 @@
-"""The guest's side: a process that calls the functions it is asked for, one after the other, for its host.
-
-It keeps nothing of its host's: no open file, no signal that was meant for the host, no life of its own after it.
-"""
+"""The guest's side: a process that calls the functions it is asked for, one after the other, for its host."""
 
 from __future__ import annotations
 
@@ -89,7 +86,6 @@ def _call(path: str, arguments: tuple[Any, ...], until_s: float) -> object:
 
 
 def _outcome(call: Callable[[], object]) -> bytes:
-    """The result or the exception of a call, as a message."""
     try:
         return pickle.dumps((QuestionEnd.ANSWERED, call()))
     except Exception as error:

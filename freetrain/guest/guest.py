@@ -42,11 +42,6 @@ _MEMORY_BYTES = 3 << 30
 class GuestProcess:
     """The process, with the channel to it. It gets an empty interpreter, never a copy of this one.
 
-    Args:
-        imports: modules that it imports before it says that it is ready.
-        memory_bytes: most address space that it may have; none: no limit.
-        niceness: by how much its priority is below this process's.
-
     Raises:
         OSError: it cannot be started.
     """
@@ -59,6 +54,7 @@ class GuestProcess:
         arguments = [sys.path, lifeline, imports, memory_bytes, niceness]
         try:
             self._process = subprocess.Popen(
+                # -P: a module in the directory where the host was started must not stand in for one of Python's.
                 (sys.executable, "-P", "-c", _PROGRAM, json.dumps(arguments)),
                 stdin=theirs.fileno(),
                 stdout=self._output,
@@ -115,7 +111,6 @@ def _end(process: subprocess.Popen[bytes], channel: Channel, lifeline: int, outp
 
 
 def _describe(status: int) -> str:
-    """A return code in words."""
     if status >= 0:
         return f"exit code {status}"
     try:
@@ -133,7 +128,6 @@ class Guest:
     question.
 
     Args:
-        imports: modules that it imports at its start.
         memory_bytes: most address space that it may have; none: no limit.
         start_s: wall seconds its start may take, imports included.
         patience_s: wall seconds by which an answer may be late; a new start costs more than a little waiting.
@@ -159,13 +153,7 @@ class Guest:
         self._guest_process: GuestProcess | None = None
 
     def ask(self, function: str, *arguments: object, time_s: float) -> GuestReport:
-        """Call a function there; always returns within the time, the patience and what a start takes.
-
-        Args:
-            function: as ``module:function``.
-            arguments: anything that can be pickled.
-            time_s: wall seconds that it may take.
-        """
+        """Call a function there; always returns within the time, the patience and what a start takes."""
         with self._turn:
             if failure := self._start():
                 return failure
@@ -203,7 +191,6 @@ class Guest:
         return report
 
     def _exchange(self, question: bytes | None, until_s: float) -> GuestReport:
-        """Send a question, if there is one, and wait for the answer."""
         guest_process = self._guest_process
         assert guest_process is not None
         began_s = time.monotonic()

@@ -8,8 +8,8 @@ file is trusted: which processes are the lab's is read from the process table.
 Files, in reading order:
 
 - ``options.py``: what a lab is to be, and which accounts play parts in it.
-- ``layout.py``: where its files lie; its directory made, and emptied of an earlier lab.
-- ``configuration.py``: the texts of its configuration files. Pure.
+- ``layout.py``: where its files lie, its directory made and emptied of an earlier lab, and the texts of its
+  configuration files.
 - ``programs.py``: programs that it needs and runs, and the processes that belong to it.
 - ``lab.py``: :class:`Lab`, what commands and tests use, and its daemons, started and stopped.
 """

@@ -6,24 +6,24 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from freetrain.errors import ExitCode, FreetrainError, InputError
-from freetrain.lab.configuration import (
+from freetrain.lab.layout import (
     ACCOUNT,
     CLUSTER,
+    LabLayout,
     cgroup_conf,
     gres_conf,
+    prepare,
+    read_parameters,
     slurm_conf,
     slurmdbd_conf,
     topology_conf,
     write_private,
 )
-from freetrain.lab.layout import LabLayout, prepare, read_parameters
 from freetrain.lab.options import LabOptions, People
 from freetrain.lab.programs import (
     Launch,
@@ -52,9 +52,7 @@ _STOP_S = 20.0
 class Lab:
     """A real Slurm on one machine, made with :meth:`up` or found with :meth:`find`.
 
-    Args:
-        directory: which holds all of it.
-        options: what it was made with.
+    Attributes:
         owner: number of the user who made it, and who alone may change it.
         users: accounts of alice and bob, who are people, and of daemon, which is freetrain's.
     """
@@ -77,8 +75,11 @@ class Lab:
         lab._require_room()
         prepare(lab._layout, options, people)
         lab._write_configuration(people)
-        with lab._down_unless_up():
+        try:
             lab._start()
+        except BaseException:
+            lab.down()
+            raise
         return lab
 
     @classmethod
@@ -115,11 +116,11 @@ class Lab:
         self._require_owner()
         if self._daemons.running("slurmctld"):
             cancel_jobs(self._layout)
-            wait_until(self._no_step_runs, _JOBS_GONE_S)
+            wait_until(lambda: not self._daemons.running("slurmstepd"), _JOBS_GONE_S)
         # slurmd would wait for jobs that do not want to end, and has nothing to save.
         self._daemons.kill_node(None)
         for name in ("slurmctld", "slurmscriptd", "slurmdbd", "mariadbd", "munged"):
-            self._daemons.stop(name, _STOP_S)
+            self._daemons.stop(name)
 
     def crash(self, node: str) -> None:
         """Let a node vanish at once: its slurmd, its slurmstepds and all processes of its jobs."""
@@ -134,7 +135,7 @@ class Lab:
     def stop_controller(self) -> None:
         """Let slurmctld save its state and end."""
         self._require_owner()
-        self._daemons.stop("slurmctld", _STOP_S)
+        self._daemons.stop("slurmctld")
 
     def kill_controller(self) -> None:
         """Let slurmctld vanish."""
@@ -184,14 +185,6 @@ class Lab:
                 ExitCode.UNREACHABLE,
             )
 
-    @contextmanager
-    def _down_unless_up(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self.down()
-            raise
-
     def _require_room(self) -> None:
         if daemon_processes(self.directory):
             raise InputError(
@@ -216,19 +209,10 @@ class Lab:
                 f"The lab has no node {node}.", f"It has {self.node_names[0]} to {self.node_names[-1]}."
             )
 
-    def _no_step_runs(self) -> bool:
-        return all(process.name != "slurmstepd" for process in daemon_processes(self.directory))
-
 
 @dataclass(frozen=True)
 class LabStatus:
-    """The parts of a lab that run.
-
-    Args:
-        daemons: for each daemon that the lab has apart from the slurmds, whether it runs.
-        nodes: for each node, whether its slurmd runs.
-        states: number of nodes in each of Slurm's states; empty while the controller does not answer.
-    """
+    """The daemons and the slurmds that run, and the number of nodes in each of Slurm's states, if it answers."""
 
     daemons: Mapping[str, bool]
     nodes: Mapping[str, bool]
@@ -257,9 +241,10 @@ class Daemons:
     options: LabOptions
     people: People
 
-    def running(self, name: str) -> list[Process]:
-        """The processes of a daemon."""
-        return [process for process in daemon_processes(self.layout.root) if process.name == name]
+    def running(self, name: str, node: str | None = None) -> list[Process]:
+        """The processes of a daemon, on a node or anywhere."""
+        found = daemon_processes(self.layout.root)
+        return [process for process in found if process.name == name and node in (None, process.node)]
 
     def start_munge(self) -> None:
         """Start munged with a key of its own."""
@@ -362,11 +347,11 @@ class Daemons:
         there = {process.node for process in self.running("slurmd")}
         return [name for name in names if name not in there]
 
-    def stop(self, name: str, seconds: float) -> None:
+    def stop(self, name: str) -> None:
         """Let a daemon end by itself; kill it if that takes too long."""
         send_signal(self.running(name), signal.SIGTERM)
-        wait_until(lambda: not self.running(name), seconds)
-        _kill(partial(self.running, name))
+        wait_until(lambda: not self.running(name), _STOP_S)
+        _kill(lambda: self.running(name))
 
     def kill_controller(self) -> None:
         """Let slurmctld vanish, and the helper that it started."""
@@ -374,14 +359,11 @@ class Daemons:
 
     def kill_node(self, node: str | None) -> None:
         """Let a node vanish, or all: first slurmd, so that it starts nothing more, then the jobs."""
-        _kill(partial(self._slurmds, node))
-        _kill(partial(self._jobs, node))
-
-    def _slurmds(self, node: str | None) -> list[Process]:
-        return [process for process in self.running("slurmd") if node in (None, process.node)]
+        _kill(lambda: self.running("slurmd", node))
+        _kill(lambda: self._jobs(node))
 
     def _jobs(self, node: str | None) -> list[Process]:
-        steps = [process for process in self.running("slurmstepd") if node in (None, process.node)]
+        steps = self.running("slurmstepd", node)
         return steps + task_processes(self.layout.root, node, {process.pid for process in steps})
 
 

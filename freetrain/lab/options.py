@@ -16,7 +16,6 @@ PREEMPT_MODES = ("REQUEUE", "CANCEL", "SUSPEND", "OFF")
 MAX_NODES = 9999
 MAX_IMAGINARY_NODES = 99_999
 FIRST_PORT, LAST_PORT = 1024, 65_535
-_CONTROLLER, _ACCOUNTING, _NODES = 0, 1, 10
 _OWN_SETTINGS = {
     "authinfo",
     "authtype",
@@ -120,24 +119,19 @@ class LabOptions:
             _require(key.isalnum() and "\n" not in value, f"{key}={value} is no setting of one line.")
 
     @property
-    def controller_port(self) -> int:
-        """Port of slurmctld."""
-        return self.base_port + _CONTROLLER
-
-    @property
     def accounting_port(self) -> int:
-        """Port of slurmdbd."""
-        return self.base_port + _ACCOUNTING
+        """Port of slurmdbd; the base port is slurmctld's."""
+        return self.base_port + 1
 
     def node_port(self, index: int) -> int:
         """Port of a node's slurmd; the first node's index is 0."""
-        return self.base_port + _NODES + index
+        return self.base_port + 10 + index
 
     @property
     def ports(self) -> tuple[int, ...]:
         """All ports that the lab listens on, all of them on the loopback address or the whole host."""
         accounting = (self.accounting_port,) if self.accounting else ()
-        return (self.controller_port, *accounting, *(self.node_port(index) for index in range(self.nodes)))
+        return (self.base_port, *accounting, *(self.node_port(index) for index in range(self.nodes)))
 
     @property
     def node_names(self) -> tuple[str, ...]:

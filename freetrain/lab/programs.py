@@ -91,11 +91,7 @@ def cancel_jobs(layout: LabLayout) -> None:
 class Launch:
     """A program that is being started; side by side with others if need be.
 
-    Args:
-        layout: where the lab's files lie.
-        title: its name in error messages, and of the file with what it prints.
-        command: the program and its arguments.
-        identity: arguments of subprocess.Popen that say who it runs as.
+    Its title names it in error messages, and the file with what it prints; ``identity`` is for subprocess.Popen.
     """
 
     def __init__(
@@ -162,14 +158,7 @@ def slurm_version() -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Process:
-    """A process of a lab.
-
-    Args:
-        pid: its number.
-        parent: the number of its parent.
-        name: of its program.
-        node: the node whose slurmd, slurmstepd or task it is; empty for other daemons.
-    """
+    """A process of a lab; ``node`` is empty for what is no slurmd, slurmstepd or task."""
 
     pid: int
     parent: int

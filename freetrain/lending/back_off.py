@@ -1,8 +1,8 @@
 """Back-off: nothing is lent for a while because lending did too much harm of one kind. Pure.
 
-There is one rule for all kinds: more than so many of them within ``harm.within``, and nothing is lent until
-``harm.pause`` has passed since the last one of these. A node that Slurm took out of service after a fragment is
-harm, too: the site has lost it.
+One rule holds for all kinds: after more than the tolerated number within ``harm.within``, nothing is lent until
+``harm.pause`` has passed since the last of them. A node that Slurm took out of service after a fragment is harm,
+too: the site has lost it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from freetrain.lending.rules import HarmRules
 
 @dataclass(frozen=True, slots=True)
 class LostNode:
-    """One of them.
+    """A node that went out of service after a fragment.
 
     Attributes:
         node: its name.
         state_text: its state in Slurm's words.
-        fragment: Slurm's id of the one that ran there last.
+        fragment: Slurm's id of the fragment that ran there last.
         found_s: the look that found it, UTC epoch seconds.
     """
 
@@ -37,7 +37,7 @@ class LostNode:
 
 @dataclass(frozen=True, slots=True)
 class LostNodes:
-    """Those that are out of service, and those found at the last look.
+    """The nodes that are out of service, and those found at the last look.
 
     Attributes:
         all: as far back as they count, or still out of service.
@@ -48,12 +48,12 @@ class LostNodes:
     new: tuple[LostNode, ...] = ()
 
     def after(self, snapshot: Snapshot, ended: Iterable[Fragment], limits: HarmRules) -> LostNodes:
-        """After a look.
+        """The record after a look.
 
         Args:
-            snapshot: what there is.
+            snapshot: the machine.
             ended: fragments that ended lately, or are about to.
-            limits: how far back they count.
+            limits: how far back nodes count.
         """
         now_s = snapshot.time_s
         out = {node.name: node for node in snapshot.nodes if node.was_not_cleared}
@@ -87,7 +87,7 @@ _WHY = {
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """One that counts now.
+    """A back-off that is in force.
 
     Attributes:
         cause: what there was too much of.
@@ -108,10 +108,10 @@ class BackOff:
 def evictions_after(
     before_s: Iterable[float], ended: Iterable[Fragment], now_s: float, limits: HarmRules
 ) -> tuple[float, ...]:
-    """When fragments were evicted, as far back as it counts, UTC epoch seconds; none where any number may be.
+    """When fragments were evicted, as far back as it counts, UTC epoch seconds; none if there is no limit.
 
     Args:
-        before_s: those that were known before.
+        before_s: the evictions that were known before.
         ended: fragments that ended since the last look.
         now_s: the instant of the look.
         limits: how many are tolerated, and how far back they count.
@@ -128,9 +128,9 @@ def evictions_after(
 def find_back_off(
     harms: Iterable[Harm], evicted_s: Iterable[float], lost: LostNodes, now_s: float, limits: HarmRules
 ) -> BackOff | None:
-    """The back-off that counts now, the longest one if there are several; None: there is none.
+    """The back-off that is in force, of several the longest; None: there is none.
 
-    Without a pause there never is one, also at a look at which Slurm says that a job starts in a moment.
+    Without ``harm.pause`` there never is one, even at a look that shows a start in the next second.
 
     Args:
         harms: delays of the site's jobs.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from freetrain.core.node import Nodes
 from freetrain.core.place import node_of
@@ -26,7 +27,7 @@ class Bar:
 def merged(*bars: Mapping[str, Bar]) -> Mapping[str, Bar]:
     """What a trainer does not get for any of these reasons; the first is shown."""
     found: dict[str, Bar] = {}
-    for trainer, bar in (item for some in bars for item in some.items()):
+    for trainer, bar in chain.from_iterable(reason.items() for reason in bars):
         before = found.get(trainer)
         found[trainer] = bar if before is None else Bar(before.places | bar.places, before.why)
     return found

@@ -17,7 +17,7 @@ _SAME_S = 2.0
 """Slurm plans a job that waits for another for the very second in which the other's time limit ends."""
 
 MOST_TIMES = 2
-"""So often jobs of a partition may have waited for fragments before nothing is lent any more on its nodes."""
+"""How often jobs of a partition may wait for fragments until nothing is lent on its nodes any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """For whom nodes were given back, and where nothing is lent any more for it.
+    """The jobs for which nodes were given back, and the partitions in which nothing is lent for that reason.
 
     Attributes:
         jobs: those of the site's that waited for fragments and have not started yet.

@@ -1,12 +1,13 @@
-"""Causes: whose fault it is that a fragment failed, or that Slurm does not start it. Pure.
+"""Causes: what is at fault if a fragment fails, or Slurm does not start it. Pure.
 
-A failure or a wait is put down to the job, to the node, to the pair of both, or to Slurm's queue; only that rests:
+The cause is the job, the node, the pair of both, or Slurm's queue; only the cause rests:
 
-1. What Slurm says of a waiting task tells a job's own obstacle (a dependency, a licence, a limit) from a node's.
-2. A program that ends at once with an error on one node while it does well on another has a fault of the pair: the
-   node is lent to it no more for a while, and neither of them rests otherwise.
-3. A node on which that happens to trainings of several owners is at fault: it is lent to nobody for a while. The
-   failures of a training that does well nowhere count against no node: it may be its own program that is wrong.
+1. Slurm's reason for a waiting task distinguishes an obstacle of the job (a dependency, a licence, a limit) from
+   one of the node.
+2. A program that ends at once with an error on one node and works on another: the pair is at fault. The node is
+   not lent to that training for a while; others get it, and the training gets other nodes.
+3. A node on which that happens to trainings of several owners is at fault, and is not lent for a while. A training
+   that works nowhere counts against no node, since its own program may be wrong.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ AT_ONCE_S = 30.0
 _REST_S, _LONGEST_REST_S = 60.0, 3600.0
 """How long a node is not lent to a training whose program failed there at once, at first and at most."""
 _OUT_S, _LONGEST_OUT_S = 900.0, 6 * 3600.0
-"""How long a node is lent to nobody on which programs of several owners failed at once, at first and at most."""
+"""How long a node is not lent on which programs of several owners failed at once, at first and at most."""
 _OWNERS_TO_BELIEVE = 2
 _UNSURE = 2
-"""On so many nodes, or as many as it runs on, a program may fail before its own fault is clear."""
+"""A program that fails on more nodes than this, and than it runs on, is at fault itself."""
 _MOST_OUT = 0.25
-"""No more of the nodes than this are kept from everybody: two people together must not stop lending."""
+"""The largest part of all nodes that is not lent for this: two users together must not stop lending."""
 
 
 class CauseOf(StrEnum):
-    """Whose fault something is."""
+    """The party at fault for a failure or a wait."""
 
     JOB = "job"
     NODE = "node"
@@ -57,7 +58,7 @@ _CAUSE_OF_WAIT = {
 
 
 def cause_of_wait(job: Job | None) -> CauseOf:
-    """Whose fault it is that Slurm does not start a fragment.
+    """The party at fault for a fragment that Slurm does not start.
 
     Args:
         job: the fragment's, as Slurm shows it; None: it does not show it.
@@ -72,19 +73,19 @@ _OWN_OBSTACLES = (WaitsFor.OWNERS_LIMIT, WaitsFor.ITSELF, WaitsFor.OTHER)
 
 
 def has_own_obstacle(job: Job | None) -> bool:
-    """Whether Slurm says already that a released task waits for something that no node can give it."""
+    """Whether Slurm shows that a released task waits for something other than a node."""
     return job is not None and job.state.is_waiting and job.waits_for in _OWN_OBSTACLES and not job.is_held
 
 
 def failed_at_once(fragment: Fragment) -> bool:
-    """Whether its program ended with an error as soon as it had begun."""
+    """Whether its program ended with an error soon after its start."""
     if fragment.end is not End.FAILED or fragment.started_s is None or fragment.ended_s is None:
         return False
     return fragment.ended_s - fragment.started_s <= AT_ONCE_S
 
 
 def goes_well(fragment: Fragment, now_s: float) -> bool:
-    """Whether its program works there: it has completed, or has run for longer than those that fail at once."""
+    """Whether its program works on its node: it has completed, or has run for longer than :data:`AT_ONCE_S`."""
     if fragment.end is End.COMPLETED:
         return True
     if fragment.started_s is None or fragment.end is End.FAILED:
@@ -99,15 +100,15 @@ class Suspicion:
     """What speaks against lending a node.
 
     Attributes:
-        failures: in a row.
-        until_s: it is not lent before, UTC epoch seconds.
+        failures: how many in a row.
+        until_s: when it can be lent again, UTC epoch seconds.
     """
 
     failures: int
     until_s: float
 
     def after(self, now_s: float, rest_s: float, longest_s: float) -> Suspicion:
-        """The same after one more failure: the rest is twice as long each time."""
+        """The suspicion after one more failure, which doubles the rest."""
         return Suspicion(self.failures + 1, now_s + min(rest_s * 2**self.failures, longest_s))
 
 
@@ -116,14 +117,14 @@ _NONE = Suspicion(0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Suspects:
-    """Pairs and nodes that failed, as far as it counts. What is here concerns only what runs now.
+    """Pairs of submissions and nodes that failed, and nodes that failed for several owners.
 
     Attributes:
-        well_on: what was handed in → the last two nodes on which its program worked.
-        pairs: what was handed in, and a node on which its program failed at once since it last worked there.
+        well_on: submission → the last two nodes on which its program worked.
+        pairs: submission and node on which its program failed at once since it last worked there → the suspicion.
         accused_by: node → owners whose programs failed there at once although they worked elsewhere.
-        nodes: those that are lent to nobody for that.
-        new: nodes of these that were not among them at the last look → the owners.
+        nodes: node that is not lent for that → the suspicion.
+        new: node that was not among these at the last look → the owners.
     """
 
     well_on: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -133,7 +134,7 @@ class Suspects:
     new: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def after(self, facts: Facts, most_nodes: int) -> Suspects:
-        """After a look."""
+        """The suspects after a look."""
         now_s = facts.snapshot.time_s
         seen = [
             *facts.ended,
@@ -174,7 +175,7 @@ class Suspects:
         now_s: float,
         most_nodes: int,
     ) -> tuple[Mapping[str, Suspicion], Mapping[str, frozenset[str]]]:
-        """Nodes that are lent to nobody, and those among them that were not before."""
+        """The nodes that are not lent, and those of them that were lent before."""
         new: dict[str, frozenset[str]] = {}
         for node in sorted({node for _, node in failed}):
             out = sum(suspicion.until_s > now_s for suspicion in nodes.values())

@@ -13,8 +13,8 @@ from freetrain.core.data_wait import WaitProfile
 from freetrain.core.fragment import Fragment
 from freetrain.core.job import Job, shares_limit
 from freetrain.core.needs import NO_NEEDS, Needs
-from freetrain.core.servers import Serving
-from freetrain.core.trainer import Trainer
+from freetrain.core.node import Node
+from freetrain.core.trainer import Serving, Trainer
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +112,12 @@ class Facts:
         if request is not None:
             return request.submission_id
         return fragment.trainer if fragment.trainer != fragment.job else fragment.job.partition("_")[0]
+
+    def amount_of(self, fragment: Fragment, node: Node) -> Amount:
+        """How much of its node a fragment has, or will have."""
+        request = self.request.get(fragment.trainer)
+        needs = NO_NEEDS if request is None else request.needs
+        return self.amounts.get(fragment.job) or needs.amount_on(node)
 
     def ran_s(self, fragment: Fragment) -> float:
         """For how long it has run."""

@@ -1,4 +1,4 @@
-"""The ends of holes: when each node will be wanted, and by whom, as far as anybody knows. Pure."""
+"""The ends of holes: when each node will be wanted, and by which job, as far as is known. Pure."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from freetrain.lending.shadow import PlannedStart, Shadow
 
 @dataclass(frozen=True, slots=True)
 class HoleEnd:
-    """When a node will be wanted, and by whom.
+    """When a node will be wanted, and by which job.
 
     Attributes:
         time_s: UTC epoch seconds.
-        why: as a sentence without its end.
+        why: a sentence without its full stop.
         beside: how much of the node may stay lent then; None: nothing.
     """
 
@@ -38,14 +38,14 @@ class HoleEnd:
 _NEVER = HoleEnd(inf, "")
 
 cached_place = lru_cache(maxsize=65536)(Place)
-"""Offers are the same from look to look, but for a few."""
+"""Most places are the same from look to look, so they are kept."""
 
 _HALVINGS = 4
-"""So often the horizon is halved for the classes of nodes whose ends are known."""
+"""How often the horizon is halved to group the nodes whose ends are known."""
 
 
 def hole_ends(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, HoleEnd]:
-    """Node → when a reservation begins or a waiting job starts there first, in Slurm's plan or in the shadow."""
+    """Node → the first reservation that begins or waiting job that starts there, in Slurm's plan or the shadow."""
     ends = {name: _end_by(plan, name) for name, plan in shadow.wanted.items()}
     for name, end in _other_ends(snapshot, shadow):
         if end.time_s < ends.get(name, _NEVER).time_s:
@@ -54,9 +54,9 @@ def hole_ends(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, HoleEnd]:
 
 
 def ends_of_parts(snapshot: Snapshot, shadow: Shadow, rooms: Rooms) -> Mapping[str, HoleEnd]:
-    """Lent place → the end of its hole, on nodes of which a waiting job is to start on a part.
+    """Lent place → the end of its hole, on nodes of which a waiting job is planned to take a part.
 
-    What fits beside that job may stay, and those that have been lent for longest do.
+    Places that fit beside that job may stay; of several, those that have been lent for longest.
     """
     wanted = chain(
         (plan.beside for plan in shadow.plans), (job.planned_nodes for job in snapshot.jobs if job.asks)
@@ -86,16 +86,16 @@ def ends_of_parts(snapshot: Snapshot, shadow: Shadow, rooms: Rooms) -> Mapping[s
 
 
 def _end_by(plan: PlannedStart, name: str) -> HoleEnd:
-    """The end that somebody who starts later makes of the hole of one of theirs nodes."""
+    """The end of the hole of one of the nodes on which a planned job will start."""
     return HoleEnd(plan.start_s, f"job {plan.job} is to start here", plan.beside.get(name))
 
 
 def _other_ends(
     snapshot: Snapshot, shadow: Shadow, rooms: Rooms = MappingProxyType({})
 ) -> Iterator[tuple[str, HoleEnd]]:
-    """Nodes, with when a reservation of them begins, or a job starts there in Slurm's own plan.
+    """Nodes with the start of a reservation, or of a job in Slurm's own plan.
 
-    Where the shadow has such a job elsewhere, what it leaves shows in what the site's jobs leave now.
+    If the shadow plans such a job on other nodes, what it would leave of these follows from their present use.
     """
     beside = {(plan.job, name): left for plan in shadow.plans for name, left in plan.beside.items()}
     for reservation in snapshot.reservations:
@@ -113,29 +113,29 @@ def _other_ends(
 
 
 def _beside_now(job: Job, room: Room | None) -> Amount | None:
-    """What would be left of a node if a job started there now and nothing were lent; None: it could not."""
+    """What would be left of a node if a job started there now and nothing were lent; None: it does not fit."""
     if room is None or job.asks is None:
         return None
     return left_of(sum((part.amount for part in room.lent), room.free), job.asks)
 
 
 def planned_ends_s(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, float]:
-    """Node → when it will be wanted, as far as anybody knows, UTC epoch seconds."""
+    """Node → when it will be wanted, as far as is known, UTC epoch seconds."""
     return {name: end.time_s for name, end in hole_ends(snapshot, shadow).items()}
 
 
 def in_few_classes(
     offered: Sequence[Place], now_s: float, horizon_s: float, trainers: Iterable[Trainer] = ()
 ) -> tuple[Place, ...]:
-    """The nodes, those that leave at about the same time given the mean of their ends.
+    """The nodes, where nodes that leave at about the same time have the mean of their ends.
 
-    Each different end makes the decision harder. So the ends within the second half of the horizon count as one,
-    and so do those within the second quarter, within the second eighth, and before. Kept apart from these are the
-    ends of nodes that would be gone before they had booted: for the quickest of the trainers, or for the slowest.
-    Ends beyond the horizon are left out, since they make no difference. An end that is past counts as now.
+    Every different end makes the decision harder. So all ends within the second half of the horizon become one,
+    and likewise those within the second quarter, within the second eighth, and before. Nodes that would leave
+    before they had booted, for the quickest or the slowest trainer, are kept apart. Ends beyond the horizon make
+    no difference and are dropped. An end that is past counts as now.
 
-    The mean keeps what nodes that leave together are worth to who has them all; any rounding down makes decisions
-    refuse nodes that would pay for their boot and their start.
+    The mean keeps the worth of nodes that leave together for a trainer that has them all. Rounding down would make
+    decisions refuse nodes that are worth their boot and their start.
     """
     boots_s = [trainer.boot_s for trainer in trainers if trainer.boot_s]
     bounds_s = (min(boots_s), max(boots_s)) if boots_s else ()
@@ -156,6 +156,6 @@ def in_few_classes(
 
 
 def _group_of(left_s: float, horizon_s: float, boots_s: Sequence[float]) -> tuple[int, int]:
-    """How often the horizon is halved until it is as short, and how many of these boots are over by then."""
+    """How often the horizon is halved until it is shorter than this, and how many of these boots fit into it."""
     halvings = next((number for number in range(_HALVINGS) if left_s >= horizon_s / 2**number), _HALVINGS)
     return halvings, sum(boot_s < left_s for boot_s in boots_s)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 
+from freetrain.core.data_wait import SharedNode
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import Fragment
 from freetrain.core.node import Nodes
@@ -14,8 +15,7 @@ from freetrain.core.place import Place, node_of
 from freetrain.core.plan import Action, Release, TidySubmission
 from freetrain.core.power import with_watts
 from freetrain.core.problem import Question
-from freetrain.core.servers import Serving
-from freetrain.core.shared_nodes import SharedNode
+from freetrain.core.trainer import Serving
 from freetrain.lending.back_off import BackOff, find_back_off
 from freetrain.lending.barred import Bar, merged, with_bars
 from freetrain.lending.causes import CauseOf, cause_of_wait, has_own_obstacle
@@ -27,7 +27,7 @@ from freetrain.lending.limits import limits
 from freetrain.lending.memory import Memory
 from freetrain.lending.node_verdicts import NOT_COMPETING, NodeContext, judge_nodes
 from freetrain.lending.offers import Offers, cut_tasks, shadow_of
-from freetrain.lending.rooms import LentParts, Rooms, claims_of_starting, crowded_out, find_lent_parts, find_rooms
+from freetrain.lending.rooms import LentParts, Rooms, claims_of_starting, crowded_out, find_rooms
 from freetrain.lending.rules import NodeRules, Rules
 from freetrain.lending.shadow import PlansCompared, Shadow, compare_plans
 from freetrain.lending.sharing.allotment import Allotment, allot, shared_nodes
@@ -40,18 +40,18 @@ from freetrain.lending.stays import idle_for_the_site, idle_units_for_the_site
 
 @dataclass(frozen=True)
 class Judgement:
-    """The answer.
+    """What follows from a look: orders, questions for the policy, and the memory for the next look.
 
     Attributes:
-        facts: what was judged.
-        rules: by what; their horizon is the one that was learned, where none is set.
+        facts: what the look found out.
+        rules: the site's; the horizon is the learned one if none is set.
         memory: for the next look.
         shadow: what the site's jobs would do if nothing were lent.
         offers: the verdict on each node.
-        selection: trainers that compete for the offered ones.
-        allotment: who was dealt which of them.
+        selection: the trainers that compete for the offered nodes.
+        allotment: the nodes that each claimant was dealt.
         rooms: what was left of each node before; None: nodes are lent whole.
-        back_off: that of freetrain's own; None: there is none.
+        back_off: why freetrain itself stops lending; None: it does not.
         slow: trainer that takes longer than ``harm.limit`` to leave its nodes → how long, in seconds.
         bars: trainer → what it does not get of the offered nodes.
     """
@@ -80,7 +80,7 @@ class Judgement:
 
     @cached_property
     def hole_ends_s(self) -> Mapping[str, float]:
-        """Offered place → when its hole ends, or its trainer has to begin to leave; inf: nobody knows."""
+        """Offered place → when its hole ends, or its trainer has to begin to leave; inf: unknown."""
         offered, slow = (*self.offers.offered, *self.allotment.dealt.new), self.slow
         if not slow:
             return {offer.name: offer.until_s or inf for offer in offered}
@@ -90,8 +90,9 @@ class Judgement:
     def orders(self) -> Sequence[Action]:
         """What is to be done before anything is decided.
 
-        1. What is due is given back: somebody may wait for it, and a busy Slurm takes its time over each order.
-        2. Submissions are put right, and the limits of fragments fitted to their holes.
+        1. What is due is given back. This comes first: a job may wait for it, and a busy Slurm is slow at each
+           order.
+        2. Submissions are repaired, and the time limits of fragments fitted to their holes.
         3. Nodes that change hands are released.
         """
         facts = self.facts
@@ -122,15 +123,15 @@ class Judgement:
 
     @property
     def serving(self) -> Serving:
-        """Trainer → those of its nodes that it was ordered to have servers on."""
+        """Trainer → those of its nodes on which it was ordered to run servers."""
         return self.facts.serving
 
     @property
     def questions(self) -> Sequence[Question]:
-        """What is to be decided: which trainers of an owner get which of their nodes.
+        """What is to be decided: which trainers of one owner get which of the nodes that were dealt to it.
 
-        Users do not compete here. Without any claimant there is one question without trainers, so that each look
-        leaves a decision.
+        Users do not compete here. If there is no claimant, there is one question without trainers, so that every
+        look leaves a decision in the journal.
         """
         requests = {request.id: request for request in self.selection.competing}
         order = {id_: number for number, id_ in enumerate(requests)}
@@ -146,7 +147,7 @@ class Judgement:
         return questions or [((), ())]
 
     def _believed(self, nodes: Sequence[Place]) -> Sequence[Place]:
-        """The nodes with the ends that are believed; parts of nodes, which change their names, are not scored."""
+        """The nodes with the planned ends that are believed; parts of nodes change names and have no score."""
         if self.rules.nodes.in_parts:
             return nodes
         planned_s = {node.name: node.until_s for node in nodes if node.until_s is not None}
@@ -163,21 +164,21 @@ class Judgement:
 
     @property
     def plans_compared(self) -> PlansCompared:
-        """Slurm's plan beside the shadow's: an interval and a step of Slurm's planning are allowed."""
+        """Slurm's plan compared with the shadow's; an interval and a step of Slurm's planning are allowed."""
         backfill = self.rules.nodes.backfill
         allowed_s = backfill.interval_s + backfill.resolution_s
         return compare_plans(self.shadow, self.facts.snapshot.jobs, allowed_s)
 
     def limit_s(self, place: str) -> float:
-        """For how long it may be lent from now on."""
+        """For how many seconds from now a place may be lent."""
         return self.rules.limit_s(self.hole_ends_s[place], self.facts.snapshot)
 
     def shared_nodes(self, lent: Mapping[str, Sequence[str]]) -> Iterable[SharedNode]:
-        """The nodes on which trainers are lent these new parts."""
+        """The nodes of which trainers are lent these new parts."""
         return shared_nodes(lent, self.facts, self.rooms, self.allotment)
 
     def remember(self, decisions: Iterable[Decision]) -> Memory:
-        """What is remembered after all decisions."""
+        """The memory after all decisions."""
         sizes = {trainer: len(names) for decision in decisions for trainer, names in decision.placement.items()}
         return replace(self.memory, declined=self.allotment.declined_after(sizes, self.now_s))
 
@@ -185,14 +186,14 @@ class Judgement:
 def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     """Judge what a look showed.
 
-    1. What the site's jobs would do if nothing were lent, and how much later they start as it is.
+    1. What the site's jobs would do if nothing were lent, and how much later they actually start.
     2. What may be lent: each node by itself, by the table of ``node_verdicts.py``.
-    3. Which trainers compete, and how the nodes are dealt among their owners; who does not compete keeps none.
-       In a pause of the site's nothing is dealt.
+    3. Which trainers compete, and how the nodes are dealt among their owners; the others keep none. While the site
+       pauses lending, nothing is dealt.
     """
     nodes, now_s = rules.nodes, facts.snapshot.time_s
     facts = without_limits(facts, memory.limits, nodes.queue)
-    rooms, lent = _find_rooms(facts, nodes)
+    rooms, lent = find_rooms(facts, nodes)
     memory = memory.with_nodes(facts, _idle_for_the_site(facts, rooms, lent, nodes), nodes)
     rules = _with_horizon(rules, memory)
     shadow = shadow_of(facts.snapshot, facts.fragments, nodes, memory.sightings, lent, memory.searches)
@@ -202,7 +203,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
 
     claims = claims_of_starting(shadow)
     rooms = claims.within(rooms)
-    crowded = crowded_out(facts.snapshot, facts.fragments, lent, nodes.queue)
+    crowded = crowded_out(facts, lent, nodes.queue)
     late = [fragment for fragment in _not_started(facts, rules) if fragment not in crowded]
     slow = memory.leaving.slow(facts, rules.harm.delay_s)
     context = NodeContext(facts, memory, shadow, nodes, rooms, claims.back, backing_off, crowded, late, slow)
@@ -239,13 +240,13 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
 
 
 def _offered_until_s(offered: Sequence[Place]) -> tuple[Nodes, Mapping[str, float]]:
-    """The places that may be lent, and until when, where that is known."""
+    """The places that may be lent, and place → until when, where that is known."""
     ends_s = {place.name: place.until_s for place in offered if place.until_s is not None}
     return Nodes(place.name for place in offered), ends_s
 
 
 def _still_held(facts: Facts, shadow: Shadow, memory: Memory) -> set[str]:
-    """Jobs of the site's that would start now, but fragments are leaving their nodes, or a limit they wait for."""
+    """The site's jobs that would start now if fragments had left their nodes, or the limit that they wait for."""
     leaving = {fragment.node for fragment in facts.fragments if fragment.is_leaving}
     limited = {job.id for job in facts.snapshot.limited}
     by_limit = {id_ for id_, claim in memory.limits.items() if claim.gone_s is None and id_ in limited}
@@ -255,19 +256,8 @@ def _still_held(facts: Facts, shadow: Shadow, memory: Memory) -> set[str]:
     return {plan.job for plan in now if plan.job in by_limit or not leaving.isdisjoint(plan.nodes)}
 
 
-def _find_rooms(facts: Facts, rules: NodeRules) -> tuple[Rooms | None, LentParts]:
-    """What is left of each node, and what fragments have of it, where nodes are lent in parts."""
-    if not rules.in_parts:
-        return None, {}
-    needs = {request.id: request.needs for request in facts.requests}
-    owners = {request.id: request.owner for request in facts.requests}
-    of = facts.snapshot, facts.fragments, needs
-    lent = find_lent_parts(*of, facts.amounts, owners, facts.lost_s)
-    return find_rooms(facts.snapshot, facts.fragments, needs, rules, facts.amounts, lent), lent
-
-
 def _idle_for_the_site(facts: Facts, rooms: Rooms | None, lent: LentParts, rules: NodeRules) -> Nodes:
-    """What the site's jobs leave: nodes, or the GPUs of nodes that are lent in parts."""
+    """What the site's jobs leave idle: nodes, or GPUs of nodes that are lent in parts."""
     if rooms is not None:
         return idle_units_for_the_site(rooms, lent)
     return idle_for_the_site(facts.snapshot, facts.fragments, rules.queue)
@@ -306,7 +296,7 @@ def _find_eligible(facts: Facts, offers: Offers, rooms: Rooms | None) -> Eligibl
 
 
 def _select(facts: Facts, offers: Offers, eligible: Eligible, tasks: Tasks, rules: Rules) -> Selection:
-    """Who competes; while freetrain's partition is down nobody else could start but those that have nodes."""
+    """The trainers that compete; while freetrain's partition is down, only those that have nodes."""
     held = offers.held
     places = {needs: tasks.places(needs, nodes) for needs, nodes in eligible.items()}
     reach = {request.id: max(places[request.needs], held[request.id]) for request in facts.requests}

@@ -1,7 +1,7 @@
-"""How long fragments take to leave their nodes, and what a training gets that takes too long. Pure.
+"""How long fragments take to leave their nodes, and which nodes a training gets that takes too long. Pure.
 
-Slurm calls a job's end the moment in which it was ordered to go. Its node is free only when its processes have
-ended, its epilog included: until then squeue shows the job as COMPLETING.
+The end time of a job in Slurm is the moment at which it was ordered to go. Its node is free only when its
+processes have ended, its epilog included: until then squeue shows the job as COMPLETING.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Leaving:
 
     Attributes:
         seen_s: job of a fragment that leaves → the first and the last look that found it leaving.
-        took_s: what was handed in → how long its fragments take, in seconds.
+        took_s: submission → how long its fragments take, in seconds.
     """
 
     seen_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     took_s: Mapping[str, float] = field(default_factory=dict)
 
     def until_free(self, ended: Iterable[Fragment]) -> tuple[Fragment, ...]:
-        """The fragments, each with the last look that found it on its node as its end, where that was later."""
+        """The fragments, where those that were seen on their nodes after their end have that look as their end."""
         return tuple(
             replace(fragment, ended_s=max(fragment.ended_s, self.seen_s[fragment.job][1]))
             if fragment.ended_s is not None and fragment.job in self.seen_s
@@ -41,13 +41,13 @@ class Leaving:
         )
 
     def after(self, facts: Facts, bound_s: float) -> Leaving:
-        """After a look.
+        """The record after a look.
 
-        A training that takes longer than before is believed at once; one that takes less, half of it each time.
+        A longer time than before counts at once; a shorter one by half, since one quick end proves little.
 
         Args:
             facts: what the look showed.
-            bound_s: how long Slurm lets a fragment stay: what takes longer is the node's fault.
+            bound_s: how long Slurm lets a fragment stay; a longer time is the fault of the node.
         """
         now_s = facts.snapshot.time_s
         leaving = [fragment for fragment in facts.fragments if fragment.is_leaving]
@@ -64,12 +64,12 @@ class Leaving:
         return Leaving(seen_s, took_s)
 
     def slow(self, facts: Facts, limit_s: float) -> Mapping[str, float]:
-        """Trainer that takes longer than the limit to leave → how long."""
+        """Trainer that takes longer than the limit to leave → how long, in seconds."""
         taking = ((request.id, self.took_s.get(request.submission_id, 0.0)) for request in facts.requests)
         return {trainer: took_s for trainer, took_s in taking if took_s > limit_s}
 
     def _lasted_s(self, fragment: Fragment, free: Fragment) -> float:
-        """Seconds from the order to leave, which Slurm calls its end, or from the first look after it."""
+        """Seconds from the order to leave, which is its end time in Slurm, or from the first look that saw it."""
         ended_s = fragment.ended_s or 0.0
         first_s, _ = self.seen_s.get(fragment.job, (ended_s, ended_s))
         return (free.ended_s or 0.0) - min(ended_s, first_s)
@@ -78,20 +78,20 @@ class Leaving:
 def bars_of_slow(
     offers: Offers, slow: Mapping[str, float], now_s: float, shortest_hole_s: float
 ) -> Mapping[str, Bar]:
-    """Trainer that takes long to leave → the offered nodes that nobody knows to be free for so long.
+    """Trainer that takes long to leave → the offered nodes that are not known to be free for that long.
 
     Args:
         offers: what may be lent, with the ends of holes.
         slow: trainer → how long it takes.
         now_s: UTC epoch seconds.
-        shortest_hole_s: what is to be left of a hole when the time to leave it is taken off.
+        shortest_hole_s: the minimum of a hole after the time to leave is subtracted.
     """
     bars: dict[str, Bar] = {}
     for trainer, took_s in slow.items():
         needed_s = took_s + shortest_hole_s
         short = (offer for offer in offers.offered if not _is_free_for(offer, needed_s, now_s))
         why = (
-            f"it takes {took_s:.0f} s to leave a node when it is told to, longer than harm.limit, so it gets only "
+            f"it takes {took_s:.0f} s to leave a node when it has to, longer than harm.limit, so it gets only "
             "nodes that nobody will want before a time that is known so far ahead: let it end on SIGTERM"
         )
         bars[trainer] = Bar(frozenset(offer.name for offer in short), why)
@@ -99,7 +99,7 @@ def bars_of_slow(
 
 
 def due_of_slow(offers: Offers, slow: Mapping[str, float], now_s: float) -> Mapping[str, str]:
-    """Lent place → why it is given back by a trainer that takes long to leave."""
+    """Lent place of a trainer that takes long to leave → why it is given back now."""
     due = {}
     for offer in offers.offered if slow else ():
         took_s = slow.get(offer.holder or "")
@@ -109,5 +109,5 @@ def due_of_slow(offers: Offers, slow: Mapping[str, float], now_s: float) -> Mapp
 
 
 def _is_free_for(offer: Place, seconds: float, now_s: float) -> bool:
-    """Whether it is known who wants a place next, and that nobody does for so long."""
+    """Whether the end of a place's hole is known, and further away than this."""
     return offer.until_s is not None and offer.until_s - now_s > seconds

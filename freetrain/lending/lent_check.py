@@ -102,7 +102,9 @@ def compare(
         # One that ended in the second of its start may be a second long in the ledger, or nothing.
         if known_s := within_s(run.start_s or 0.0, run.end_s):
             differences.append(Difference(run.id, "", run.start_s or 0.0, None, known_s))
-    return Check(ledger_s, accounting_s, compared, tuple(sorted(differences, key=lambda each: each.start_s)))
+    return Check(
+        ledger_s, accounting_s, compared, tuple(sorted(differences, key=lambda difference: difference.start_s))
+    )
 
 
 def _same(lending: Lending, runs: Sequence[JobRun]) -> JobRun | None:

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from freetrain.core.lent_time import LentTime
+from freetrain.core.fragment import LentTime
 
 _ROUNDING = 1e-6
 _RESOURCES = 3
@@ -77,7 +77,7 @@ def each_node_once(lendings: Iterable[Lending]) -> list[Lending]:
     """The same, such that no more than a node is lent of it; those of which nothing is left are left out."""
     kept: list[Lending] = []
     on_node: defaultdict[str, list[int]] = defaultdict(list)
-    for lending in sorted(lendings, key=lambda each: (each.start_s, each.end_s)):
+    for lending in sorted(lendings, key=lambda lending: (lending.start_s, lending.end_s)):
         there = [number for number in on_node[lending.node] if kept[number].end_s > lending.start_s]
         while there and _is_overfull([lending, *(kept[number] for number in there)]):
             first = there.pop(0)

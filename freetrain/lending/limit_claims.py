@@ -1,8 +1,8 @@
-"""Jobs of the site's that wait for a limit in which fragments count: they get their part of it back. Pure.
+"""The site's jobs that wait for a limit in which fragments count: fragments make room for them. Pure.
 
-If nothing were lent such a job would wait for nodes alone, so the shadow schedule plans it. Where it would start
-now, as many fragments are given back as make room for it in the limit: whatever else counts there, what they free
-is enough. Until it has started, no trainer that counts there gets a node more.
+If nothing were lent, such a job would wait for nodes alone, so the shadow schedule plans it. If it would start
+now, as many fragments are given back as have its amount of the limit: that is enough, whatever else counts there.
+Until it has started, no trainer that counts in the limit gets more nodes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class LimitClaim:
     """Fragments that are given back for a job that waits for a limit.
 
     Attributes:
-        limit: which.
+        limit: the limit.
         fragments: jobs of the fragments that are, or were, given back for it.
         tasks: how many of the job's tasks it is for.
         gone_s: since when all of the fragments have left, UTC epoch seconds; None: some have not.
@@ -47,9 +47,9 @@ LimitClaims = Mapping[str, LimitClaim]
 
 
 def without_limits(facts: Facts, before: LimitClaims, queue: FragmentQueue) -> Facts:
-    """The facts, where jobs that wait for a limit in which fragments count wait for nodes.
+    """The facts, in which jobs that wait for a limit in which fragments count wait for nodes instead.
 
-    Of each limit that concerns the first jobs only: as many as what its fragments have in it is enough for.
+    For each limit these are the first jobs, as many as its fragments could make room for.
 
     Args:
         facts: what the look found out.
@@ -84,11 +84,11 @@ def without_limits(facts: Facts, before: LimitClaims, queue: FragmentQueue) -> F
 
 
 def claims_after(before: LimitClaims, facts: Facts, shadow: Shadow, rules: NodeRules) -> LimitClaims:
-    """The claims after a look; the jobs are those that the shadow starts now.
+    """The claims after a look, of jobs that the shadow starts now.
 
-    A job keeps its claim until it has started, also where Slurm has found its part of the limit free by now: else
-    that would be lent to others while it waits for a node. More is given back for it only where it waits for the
-    limit still, and Slurm has planned, or had the time to, since what was given back is gone.
+    A job keeps its claim until it has started, even if Slurm has found room in the limit by now: otherwise that
+    room would be lent to others while the job waits for a node. More is given back for it only if it still waits
+    for the limit after Slurm has planned, or had time to, since the fragments left.
     """
     if not facts.snapshot.limited and not before:
         return {}
@@ -120,7 +120,7 @@ def due_for_limits(claims: LimitClaims, facts: Facts, rules: NodeRules) -> Mappi
 
 
 def bars_of_limits(claims: LimitClaims, facts: Facts, rules: NodeRules) -> Mapping[str, Bar]:
-    """Trainers that count in a limit for which a job of the site's waits: they get no node more."""
+    """Trainers that count in a limit for which one of the site's jobs waits: they get no more nodes."""
     if not claims:
         return {}
     places = rules.queue.among(facts.snapshot.partitions).nodes
@@ -135,12 +135,12 @@ def bars_of_limits(claims: LimitClaims, facts: Facts, rules: NodeRules) -> Mappi
 
 
 def tell_claims(claims: LimitClaims, facts: Facts) -> Mapping[str, str]:
-    """Job of the site's → what is done for it, in sentences."""
+    """Job of the site → what is done for it, in sentences."""
     return {job.id: _sentences(job, claim) for job, claim in _claiming(claims, facts)}
 
 
 def _claiming(claims: LimitClaims, facts: Facts) -> Iterator[tuple[Job, LimitClaim]]:
-    """The jobs, each with the limit that its claim is for, whatever Slurm says of it now."""
+    """The jobs with their claims, each with the limit of its claim, which Slurm may not show any more."""
     for id_, claim in claims.items():
         yield replace(facts.snapshot.job[id_], limit=claim.limit), claim
 
@@ -152,7 +152,7 @@ def _sentences(job: Job, claim: LimitClaim) -> str:
 
 
 def _holders(job: Job, facts: Facts) -> list[Fragment]:
-    """The fragments that count in the limit that a job waits for; those that are to start would count soon."""
+    """The fragments that count in the limit that a job waits for; those that are to start will count soon."""
     jobs = facts.snapshot.job
     return [
         fragment
@@ -177,8 +177,8 @@ def _has_had_its_chance(claim: LimitClaim, facts: Facts, rules: NodeRules) -> bo
 def _enough(job: Job, nodes: Sequence[str], facts: Facts, shadow: Shadow, claimed: Iterable[str]) -> Sequence[str]:
     """Jobs of the fragments that together have as much in the limit as the job will have on these nodes.
 
-    Those come first that leave anyhow: they are on their way, or a job of the site's takes their nodes. Then those
-    that lose least, the youngest of them first. Fragments that are to start are called off with the first of them.
+    Fragments come first that leave anyway, or whose nodes one of the site's jobs takes; then those that lose
+    least, the youngest first. All fragments that are to start are called off: they would fill the limit again.
     """
     claimed = set(claimed)
     holders = [fragment for fragment in _holders(job, facts) if fragment.job not in claimed]
@@ -205,7 +205,7 @@ def _enough(job: Job, nodes: Sequence[str], facts: Facts, shadow: Shadow, claime
 
 
 def _counts(job: Job) -> str:
-    """What of fragments and of the job is compared; nodes, where nobody knows how much it asks for."""
+    """The resource in which fragments and the job are compared; nodes, if the job's amount is unknown."""
     counts = job.limit.counts if job.limit is not None else ""
     total = job.total or Amount()
     known = {"jobs": 1, "cpu": 1, "mem": total.memory_mb, "gres": total.gpus}
@@ -215,7 +215,7 @@ def _counts(job: Job) -> str:
 def _wanted(job: Job, counts: str, cpus: Sequence[int]) -> int:
     """How much a job will have on nodes with so many CPUs.
 
-    A job that has its nodes to itself has all of their CPUs, however few it asks for.
+    An exclusive job has all CPUs of its nodes, however few it asks for.
     """
     tasks, total = _tasks_on(cpus, job), job.total or Amount()
     if counts == "cpu" and (job.total is None or job.least is not None):
@@ -225,7 +225,7 @@ def _wanted(job: Job, counts: str, cpus: Sequence[int]) -> int:
 
 
 def _tasks_on(nodes: Sized, job: Job) -> int:
-    """How many tasks of a job these nodes are for."""
+    """How many array tasks of a job fit on these nodes."""
     return max(1, len(nodes) // max(job.node_count, 1))
 
 
@@ -239,7 +239,7 @@ def _part(fragment: Fragment, counts: str, facts: Facts) -> int:
 
 
 def _as_a_job(request: Request, queue: FragmentQueue) -> Job:
-    """A training that has no job in Slurm, as one of its fragments would be."""
+    """A job like the fragments of a training that has none in Slurm yet."""
     id_ = request.submission_id
     return Job(id_, id_, request.owner, queue.partition, JobState.PENDING, account=request.account, qos=queue.qos)
 

@@ -1,4 +1,4 @@
-"""The memory: what is kept from one look to the next; without it, after a restart, nothing goes wrong."""
+"""The memory: what is kept from one look to the next. Losing it, at a restart, does no harm."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from freetrain.lending.stays import SizeChanges, Stays
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What is kept.
+    """What is kept from one look to the next.
 
     Attributes:
-        sightings: how long nodes idle, which ones rest, for whom there are nodes.
+        sightings: how long nodes have been idle, which ones rest, which jobs could start.
         blocked: the site's jobs that waited for the end of fragments.
         meter: how much later the site's jobs start.
         lost: nodes that Slurm took out of service after fragments.
         stays: how long nodes stay idle.
-        planned_stays: how well plans foretold until when nodes may be lent.
+        planned_stays: how well plans predicted until when nodes may be lent.
         size_changes: how often trainers change sizes.
         declined: claimants that did not take all the nodes that they could have.
         evicted_s: when fragments were evicted, as far back as it counts, UTC epoch seconds.
         leaving: how long fragments take to leave their nodes.
-        limits: what is given back for the site's jobs that wait for a limit.
+        limits: fragments that are given back for the site's jobs that wait for a limit.
         suspects: pairs of trainings and nodes, and nodes, that failed.
         searches: how the shadow schedule was found, so that the next look does only what has changed.
     """
@@ -58,7 +58,7 @@ class Memory:
     searches: Searches = NO_SEARCHES
 
     def with_nodes(self, facts: Facts, idle_for_the_site: Nodes, rules: NodeRules) -> Memory:
-        """After a look at the nodes.
+        """The memory after a look at the nodes.
 
         Args:
             facts: what the look found out.
@@ -76,18 +76,18 @@ class Memory:
         )
 
     def with_limits(self, facts: Facts, shadow: Shadow, rules: NodeRules) -> Memory:
-        """After a look at the site's jobs that wait for limits."""
+        """The memory after a look at the site's jobs that wait for limits."""
         return replace(self, limits=claims_after(self.limits, facts, shadow, rules))
 
     def with_harm(self, facts: Facts, shadow: Shadow, rules: Rules) -> Memory:
-        """After a look at what lending did to the site: jobs that wait or start late, nodes lost, evictions."""
+        """The memory after a look at the harm of lending: jobs that wait or start late, lost nodes, evictions."""
         snapshot, nodes = facts.snapshot, rules.nodes
         resolution_s = nodes.backfill.resolution_s
         waits = find_waits(snapshot, _preemptible(facts, nodes.claim_s), nodes.queue, resolution_s)
         blocked = self.blocked.after(waits, snapshot, nodes.claim_s)
         left = replace(facts, ended=self.leaving.until_free(facts.ended))
         meter = self.meter.after(left, shadow, blocked.jobs, nodes, rules.harm, self.limits, facts.leaving_bound_s)
-        # What ended while no daemon looked may have ended long ago.
+        # A fragment that ended while no daemon looked may have ended long ago.
         ended = [*facts.ended, *meter.ended]
         return replace(
             self,
@@ -100,7 +100,7 @@ class Memory:
 
 
 def _sizes(facts: Facts) -> Mapping[str, int]:
-    """Trainer → how many nodes it has, of those whose size may change."""
+    """Trainer whose size may change → how many nodes it has."""
     rescaling = {request.id for request in facts.requests if request.trainer.rescales}
     return Counter(
         fragment.trainer for fragment in facts.fragments if fragment.goes_on and fragment.trainer in rescaling
@@ -108,9 +108,9 @@ def _sizes(facts: Facts) -> Mapping[str, int]:
 
 
 def _preemptible(facts: Facts, planning_s: float) -> list[Fragment]:
-    """Fragments that Slurm may preempt, and has known for a while that it may: only of these plans say something.
+    """Fragments that Slurm may preempt, and could at its last plan: only these say anything about the layout.
 
-    Anybody who waits for others is planned for their end, until Slurm plans again.
+    A job that waits for fragments that are still exempt from preemption is planned for their end, which is right.
     """
     if not facts.exempt_s:
         return list(facts.fragments)

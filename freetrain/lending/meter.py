@@ -1,8 +1,8 @@
 """The meter: how much later the site's jobs start than they would if nothing were lent.
 
-When a job would have started says the shadow schedule: not at the look that finds it out, but at the submission or
-the end of a job that made its start possible, and where a job before it still waits, at the first backfill cycle
-after that. Delays that follow from delays, as in a queue of which the first was late, are not counted twice.
+The shadow schedule says when a job would have started: not at the look that notices it, but at the submission or
+the end of a job that made its start possible; if a job before it still waits, at the first backfill cycle after
+that. Delays that follow from other delays, as behind the first in a queue that was late, are not counted twice.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Expected:
     """A waiting job that would have started if nothing were lent.
 
     Attributes:
-        start_s: when, UTC epoch seconds.
-        noticed_s: the look that found it out.
-        fragments: those that were on its nodes then.
-        is_firm: whether it would have started by now; until then something else may still come in its way.
-        clear_s: since when no fragment is in its way any more; None: there are some.
-        by_limit: of the fragments those that only count in a limit that it waits for.
+        start_s: when it would have started, UTC epoch seconds.
+        noticed_s: the look that noticed it.
+        fragments: the fragments on its nodes at that look.
+        is_firm: whether it would have started by now; until then another job may still come first.
+        clear_s: since when no fragment is in its way any more; None: some are.
+        by_limit: those of the fragments that only count in a limit for which it waits.
     """
 
     start_s: float
@@ -48,7 +48,7 @@ class Expected:
     def is_disproved(self, last_plan_s: float | None) -> bool:
         """Whether Slurm has planned since its nodes were free, and did not start it.
 
-        Then it waits for something that the shadow does not know, and did so before.
+        Then it waits for something that the shadow does not know, and was not delayed by fragments before either.
         """
         return self.clear_s is not None and last_plan_s is not None and last_plan_s > self.clear_s + SAME_S
 
@@ -66,18 +66,18 @@ def expect(
     rules: NodeRules,
     claims: LimitClaims = MappingProxyType({}),
 ) -> ExpectedStarts:
-    """Which jobs wait although they would have started.
+    """The jobs that wait although they would have started if nothing were lent.
 
-    1. A job that has started, or is gone, is not waiting.
-    2. What backfill would have done counts only if the shadow still has it so when that cycle is over.
-    3. A job that did not start while its nodes were free, and the shadow said so, would not have started before.
-    4. A job that would start now, and finds fragments on its nodes, is expected from now on.
+    1. A job that has started, or is gone, is dropped.
+    2. A start by backfill counts only if the shadow still has it after that cycle.
+    3. A job that did not start while the shadow saw its nodes free waits for something else, and is dropped.
+    4. A job that would start now on nodes with fragments is added.
 
     Args:
-        before: what was known at the last look.
-        facts: what this one shows.
+        before: the expected starts of the last look.
+        facts: what this look found out.
         shadow: what the site's jobs would do if nothing were lent.
-        blocked: jobs that have been waiting for fragments from the first.
+        blocked: jobs that have been waiting for fragments since their submission.
         looked_s: when the last look was; None: there was none.
         rules: how Slurm plans, and which jobs are fragments.
         claims: fragments that are given back for jobs that wait for a limit.
@@ -109,7 +109,7 @@ def expect(
 
 
 def _in_the_way(starting: Mapping[str, PlannedStart], facts: Facts) -> Mapping[str, tuple[str, ...]]:
-    """Job that would start now → the fragments on its nodes; on parts of nodes those that give way to it."""
+    """Job that would start now → the fragments on its nodes; if it takes parts, those that give way to it."""
     on_node: defaultdict[str, list[str]] = defaultdict(list)
     on_place: dict[str, str] = {}
     for fragment in facts.fragments if starting else ():
@@ -129,7 +129,7 @@ def _in_the_way(starting: Mapping[str, PlannedStart], facts: Facts) -> Mapping[s
 
 
 def _by_limit(claims: LimitClaims, facts: Facts) -> Mapping[str, tuple[str, ...]]:
-    """Job that waits for a limit → the fragments that are given back for it and have not left."""
+    """Job that waits for a limit → the fragments that are given back for it and have not left yet."""
     there = {fragment.job for fragment in facts.fragments} if claims else ()
     return {
         id_: tuple(fragment for fragment in claim.fragments if fragment in there)
@@ -156,7 +156,7 @@ def _ended(facts: Facts, rules: NodeRules) -> Iterator[Job]:
 def _start_s(
     job: Job, plan: PlannedStart, facts: Facts, is_blocked: bool, looked_s: float | None, rules: NodeRules
 ) -> float:
-    """When it would have started: after the last of what happened since the last look."""
+    """When it would have started: at the last submission or end of a job since the last look."""
     if is_blocked:
         ended = ends_by_node(facts, rules)
         return max(
@@ -174,8 +174,7 @@ def _start_s(
 def _next_plan_s(event_s: float, last_plan_s: float, interval_s: float) -> float:
     """The first backfill cycle after an event.
 
-    Where both were in the same second nobody can tell which came first: half an interval is what it takes then in
-    the mean.
+    If both were in the same second, it is unknown which came first: the mean is half an interval.
     """
     if event_s == last_plan_s:
         return event_s + interval_s / 2
@@ -183,21 +182,21 @@ def _next_plan_s(event_s: float, last_plan_s: float, interval_s: float) -> float
 
 
 IN_THE_WAY_S = 600.0
-"""Fragments that ended longer ago were in nobody's way."""
+"""Fragments that ended longer ago than this delayed no job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """What is remembered to measure with.
+    """What is remembered from look to look to measure delays.
 
     Attributes:
-        began_s: the first look; who started before it is not measured.
+        began_s: the first look; jobs that started before it are not measured.
         looked_s: the last look.
         expected: waiting job → when it would have started.
         ended: fragments that ended lately.
-        measured: jobs that started lately → when; Slurm may show one twice, or not for a moment.
+        measured: job that started lately → when, so that it counts once: squeue may drop it for a moment.
         harms: delays, as far back as they count for a back-off.
-        new: those found at the last look.
+        new: the delays found at the last look.
     """
 
     began_s: float | None = None
@@ -218,15 +217,15 @@ class Meter:
         claims: LimitClaims = MappingProxyType({}),
         leaving_bound_s: float = 0.0,
     ) -> Meter:
-        """After a look.
+        """The meter after a look.
 
         Args:
-            facts: what it showed; fragments end when their nodes are free.
+            facts: what the look found out; fragments end when their nodes are free.
             shadow: what the site's jobs would do if nothing were lent.
-            blocked: jobs that have been waiting for fragments from the first.
+            blocked: jobs that have been waiting for fragments since their submission.
             rules: how Slurm plans, and which jobs are fragments.
             limits: how far back delays count.
-            claims: what is given back for jobs that wait for a limit.
+            claims: fragments that are given back for jobs that wait for a limit.
             leaving_bound_s: how long Slurm lets a fragment stay that was ordered to go.
         """
         now_s = facts.snapshot.time_s
@@ -255,7 +254,7 @@ class Meter:
     def _harms(
         self, started: Iterable[Job], facts: Facts, rules: NodeRules, leaving_bound_s: float
     ) -> Iterator[Harm]:
-        """The delays of those that have started since the last look."""
+        """The delays of the jobs that have started since the last look."""
         ended = ends_by_node(facts, rules)
         for job in started:
             is_new = job.start_s is not None and abs(self.measured.get(job.id, 0.0) - job.start_s) > SAME_S
@@ -267,7 +266,7 @@ class Meter:
         self, job: Job, ended: Mapping[str, Sequence[Job]], rules: NodeRules, leaving_bound_s: float
     ) -> Harm | None:
         start_s = job.start_s or 0.0
-        # What left before another of the site's jobs had the node was in that one's way.
+        # A fragment that left before another of the site's jobs had the node delayed that job, not this one.
         since_s = {
             name: max(
                 [
@@ -294,8 +293,8 @@ class Meter:
         free_s = min(
             max([noticed_s, *(fragment.ended_s or 0.0 for fragment in (*in_the_way, *of_limit))]), start_s
         )
-        # A job that does not start on nodes that were seen free waits for something else; where no look saw them
-        # free, fragments may have stayed for as long as Slurm lets them.
+        # A job that does not start on nodes that a look saw free waits for something else: the delay is bounded.
+        # If no look saw them free, fragments may have stayed for as long as Slurm lets them.
         most_s = rules.claim_s + (leaving_bound_s if expected.clear_s is None else 0.0)
         window_s = min(max(0.0, start_s - max(free_s, expected.start_s)), most_s)
         names = {*expected.fragments, *(fragment.job for fragment in in_the_way)}
@@ -303,7 +302,7 @@ class Meter:
         return Harm(job.id, start_s, unnoticed_s, leaving_s, window_s, tuple(sorted(names)))
 
     def _between_looks(self, in_the_way: Sequence[Fragment], since_s: Mapping[str, float]) -> Expected | None:
-        """When a job would have started that no look found waiting for fragments: Slurm took nodes back for it."""
+        """The expected start of a job that no look saw waiting, and for which Slurm took nodes back."""
         looked_s = self.looked_s or 0.0
         asked_s = [fragment.asked_s for fragment in in_the_way if (fragment.ended_s or 0.0) >= looked_s - SAME_S]
         if not asked_s:
@@ -313,7 +312,7 @@ class Meter:
 
 
 def _gave_way(fragment: Fragment, expected: Expected | None) -> bool:
-    """Whether one that left a part of a node did so for a job that began there, rather than for another reason."""
+    """Whether a fragment left its part of a node for a job that started there, and for no other reason."""
     return fragment.end is End.PREEMPTED or (expected is not None and fragment.job in expected.fragments)
 
 

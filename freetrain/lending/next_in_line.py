@@ -62,7 +62,7 @@ def _running(snapshot: Snapshot, rules: NodeRules) -> Iterator[Job]:
 
 
 def _ending(snapshot: Snapshot, rules: NodeRules) -> list[Job]:
-    """Those whose end is expected soon."""
+    """Jobs whose end is expected soon."""
     return [job for job in _running(snapshot, rules) if _left_s(job, snapshot.time_s) < rules.next_within_s]
 
 

@@ -42,7 +42,7 @@ class AppliesTo(StrEnum):
     """Which places a verdict concerns."""
 
     IDLE = "idle"
-    """Those that nobody has."""
+    """Places that are not lent."""
     LENT = "lent"
     BOTH = "both"
 

@@ -1,4 +1,4 @@
-"""Offers: the places of the machine that may be lent, who has them, and what is done with the others.
+"""Offers: the places that may be lent, their holders, and what is done with the others.
 
 Tasks of several nodes keep all of them or none.
 """
@@ -28,15 +28,15 @@ from freetrain.lending.sightings import Sightings
 class Offers:
     """The verdict on every node of the partition.
 
-    Where nodes are lent in parts, each part that is lent is offered for itself, and what is left of a node beside
-    them (:func:`freetrain.core.place.node_of` tells how they are called).
+    If nodes are lent in parts, each lent part is an offer, and so is what is left of the node
+    (:func:`freetrain.core.place.node_of` explains their names).
 
     Attributes:
-        offered: places that may be lent or stay lent, with the end of their hole where one is known.
+        offered: places that may be lent or stay lent, with the end of their hole if it is known.
         due: lent places that must be given back now → why.
         withheld: every other node of the partition → why nothing is done with it.
-        verdicts: what is not offered, as it is named there → the verdict
-            (:data:`freetrain.lending.node_verdicts.NODE_VERDICTS`) that says so.
+        verdicts: key of ``due`` or ``withheld`` → the name of its verdict
+            (:data:`freetrain.lending.node_verdicts.NODE_VERDICTS`).
     """
 
     offered: tuple[Place, ...]
@@ -57,17 +57,17 @@ def all_places(
     hole_end: Callable[[str], HoleEnd | None] | None,
     rules: NodeRules,
 ) -> Offers:
-    """Every place of these nodes, before anything speaks against lending it.
+    """Every place of these nodes, before any verdict.
 
-    Where nodes are lent in parts, each part that is lent is a place, and so is what is left of a node. A node of
-    which nothing is left, and nothing lent, is a place itself.
+    If nodes are lent in parts, each lent part is a place, and so is what is left of a node. A node of which
+    nothing is left and nothing lent is a place itself.
 
     Args:
         names: of the nodes.
         fragments: those that have not ended.
         rooms: what is left of each node, where nodes are lent in parts.
-        hole_end: place → the end of its hole, where one is known; None: none is.
-        rules: whether nodes are lent in parts, and how long before the end of its hole each is given back.
+        hole_end: place → the end of its hole, if it is known; None: no end is known.
+        rules: whether nodes are lent in parts, and how long before the end of its hole a node is given back.
     """
     going_on = [fragment for fragment in fragments if fragment.goes_on]
     places: list[tuple[str, str | None]] = []
@@ -101,15 +101,17 @@ def shadow_of(
     parts: LentParts = MappingProxyType({}),
     before: Searches = NO_SEARCHES,
 ) -> Shadow:
-    """What the site's jobs would do; a job that had its nodes for long and did not start waits for something else.
+    """What the site's jobs would do if nothing were lent.
+
+    A job whose nodes were free for long and that did not start waits for something unknown, so it gets none.
 
     Args:
-        snapshot: what there is.
+        snapshot: the machine and its jobs.
         fragments: those that have not ended.
-        rules: what the site allows.
+        rules: the site's.
         seen: what was seen before.
-        parts: what fragments have of each node, where nodes are lent in parts.
-        before: what the look before has searched for.
+        parts: what fragments have of each node, if nodes are lent in parts.
+        before: the searches of the look before.
     """
     if not any(job.state is JobState.PENDING for job in snapshot.jobs):
         return Shadow(snapshot.time_s, (), frozenset())
@@ -121,7 +123,7 @@ def shadow_of(
 
 
 def doubtful_nodes(facts: Facts, offers: Offers, rules: NodeRules) -> Mapping[str, str]:
-    """Nodes of tasks that have others of which nothing is certain → why they are left as they are."""
+    """Places of tasks that also have nodes in an unknown state → why they are left as they are."""
     tasks = _places_of_tasks(facts, rules)
     offered = {offer.name for offer in offers.offered} if tasks else set()
     return {
@@ -133,14 +135,14 @@ def doubtful_nodes(facts: Facts, offers: Offers, rules: NodeRules) -> Mapping[st
 
 
 def cut_tasks(facts: Facts, offers: Offers, rules: NodeRules) -> set[str]:
-    """Tasks not all of whose nodes are offered: where one has to go the others go with it."""
+    """Tasks of which some node is not offered: if one node has to go, the others go with it."""
     tasks = _places_of_tasks(facts, rules)
     offered = {offer.name for offer in offers.offered} if tasks else set()
     return {task for task, places in tasks.items() if not offered.issuperset(places)}
 
 
 def _places_of_tasks(facts: Facts, rules: NodeRules) -> Mapping[str, list[str]]:
-    """Task that runs, or is to start → its nodes."""
+    """Task that runs or is to start → its places."""
     tasks = {request.id for request in facts.requests if request.filler}
     places: defaultdict[str, list[str]] = defaultdict(list)
     for fragment in facts.fragments if tasks else ():

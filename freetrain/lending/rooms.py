@@ -1,24 +1,23 @@
 """Rooms: what is left of each node, where nodes are lent in parts. Pure.
 
-What the site's jobs and the fragments have of a node is what Slurm says that it has given away. Of a fragment that
-was asked for and does not run yet Slurm knows nothing: what it will have is taken off here. What the site's jobs
-would start on now stays free, and a fragment whose part they took before it began is found.
+Slurm says what its jobs, fragments among them, use of a node. It does not count a fragment that was asked for and
+has not started yet, so that is subtracted here. What the site's jobs would start on now stays free, and a fragment
+whose part they took before it started is found.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from types import MappingProxyType
 
 from freetrain.core.amounts import GPU, GPU_PARTS, Amount, count_gres, in_both_forms, left_of
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
-from freetrain.core.needs import Needs
 from freetrain.core.node import Nodes, NodeState
+from freetrain.lending.facts import Facts
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import LentPart, Shadow
 
@@ -30,7 +29,7 @@ class Room:
     Attributes:
         free: what may be lent of it; what the site keeps back is not among it.
         total: what could be lent of it if nobody had any.
-        used_by_site: whether a job of the site's has part of it, so that it can be lent in parts only.
+        used_by_site: whether one of the site's jobs has part of it, so that it cannot be lent as a whole.
         lent: the parts of it that are lent.
     """
 
@@ -48,72 +47,39 @@ Rooms = Mapping[str, Room]
 """Node → what is left of it; nodes that are not lent in parts are missing."""
 
 
-def find_lent_parts(
-    snapshot: Snapshot,
-    fragments: Iterable[Fragment],
-    needs: Mapping[str, Needs],
-    amounts: Mapping[str, Amount] = MappingProxyType({}),
-    owners: Mapping[str, str] = MappingProxyType({}),
-    lost_s: Callable[[Fragment], float] = lambda fragment: 0.0,
-) -> LentParts:
-    """What fragments have of each node; those of trainers of which nothing is known are left out.
-
-    Args:
-        snapshot: what there is.
-        fragments: those that have not ended.
-        needs: trainer → what each of its tasks asks of a node.
-        amounts: fragment → what it was asked for with, where that is more than its task asks for.
-        owners: trainer → whose it is.
-        lost_s: what giving a fragment back costs, in seconds of work.
-    """
+def find_lent_parts(facts: Facts) -> LentParts:
+    """What fragments have of each node; fragments of trainers of which nothing is known are left out."""
     lent: defaultdict[str, list[LentPart]] = defaultdict(list)
-    for fragment in fragments:
-        task, node = needs.get(fragment.trainer), snapshot.node.get(fragment.node)
-        if task is None or node is None or fragment.state is FragmentState.LOST:
+    for fragment in facts.fragments:
+        request, node = facts.request.get(fragment.trainer), facts.snapshot.node.get(fragment.node)
+        if request is None or node is None or fragment.state is FragmentState.LOST:
             continue
-        amount = amounts.get(fragment.job) or task.amount_on(node)
-        is_used = fragment.state is not FragmentState.ASKED
-        started_s = inf if fragment.started_s is None else fragment.started_s
-        owner = owners.get(fragment.trainer, "")
         lent[fragment.node].append(
             LentPart(
                 fragment.place,
                 fragment.trainer,
-                amount,
-                fragment.goes_on,
-                is_used,
-                started_s,
-                owner,
-                lost_s(fragment),
+                facts.amount_of(fragment, node),
+                goes_on=fragment.goes_on,
+                is_used=fragment.state is not FragmentState.ASKED,
+                started_s=inf if fragment.started_s is None else fragment.started_s,
+                owner=request.owner,
+                lost_s=facts.lost_s(fragment),
             )
         )
     return lent
 
 
-def find_rooms(
-    snapshot: Snapshot,
-    fragments: Iterable[Fragment],
-    needs: Mapping[str, Needs],
-    rules: NodeRules,
-    amounts: Mapping[str, Amount] = MappingProxyType({}),
-    lent: LentParts = MappingProxyType({}),
-) -> Rooms | None:
-    """What is left of each node of the partition; None where nodes are lent whole.
-
-    Args:
-        snapshot: what there is.
-        fragments: those that have not ended.
-        needs: trainer → what each of its tasks asks of a node.
-        rules: what the site allows.
-        amounts: fragment → what it was asked for with, where that is more than its task asks for.
-        lent: what fragments have of each node.
-    """
+def find_rooms(facts: Facts, rules: NodeRules) -> tuple[Rooms | None, LentParts]:
+    """What is left of each node of the partition, and what fragments have of it; None: nodes are lent whole."""
     if not rules.in_parts:
-        return None
+        return None, {}
+    lent = find_lent_parts(facts)
+    # Slurm does not count these as used yet.
     asked: defaultdict[str, list[Fragment]] = defaultdict(list)
-    for fragment in fragments:
+    for fragment in facts.fragments:
         if fragment.state is FragmentState.ASKED:
             asked[fragment.node].append(fragment)
+    snapshot = facts.snapshot
     sites, ours = _nodes_of_the_site(snapshot, rules.queue), rules.queue.among(snapshot.partitions).nodes
     rooms = {}
     for node in snapshot.nodes:
@@ -121,16 +87,15 @@ def find_rooms(
             continue
         free = node.total.without(in_both_forms(node.used, node.total))
         for fragment in asked[node.name]:
-            amount = amounts.get(fragment.job) or needs.get(fragment.trainer, Needs()).amount_on(node)
-            free = free.without(in_both_forms(amount, node.total))
+            free = free.without(in_both_forms(facts.amount_of(fragment, node), node.total))
         free = _without_divided(free, node.used).without(rules.keep)
         staying = tuple(part for part in lent.get(node.name, ()) if part.goes_on)
         rooms[node.name] = Room(free, node.total.without(rules.keep), node.name in sites, staying)
-    return rooms
+    return rooms, lent
 
 
 def _nodes_of_the_site(snapshot: Snapshot, ours: FragmentQueue) -> Nodes:
-    """Nodes that one of the site's jobs has, or somebody whose job is not shown."""
+    """Nodes that one of the site's jobs has, or a job that Slurm does not show (PrivateData)."""
     others = (job for job in snapshot.site_jobs(ours) if job.state.has_nodes)
     theirs = Nodes().union(*(job.nodes for job in others))
     shown = theirs.union(*(job.nodes for job in snapshot.jobs if job.state.has_nodes))
@@ -139,7 +104,7 @@ def _nodes_of_the_site(snapshot: Snapshot, ours: FragmentQueue) -> Nodes:
 
 
 def _without_divided(free: Amount, used: Amount) -> Amount:
-    """What is free, without GPUs and their parts where some parts are used: nobody can say of which GPUs they are.
+    """What is free; no GPUs and no parts of GPUs if some parts are used: it is unknown of which GPUs they are.
 
     Slurm 22.05.8 shows 1 for a job that has 100 of ``gres/mps``.
     """
@@ -152,7 +117,7 @@ def _without_divided(free: Amount, used: Amount) -> Amount:
 
 @dataclass(frozen=True)
 class PartClaims:
-    """The answer.
+    """What the site's jobs that would start now take of nodes that are lent in parts.
 
     Attributes:
         reserved: node → how much of what is free there stays free.
@@ -179,7 +144,7 @@ class PartClaims:
 
 
 def claims_of_starting(shadow: Shadow) -> PartClaims:
-    """For the jobs that would start now on parts of nodes if nothing were lent."""
+    """The claims of jobs that would start now on parts of nodes if nothing were lent."""
     reserved: dict[str, Amount] = {}
     back: dict[str, str] = {}
     for plan in shadow.plans:
@@ -191,21 +156,19 @@ def claims_of_starting(shadow: Shadow) -> PartClaims:
     return PartClaims(reserved, back)
 
 
-def crowded_out(
-    snapshot: Snapshot, fragments: Iterable[Fragment], lent: LentParts, queue: FragmentQueue
-) -> list[Fragment]:
-    """Fragments for which there is no room on their nodes any more, although Slurm has not started them.
+def crowded_out(facts: Facts, lent: LentParts, queue: FragmentQueue) -> list[Fragment]:
+    """Fragments that Slurm has not started and for which their nodes have no room any more.
 
-    What counts is what jobs are known to have, all of them as of one instant: what Slurm says to be used of nodes
-    it says a moment later, when such a fragment may have begun. A job of which nobody knows what it has counts as
-    nothing, and so does what fragments have that leave.
+    It is judged by what jobs are known to have, all as of one instant: what Slurm counts as used on nodes is read
+    a moment later, when such a fragment may have started. Jobs of unknown size and fragments that leave count as
+    nothing.
 
     Args:
-        snapshot: what there is.
-        fragments: those that have not ended.
-        lent: what they have of each node, in the order in which they were asked for.
-        queue: where they wait and run.
+        facts: what the look found out.
+        lent: what fragments have of each node, in the order in which they were asked for.
+        queue: where fragments wait and run.
     """
+    snapshot = facts.snapshot
     waiting = [name for name, parts in lent.items() if any(part.goes_on and not part.is_used for part in parts)]
     if not waiting:
         return []
@@ -225,4 +188,4 @@ def crowded_out(
                 left = left.without(part.amount)
             else:
                 found.add(part.place)
-    return [fragment for fragment in fragments if fragment.place in found]
+    return [fragment for fragment in facts.fragments if fragment.place in found]

@@ -20,7 +20,7 @@ from freetrain.core.topology import FLAT, Topology
 from freetrain.lending.shadow import BackfillRules
 
 _LONGEST_REST_S = 60.0
-"""So long at most a node rests on which Slurm did not start a fragment."""
+"""The longest rest of a node on which Slurm did not start a fragment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Share(StrEnum):
     """What a task asks for."""
 
     def in_part(self, needs: Needs) -> bool:
-        """Whether such a task is lent part of a node; Slurm gives all of it to whom the partition gives it."""
+        """Whether such a task is lent a part of a node; in an exclusive partition a task has all of it."""
         return self is not Share.WHOLE and not needs.is_whole and (self is Share.ANY or needs.gpus > 0)
 
 
@@ -112,7 +112,7 @@ class NodeRules:
 
     @property
     def partition(self) -> str:
-        """Whose nodes may be lent."""
+        """The partition whose nodes may be lent."""
         return self.queue.partition
 
     @property
@@ -167,7 +167,7 @@ class HarmRules:
 
 @quick
 class FairShare(StrEnum):
-    """Among whom nodes are shared equally."""
+    """Between which parties nodes are shared equally."""
 
     USER = "user"
     ACCOUNT = "account"
@@ -179,7 +179,7 @@ class SharingRules:
     """How nodes are shared between people.
 
     Attributes:
-        by: among whom.
+        by: between which parties.
         half_life_s: in which past use fades to one half.
         shares: user (by account: account) → weight against the others; 1 where it is missing.
         max_running: most trainers that may compete at once.

@@ -1,28 +1,18 @@
-"""One cycle of the loop. All who run it differ only in the cluster and the judge that they hand in.
-
-Where a finisher's answer on shared nodes cannot be used, whatever the reason, new parts of that node get what they
-ask for: no error of a finisher's ends a look.
-"""
+"""One cycle of the loop. All who run it differ only in the cluster and the judge that they hand in."""
 
 from __future__ import annotations
 
-import traceback
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol, Self, TypeVar
 
 from freetrain.core.aim import read_aim
-from freetrain.core.amounts import Amount
+from freetrain.core.data_wait import SharedNode
 from freetrain.core.decision import Decision
-from freetrain.core.past import NO_PAST, PAST_FIELDS, TrainerPast
-from freetrain.core.place import node_of
 from freetrain.core.plan import Action, Lend, plan_moves, plan_serving
 from freetrain.core.problem import Problem, Question
-from freetrain.core.servers import Serving
-from freetrain.core.shared_nodes import NewPart, SharedNode
-from freetrain.core.trainer import Trainer
-from freetrain.loop.deciding import decide
+from freetrain.core.trainer import NO_PAST, PAST_FIELDS, Serving, Trainer, TrainerPast
+from freetrain.loop.deciding import Finished, decide, finish
 from freetrain.policies import (
     AS_ASKED,
     FIRST_NODES,
@@ -50,12 +40,7 @@ class Cluster(Protocol[Facts_co]):
         """Trainer → what it has had so far, where that is known; what it has done says the judge."""
 
     def act(self, action: Action, decision: str | None) -> None:
-        """Carry out one action.
-
-        Args:
-            action: which.
-            decision: the decision that it is part of; None: it was none.
-        """
+        """Carry out one action of this decision; None: it is part of none."""
 
 
 class Judged(Protocol):
@@ -122,15 +107,7 @@ class NullJournal:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a site wants decided.
-
-    Attributes:
-        policy_for: who decides, where so many decisions follow each other.
-        objective: name of what is maximised.
-        placer: which nodes they are.
-        finisher: how much of them, where parts of nodes are lent.
-        links: what the links between nodes carry, for policies that reserve it.
-    """
+    """What a site wants decided; the policy is that for so many decisions in a look."""
 
     policy_for: Callable[[int], Policy]
     objective: str
@@ -156,13 +133,6 @@ def run_cycle(
     1. What the judge orders is done before anything is decided.
     2. Each decision is carried out before the next is made, releases first, and kept when that has been done.
        Where a finisher divides shared nodes, all are made first: it divides among trainings of several decisions.
-
-    Args:
-        cluster: what is looked at and acted on.
-        judge: what follows from what there is.
-        goal: what is wanted.
-        journal: where each decision is kept.
-        stopwatch_s: running seconds, to measure how long deciding takes.
     """
     judged = judge(cluster.observe())
     for order in judged.orders:
@@ -232,64 +202,3 @@ def _with_limits(action: Action, judged: Judged, finished: Finished) -> Action:
     limits_s = tuple(judged.limit_s(node) for node in action.nodes)
     amounts = {place: finished.amounts[place] for place in action.nodes if place in finished.amounts}
     return Lend(action.trainer, action.nodes, limits_s, amounts)
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """What new parts get.
-
-    Attributes:
-        amounts: place → all that it gets, where that is more than its task asks for.
-        notes: trainer → sentences on what it gets, and why nobody gets more.
-    """
-
-    amounts: Mapping[str, Amount] = field(default_factory=dict)
-    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-def finish(finisher: Finisher, nodes: Iterable[SharedNode]) -> Finished:
-    """Ask the finisher about each node; what breaks a rule is not used."""
-    amounts: dict[str, Amount] = {}
-    notes: defaultdict[str, list[str]] = defaultdict(list)
-    more: defaultdict[tuple[str, Amount, Amount], list[str]] = defaultdict(list)
-    for node in nodes:
-        given = _ask(finisher, node)
-        if isinstance(given, str):
-            for trainer in {part.trainer: None for part in node.parts}:
-                notes[trainer].append(given)
-            continue
-        amounts |= given
-        for part in node.parts:
-            if part.place in given:
-                more[part.trainer, given[part.place], part.asks].append(node_of(part.place))
-    for (trainer, amount, asks), on in more.items():
-        notes[trainer].append(f"{trainer} gets {amount} on {', '.join(on)}; it asks for {asks}.")
-    return Finished(amounts, {trainer: tuple(text) for trainer, text in notes.items()})
-
-
-def _ask(finisher: Finisher, node: SharedNode) -> dict[str, Amount] | str:
-    """Place → what it gets, or why that cannot be used."""
-    name = type(finisher).__name__
-    try:
-        given = dict(finisher.finish(node))
-        wrong = list(_wrong(node, {part.place: part for part in node.parts}, given))
-    except (Exception, SystemExit) as error:  # somebody else's finisher may raise anything
-        text = " ".join("".join(traceback.format_exception_only(error)).split())
-        return f"the finisher {name} failed, so new parts of {node.name} get what they ask for: {text}"
-    if wrong:
-        return f"what the finisher {name} gives on {node.name} was rejected: {'; '.join(wrong)}"
-    return given
-
-
-def _wrong(node: SharedNode, parts: Mapping[str, NewPart], given: Mapping[str, Amount]) -> Iterator[str]:
-    """The rules that are broken: new parts only, nobody less than it asks for, together no more than is left."""
-    yield from (f"{place} is no new part" for place in given if place not in parts)
-    known = {place: amount for place, amount in given.items() if place in parts}
-    for place, amount in known.items():
-        asks = parts[place].asks
-        if amount.gres != asks.gres or amount.cpus < asks.cpus or amount.memory_mb < asks.memory_mb:
-            yield f"{place} asks for {asks} and gets {amount}"
-    cpus = sum(amount.cpus - parts[place].asks.cpus for place, amount in known.items())
-    memory_mb = sum(amount.memory_mb - parts[place].asks.memory_mb for place, amount in known.items())
-    if cpus > node.spare.cpus or memory_mb > node.spare.memory_mb:
-        yield f"{cpus} CPUs and {memory_mb} MB are more than the {node.spare} that are left"

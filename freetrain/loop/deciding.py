@@ -1,24 +1,27 @@
-"""Deciding: a policy says how many nodes each trainer gets, a placer which; here both are checked and valued.
+"""Deciding: a policy says how many nodes each trainer gets, a placer which, a finisher how much of shared ones.
 
-Where the policy's answer cannot be used, whatever the reason, the present state stands in, and for the placer's
-the first nodes do: no error of theirs ends a look. Only one that never returns cannot be helped here.
+Here their answers are checked and valued. Where the policy's cannot be used, whatever the reason, the present
+state stands in, for the placer's the first nodes do, and for the finisher's new parts of a node get what they ask
+for: no error of theirs ends a look. Only one that never returns cannot be helped here.
 """
 
 from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
-from freetrain.core.decision import Allocation, Decision, Status
-from freetrain.core.placement import Placement, place
+from freetrain.core.amounts import Amount
+from freetrain.core.data_wait import NewPart, SharedNode
+from freetrain.core.decision import Allocation, Decision, Placement, Status, place
+from freetrain.core.place import node_of
 from freetrain.core.problem import Counts, Problem
-from freetrain.core.servers import Serving
 from freetrain.core.value import total_value
 from freetrain.core.verify import VALUE_TOLERANCE, verify, verify_counts, verify_placement
-from freetrain.policies import FIRST_NODES, Explaining, Placer, Policy
-from freetrain.policies.smd.serving import place_servers
+from freetrain.policies import FIRST_NODES, Explaining, Finisher, Placer, Policy
+from freetrain.policies.smd.inner import place_servers
 from freetrain.policies.spread import spread
 
 STAY = "stay"
@@ -47,12 +50,8 @@ def _with_servers(problem: Problem, decision: Decision, placer: Placer) -> Decis
     except (Exception, SystemExit) as error:  # somebody else's placer may raise anything
         serving = place_servers(problem, decision.placement, FIRST_NODES)
         notes = (*decision.notes, f"the placer {type(placer).__name__} rated no servers: {_in_one_line(error)}")
-    return replace(decision, serving=serving, notes=(*notes, *_say_servers(serving)))
-
-
-def _say_servers(serving: Serving) -> Iterator[str]:
-    for trainer, nodes in serving.items():
-        yield f"{trainer} has servers on {', '.join(nodes)}."
+    hosts = (f"{trainer} has servers on {', '.join(nodes)}." for trainer, nodes in serving.items())
+    return replace(decision, serving=serving, notes=(*notes, *hosts))
 
 
 def stay(problem: Problem, why: str) -> Decision:
@@ -84,7 +83,6 @@ def _in_one_line(error: BaseException) -> str:
 
 
 def _decision(problem: Problem, answer: Allocation, placer: Placer) -> Decision:
-    """What a usable answer comes to: its value and its nodes."""
     value = total_value(problem, answer.counts)
     status, gap, found_out = _held_against_bound(answer, value)
     placement, explanation = _place(placer, problem, answer.counts)
@@ -125,3 +123,64 @@ def _held_against_bound(answer: Allocation, value: float) -> tuple[Status, float
         claim = f"{answer.solver} claims the optimum, but its allocation is worth {value:g}"
         return Status.FEASIBLE, gap, (f"{claim} and its bound is {answer.bound:g}",)
     return answer.status, gap, ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What new parts get.
+
+    Attributes:
+        amounts: place → all that it gets, where that is more than its task asks for.
+        notes: trainer → sentences on what it gets, and why nobody gets more.
+    """
+
+    amounts: Mapping[str, Amount] = field(default_factory=dict)
+    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def finish(finisher: Finisher, nodes: Iterable[SharedNode]) -> Finished:
+    """Ask the finisher about each node; what breaks a rule is not used."""
+    amounts: dict[str, Amount] = {}
+    notes: defaultdict[str, list[str]] = defaultdict(list)
+    more: defaultdict[tuple[str, Amount, Amount], list[str]] = defaultdict(list)
+    for node in nodes:
+        given = _ask_finisher(finisher, node)
+        if isinstance(given, str):
+            for trainer in {part.trainer: None for part in node.parts}:
+                notes[trainer].append(given)
+            continue
+        amounts |= given
+        for part in node.parts:
+            if part.place in given:
+                more[part.trainer, given[part.place], part.asks].append(node_of(part.place))
+    for (trainer, amount, asks), on in more.items():
+        notes[trainer].append(f"{trainer} gets {amount} on {', '.join(on)}; it asks for {asks}.")
+    return Finished(amounts, {trainer: tuple(text) for trainer, text in notes.items()})
+
+
+def _ask_finisher(finisher: Finisher, node: SharedNode) -> dict[str, Amount] | str:
+    """Place → what it gets, or why that cannot be used."""
+    name = type(finisher).__name__
+    try:
+        given = dict(finisher.finish(node))
+        wrong = list(_broken_rules(node, {part.place: part for part in node.parts}, given))
+    except (Exception, SystemExit) as error:  # somebody else's finisher may raise anything
+        why = _in_one_line(error)
+        return f"the finisher {name} failed, so new parts of {node.name} get what they ask for: {why}"
+    if wrong:
+        return f"what the finisher {name} gives on {node.name} was rejected: {'; '.join(wrong)}"
+    return given
+
+
+def _broken_rules(node: SharedNode, parts: Mapping[str, NewPart], given: Mapping[str, Amount]) -> Iterator[str]:
+    """The rules that are broken: new parts only, nobody less than it asks for, together no more than is left."""
+    yield from (f"{name} is no new part" for name in given if name not in parts)
+    known = {name: amount for name, amount in given.items() if name in parts}
+    for name, amount in known.items():
+        asks = parts[name].asks
+        if amount.gres != asks.gres or amount.cpus < asks.cpus or amount.memory_mb < asks.memory_mb:
+            yield f"{name} asks for {asks} and gets {amount}"
+    cpus = sum(amount.cpus - parts[name].asks.cpus for name, amount in known.items())
+    memory_mb = sum(amount.memory_mb - parts[name].asks.memory_mb for name, amount in known.items())
+    if cpus > node.spare.cpus or memory_mb > node.spare.memory_mb:
+        yield f"{cpus} CPUs and {memory_mb} MB are more than the {node.spare} that are left"

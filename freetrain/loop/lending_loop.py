@@ -18,12 +18,7 @@ from freetrain.loop.cycle import Cluster, Goal, Journal, run_cycle
 
 @dataclass(frozen=True)
 class Look:
-    """What one cycle came to.
-
-    Attributes:
-        judgement: on what it saw.
-        decisions: in order.
-    """
+    """What one cycle came to."""
 
     judgement: Judgement
     decisions: tuple[Decision, ...] = ()
@@ -31,12 +26,7 @@ class Look:
     def verdicts(
         self, trainers: Mapping[str, KnownTrainer] = MappingProxyType({}), unready: WhyNot = MappingProxyType({})
     ) -> Mapping[str, Reason]:
-        """What was submitted → why it has no nodes, or no more.
-
-        Args:
-            trainers: those that are known, by id.
-            unready: trainer that would compete but for its own submission → what it waits for.
-        """
+        """What was submitted → why it has no nodes, or no more; the unready wait for their own submission."""
         return judge_trainings(TrainingContext(self.judgement, self.decisions, trainers, unready))
 
 
@@ -44,16 +34,12 @@ class LendingLoop:
     """Lends by rules, on Slurm or in a replay.
 
     Args:
-        cluster: what is looked at and acted on.
-        rules: how the site wants it done.
-        journal: keeps the decisions.
         stopwatch_s: running seconds, to measure how long deciding takes.
         tell: gets each judgement before anything is done about it.
         memory: what is known from before, as a restarted daemon knows it from its database.
 
     Attributes:
         rules: they may be changed between two looks.
-        memory: what is kept from one look to the next.
         last: the last look; None: there was none. Where it was cut off it has no decisions.
     """
 

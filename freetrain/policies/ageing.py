@@ -42,8 +42,8 @@ def owed_s(problem: Problem, trainer: Trainer) -> float:
 
 
 def _turn_began_s(now_s: float, trainer: Trainer, patience_s: float) -> float:
-    """When a training's latest turn began."""
     this_round = now_s // patience_s
+    # Not hash(): Python's differs from process to process, and the same problem must have the same answer.
     turns_s = (
         (number + crc32(f"{trainer.id}/{number:.0f}".encode()) / _CRC_VALUES) * patience_s
         for number in (this_round, this_round - 1)
@@ -52,13 +52,7 @@ def _turn_began_s(now_s: float, trainer: Trainer, patience_s: float) -> float:
 
 
 def overdue_sizes(problem: Problem, allowed: NDArray[np.bool_], patience_s: float) -> Sizes:
-    """The smallest size of each training whose turn it is, of those that fit together; 0: it is not its turn.
-
-    Args:
-        problem: what is decided.
-        allowed: which sizes may be chosen at all, shape (trainers, sizes).
-        patience_s: how much may be owed; 0: no turn ever comes.
-    """
+    """The smallest size of each training whose turn it is, of those that fit together; 0: it is not its turn."""
     sizes = np.zeros(len(problem.trainers), dtype=np.int64)
     if patience_s <= 0:
         return sizes

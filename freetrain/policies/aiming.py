@@ -89,7 +89,7 @@ def _possible(problem: Problem, min_nodes: Sizes, max_nodes: Sizes) -> Sizes:
 
 
 def _worth_their_electricity(problem: Problem, min_nodes: Sizes) -> tuple[Sizes, Sizes]:
-    """Fewest and most nodes of each trainer, of which no number between is worth less than its electricity."""
+    """Smallest and largest size of each trainer, of which none between is worth less than its electricity."""
     terms, net = problem.terms, _net_worth(problem)
     possible, size = terms.possible[:, : net.shape[1]], np.arange(net.shape[1])
     net = np.where(possible, net, -np.inf)
@@ -121,13 +121,7 @@ def heeded_by(policy: object) -> Collection[str] | None:
 
 
 def unheeded(policy: object, name: str, objective: str) -> str:
-    """The parts of an objective that have no effect with a policy, as a sentence; empty: there are none.
-
-    Args:
-        policy: which.
-        name: its name.
-        objective: name of what is to be maximised.
-    """
+    """The parts of an objective that have no effect with a policy, as a sentence; empty: there are none."""
     heeds = heeded_by(policy)
     if heeds is None:
         return ""

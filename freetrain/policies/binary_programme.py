@@ -18,13 +18,7 @@ _TOLERANCE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class LinearRow:
-    """least ≤ Σ factor · variable ≤ most.
-
-    Attributes:
-        factors: position of a variable → its factor.
-        most: at most so much.
-        least: at least so much.
-    """
+    """least ≤ Σ factor · variable ≤ most; factors by the position of their variable."""
 
     factors: Mapping[int, float]
     most: float
@@ -33,13 +27,7 @@ class LinearRow:
 
 @dataclass(frozen=True, slots=True)
 class BinaryProgramme:
-    """Max Σ value · variable.
-
-    Attributes:
-        values: of each variable.
-        rows: what has to hold.
-        integral: variables are 0 or 1, nothing between.
-    """
+    """Max Σ value · variable; where it is integral, variables are 0 or 1, else also between."""
 
     values: Sequence[float]
     rows: Sequence[LinearRow]
@@ -60,12 +48,7 @@ class BinaryProgramme:
 
 
 class ProgrammeGuest:
-    """Asks HiGHS, in a process that is ended where it does not answer in time.
-
-    Args:
-        guest: where it runs.
-        function: what is asked, with the arguments of :func:`solve`.
-    """
+    """Asks HiGHS (:func:`solve`), in a process that is ended where it does not answer in time."""
 
     def __init__(self, guest: Guest, function: str = f"{_MODULE}:solve") -> None:
         self._guest = guest

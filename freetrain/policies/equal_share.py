@@ -30,29 +30,17 @@ class EqualShare:
         """Equal sizes, longest-lived nodes first to the trainers to which an eviction would cost most."""
         counts = problem.held
         if counts.size:
-            counts = spread_as_decided(problem, lambda max_nodes: _equal_sizes(problem, max_nodes), evenly=True)
+            asked, nodes, held = asked_of(problem), problem.node_count, problem.held_nodes
+            counts = spread_as_decided(problem, lambda reach: equal_sizes(asked, nodes, held, reach), evenly=True)
         return Allocation(counts, "equal-share")
-
-
-def _equal_sizes(problem: Problem, reach: Sizes) -> Sizes:
-    return equal_sizes(asked_of(problem), problem.node_count, problem.held_nodes, reach)
 
 
 def equal_sizes(
     asked: AimedSizes, nodes: int, held_nodes: Sizes | None = None, reach: Sizes | None = None
 ) -> Sizes:
-    """Equal sizes on so many nodes, shape (trainers,).
-
-    Args:
-        asked: what the trainers' limits and the objective ask of their sizes.
-        nodes: how many there are.
-        held_nodes: what the trainers have now; None: nothing.
-        reach: how many nodes each can get at most; None: all.
-    """
-    min_nodes, max_nodes = (
-        asked.min_nodes,
-        asked.max_nodes if reach is None else np.minimum(asked.max_nodes, reach),
-    )
+    """Equal sizes on so many nodes, shape (trainers,)."""
+    min_nodes = asked.min_nodes
+    max_nodes = asked.max_nodes if reach is None else np.minimum(asked.max_nodes, reach)
     sizes = np.zeros(len(min_nodes), dtype=np.int64)
     left = nodes
     for row in np.lexsort((min_nodes, asked.needed == 0)):

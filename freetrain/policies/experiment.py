@@ -24,14 +24,7 @@ Cell = str | int | float
 
 @dataclass(frozen=True, slots=True)
 class ResultTable:
-    """Figures of an experiment.
-
-    Attributes:
-        title: what was done, in a sentence.
-        columns: what each column says.
-        rows: the figures.
-        notes: sentences on how to read them.
-    """
+    """Figures of an experiment."""
 
     title: str
     columns: tuple[str, ...]
@@ -46,10 +39,6 @@ class MethodComparison:
     Attributes:
         setting: what was varied.
         figure: what is counted.
-        method: name of what is compared.
-        against: name of the baseline.
-        of_method: the figure of the method.
-        of_other: that of the baseline.
         less_is_better: whether the method should have less of it.
     """
 
@@ -64,13 +53,7 @@ class MethodComparison:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """An experiment that is done seed by seed.
-
-    Attributes:
-        title: what is done, in a sentence.
-        compare: seed → comparisons, for each seed the same ones in the same order.
-        notes: sentences on how to read the table.
-    """
+    """An experiment that is done seed by seed, each time with the same comparisons in the same order."""
 
     title: str
     compare: Callable[[int], Iterable[MethodComparison]]

@@ -31,7 +31,6 @@ class FreeTrain:
     """The mixed-integer programme of FreeTrain (CCGrid 2023), solved at the level of node classes.
 
     Args:
-        solver: which solver decides.
         time_limit_s: wall seconds that HiGHS may take for one problem; it is ended soon after.
         highs: HiGHS, where something else shall answer for it.
         columns: branch and price, where something else shall answer for it.

@@ -91,13 +91,7 @@ def say_missing(needs: Sequence[Need], trainers: Sequence[Trainer]) -> Iterator[
 
 @dataclass(frozen=True, slots=True)
 class TrainingWork:
-    """Work done and to do of trainings, assumed where it is unknown; shape (trainers,) each.
-
-    Attributes:
-        done_samples: done so far.
-        target_samples: after which each is complete.
-        most_nodes: most nodes that each may have.
-    """
+    """Work done and to do of trainings, assumed where it is unknown; shape (trainers,) each."""
 
     done_samples: NDArray[np.float64]
     target_samples: NDArray[np.float64]

@@ -15,21 +15,20 @@ from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any, cast
 
-from freetrain.core.past import PAST_FIELDS
 from freetrain.core.topology import FLAT, Topology
+from freetrain.core.trainer import PAST_FIELDS
 from freetrain.durations import parse_duration
 from freetrain.errors import InputError
 from freetrain.policies.aiming import heeded_by
 from freetrain.policies.dltap.placer import Dltap
 from freetrain.policies.equal_share import EqualShare
 from freetrain.policies.freetrain import FreeTrain, Solver
-from freetrain.policies.gadget.policy import UTILITIES, Gadget
-from freetrain.policies.gadget.reserving import RingPlacer
+from freetrain.policies.gadget.policy import UTILITIES, Gadget, RingPlacer
 from freetrain.policies.greedy import Greedy
 from freetrain.policies.needs import DATA_WAIT, GRADIENTS, PROGRESS, STEP_MODEL, SWITCHES, TARGET, Need
 from freetrain.policies.smd.policy import SIZES, Smd
 from freetrain.policies.stages import AS_ASKED, FIRST_NODES, NEEDS_PAST, Finisher, Placer, Policy
-from freetrain.policies.synergy.finisher import OPT, TUNE
+from freetrain.policies.synergy.mechanisms import OPT, TUNE
 
 
 class Stage(StrEnum):
@@ -60,9 +59,6 @@ class Given:
     Attributes:
         name: the policy's, with its options.
         options: those of the policy, by name; what is missing has its default.
-        solver: freetrain's solver.
-        time_limit_s: wall seconds that it may take.
-        topology: the switches.
     """
 
     name: str
@@ -78,7 +74,6 @@ class PolicyOption:
 
     Attributes:
         name: in ``[decide.POLICY]`` and behind the policy's name.
-        means: what it is, a clause.
         words: those that it may be, the default first; none: it is a duration.
     """
 
@@ -110,12 +105,8 @@ class StageEntry:
 
     Attributes:
         name: as options and settings name it.
-        stage: what it decides.
-        how: how, in a line.
-        make: makes it.
         needs: what it has to know of trainers or of the site besides the problem.
         maximises: what a policy maximises, a few words.
-        options: of a policy.
     """
 
     name: str
@@ -210,11 +201,7 @@ ENTRIES = (
 )
 
 RENAMED: Mapping[str, str] = MappingProxyType(
-    {
-        "gadget-log": "gadget,utility=log",
-        "gadget-fair": "gadget,utility=fair",
-        "smd-menu": "smd,sizes=menu",
-    }
+    {"gadget-log": "gadget,utility=log", "gadget-fair": "gadget,utility=fair", "smd-menu": "smd,sizes=menu"}
 )
 """Names that policies had → what they are now; both are understood."""
 
@@ -246,7 +233,7 @@ def find_policy(name: str, solver: str = Solver.AUTO, time_limit_s: float = 10.0
     """
     entry = find_entry(Stage.POLICY, name)
     if entry is None:
-        return _installed_policy(name)
+        return cast(Policy, _installed_once(Stage.POLICY, name))
     name = RENAMED.get(name, name)
     return cast(Policy, entry.make(Given(name, _read_options(entry, name), solver, time_limit_s)))
 
@@ -258,10 +245,10 @@ def find_placer(name: str, topology: Topology = FLAT) -> Placer:
         InputError: there is no such placer, or it cannot be loaded.
     """
     entry = find_entry(Stage.PLACER, name)
-    made = (
-        _installed(Stage.PLACER, name, topology) if entry is None else entry.make(Given(name, topology=topology))
-    )
-    return cast(Placer, made)
+    if entry is None:
+        # Made each time: the switches may be others.
+        return cast(Placer, _installed(Stage.PLACER, name, topology))
+    return cast(Placer, entry.make(Given(name, topology=topology)))
 
 
 def find_finisher(name: str) -> Finisher:
@@ -271,7 +258,7 @@ def find_finisher(name: str) -> Finisher:
         InputError: there is no such finisher, or it cannot be loaded.
     """
     entry = find_entry(Stage.FINISHER, name)
-    return _installed_finisher(name) if entry is None else cast(Finisher, entry.make(Given(name)))
+    return cast(Finisher, _installed_once(Stage.FINISHER, name) if entry is None else entry.make(Given(name)))
 
 
 def find_entry(stage: Stage, name: str) -> StageEntry | None:
@@ -308,16 +295,10 @@ def _read_options(entry: StageEntry, name: str) -> Mapping[str, str | float]:
     return found
 
 
-@lru_cache(maxsize=64)
-def _installed_policy(name: str) -> Policy:
-    """A package's policy; it is made once, so that one that was there when settings were checked stays there."""
-    return cast(Policy, _installed(Stage.POLICY, name))
-
-
-@lru_cache(maxsize=64)
-def _installed_finisher(name: str) -> Finisher:
-    """A package's finisher, made once as well."""
-    return cast(Finisher, _installed(Stage.FINISHER, name))
+@lru_cache(maxsize=128)
+def _installed_once(stage: Stage, name: str) -> object:
+    """Made once, so that a policy that was there when settings were checked stays there."""
+    return _installed(stage, name)
 
 
 def names(stage: Stage, but: str = "") -> tuple[str, ...]:
@@ -374,8 +355,6 @@ class About:
 
     Attributes:
         name: as options and settings name it.
-        stage: what it decides.
-        how: how, in a line.
         needs: what it has to know besides the problem, and what is assumed where it does not.
         heeds: what of the objective it heeds; empty: nothing of it is its business.
         maximises: what a policy maximises; empty: unknown.

@@ -24,12 +24,8 @@ def spread(problem: Problem, sizes: Sizes, *, evenly: bool = False) -> Counts:
     A trainer that shrinks gives up its shortest-lived nodes; one that grows takes the longest-lived left, those
     first that an eviction would cost most, and none that leaves before it would have booted. Where kinds of nodes
     differ, each takes those on which it is worth most, and where they do not suffice, some get less than their
-    size. A moldable trainer that has nodes and is to have fewer gets none, and no more than it has otherwise.
-
-    Args:
-        problem: what is decided.
-        sizes: of the trainers.
-        evenly: whether all get a part where nodes of a kind do not suffice.
+    size, or all a part where it is done evenly. A moldable trainer that has nodes and is to have fewer gets none,
+    and no more than it has otherwise.
     """
     choices, held = problem.choices, problem.held_nodes
     joins = choices.may_join & boots_in_time(choices.terms, problem.classes)
@@ -113,13 +109,7 @@ def _loss(problem: Problem, sizes: Sizes) -> NDArray[np.float64]:
 
 
 def spread_as_decided(problem: Problem, decide_sizes: Callable[[Sizes], Sizes], *, evenly: bool = False) -> Counts:
-    """Nodes of each class, with sizes that are decided again while kinds of nodes do not suffice for them.
-
-    Args:
-        problem: what is decided.
-        decide_sizes: sizes of the trainers by how many nodes each can get at most, both of shape (trainers,).
-        evenly: whether all get a part where nodes of a kind do not suffice.
-    """
+    """Nodes of each class; sizes are decided again, by how many each can get, while a kind does not suffice."""
     choices = problem.choices
     most = np.full(len(problem.trainers), problem.node_count)
     if choices.is_free:
@@ -153,12 +143,6 @@ def best_by_tables(problem: Problem, values: Table, solver: str, notes: tuple[st
     """The sizes of largest total value, exactly; then the nodes of each class, the long-lived ones to who grows.
 
     Values are the policy's own, so freetrain's bound says nothing of them and none is claimed.
-
-    Args:
-        problem: what is decided.
-        values: of each trainer by its size, shape (trainers, sizes); of impossible sizes they are not looked at.
-        solver: what the allocation says found it.
-        notes: what it says besides.
     """
     nodes, terms = problem.node_count, problem.terms
     if not terms.possible[:, 1 : nodes + 1].any():

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from freetrain.core.amounts import Amount
-from freetrain.core.decision import Allocation
-from freetrain.core.placement import Placement, place
+from freetrain.core.data_wait import SharedNode
+from freetrain.core.decision import Allocation, Placement, place
 from freetrain.core.problem import Counts, Problem
-from freetrain.core.shared_nodes import SharedNode
 from freetrain.core.terms import Table
 from freetrain.core.topology import Topology, crossings, nodes_by_leaf, ring_order
 
@@ -28,11 +28,7 @@ class Policy(Protocol):
 
 @runtime_checkable
 class Weighing(Protocol):
-    """A policy that weighs sizes by a value of its own instead of the objective; 'freetrain explain' shows it.
-
-    Attributes:
-        weighs: what it weighs, a few words.
-    """
+    """A policy that weighs sizes by a value of its own instead of the objective; 'freetrain explain' shows it."""
 
     weighs: str
 
@@ -64,12 +60,7 @@ class RatingServers(Protocol):
     """A placer that prefers some of a trainer's nodes for its servers, where all are expected to stay as long."""
 
     def rate_for_server(self, node: str, nodes: Sequence[str]) -> float:
-        """A rating of the node for a server, the higher the better.
-
-        Args:
-            node: one of the trainer's.
-            nodes: all of them, each of which has workers.
-        """
+        """A rating of one of the trainer's nodes for a server, the higher the better; each has workers."""
 
 
 class FirstNodes:
@@ -99,6 +90,29 @@ class AsAsked:
 
 
 AS_ASKED = AsAsked()
+
+
+def leaf_by_leaf(
+    there: Sequence[str],
+    count: int,
+    beside: Sequence[str],
+    topology: Topology,
+    rank: Callable[[str, int, int, int], tuple[object, ...]],
+) -> Sequence[str]:
+    """``count`` of the nodes that are there, leaf by leaf, for a trainer that has others beside them.
+
+    The next leaf is that of smallest rank, by its name, how many of the trainer's nodes are on it, how many are
+    free there, and how many are missing.
+    """
+    free: defaultdict[str, list[str]] = defaultdict(list)
+    for name in there:
+        free[topology.leaf_of(name)].append(name)
+    own, chosen = nodes_by_leaf(beside, topology), list[str]()
+    while len(chosen) < count:
+        missing = count - len(chosen)
+        leaf = min(free, key=lambda leaf: rank(leaf, own[leaf], len(free[leaf]), missing))
+        chosen += free.pop(leaf)[:missing]
+    return chosen
 
 
 def say_leaves(placement: Placement, topology: Topology) -> Iterable[str]:

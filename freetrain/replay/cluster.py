@@ -10,15 +10,13 @@ from types import MappingProxyType
 
 from freetrain.core.aim import read_aim
 from freetrain.core.classes import AlikeNodes, holders_of
+from freetrain.core.data_wait import SharedNode
 from freetrain.core.node import Nodes
 from freetrain.core.objectives import worth_per_s
-from freetrain.core.past import TrainerPast
 from freetrain.core.place import Place, node_of
 from freetrain.core.plan import Action, Lend, PlaceServers, Release
 from freetrain.core.problem import Question
-from freetrain.core.servers import Serving
-from freetrain.core.shared_nodes import SharedNode
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Serving, Trainer, TrainerPast
 from freetrain.lending.hole_ends import in_few_classes
 from freetrain.lending.planned_stays import SOON_S, PlannedStays
 from freetrain.lending.stays import SizeChanges, Stays

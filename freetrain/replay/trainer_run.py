@@ -11,10 +11,9 @@ from types import MappingProxyType
 
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.core.needs import Needs
-from freetrain.core.past import TrainerPast
 from freetrain.core.place import node_of
 from freetrain.core.terms import Table
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Trainer, TrainerPast
 from freetrain.lending.facts import Request
 
 

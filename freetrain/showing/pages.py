@@ -20,13 +20,9 @@ _WORDS = (
 
 
 def fill(package: str, template: str, style: str, **values: Any) -> str:
-    """A page; what is no markup of the template's own is escaped.
+    """A page of a package's template, with a style of :func:`style_of`.
 
-    Args:
-        package: that holds the template.
-        template: name of its file.
-        style: what stands in ``<style>``, of :func:`style_of`.
-        values: what the template names.
+    What is no markup of the template's own is escaped.
     """
     return _template(package, template).render(style=Markup(style), palette=palette, **values)
 
@@ -38,12 +34,7 @@ def with_whole_options(text: str) -> Markup:
 
 @cache
 def style_of(package: str, name: str) -> str:
-    """The style of all pages and, after it, that of some.
-
-    Args:
-        package: that holds the style sheet of these.
-        name: of its file.
-    """
+    """The style of all pages and, after it, that of some: a file in their package."""
     light, dark = map(palette.style_variables, (palette.LIGHT, palette.DARK))
     variables = f":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
     return variables + _text(__package__, "page.css") + _text(package, name)

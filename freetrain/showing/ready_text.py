@@ -32,10 +32,8 @@ class HttpRequest:
     """The head of a request.
 
     Attributes:
-        method: as ``GET``.
         path: without what follows a question mark.
         headers: by name in small letters.
-        peer: the client's address.
     """
 
     method: str
@@ -46,13 +44,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """The answer to a request.
-
-    Attributes:
-        body: what is sent; not to HEAD.
-        headers: besides its length.
-        status: of HTTP.
-    """
+    """An answer of HTTP, whose length is a header in any case; its body is not sent to HEAD."""
 
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -20,13 +20,7 @@ _MIN_MARKS = 2
 
 @dataclass(frozen=True, slots=True)
 class TimeAxis:
-    """Where a time axis has marks and what stands there.
-
-    Attributes:
-        at_s: the marks.
-        labels: what stands at them.
-        caption: what the labels leave unsaid.
-    """
+    """Marks of a time axis with their labels; the caption says what these leave unsaid."""
 
     at_s: tuple[float, ...]
     labels: tuple[str, ...]

@@ -45,7 +45,9 @@ def large(value: float) -> str:
     """A large number with three digits and a word: 130 billion."""
     for unit, word in _LARGE:
         if abs(value) >= unit * 0.9995:
-            return f"{_three_digits(value / unit)}{_SPACE}{word}"
+            scaled = abs(value / unit)
+            digits = 0 if scaled >= 99.95 else 1 if scaled >= 9.995 else 2
+            return f"{value / unit:,.{digits}f}{_SPACE}{word}"
     return f"{value:,.0f}"
 
 
@@ -144,11 +146,6 @@ def _in_units(seconds: float) -> tuple[str, str, str]:
     value = max(seconds, 0.0) / unit_s
     digits = 0 if value >= 9.95 else 1 if value >= 1 else 2
     return _without_zeros(f"{value:,.{digits}f}"), noun, symbol
-
-
-def _three_digits(value: float) -> str:
-    digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
-    return f"{value:,.{digits}f}"
 
 
 def _without_zeros(shown: str) -> str:

@@ -14,6 +14,6 @@ command is pure, and tested on recorded texts of several versions.
   jobs that become such.
 - ``launcher.py``: how fragments are made, with ``steering.py`` (the users' own tasks) and ``submitting.py``
   (copies of a pattern).
-- ``settings.py``, ``site/``: Slurm's configuration as a model that says who may preempt, delay or block whom.
+- ``settings.py``, ``site/``: Slurm's configuration as a model: which jobs may preempt, delay or block others.
 - ``node_groups.py``, ``patterns.py``, ``finding.py``: smaller facts.
 """

@@ -83,7 +83,7 @@ class _TableForm:
 
 
 def _table_form(command: Command) -> _TableForm | None:
-    """That of the table that was asked for; None: a header was not asked for, or is not known."""
+    """The form of the table that a command asks for; None: it asks for no header, or for an unknown table."""
     words = dict(pairwise(command))
     formats = (word.removeprefix("format=") for word in command if word.startswith("format="))
     columns = words.get("-o") or words.get("-O") or next(formats, "")

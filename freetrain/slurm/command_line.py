@@ -17,6 +17,7 @@ from freetrain.slurm.answers import check_not_empty, whole_answer, whole_lines
 from freetrain.slurm.asking import parse_asks
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmMissingError, SlurmRefusedError, SlurmUnreachableError, explain
+from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.parsing import (
     JobRows,
     NodeRows,
@@ -25,7 +26,6 @@ from freetrain.slurm.parsing import (
     parse_reservations,
     parse_runs,
 )
-from freetrain.slurm.questions import Questions
 from freetrain.slurm.settings import parse_last_plan_s
 from freetrain.slurm.site.facts import Site
 from freetrain.slurm.site.reader import SiteReader
@@ -77,7 +77,7 @@ _ASK_AGAIN_S = 120.0
 _Facts = TypeVar("_Facts")
 
 
-class CommandLine(Questions):
+class CommandLine(Gateway):
     """Asks with squeue, scontrol and sacct.
 
     Args:

@@ -57,7 +57,7 @@ def pin(job: str, nodes: tuple[str, ...], limit_s: float, cpus: int = 0, memory_
 def of_nodes(nodes: int, processes: int) -> Command:
     """What :func:`pin` says besides of a task that may have several nodes: how many, and processes on each.
 
-    As a range: a number alone is taken for the fewest, which may not exceed the most, and that stays what it was.
+    As a range: Slurm takes a single number as the minimum, which may not exceed the old maximum.
     """
     return (f"NumNodes={nodes}-{nodes}", f"NumTasks={nodes * processes}")
 

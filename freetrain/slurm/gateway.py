@@ -1,50 +1,63 @@
-"""The one door to Slurm: questions and orders, whichever way the words go."""
+"""The one door to Slurm: questions and orders, by Slurm's commands or by pyslurm.
+
+Some questions only Slurm's commands answer: every gateway asks these through :meth:`Gateway.perform`.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobRun
-from freetrain.slurm.asking import TaskSpec
+from freetrain.slurm import queries
+from freetrain.slurm.asking import TaskSpec, parse_requests
 from freetrain.slurm.commands import Command
-from freetrain.slurm.settings import Rights
+from freetrain.slurm.errors import SlurmRefusedError
+from freetrain.slurm.parsing import parse_preemptions
+from freetrain.slurm.settings import Rights, parse_rights
 from freetrain.slurm.site.facts import Site
 
 
-class Gateway(Protocol):
+class Gateway(ABC):
     """A way to Slurm. All of them give equal answers."""
+
+    _calls = 0
 
     @property
     def calls(self) -> int:
         """How often Slurm has been asked or ordered something."""
+        return self._calls
 
+    @abstractmethod
     def snapshot(self) -> Snapshot:
-        """Everything there is now; jobs in no particular order.
+        """The machine and its jobs now; jobs in no particular order.
 
         Raises:
             SlurmUnreachableError: Slurm does not answer, or in a way that cannot be understood.
         """
 
+    @abstractmethod
     def job(self, id_: str) -> list[Job]:
-        """One job, or all tasks of an array; none where Slurm does not know it.
+        """One job, or all tasks of an array; none if Slurm does not know it.
 
         Raises:
             SlurmUnreachableError: Slurm does not answer, or in a way that cannot be understood.
         """
 
+    @abstractmethod
     def site(self, max_age_s: float, most_questions: int) -> Site:
-        """Slurm's settings, partitions, QOS and associations, read again where older than ``max_age_s``.
+        """Slurm's settings, partitions, QOS and associations, read again if older than ``max_age_s``.
 
-        There are four questions; what is oldest is asked first, and associations only where ``max_age_s`` is 0.
-        Where accounting does not answer, what it showed before counts.
+        There are four questions; what is oldest is asked first, and associations only if ``max_age_s`` is 0.
+        If accounting does not answer, its last answer counts.
 
         Raises:
             SlurmError: Slurm does not answer.
         """
 
+    @abstractmethod
     def last_plan_s(self) -> float | None:
         """When Slurm last planned the waiting jobs, UTC epoch seconds; None: it does not say.
 
@@ -52,8 +65,9 @@ class Gateway(Protocol):
             SlurmUnreachableError: Slurm does not answer.
         """
 
+    @abstractmethod
     def runs(self, jobs: Sequence[str]) -> list[JobRun]:
-        """What accounting remembers of these jobs; nothing where the site has none.
+        """What accounting remembers of these jobs; nothing if the site has none.
 
         Raises:
             SlurmUnreachableError: Slurm does not answer.
@@ -69,13 +83,19 @@ class Gateway(Protocol):
         Raises:
             SlurmError: Slurm does not answer.
         """
+        asked = self.perform(queries.ask_needs(queue))
+        return parse_requests(asked, self.perform(queries.ask_excluded_nodes(queue)), default_memory_mb)
 
     def preempted_at(self, jobs: Sequence[str]) -> Mapping[str, float]:
-        """When Slurm asked these jobs to leave, UTC epoch seconds; those missing it did not, or has forgotten.
+        """Job → when Slurm asked it to leave, UTC epoch seconds, for the jobs that it asked and still remembers.
 
         Raises:
             SlurmUnreachableError: Slurm does not answer.
         """
+        try:
+            return parse_preemptions(self.perform(queries.ask_preemptions(*jobs))) if jobs else {}
+        except SlurmRefusedError:  # it knows none of them any more
+            return {}
 
     def rights(self, user: str) -> Rights | None:
         """What the account may do to the jobs of others; None: accounting does not know it.
@@ -83,12 +103,17 @@ class Gateway(Protocol):
         Raises:
             SlurmError: accounting does not answer.
         """
+        try:
+            return parse_rights(self.perform(queries.ask_rights(user)))
+        except SlurmRefusedError:
+            return None
 
+    @abstractmethod
     def perform(self, command: Command, stdin: str = "") -> str:
-        """Tell Slurm to do something; what it printed.
+        """Give Slurm a command; returns what it printed.
 
         Raises:
-            SlurmUnreachableError: it does not answer; the command may have had its effect nevertheless.
-            SlurmBusyError: it cannot just now.
-            SlurmRefusedError: it will not.
+            SlurmUnreachableError: Slurm does not answer; the command may have had its effect nevertheless.
+            SlurmBusyError: Slurm cannot do it just now.
+            SlurmRefusedError: Slurm refuses it.
         """

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from freetrain.core.amounts import Amount
+from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job
 from freetrain.core.node import Node
 from freetrain.slurm.commands import Command
@@ -146,3 +148,9 @@ class Launcher(Protocol):
 
     def end(self, submission: Submission, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
         """What removes the submission and all that belongs to it."""
+
+
+def jobs_of_trainers(snapshot: Snapshot, queue: FragmentQueue, launcher: Launcher) -> list[tuple[Job, str]]:
+    """The jobs that are fragments, or may become some, each with its trainer."""
+    jobs = ((job, launcher.of_trainer(job)) for job in snapshot.jobs if queue.has(job))
+    return [(job, trainer) for job, trainer in jobs if trainer is not None]

@@ -54,7 +54,7 @@ def _with_groups(text: str) -> Nodes:
 
 
 class _SitesGroups(GroupResolverConfig):  # type: ignore[misc]
-    """Those of the site, never the examples that ClusterShell installs into a virtual environment."""
+    """The site's node groups, without the examples that ClusterShell installs into a virtual environment."""
 
     def __init__(self) -> None:
         directories = (_SITES, os.environ.get("CLUSTERSHELL_CFGDIR"))

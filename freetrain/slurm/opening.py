@@ -16,7 +16,6 @@ from freetrain.slurm.errors import PyslurmUnusableError, SlurmError, SlurmMissin
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.pyslurm_client import PyslurmClient
 from freetrain.slurm.pyslurm_process import PROGRAM
-from freetrain.slurm.questions import Questions
 from freetrain.slurm.site.facts import Site
 
 log = logging.getLogger(__name__)
@@ -62,7 +61,7 @@ def open_gateway(
     return _insist_on(client) if backend == "pyslurm" else _prefer(client, timeout_s)
 
 
-class OpenedWhenAsked(Questions):
+class OpenedWhenAsked(Gateway):
     """A gateway that chooses its door at the first snapshot: see :class:`freetrain.slurm.gateway.Gateway`.
 
     Orders are given through Slurm's commands whatever the site has chosen, so that a command which only gives one

@@ -116,8 +116,8 @@ def _begin(candidate: Candidate) -> str:
 PRECONDITIONS: Sequence[Precondition] = (
     Precondition("whole nodes for several", _whole_nodes, Unmet.REFUSED),
     Precondition("one node for each task", _one_node_each, Unmet.REFUSED),
-    Precondition("tasks for its fewest nodes", _enough_tasks, Unmet.REFUSED),
-    Precondition("tasks at once for its fewest nodes", _enough_at_once, Unmet.REFUSED),
+    Precondition("tasks for its minimum of nodes", _enough_tasks, Unmet.REFUSED),
+    Precondition("tasks at once for its minimum of nodes", _enough_at_once, Unmet.REFUSED),
     Precondition(
         "requeued when preempted",
         _requeued,
@@ -130,7 +130,7 @@ PRECONDITIONS: Sequence[Precondition] = (
 """In the order in which they are shown; licences and burst buffers are among what a task needs of its node."""
 
 OF_PATTERNS: Sequence[Precondition] = tuple(rule for rule in PRECONDITIONS if rule.then is Unmet.WAITED_FOR)
-"""Those of a job that is only a pattern for fragments."""
+"""The preconditions of a job that is only a pattern for fragments."""
 
 
 def refusal(candidate: Candidate) -> str:

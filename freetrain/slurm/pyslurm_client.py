@@ -11,16 +11,16 @@ from freetrain.slurm import queries
 from freetrain.slurm.answers import check_not_empty
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.commands import Command
+from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.parsing import tasks_of
 from freetrain.slurm.pyslurm_child import WANTED
 from freetrain.slurm.pyslurm_facts import snapshot_of
 from freetrain.slurm.pyslurm_process import PROGRAM, PyslurmProcess
-from freetrain.slurm.questions import Questions
 from freetrain.slurm.site.facts import Site
 from freetrain.slurm.tags import TAG_PREFIX
 
 
-class PyslurmClient(Questions):
+class PyslurmClient(Gateway):
     """Asks pyslurm for the cluster, and Slurm's commands for everything else.
 
     Orders stay with the commands, because pyslurm's are silent about some refusals and crash on others; what

@@ -191,7 +191,7 @@ def ask_accounts() -> Command:
 
 
 def ask_users() -> Command:
-    """The names of all users of whom accounting knows."""
+    """The names of all users in accounting."""
     return ("sacctmgr", "-r", "-P", "show", "user", "format=User")
 
 

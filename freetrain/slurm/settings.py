@@ -177,7 +177,7 @@ def settings_of(values: Mapping[str, str]) -> SlurmSettings:
 
 
 def parse_told_s(text: str) -> float | None:
-    """When Slurm's controller said this, as ``scontrol show config`` prints it; None: it does not say."""
+    """The time of this answer on the controller, as ``scontrol show config`` prints it; None: it is missing."""
     match = re.match(r"Configuration data as of (\d{1,11})$", text, re.MULTILINE)
     return float(match[1]) if match else None
 

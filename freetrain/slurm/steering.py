@@ -20,7 +20,7 @@ from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import TAG_PREFIX
 
 _FEW = 8
-"""So many tasks are held by name, at 0.2 s each at worst."""
+"""Up to so many tasks are held by name, which takes 0.2 s each at worst."""
 
 
 class Steering:
@@ -56,7 +56,7 @@ class Steering:
             return [
                 Fragment(task, submission.id, place.node, FragmentState.ASKED, now_s, limit_s)
                 for place in places
-                if any(one.id == task for one in free)
+                if any(job.id == task for job in free)
             ]
         return [
             Fragment(task.id, submission.id, place.node, FragmentState.ASKED, now_s, place.limit_s)
@@ -170,5 +170,5 @@ def _may_have_more(submission: Submission) -> bool:
 
 
 def _free_tasks(submission: Submission, fragments: Sequence[Fragment]) -> list[Job]:
-    """Those that wait without a node, held, or about to be by ``tidy``, which comes before anything is lent."""
+    """Tasks that wait without a node and are held, or will be by ``tidy``, which comes before anything is lent."""
     return submission.startable({fragment.job for fragment in fragments})

@@ -110,7 +110,9 @@ def find_submissions(jobs: Iterable[Job], queue: FragmentQueue) -> Mapping[str, 
             tasks[job.array].append(job)
     found = [_submission(id_, each) for id_, each in tasks.items()]
     return {
-        one.id: one for one in sorted(found, key=lambda one: (one.submitted_s, one.id)) if not one.is_withdrawn
+        submission.id: submission
+        for submission in sorted(found, key=lambda submission: (submission.submitted_s, submission.id))
+        if not submission.is_withdrawn
     }
 
 

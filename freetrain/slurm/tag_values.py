@@ -38,12 +38,12 @@ def read_nodes(text: str) -> int:
 
 
 def read_range_of_nodes(text: str) -> tuple[int, int]:
-    """Fewest and most nodes."""
+    """The minimum and the maximum, which is the minimum where only one is given."""
     least, dash, most = text.partition("-")
     smallest = read_nodes(least)
     largest = read_nodes(most) if dash else smallest
     if smallest > largest:
-        raise ValueError("names more nodes at least than at most")
+        raise ValueError("has a minimum above its maximum")
     return smallest, largest
 
 

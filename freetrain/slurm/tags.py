@@ -43,7 +43,7 @@ class Tag:
     """What a trainer's owner wants.
 
     Attributes:
-        min_nodes: fewest nodes it can train on.
+        min_nodes: the smallest number of nodes on which it can train.
         max_nodes: most nodes it can use; None: as many as its array has tasks.
         name: for people; empty: the job's id.
         directory: the trainer's directory, where its progress is read; None: the progress is not known.
@@ -54,7 +54,7 @@ class Tag:
         start_s: when it starts from nothing.
         curve: (nodes, samples/s) as measured by the owner; empty: freetrain finds out.
         kind: what its tasks are.
-        task_nodes: fewest and most nodes of each task, which get their size when they start; None: one each.
+        task_nodes: minimum and maximum of each task, whose size is set when it starts; None: one node each.
         shortest_s: how long a task of a filler must run to be of use; None: until it saves.
         save_s: from one checkpoint to the next; 0: a task makes none, a training loses only what it is doing.
         boot_s: until a new node's program begins, or has joined the others.
@@ -63,7 +63,7 @@ class Tag:
         speeds: feature or type of GPU → how fast it is on nodes with it; on others its speed is 1.
         mixed: whether its nodes may be of different kinds at once.
         servers: how many parameter servers it may have at most; 0: it uses none.
-        step_s_by_size: seconds of a step by nodes and servers (``freetrain.core.servers``); None: nobody measured
+        step_s_by_size: seconds of a step by nodes and servers (``freetrain.core.trainer``); None: nobody measured
             any.
         cache_mb: memory of a node, beyond what it asks for, with which it caches all of its data; 0: it has no
             cache.

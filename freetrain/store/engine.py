@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from freetrain.errors import StateError
@@ -83,7 +84,7 @@ def make_migration_engine(path: Path) -> Engine:
     to it; SQLite allows no change of this setting within a transaction.
     """
     engine = make_engine(path)
-    event.listen(engine, "connect", _allow_broken_references)
+    event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA foreign_keys = OFF"))
     return engine
 
 
@@ -96,16 +97,38 @@ def for_writing(engine: Engine) -> Engine:
     return engine.execution_options(writes=True)
 
 
+class Database:
+    """A store's file: each ``with`` is one transaction, and what goes wrong with it comes out as a StateError."""
+
+    def __init__(self, engine: Engine, path: Path) -> None:
+        self.engine = engine
+        self.path = path
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """Read objects; values in them that make no sense are damage, too."""
+        with explained(self.path), sensible(self.path), Session(self.engine) as session:
+            yield session
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """Read and write objects, which are kept when the block ends well."""
+        with explained(self.path), Session(for_writing(self.engine)) as session, session.begin():
+            yield session
+
+    @contextmanager
+    def connected(self) -> Iterator[Connection]:
+        """Read rows without a session, which would look at each of very many."""
+        with explained(self.path), sensible(self.path), self.engine.connect() as connection:
+            yield connection
+
+
 def _configure(connection: Any, _record: object) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     # For a new file only: decisions of 2 kB would waste a quarter of SQLite's usual 4 kB pages.
     connection.execute("PRAGMA page_size = 16384")
     # NORMAL would lose the last transactions in a power cut: what the daemon asked of Slurm, and the audit of it.
     connection.execute("PRAGMA synchronous = FULL")
-
-
-def _allow_broken_references(connection: Any, _record: object) -> None:
-    connection.execute("PRAGMA foreign_keys = OFF")
 
 
 def _begin(connection: Connection) -> None:
@@ -157,11 +180,7 @@ def nothing_recorded(path: Path) -> StateError:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and those above it.
-
-    Raises:
-        StateError: it cannot be created.
-    """
+    """Create a folder and those above it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -6,20 +6,19 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as insert_or_skip
 
 from freetrain.core.decision import Decision, Status
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.errors import StateError
-from freetrain.store.engine import explained, for_writing
+from freetrain.store.engine import Database, explained, for_writing
 from freetrain.store.packing import TRAINER, Packer, Roll
 from freetrain.store.tables import DecisionRow, RunRow, RunTrainerRow
 
@@ -72,17 +71,7 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True)
 class TrainerRecord:
-    """Results of one trainer in a run.
-
-    Attributes:
-        id: the trainer's.
-        started_s: when it first had nodes; None: never.
-        completed_s: when it reached its target; None: it did not.
-        samples: samples it was trained on.
-        node_hours: node-hours it was lent.
-        evictions: times that nodes were taken from it.
-        rescales: times that it changed its size.
-    """
+    """Results of one trainer in a run; None: it never started, or never reached its target."""
 
     id: str
     started_s: float | None
@@ -113,15 +102,7 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True)
 class RunDetails:
-    """A run with all but its decisions.
-
-    Attributes:
-        summary: what the list of runs shows, and what the run depended on.
-        statuses: decisions by status.
-        solvers: decisions by solver.
-        trainer_count: trainers that were seen in a problem.
-        trainers: their results, most samples first; empty unless the run is complete.
-    """
+    """A run with all but its decisions; its trainers' results, most samples first, come when it is complete."""
 
     summary: RunSummary
     statuses: Mapping[str, int]
@@ -150,13 +131,10 @@ class RunJournal:
     """Records one run. Use it as a context manager; ``Store.begin_run`` makes it.
 
     A run that ends without ``finish`` (an error, Ctrl-C) keeps what was recorded and is marked interrupted.
-
-    Attributes:
-        run_id: the run's number in the store.
     """
 
-    def __init__(self, engine: Engine, path: Path, run: NewRun, batch_decisions: int = BATCH_DECISIONS) -> None:
-        self._path = path
+    def __init__(self, database: Database, run: NewRun, batch_decisions: int = BATCH_DECISIONS) -> None:
+        self._path = database.path
         self._batch_decisions = batch_decisions
         self._packer = Packer(run.node_names)
         self._seen: dict[str, tuple[int, Trainer]] = {}
@@ -165,9 +143,9 @@ class RunJournal:
         self._new_decisions: list[dict[str, Any]] = []
         self._decisions = 0
         self._finished = False
-        with explained(path), ExitStack() as on_error:
+        with explained(self._path), ExitStack() as on_error:
             # One connection for the whole run: SQLite tidies up the file each time the last one closes.
-            self._connection: Connection = on_error.enter_context(for_writing(engine).connect())
+            self._connection: Connection = on_error.enter_context(for_writing(database.engine).connect())
             self.run_id = self._insert_run(run)
             on_error.pop_all()
 
@@ -188,12 +166,7 @@ class RunJournal:
         return f"{self.run_id}:{self._decisions + 1}"
 
     def record(self, problem: Problem, decision: Decision) -> None:
-        """Record the next decision; the first one has number 1.
-
-        Args:
-            problem: what was asked.
-            decision: the answer; it has passed ``verify``.
-        """
+        """Record the next decision, which has passed ``verify``; the first one has number 1."""
         roll = self._call_roll(problem.trainers)
         packed = self._packer.pack(problem, decision.placement, roll, decision.serving)
         self._decisions += 1
@@ -219,18 +192,11 @@ class RunJournal:
             self._forget_all_but(problem.trainers)
 
     def finish(self, outcome: dict[str, Any], trainers: Sequence[TrainerRecord], ended_s: float) -> None:
-        """Mark the run complete.
-
-        Args:
-            outcome: what it came to: numbers by name, nested as needed.
-            trainers: what became of the trainers; those that never were in a problem are left out.
-            ended_s: wall time, UTC epoch seconds.
-        """
+        """Mark the run complete, with numbers by name, nested as needed, and what became of its trainers."""
         self._flush()
-        results = [self._results(record) for record in trainers]
         with explained(self._path), self._connection.begin():
-            if results:
-                self._connection.execute(_UPDATE_TRAINER, results)
+            if trainers:
+                self._connection.execute(_UPDATE_TRAINER, [self._results(record) for record in trainers])
             self._update_run(status=str(RunStatus.COMPLETE), outcome=outcome, ended_s=ended_s)
         self._finished = True
 
@@ -292,16 +258,8 @@ class RunJournal:
             self._seen = {id_: seen for id_, seen in self._seen.items() if id_ in present}
 
     def _results(self, record: TrainerRecord) -> dict[str, Any]:
-        return {
-            "of_run": self.run_id,
-            "of_id": record.id,
-            "started_s": record.started_s,
-            "completed_s": record.completed_s,
-            "samples": float(record.samples),
-            "node_hours": float(record.node_hours),
-            "evictions": int(record.evictions),
-            "rescales": int(record.rescales),
-        }
+        values = asdict(record)
+        return {"of_run": self.run_id, "of_id": values.pop("id"), **values}
 
     def _flush(self) -> None:
         if not self._new_decisions:

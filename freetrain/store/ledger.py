@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
-from sqlalchemy import Connection, Engine, Select, and_, delete, func, select, text, update
+from sqlalchemy import Select, and_, delete, func, select, text, update
 from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy.orm import InstrumentedAttribute
 
-from freetrain.core.fragment import End, Fragment
+from freetrain.core.fragment import End, Fragment, LentTime
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer
-from freetrain.core.lent_time import LentTime
-from freetrain.core.past import TrainerPast
-from freetrain.store.engine import explained, for_writing, sensible
+from freetrain.core.trainer import TrainerPast
+from freetrain.store.engine import Database
 from freetrain.store.tables import (
     IS_OPEN,
     CommandRow,
@@ -49,16 +46,7 @@ _NONE: Mapping[End, int] = {}
 
 @dataclass(frozen=True, slots=True)
 class LentDay:
-    """Node-time that the trainers of a user, account and kind were lent on one day.
-
-    Attributes:
-        day_s: when the day began, UTC epoch seconds.
-        until_s: when it ended.
-        owner: the user.
-        account: to which it is charged.
-        kind: training or tasks; empty: unknown.
-        lent: what it came to.
-    """
+    """Node-time that trainers of a user, account and kind (empty: unknown) were lent on a day, in UTC."""
 
     day_s: float
     until_s: float
@@ -71,19 +59,18 @@ class LentDay:
 class LentDays:
     """The days that have been summed up. ``Ledger.days`` is it."""
 
-    def __init__(self, engine: Engine, path: Path) -> None:
-        self._engine = engine
-        self._path = path
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def summed_until_s(self) -> float | None:
         """Until when days have been summed up; None: none has been."""
-        with explained(self._path), sensible(self._path), Session(self._engine) as session:
+        with self._database.reading() as session:
             row = session.get(KeptSinceRow, LentDayRow.__tablename__)
             return None if row is None else row.time_s
 
     def save(self, day_s: float, until_s: float, sums: Iterable[LentDay]) -> None:
         """Keep what a day came to, in place of what was kept of it."""
-        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+        with self._database.writing() as session:
             session.execute(delete(LentDayRow).where(LentDayRow.day_s == day_s))
             for day in sums:
                 names = {"day_s": day_s, "until_s": until_s, "owner": day.owner, "account": day.account}
@@ -94,8 +81,7 @@ class LentDays:
         """The days that lie within this time, as far as they have been summed up."""
         within = (LentDayRow.day_s >= from_s) & (LentDayRow.until_s <= until_s)
         query = select(LentDayRow.__table__).where(within).order_by(LentDayRow.day_s)
-        # Without a session, which would look at each of very many rows; the columns are in the table's order.
-        with explained(self._path), sensible(self._path), self._engine.connect() as connection:
+        with self._database.connected() as connection:  # the columns are in the table's order
             return [
                 LentDay(day_s, until_s, owner, account, kind, LentTime(*lent))
                 for day_s, owner, account, kind, until_s, *lent in connection.execute(query)
@@ -103,32 +89,11 @@ class LentDays:
 
 
 class Ledger:
-    """Reads and writes the daemon's tables; each method is one transaction. ``Store.ledger`` makes it.
+    """Reads and writes the daemon's tables; each method is one transaction. ``Store.ledger`` makes it."""
 
-    Attributes:
-        days: what each day lent.
-    """
-
-    def __init__(self, engine: Engine, path: Path) -> None:
-        self._engine = engine
-        self._path = path
-        self.days = LentDays(engine, path)
-
-    @contextmanager
-    def _reading(self) -> Iterator[Session]:
-        with explained(self._path), sensible(self._path), Session(self._engine) as session:
-            yield session
-
-    @contextmanager
-    def _writing(self) -> Iterator[Session]:
-        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
-            yield session
-
-    @contextmanager
-    def _connected(self) -> Iterator[Connection]:
-        # Without a session, which would look at each of very many rows.
-        with explained(self._path), sensible(self._path), self._engine.connect() as connection:
-            yield connection
+    def __init__(self, database: Database) -> None:
+        self.days = LentDays(database)
+        self._database = database
 
     def open_fragments(self) -> list[Fragment]:
         """Fragments that have not ended."""
@@ -175,7 +140,7 @@ class Ledger:
             .where(FragmentRow.end == str(End.PREEMPTED), FragmentRow.ended_s >= since_s)
             .group_by(FragmentRow.job, FragmentRow.started_s)
         )
-        with self._reading() as session:
+        with self._database.reading() as session:
             return [float(ended_s or 0.0) for ended_s in session.scalars(query)]
 
     def fragments_between(self, from_s: float, until_s: float) -> list[Fragment]:
@@ -186,14 +151,14 @@ class Ledger:
     def tags_of_ended(self, from_s: float, until_s: float) -> set[str]:
         """The tags of the trainers of which fragments ended in this time."""
         trainers = select(FragmentRow.trainer).where(FragmentRow.ended_s.between(from_s, until_s))
-        with self._reading() as session:
+        with self._database.reading() as session:
             return set(
                 session.scalars(select(LiveTrainerRow.tag).where(LiveTrainerRow.id.in_(trainers)).distinct())
             )
 
     def first_start_s(self) -> float | None:
         """When the first fragment that is remembered started; None: there is none."""
-        with self._reading() as session:
+        with self._database.reading() as session:
             return session.scalar(select(func.min(FragmentRow.started_s)))
 
     def history(
@@ -213,15 +178,11 @@ class Ledger:
             query = query.where(LiveTrainerRow.owner == user)
         if nodes is not None:
             query = query.where(FragmentRow.node.in_(nodes))
-        with self._connected() as connection:
+        with self._database.connected() as connection:
             return [(fragment_of(row), owner or "") for *row, owner in connection.execute(query)][::-1]
 
     def forget_fragments(self, before_s: float, present: Collection[str]) -> bool:
-        """Drop some of the fragments that ended before, and the trainers that have none any more.
-
-        Args:
-            before_s: UTC epoch seconds; days up to then have been summed up.
-            present: trainers that Slurm shows, which stay.
+        """Drop some fragments that ended before, and the trainers without any that Slurm does not show any more.
 
         Returns:
             Whether there were any: then there may be more.
@@ -229,7 +190,7 @@ class Ledger:
         old = select(FragmentRow.id).where(FragmentRow.ended_s < before_s).limit(_AT_ONCE)
         of_some = select(FragmentRow.trainer).where(FragmentRow.trainer == LiveTrainerRow.id).exists()
         gone = select(LiveTrainerRow.id).where(LiveTrainerRow.first_seen_s < before_s, ~of_some)
-        with self._writing() as session:
+        with self._database.writing() as session:
             dropped = session.execute(delete(FragmentRow).where(FragmentRow.id.in_(old))).rowcount  # type: ignore[attr-defined]
             ids = set(session.scalars(gone.limit(_AT_ONCE + len(present)))) - set(present)
             session.execute(delete(LiveTrainerRow).where(LiveTrainerRow.id.in_(sorted(ids)[:_AT_ONCE])))
@@ -240,7 +201,7 @@ class Ledger:
 
         Of a file that an earlier freetrain began there are none to be given; 'VACUUM' of SQLite's own makes it so.
         """
-        with self._writing() as session:
+        with self._database.writing() as session:
             # Each step frees a page, and SQLAlchemy makes one only of what returns no rows.
             cursor = session.connection().connection.cursor()
             cursor.execute(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")
@@ -256,7 +217,7 @@ class Ledger:
             .where(FragmentRow.started_s.is_not(None))
             .where(FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s > since_s))
         )
-        with self._connected() as connection:
+        with self._database.connected() as connection:
             for owner, start_s, end_s, share in connection.execution_options(yield_per=1000).execute(query):
                 yield owner, float(start_s or 0.0), end_s, share
 
@@ -282,7 +243,7 @@ class Ledger:
             .where(LiveTrainerRow.id.in_(trainers))
             .group_by(LiveTrainerRow.id)
         )
-        with self._connected() as connection:
+        with self._database.connected() as connection:
             return {
                 trainer: TrainerPast(0.0, node_s or 0.0, first_s, None if running else ended_s or seen_s)
                 for trainer, seen_s, node_s, first_s, ended_s, running in connection.execute(query)
@@ -301,7 +262,7 @@ class Ledger:
             .where(FragmentRow.ended_s.is_(None) | (FragmentRow.ended_s > since_s))
             .order_by(FragmentRow.id)
         )
-        with self._connected() as connection:
+        with self._database.connected() as connection:
             return [
                 (node, trainer, float(start or 0.0), None if end is None else float(end))
                 for node, trainer, start, end in connection.execute(query)
@@ -309,18 +270,13 @@ class Ledger:
 
     def _fragments(self, condition: object) -> list[Fragment]:
         query = select(FragmentRow.__table__).where(condition).order_by(FragmentRow.id)  # type: ignore[arg-type]
-        with self._connected() as connection:
+        with self._database.connected() as connection:
             return [fragment_of(row) for row in connection.execute(query)]
 
     def save_fragments(self, fragments: Iterable[Fragment], ends: Mapping[End, int] = _NONE) -> list[Fragment]:
-        """Write new and changed fragments; new ones get their number.
-
-        Args:
-            fragments: which.
-            ends: how often some of them have ended in which way by that.
-        """
+        """Write new and changed fragments, and count the ends of some; new ones get their number."""
         saved = []
-        with self._writing() as session:
+        with self._database.writing() as session:
             for fragment in fragments:
                 row = session.merge(row_of_fragment(fragment))
                 session.flush()
@@ -333,7 +289,7 @@ class Ledger:
 
     def end_counts(self) -> dict[End, int]:
         """Number of fragments that ever ended in each way; those of one job count once."""
-        with self._reading() as session:
+        with self._database.reading() as session:
             return {End(row.end): row.count for row in session.scalars(select(EndCountRow))}
 
     def trainers(self, ids: Collection[str] | None = None) -> dict[str, KnownTrainer]:
@@ -341,12 +297,12 @@ class Ledger:
         queries = [select(LiveTrainerRow)]
         if ids is not None:
             queries = [queries[0].where(LiveTrainerRow.id.in_(some)) for some in _some_at_once(ids)]
-        with self._reading() as session:
+        with self._database.reading() as session:
             return {row.id: trainer_of(row) for query in queries for row in session.scalars(query)}
 
     def save_trainers(self, trainers: Iterable[KnownTrainer]) -> None:
         """Write new and changed trainers."""
-        with self._writing() as session:
+        with self._database.writing() as session:
             for trainer in trainers:
                 session.merge(row_of_trainer(trainer))
 
@@ -383,7 +339,7 @@ class Ledger:
             result=result,
             return_code=return_code,
         )
-        with self._writing() as session:
+        with self._database.writing() as session:
             session.add(row)
             session.flush()
             return row.id
@@ -391,7 +347,7 @@ class Ledger:
     def complete_command(self, number: int, result: str, return_code: int | None) -> None:
         """Write down what came of a command whose result is unknown so far."""
         query = update(CommandRow).where(CommandRow.id == number, CommandRow.result == UNKNOWN)
-        with self._writing() as session:
+        with self._database.writing() as session:
             session.execute(query.values(result=result, return_code=return_code))
 
     def unknown_commands(self) -> list[CommandRow]:
@@ -407,20 +363,19 @@ class Ledger:
         return self._commands(select(CommandRow).order_by(CommandRow.id.desc()).limit(most))
 
     def _commands(self, query: Select[CommandRow]) -> list[CommandRow]:
-        # Their rows are read after the session has ended.
-        with explained(self._path), Session(self._engine, expire_on_commit=False) as session:
+        with self._database.reading() as session:
             return list(session.scalars(query))
 
     def record_harm(self, harm: Harm) -> None:
         """Keep a delay that a fragment caused."""
         row = HarmRow(**{**asdict(harm), "fragments": list(harm.fragments)}, delay_s=harm.delay_s)
-        with self._writing() as session:
+        with self._database.writing() as session:
             session.add(row)
 
     def harms(self, since_s: float = 0.0) -> list[Harm]:
         """Delays of jobs that started from then on."""
         query = select(HarmRow).where(HarmRow.started_s >= since_s).order_by(HarmRow.id)
-        with self._reading() as session:
+        with self._database.reading() as session:
             return [
                 Harm(row.job, row.started_s, row.unnoticed_s, row.leaving_s, row.window_s, tuple(row.fragments))
                 for row in session.scalars(query)
@@ -428,33 +383,33 @@ class Ledger:
 
     def save_lost_nodes(self, lost: Iterable[tuple[str, str, str, float]]) -> None:
         """Keep which nodes count as lost, in place of those before: node, its state, fragment and when each."""
-        with self._writing() as session:
+        with self._database.writing() as session:
             session.execute(delete(LostNodeRow))
             for node, state_text, fragment, found_s in lost:
                 session.add(LostNodeRow(node=node, state_text=state_text, fragment=fragment, found_s=found_s))
 
     def lost_nodes(self) -> list[tuple[str, str, str, float]]:
         """The lost nodes that were kept last, in the order in which they were found."""
-        with self._reading() as session:
+        with self._database.reading() as session:
             rows = session.scalars(select(LostNodeRow).order_by(LostNodeRow.found_s))
             return [(row.node, row.state_text, row.fragment, row.found_s) for row in rows]
 
     def save_stays(self, partition: str, idle_node_s: float, departures: float) -> None:
         """Keep how long the nodes of a partition stayed idle, and how many were taken."""
         row = StaysRow(partition=partition, idle_node_s=idle_node_s, departures=departures)
-        with self._writing() as session:
+        with self._database.writing() as session:
             session.merge(row)
 
     def stays(self, partition: str) -> tuple[float, float] | None:
         """The node-seconds and departures that were kept last."""
-        with self._reading() as session:
+        with self._database.reading() as session:
             row = session.get(StaysRow, partition)
             return None if row is None else (row.idle_node_s, row.departures)
 
     def forget(self, before_s: float) -> None:
         """Drop commands, harms and the decisions of the daemon that are older; this is how the audit loses any."""
         daemons = select(RunRow.id).where(RunRow.command == DAEMON_COMMAND)
-        with self._writing() as session:
+        with self._database.writing() as session:
             kept = session.get(KeptSinceRow, CommandRow.__tablename__)
             kept_since_s = before_s if kept is None else max(before_s, kept.time_s)
             session.merge(KeptSinceRow(what=CommandRow.__tablename__, time_s=kept_since_s))
@@ -481,7 +436,7 @@ class Ledger:
             .subquery()
         )
         query = select(runs.c.trainer, runs.c.end, func.count()).group_by(runs.c.trainer, runs.c.end)
-        with self._reading() as session:
+        with self._database.reading() as session:
             for trainer, end, count in session.execute(query):
                 counts.setdefault(trainer, {})[End(str(end))] = int(count)
 

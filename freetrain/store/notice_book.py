@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from sqlalchemy import Engine, delete, func, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import delete, func, select, update
 
-from freetrain.store.engine import explained, for_writing, sensible
+from freetrain.store.engine import Database
 from freetrain.store.tables import NoticedRow, NoticeRow
 
 MOST_TRIES = 3
@@ -22,14 +20,7 @@ MOST_TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A sentence for a person.
-
-    Attributes:
-        kind: what it is about.
-        owner: who hears of it; empty: the site's admins.
-        what: the sentence, without its end.
-        id: in the book; 0: it is not written down yet.
-    """
+    """A sentence for a person, or, without an owner, for the site's admins; id 0: it is not in the book yet."""
 
     kind: str
     owner: str
@@ -40,33 +31,25 @@ class Notice:
 class NoticeBook:
     """Reads and writes notices; each method is one transaction. ``Store.notice_book`` makes it."""
 
-    def __init__(self, engine: Engine, path: Path) -> None:
-        self._engine = engine
-        self._path = path
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def noticed(self) -> dict[str, str] | None:
         """The conditions at the last look of any daemon; None: none has looked yet."""
-        with explained(self._path), sensible(self._path), Session(self._engine) as session:
+        with self._database.reading() as session:
             found = {row.about: row.state for row in session.scalars(select(NoticedRow))}
         return found or None
 
     def note(
         self, notices: Iterable[Notice], before: Mapping[str, str], now: Mapping[str, str], time_s: float
     ) -> list[Notice]:
-        """Write down what is news, and how things are now that it is; the notices with their numbers.
-
-        Args:
-            notices: sentences for people.
-            before: what :meth:`noticed` returned, or was given as ``now`` at the last time.
-            now: how things are.
-            time_s: of the look, UTC epoch seconds.
-        """
+        """Write down what is news, and how things are now that it is; the notices with their numbers."""
         notices = list(notices)
         changed = {about: state for about, state in now.items() if before.get(about) != state}
         gone = before.keys() - now.keys()
         if not notices and not changed and not gone:
             return []
-        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+        with self._database.writing() as session:
             for about, state in changed.items():
                 session.merge(NoticedRow(about=about, state=state))
             for about in gone:
@@ -84,7 +67,7 @@ class NoticeBook:
     def untold(self) -> list[Notice]:
         """Notices for which no command has been run to its end, oldest first."""
         query = select(NoticeRow).where(NoticeRow.told_s.is_(None), NoticeRow.tries < MOST_TRIES)
-        with explained(self._path), sensible(self._path), Session(self._engine) as session:
+        with self._database.reading() as session:
             return [_notice(row) for row in session.scalars(query.order_by(NoticeRow.id))]
 
     def last_told(self, since_s: float) -> dict[tuple[str, str], float]:
@@ -94,7 +77,7 @@ class NoticeBook:
             .where(NoticeRow.told_s >= since_s)
             .group_by(NoticeRow.kind, NoticeRow.owner)
         )
-        with explained(self._path), sensible(self._path), Session(self._engine) as session:
+        with self._database.reading() as session:
             return {(kind, owner): float(at_s or 0.0) for kind, owner, at_s in session.execute(query)}
 
     def begin(self, ids: Sequence[int]) -> None:
@@ -106,12 +89,12 @@ class NoticeBook:
         self._set(ids, told_s=time_s)
 
     def _set(self, ids: Sequence[int], **values: object) -> None:
-        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+        with self._database.writing() as session:
             session.execute(update(NoticeRow).where(NoticeRow.id.in_(ids)).values(**values))
 
     def forget(self, before_s: float) -> None:
         """Drop notices that are older, delivered or not."""
-        with explained(self._path), Session(for_writing(self._engine)) as session, session.begin():
+        with self._database.writing() as session:
             session.execute(delete(NoticeRow).where(NoticeRow.time_s < before_s))
 
 

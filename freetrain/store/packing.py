@@ -22,17 +22,14 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from freetrain.core.past import TrainerPast
+from freetrain.core.decision import Placement
 from freetrain.core.place import Place
-from freetrain.core.placement import Placement
 from freetrain.core.problem import Problem
-from freetrain.core.servers import Serving
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Serving, Trainer, TrainerPast
 from freetrain.errors import StateError
 
 TRAINER = TypeAdapter(Trainer)
 """Trainers to and from JSON."""
-
 VERSION = b"\x02"
 # Level 6 would make it 13 % smaller, in twice the time.
 LEVEL = 1
@@ -51,23 +48,14 @@ class PackedDecision:
 
 @dataclass(frozen=True, slots=True)
 class Roll:
-    """A problem's trainers as the run knows them.
-
-    Attributes:
-        numbers: the run's number of each, in the problem's order.
-        redefined: those that are no longer what they were when the run first saw them.
-    """
+    """A problem's trainers by the run's numbers, in its order, and those that have changed since they got them."""
 
     numbers: Sequence[int]
     redefined: Sequence[Trainer] = ()
 
 
 class Packer:
-    """Packs the decisions of one run.
-
-    Args:
-        node_names: the run's nodes; their order is their numbering.
-    """
+    """Packs the decisions of one run."""
 
     def __init__(self, node_names: Sequence[str]) -> None:
         self._numbers = {name: number for number, name in enumerate(node_names)}
@@ -161,11 +149,7 @@ def unpack(
 
 
 def unpack_serving(packed: PackedDecision) -> Serving:
-    """Which nodes have servers as was decided.
-
-    Raises:
-        StateError: it is damaged, or of a version that this freetrain does not know.
-    """
+    """Which nodes have servers as was decided."""
     try:
         return _served(decompressed(packed.placement))
     except (AttributeError, TypeError) as error:
@@ -178,11 +162,7 @@ def compressed(document: Mapping[str, Any]) -> bytes:
 
 
 def decompressed(kept: bytes) -> dict[str, Any]:
-    """The document.
-
-    Raises:
-        StateError: it is damaged, or of a version that this freetrain does not know.
-    """
+    """The document."""
     if kept[:1] != VERSION:
         raise StateError("A recorded decision is packed in a way that this freetrain does not know.")
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 SCHEMA = "0015"
 """The newest migration's number."""
-
 MIGRATIONS = Path(__file__).with_name("migrations")
 NO_SCHEMA = "none"
 """Instead of a schema's number: nothing is in the file yet."""
@@ -54,11 +54,7 @@ def read_schema(connection: Connection) -> str | None:
 
 
 def require_up_to_date(engine: Engine, path: Path) -> None:
-    """Refuse a store with another schema than this freetrain needs; nothing is written.
-
-    Raises:
-        StateError: the schema is another one, there is nothing in it yet, or it cannot be read.
-    """
+    """Refuse a store with another schema than this freetrain needs; nothing is written."""
     with explained(path), engine.connect() as connection:
         found = read_schema(connection)
     if found is None:
@@ -76,11 +72,7 @@ def require_up_to_date(engine: Engine, path: Path) -> None:
 
 
 def bring_up_to_date(engine: Engine, path: Path) -> None:
-    """Create the tables or migrate them to what this freetrain needs, with a copy of the old file beside it.
-
-    Raises:
-        StateError: the schema is a newer one, or the file cannot be written.
-    """
+    """Create the tables or migrate them to what this freetrain needs, with a copy of the old file beside it."""
     with explained(path):
         if not path.exists() or not path.stat().st_size:
             _begin_file(path)
@@ -95,8 +87,12 @@ def bring_up_to_date(engine: Engine, path: Path) -> None:
         with closing(_connect(path)) as alone:
             # Stays with the file: readers and the writer do not wait for each other. Not allowed in a transaction.
             alone.execute("PRAGMA journal_mode = WAL")
+        from alembic import command  # takes 0.1 s, and is seldom needed
+
+        config = _config()
         with for_writing(make_migration_engine(path)).begin() as connection:
-            _migrate(connection)
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
 
 
 def _begin_file(path: Path) -> None:
@@ -109,7 +105,7 @@ def _begin_file(path: Path) -> None:
 
 
 def _check_known(found: str | None, path: Path) -> None:
-    from alembic.script import ScriptDirectory  # takes 0.1 s, and is seldom needed
+    from alembic.script import ScriptDirectory
 
     known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
     if found is not None and found not in known:
@@ -123,12 +119,9 @@ def _check_known(found: str | None, path: Path) -> None:
 
 
 def _back_up(path: Path, schema: str) -> None:
-    backup = path.with_name(f"{path.name}.schema-{schema}.backup")
-    copy = 1
-    while backup.exists():
-        copy += 1
-        backup = path.with_name(f"{path.name}.schema-{schema}.backup-{copy}")
-    copy_store(path, backup)
+    name = f"{path.name}.schema-{schema}.backup"
+    names = chain((name,), (f"{name}-{copy}" for copy in count(2)))
+    copy_store(path, next(backup for backup in map(path.with_name, names) if not backup.exists()))
 
 
 def copy_store(path: Path, target: Path) -> None:
@@ -149,14 +142,6 @@ def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=BUSY_TIMEOUT_S)
 
 
-def _migrate(connection: Connection) -> None:
-    from alembic import command
-
-    config = _config()
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
-
-
 def _config() -> Config:
     from alembic.config import Config
 
@@ -167,13 +152,10 @@ def _config() -> Config:
 
 
 def find_problems(path: Path) -> list[str]:
-    """Problems of the store, in sentences; none: it is whole. Nothing is written.
-
-    Raises:
-        StateError: there is none, or it cannot be read at all.
-    """
+    """Problems of the store, in sentences; none: it is whole. Nothing is written."""
     _require(path)
-    with explained(path), closing(_read_only(path)) as connection:
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    with explained(path), closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
         lines = [row[0] for row in connection.execute(f"PRAGMA integrity_check({_MOST_PROBLEMS})")]
         broken = connection.execute("PRAGMA foreign_key_check").fetchmany(_MOST_PROBLEMS)
     problems = [f"SQLite says: {line}" for line in lines if line != "ok"]
@@ -187,11 +169,7 @@ def find_problems(path: Path) -> list[str]:
 
 
 def schema_of(path: Path) -> str:
-    """The number of its schema, or ``NO_SCHEMA``; older ones have smaller numbers.
-
-    Raises:
-        StateError: there is no store, or it is another program's, or cannot be read.
-    """
+    """The number of its schema, or ``NO_SCHEMA``; older ones have smaller numbers."""
     _require(path)
     with explained(path), make_engine(path).connect() as connection:
         return read_schema(connection) or NO_SCHEMA
@@ -229,7 +207,3 @@ def remove_old_backups(folder: Path, keep: int) -> list[Path]:
 def _require(path: Path) -> None:
     if not path.exists():
         raise StateError(f"There is no store {path}.", "The daemon begins one; --store names another.")
-
-
-def _read_only(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)

@@ -6,16 +6,18 @@ import json
 import os
 import zlib
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Engine, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session, undefer
 
 from freetrain.core.decision import Decision, Status
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.errors import InputError
-from freetrain.store.engine import RECORD_HINT, explained, make_engine, make_folder, nothing_recorded
+from freetrain.store.engine import RECORD_HINT, Database, make_engine, make_folder, nothing_recorded
 from freetrain.store.journal import (
     BATCH_DECISIONS,
     DecisionSummary,
@@ -30,7 +32,10 @@ from freetrain.store.ledger import Ledger
 from freetrain.store.notice_book import NoticeBook
 from freetrain.store.packing import TRAINER, PackedDecision, unpack, unpack_serving
 from freetrain.store.schema import bring_up_to_date, require_up_to_date
-from freetrain.store.tables import DecisionRow, RunRow, RunTrainerRow
+from freetrain.store.tables import Base, DecisionRow, RunRow, RunTrainerRow
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 DAEMONS_STORE = "freetrain.db"
 """Name of the daemon's store, in its state directory."""
@@ -47,65 +52,49 @@ def default_store_path() -> Path:
 class Store:
     """The runs in one file. ``Store.open`` and ``Store.open_existing`` make it."""
 
-    def __init__(self, engine: Engine, path: Path) -> None:
-        self._engine = engine
-        self.path = path
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.path = database.path
 
     @classmethod
     def open(cls, path: Path) -> Store:
-        """Open a store for recording; create it, or bring its schema up to date, where needed.
-
-        Raises:
-            StateError: it cannot be read or written, or is no store of this freetrain or an older one.
-        """
+        """Open a store for recording; create it, or bring its schema up to date, where needed."""
         make_folder(path.parent)
         engine = make_engine(path)
         bring_up_to_date(engine, path)
-        return cls(engine, path)
+        return cls(Database(engine, path))
 
     @classmethod
     def open_existing(cls, path: Path) -> Store:
-        """Open a store that is there; its schema stays as it is, for the older daemon that may be at work with it.
-
-        Raises:
-            StateError: there is none yet, it cannot be read, or it has another schema than this freetrain's.
-        """
+        """Open a store that is there; its schema stays as it is, for an older daemon that may be at work."""
         if not path.exists():
             raise nothing_recorded(path)
         engine = make_engine(path)
         require_up_to_date(engine, path)
-        return cls(engine, path)
+        return cls(Database(engine, path))
 
     @classmethod
     def open_read_only(cls, path: Path) -> Store:
-        """Open a store that is never written to.
-
-        Raises:
-            StateError: there is none, it cannot be read, or it has another schema than this freetrain's.
-        """
+        """Open a store that is never written to."""
         engine = make_engine(path, read_only=True)
         require_up_to_date(engine, path)
-        return cls(engine, path)
+        return cls(Database(engine, path))
 
     def begin_run(self, run: NewRun, batch_decisions: int = BATCH_DECISIONS) -> RunJournal:
-        """Record a new run, several decisions in a transaction.
-
-        Raises:
-            StateError: the store cannot be written.
-        """
-        return RunJournal(self._engine, self.path, run, batch_decisions)
+        """Record a new run, several decisions in a transaction."""
+        return RunJournal(self._database, run, batch_decisions)
 
     def ledger(self) -> Ledger:
         """The daemon's tables."""
-        return Ledger(self._engine, self.path)
+        return Ledger(self._database)
 
     def notice_book(self) -> NoticeBook:
         """News for people."""
-        return NoticeBook(self._engine, self.path)
+        return NoticeBook(self._database)
 
     def runs(self) -> list[RunSummary]:
         """Runs, the newest first."""
-        with explained(self.path), Session(self._engine) as session:
+        with self._database.reading() as session:
             return [_summary(row) for row in session.scalars(select(RunRow).order_by(RunRow.id.desc()))]
 
     def run(self, run_id: int) -> RunDetails:
@@ -114,7 +103,7 @@ class Store:
         Raises:
             InputError: there is no such run; the sentence names those there are.
         """
-        with explained(self.path), Session(self._engine) as session:
+        with self._database.reading() as session:
             row = _find_run(session, run_id)
             trainers = session.scalars(
                 select(RunTrainerRow)
@@ -127,16 +116,12 @@ class Store:
                 statuses=_tally(session, run_id, "status"),
                 solvers=_tally(session, run_id, "solver"),
                 trainer_count=session.scalar(seen) or 0,
-                trainers=tuple(map(_record, trainers)),
+                trainers=tuple(TrainerRecord(**_values(row, TrainerRecord)) for row in trainers),
             )
 
     def decisions(self, run_id: int, most: int | None = None) -> list[DecisionSummary]:
-        """The run's decisions in their order, without their problems; at most the first ``most``.
-
-        Raises:
-            InputError: there is no such run.
-        """
-        with explained(self.path), Session(self._engine) as session:
+        """The run's decisions in their order, without their problems; at most the first ``most``."""
+        with self._database.reading() as session:
             _find_run(session, run_id)
             query = (
                 select(DecisionRow).where(DecisionRow.run_id == run_id).order_by(DecisionRow.number).limit(most)
@@ -145,13 +130,13 @@ class Store:
 
     def newest_run(self, command: str) -> int | None:
         """The last one that was begun with this command; None: there is none."""
-        with explained(self.path), Session(self._engine) as session:
+        with self._database.reading() as session:
             return session.scalar(select(func.max(RunRow.id)).where(RunRow.command == command))
 
     def newest_decisions(self, run_id: int, most: int) -> list[DecisionSummary]:
         """The last ``most`` decisions of a run, the newest first, without their problems."""
         query = select(DecisionRow).where(DecisionRow.run_id == run_id)
-        with explained(self.path), Session(self._engine) as session:
+        with self._database.reading() as session:
             newest = session.scalars(query.order_by(DecisionRow.number.desc()).limit(most))
             return [_decision_summary(row) for row in newest]
 
@@ -161,7 +146,7 @@ class Store:
         Raises:
             InputError: there is no such run or decision; the sentence names those there are.
         """
-        with explained(self.path), Session(self._engine) as session:
+        with self._database.reading() as session:
             run = _find_run(session, run_id)
             whole = [undefer(DecisionRow.problem), undefer(DecisionRow.placement)]
             row = session.get(DecisionRow, (run_id, number), options=whole)
@@ -227,45 +212,18 @@ def _tally(session: Session, run_id: int, column: str) -> dict[str, int]:
     return {row[0]: row[1] for row in session.execute(query.order_by(func.count().desc(), key))}
 
 
+def _values(row: Base, kind: type[DataclassInstance]) -> dict[str, Any]:
+    """The columns of a row that have the names of a dataclass's fields."""
+    return {field.name: getattr(row, field.name) for field in fields(kind)}
+
+
 def _summary(row: RunRow) -> RunSummary:
-    return RunSummary(
-        id=row.id,
-        command=row.command,
-        version=row.version,
-        status=RunStatus(row.status),
-        started_s=row.started_s,
-        ended_s=row.ended_s,
-        from_s=row.from_s,
-        until_s=row.until_s,
-        node_count=row.node_count,
-        decision_count=row.decision_count,
-        settings=row.settings,
-        outcome=row.outcome or {},
-    )
-
-
-def _record(row: RunTrainerRow) -> TrainerRecord:
-    return TrainerRecord(
-        id=row.id,
-        started_s=row.started_s,
-        completed_s=row.completed_s,
-        samples=row.samples or 0.0,
-        node_hours=row.node_hours or 0.0,
-        evictions=row.evictions or 0,
-        rescales=row.rescales or 0,
-    )
+    return RunSummary(**{
+        **_values(row, RunSummary), "status": RunStatus(row.status), "outcome": row.outcome or {}
+    })  # fmt: skip
 
 
 def _decision_summary(row: DecisionRow) -> DecisionSummary:
-    return DecisionSummary(
-        number=row.number,
-        now_s=row.now_s,
-        status=Status(row.status),
-        solver=row.solver,
-        objective=row.objective,
-        gap=row.gap,
-        solve_s=row.solve_s,
-        idle_nodes=row.idle_nodes,
-        lent_nodes=row.lent_nodes,
-        notes=tuple(row.notes),
-    )
+    return DecisionSummary(**{
+        **_values(row, DecisionSummary), "status": Status(row.status), "notes": tuple(row.notes)
+    })  # fmt: skip

@@ -10,6 +10,5 @@ out comes one HTML document, made in a thread of its own, so that no request wai
 ``api.py``        the same for programs
 ``own_page.py``   the page of a user
 ``identity.py``   who asks
-``server.py``     keeps all of it fresh
-``answers.py``    answers requests
+``server.py``     keeps all of it fresh, and answers requests
 """

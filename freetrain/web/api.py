@@ -97,12 +97,7 @@ ENDPOINTS: Mapping[str, Endpoint] = {
 
 
 def list_jobs(facts: PageFacts, user: str = "") -> list[ListedTraining]:
-    """The trainings and fillers that the last look showed, the largest first.
-
-    Args:
-        facts: what is known.
-        user: whose; empty: everybody's.
-    """
+    """The trainings and fillers that the last look showed, of a user or (empty) everybody, the largest first."""
     look, known = facts.standing.look, facts.past.trainers
     trainers = ranked(look.trainers) if look else []
     return [_listed(trainer, known.get(trainer.id), facts) for trainer in trainers if user in ("", trainer.owner)]

@@ -24,13 +24,7 @@ MAX_COMMAND_GROUPS, _MAX_REASONS = 20, 3
 
 @dataclass(frozen=True, slots=True)
 class TrainerResize:
-    """What a decision changed of a training.
-
-    Attributes:
-        trainer: its id.
-        before: nodes that it had.
-        after: nodes that it got.
-    """
+    """How many nodes a training had before a decision, and after it."""
 
     trainer: str
     before: int
@@ -39,14 +33,7 @@ class TrainerResize:
 
 @dataclass(frozen=True, slots=True)
 class DecisionChanges:
-    """A decision.
-
-    Attributes:
-        name: as ``12:480``.
-        summary: when, how and what about.
-        trainers: how many took part.
-        resizes: what it changed.
-    """
+    """A decision by its name, as ``12:480``, with how many took part and what it changed."""
 
     name: str
     summary: DecisionSummary
@@ -56,16 +43,7 @@ class DecisionChanges:
 
 @dataclass(frozen=True, slots=True)
 class CommandGroup:
-    """Commands that were given for one reason.
-
-    Attributes:
-        time_s: when the last was, UTC epoch seconds.
-        actor: who gave them.
-        why: the reason.
-        decision: that led to them, as ``12:480``; None: there was none.
-        result: what came of them.
-        commands: how many.
-    """
+    """Commands that were given for one reason, by the decision that led to them; ``time_s`` is the last one's."""
 
     time_s: float
     actor: str
@@ -77,16 +55,7 @@ class CommandGroup:
 
 @dataclass(frozen=True, slots=True)
 class DaemonHistory:
-    """What the database tells.
-
-    Attributes:
-        stays: what was lent.
-        trainers: by id.
-        decisions: the last, newest first.
-        commands: groups of commands that were given last, newest first.
-        harms: the site's delays, oldest first.
-        why_not: why nothing of this is known; empty: it is.
-    """
+    """What the database tells: decisions and commands are the last, newest first; or why it is not known."""
 
     stays: tuple[NodeLease, ...] = ()
     trainers: Mapping[str, KnownTrainer] = field(default_factory=dict)
@@ -130,10 +99,10 @@ def _decisions(store: Store) -> tuple[DecisionChanges, ...]:
 def _decided(path: Path, run: int, summary: DecisionSummary) -> DecisionChanges:
     """With what it changed; no decision is another one later, so each is unpacked once."""
     problem, decision = Store.open_read_only(path).decision(run, summary.number)
-    resizes = [
-        TrainerResize(one.id, int(before), len(decision.placement.get(one.id, ())))
-        for one, before in zip(problem.trainers, problem.held_nodes, strict=True)
-    ]
+    resizes = (
+        TrainerResize(trainer.id, int(before), len(decision.placement.get(trainer.id, ())))
+        for trainer, before in zip(problem.trainers, problem.held_nodes, strict=True)
+    )
     changed = tuple(resize for resize in resizes if resize.before != resize.after)
     return DecisionChanges(f"{run}:{summary.number}", summary, len(problem.trainers), changed)
 

@@ -37,12 +37,7 @@ class UnknownUserError(Exception):
 
 
 def make_token(key: bytes, user: str, until_s: float) -> str:
-    """A token of this user's.
-
-    Args:
-        key: of this site.
-        user: an account of Slurm's.
-        until_s: how long it counts, UTC epoch seconds.
+    """A token of this user's that counts until then, UTC epoch seconds, sealed with the site's key.
 
     Raises:
         ValueError: there can be no such account.
@@ -121,12 +116,7 @@ def read_key(directory: Path) -> bytes | None:
 
 
 class Identities:
-    """Finds out who asks.
-
-    Args:
-        settings: which proxies are trusted, and what they say.
-        directory: the daemon's, with the key.
-    """
+    """Finds out who asks."""
 
     def __init__(self, settings: WebSettings, directory: Path) -> None:
         self._header = settings.user_header.lower()

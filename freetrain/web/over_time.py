@@ -31,13 +31,7 @@ WIDTH, HEIGHT = 1000, 100
 
 @dataclass(frozen=True, slots=True)
 class AxisMark:
-    """A time on the axis.
-
-    Attributes:
-        percent: how far from its left end.
-        label: what stands there.
-        is_extra: whether narrow screens leave it out.
-    """
+    """A time on the axis, in percent from its left end; narrow screens leave extra ones out."""
 
     percent: float
     label: str
@@ -79,25 +73,17 @@ class PageWindow:
     @property
     def marks(self) -> tuple[AxisMark, ...]:
         """Round times."""
-        return tuple(self._marks())
-
-    def _marks(self) -> Iterator[AxisMark]:
         axis = time_axis(self.from_s, self.until_s, _MARKS)
-        for number, (at_s, label) in enumerate(zip(axis.at_s, axis.labels, strict=True)):
-            # What stands at the very ends would be cut off.
-            if 2 < self.percent(at_s) < 98:
-                yield AxisMark(self.percent(at_s), label, number % 2 == 1)
+        marks = (
+            AxisMark(self.percent(at_s), label, number % 2 == 1)
+            for number, (at_s, label) in enumerate(zip(axis.at_s, axis.labels, strict=True))
+        )
+        # What stands at the very ends would be cut off.
+        return tuple(mark for mark in marks if 2 < mark.percent < 98)
 
 
 class NodeLease(NamedTuple):
-    """A node that a trainer had; there may be very many.
-
-    Attributes:
-        node: which.
-        trainer: whose.
-        from_s: since when, UTC epoch seconds.
-        until_s: until when; None: it has it still, as far as is known.
-    """
+    """A node that a trainer had, or has still (``until_s`` None), as far as is known; there may be very many."""
 
     node: str
     trainer: str
@@ -123,15 +109,7 @@ def draw_node_times(
     colours: Mapping[str, int],
     window: PageWindow,
 ) -> bytes:
-    """The picture as PNG, a row for each node and ``COLUMNS`` columns of time; what was not lent is clear.
-
-    Args:
-        names: of the nodes, from top to bottom.
-        stays: what was lent; what is lent still is drawn as far as is known.
-        groups: what is known of the time ahead; none: nothing.
-        colours: of trainers; all others share one.
-        window: what is shown.
-    """
+    """The picture as PNG, a row a node, ``COLUMNS`` of time: what was lent, and is expected; else clear."""
     row = {name: number for number, name in enumerate(names)}
     cells = np.zeros((len(names), COLUMNS), np.uint8)
     _draw_stays(cells, [stay for stay in stays if stay.node in row], row, colours, window)
@@ -202,13 +180,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class OverTime:
-    """Nodes over time.
-
-    Attributes:
-        idle: all idle nodes, as a path of SVG's; where nothing is known there is nothing.
-        lent: those of them that were lent.
-        top_nodes: how many nodes stand at the upper edge.
-    """
+    """Nodes over time, as paths of SVG's: idle ones, and the lent ones of them; and how many the edge means."""
 
     idle: str
     lent: str

@@ -23,18 +23,7 @@ _LOST = (End.PREEMPTED, End.RELEASED, End.TIMED_OUT, End.NODE_FAILED, End.FAILED
 
 @dataclass(frozen=True, slots=True)
 class OwnTraining:
-    """A training as its owner's page shows it.
-
-    Attributes:
-        own: what the API says of it.
-        size_text: its nodes, and how many it can use.
-        progress: how much is done, from 0 to 1; None: it has no target.
-        left_text: how long it will take as it is; empty: nobody knows.
-        ends_text: how its fragments ended that did not complete; empty: none did.
-        nodes_path: how many nodes it had over time, as a path of SVG's.
-        top_nodes: how many nodes stand at the upper edge of that picture.
-        curve: None: nothing is known.
-    """
+    """A training as its owner's page shows it: what the API says, progress from 0 to 1, and SVG paths."""
 
     own: OwnJob
     size_text: str
@@ -49,7 +38,6 @@ class OwnTraining:
 def render_own(facts: PageFacts, user: str) -> str:
     """The page of this user."""
     window = window_of(facts)
-    document = own_jobs(facts, user)
     return pages.fill(
         __package__,
         "own.html.j2",
@@ -60,7 +48,7 @@ def render_own(facts: PageFacts, user: str) -> str:
         user=user,
         standing=facts.standing,
         headline=headline_of(facts.standing, facts.is_hidden),
-        trainings=[_training(own, facts.past.stays, window) for own in document.jobs],
+        trainings=[_training(own, facts.past.stays, window) for own in own_jobs(facts, user).jobs],
         window=window,
         past_text=brief_duration(window.past_s),
         sizes=(WIDTH, HEIGHT),
@@ -69,12 +57,11 @@ def render_own(facts: PageFacts, user: str) -> str:
 
 
 def _training(own: OwnJob, stays: Iterable[NodeLease], window: PageWindow) -> OwnTraining:
-    job = own.job
-    path, top = _nodes_over_time([stay for stay in stays if stay.trainer == job.id], window)
+    path, top = _nodes_over_time([stay for stay in stays if stay.trainer == own.job.id], window)
     return OwnTraining(
         own=own,
         size_text=_size_text(own),
-        progress=min((job.samples or 0.0) / own.target_samples, 1.0) if own.target_samples else None,
+        progress=min((own.job.samples or 0.0) / own.target_samples, 1.0) if own.target_samples else None,
         left_text=_left_text(own),
         ends_text=_ends_text(own),
         nodes_path=path,

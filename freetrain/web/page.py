@@ -29,14 +29,7 @@ from freetrain.showing.words import count, natural_order, printable
 from freetrain.slurm.parsing import expand_nodes, fold_nodes
 from freetrain.web import over_time
 from freetrain.web.database import DaemonHistory
-from freetrain.web.over_time import (
-    NodeLease,
-    PageWindow,
-    draw_node_times,
-    draw_over_time,
-    past_shown_s,
-    trainer_colours,
-)
+from freetrain.web.over_time import NodeLease, PageWindow, draw_node_times, draw_over_time, past_shown_s
 from freetrain.web.trainings import CURVE_HEIGHT, CURVE_WIDTH, list_trainings
 
 Tone = Literal["good", "warning", "bad"]
@@ -48,14 +41,7 @@ _ROW_HEIGHT, _MIN_HEIGHT, _MAX_HEIGHT, _LABEL_EVERY = 14, 28, 420, 14
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """How the daemon stands.
-
-    Attributes:
-        word: for the line that is always in view.
-        sentence: the page's heading.
-        tone: how bad that is.
-        lines: sentences below it, with which every listing of freetrain's begins.
-    """
+    """How the daemon stands: in a word, as the page's heading, how bad that is, and as every listing begins."""
 
     word: str
     sentence: str
@@ -64,12 +50,7 @@ class Headline:
 
 
 def headline_of(standing: Standing, is_hidden: bool) -> Headline:
-    """The headline.
-
-    Args:
-        standing: how the daemon stands.
-        is_hidden: whether it published something that may not be read here.
-    """
+    """The headline; where hidden, the daemon published something that may not be read here."""
     if is_hidden:
         why = f"{standing.why_not}."
         return Headline("unknown", "How the daemon stands is not known here", "bad", (why[:1].upper() + why[1:],))
@@ -116,16 +97,12 @@ def _nameless_look(look: LookStatus) -> LookStatus:
     return replace(
         look,
         rejected_examples=(_HIDDEN,) * bool(look.rejected_examples),
-        nodes=tuple(_nameless_group(group) for group in look.nodes),
+        nodes=tuple(replace(group, trainer="", why=without_ids(group.why)) for group in look.nodes),
         trainers=tuple(
             TrainerStatus("", "", trainer.state, lent=trainer.lent, asked=trainer.asked)
             for trainer in look.trainers
         ),
     )
-
-
-def _nameless_group(group: NodeGroup) -> NodeGroup:
-    return replace(group, trainer="", why=without_ids(group.why))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +148,11 @@ def render(facts: PageFacts) -> str:
     """The page."""
     facts = facts.shown
     standing, past = facts.standing, facts.past
-    look = standing.status.look if standing.status else None
+    look = standing.last_look
     window = window_of(facts)
-    node_map = draw_map(look.nodes) if look else draw_map(())
+    node_map = draw_map(look.nodes if look else ())
     stays = [stay for stay in past.stays if stay.until_s is None or stay.until_s > window.from_s]
-    colours = {} if facts.is_private else trainer_colours(stay.trainer for stay in stays)
+    colours = {} if facts.is_private else over_time.trainer_colours(stay.trainer for stay in stays)
     trainings, more = list_trainings(standing, past.trainers)
     return pages.fill(
         __package__,
@@ -191,7 +168,7 @@ def render(facts: PageFacts) -> str:
         past=past,
         headline=headline_of(standing, facts.is_hidden),
         map=node_map,
-        about_map=_about_map(node_map),
+        about_map=", ".join(f"{nodes} {state}" for state, nodes in node_map.counts.items()) or "no nodes",
         window=window,
         over_time=draw_over_time(standing.status.recent, window) if standing.status else None,
         sizes=over_time,
@@ -216,16 +193,11 @@ def window_of(facts: PageFacts) -> PageWindow:
     return PageWindow(standing.now_s, known_until_s, past_shown_s(standing.now_s, min(began_s, default=looked_s)))
 
 
-def _about_map(node_map: NodeMap) -> str:
-    return ", ".join(f"{count} {state}" for state, count in node_map.counts.items()) or "no nodes"
-
-
 def _node_rows(
     facts: PageFacts, stays: Sequence[NodeLease], colours: Mapping[str, int], window: PageWindow
 ) -> dict[str, Any] | None:
     """The picture of node × time; None: there are no nodes to show."""
-    look = facts.standing.status.look if facts.standing.status else None
-    groups = look.nodes if look else ()
+    groups = facts.standing.last_look.nodes if facts.standing.last_look else ()
     shown = {name for group in groups for name in expand_nodes(group.nodes)}
     names = natural_order(shown | {stay.node for stay in stays})
     if not names:
@@ -271,13 +243,7 @@ _LIKE = ((re.compile(r"\bjob \d\S*"), "a job"), (re.compile(r"\b\d+ s\b"), "some
 
 @dataclass(frozen=True, slots=True)
 class MapShape:
-    """A part of the map.
-
-    Attributes:
-        state: of its nodes.
-        path: in SVG's words.
-        title: what it is; empty: it is many nodes.
-    """
+    """A part of the map, as a path of SVG's; its title is empty where it is many nodes."""
 
     state: NodeStanding
     path: str
@@ -286,14 +252,7 @@ class MapShape:
 
 @dataclass(frozen=True, slots=True)
 class NodeMap:
-    """A picture of all nodes, in the order of their names.
-
-    Attributes:
-        width: of it.
-        height: of it.
-        shapes: what it consists of.
-        counts: state → nodes, none left out.
-    """
+    """A picture of all nodes, in the order of their names, and how many of them are in each state."""
 
     width: int
     height: int
@@ -327,7 +286,7 @@ def _named(cells: Iterable[_Cell], pitch: int, cell: int) -> Iterator[MapShape]:
 def _merged(cells: Iterable[_Cell], pitch: int, cell: int) -> Iterator[MapShape]:
     """One shape for each state; what lies side by side in a row is one box."""
     paths: defaultdict[NodeStanding, list[str]] = defaultdict(list)
-    for (row, state), run in groupby(cells, key=lambda each: (each[0], each[3].state)):
+    for (row, state), run in groupby(cells, key=lambda cell_at: (cell_at[0], cell_at[3].state)):
         columns = [column for _, column, _, _ in run]
         paths[state].append(_box(row, columns[0], len(columns), pitch, cell))
     return (MapShape(state, "".join(path)) for state, path in paths.items())

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
+import hashlib
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from pathlib import Path
 
 from freetrain.config import Config
 from freetrain.daemon.reports.standing import Standing, find_standing
-from freetrain.daemon.reports.status_file import STATUS_NAME
+from freetrain.daemon.reports.status import STATUS_NAME
 from freetrain.daemon.trainers.needs import needs_of
+from freetrain.errors import InputError
+from freetrain.showing.ready_text import HttpAnswer, HttpRequest, ReadyTextServer, is_loopback, sentence
 from freetrain.store.store import DAEMONS_STORE
-from freetrain.web.api import ENDPOINTS, as_json
+from freetrain.web import page
+from freetrain.web.api import DESCRIPTION, ENDPOINTS, PREFIX, as_json, description
 from freetrain.web.database import DaemonHistory, read_history
+from freetrain.web.identity import Identities, UnknownUserError
 from freetrain.web.over_time import PAST_S
 from freetrain.web.own_page import render_own
 from freetrain.web.page import PageFacts, render
@@ -37,12 +44,7 @@ OWN_PAGE = "/me"
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A text as it is sent.
-
-    Attributes:
-        plain: whole, UTF-8.
-        packed: the same, with gzip.
-    """
+    """A text as it is sent: whole, UTF-8, and packed with gzip."""
 
     plain: bytes
     packed: bytes
@@ -50,13 +52,7 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What was made at one time.
-
-    Attributes:
-        page: of the machine.
-        facts: of which all is made.
-        of_users: path and user → what was made of the facts when it was first asked for.
-    """
+    """What was made at one time: the page, and for paths and users what they have asked for since."""
 
     page: Rendered
     facts: PageFacts
@@ -72,10 +68,6 @@ class LivePage:
 
     It is made after each look of the daemon's, or every ten seconds, and the database is read once for each look.
     While nobody has asked for ten minutes, it is made once a minute.
-
-    Args:
-        config: the daemon's.
-        clock_s: running seconds.
     """
 
     def __init__(self, config: Config, clock_s: Callable[[], float] = time.monotonic) -> None:
@@ -154,8 +146,7 @@ class LivePage:
                 stop.wait(_SOON_S)
 
     def _make(self) -> _Made:
-        began_s, of = self._clock_s(), self._published()
-        facts = self._facts()
+        began_s, of, facts = self._clock_s(), self._published(), self._facts()
         made = _Made(packed(render(facts).encode()), facts)
         self._made_s, self._made_of = self._clock_s(), of
         self._took_s = self._made_s - began_s
@@ -182,7 +173,7 @@ class LivePage:
 
     def _past_at(self, standing: Standing) -> DaemonHistory:
         """What the database tells, read again after each look, and now and then without one."""
-        look = standing.status.look if standing.status else None
+        look = standing.last_look
         of = (look.time_s if look else None, int(standing.now_s / _PAST_FRESH_S))
         if of != self._past_of:
             trainers = [trainer.id for trainer in look.trainers] if look else []
@@ -194,3 +185,97 @@ class LivePage:
 def packed(plain: bytes) -> Rendered:
     """A text, ready to be sent."""
     return Rendered(plain, gzip.compress(plain, 5, mtime=0))
+
+
+PATHS = ("/", OWN_PAGE, *(PREFIX + name for name in (*ENDPOINTS, DESCRIPTION)))
+_LOCAL_NAMES = frozenset(("localhost", "127.0.0.1", "[::1]"))
+_CHALLENGE = {"WWW-Authenticate": 'Basic realm="freetrain", charset="UTF-8"'}
+"""Makes a browser ask for a name and a password."""
+
+
+class _UserNeededError(UnknownUserError):
+    """Only users get this, and nobody says who asks."""
+
+
+def page_server(host: str, port: int, live_page: LivePage, identities: Identities) -> ReadyTextServer:
+    """A server of the page; port 0: any that is free.
+
+    Raises:
+        InputError: the address cannot be used.
+    """
+    try:
+        return ReadyTextServer(host, port, Answers(live_page, identities, is_local=is_loopback(host)).answer)
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(
+            f"{host}, port {port} cannot be used: {why}.", "Give a free port and an address of this machine."
+        ) from error
+
+
+class Answers:
+    """Answers from what was made already, or is made in milliseconds: no request waits."""
+
+    def __init__(self, live_page: LivePage, identities: Identities, is_local: bool) -> None:
+        self._live_page = live_page
+        self._identities = identities
+        self._is_local = is_local
+        self._html, self._json = _headers("text/html; charset=utf-8"), _headers("application/json")
+
+    def answer(self, request: HttpRequest) -> HttpAnswer:
+        """The answer to a request."""
+        if self._is_local and not _is_local_name(request.headers.get("host", "")):
+            # Another name that leads here may be of a page of somebody's that wants to read this one.
+            return sentence(HTTPStatus.FORBIDDEN, "This page is for http://localhost alone.")
+        if request.path not in PATHS:
+            return sentence(HTTPStatus.NOT_FOUND, f"There are {', '.join(PATHS)}.")
+        try:
+            rendered = self._find(request.path, self._identities.user_of(request, time.time()))
+        except UnknownUserError as error:
+            refusal = sentence(HTTPStatus.UNAUTHORIZED, str(error))
+            return replace(refusal, headers={**refusal.headers, **_CHALLENGE})
+        except PageTooOldError:
+            return sentence(HTTPStatus.SERVICE_UNAVAILABLE, "The page cannot be made; the server's log says why.")
+        headers = self._json if request.path.startswith(PREFIX) else self._html
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return HttpAnswer(rendered.packed, {**headers, "Content-Encoding": "gzip"})
+        return HttpAnswer(rendered.plain, headers)
+
+    def _find(self, path: str, user: str) -> Rendered:
+        """What stands at a path for this user."""
+        name = path.removeprefix(PREFIX)
+        if name == DESCRIPTION:
+            return packed(description())
+        if path == "/":
+            return self._live_page.now()
+        if not user and (path == OWN_PAGE or self._live_page.needs_user(name)):
+            raise _UserNeededError("Say who you are: the password is a token, which 'freetrain web token' makes.")
+        return self._live_page.own_page(user) if path == OWN_PAGE else self._live_page.document(name, user)
+
+
+def _headers(content_type: str) -> dict[str, str]:
+    """What the page is sent with: nothing is loaded from anywhere, and nobody else shows or runs this page."""
+    policy = (
+        f"default-src 'none'; style-src '{_digest(page.style())}'; script-src '{_digest(page.script())}'; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return {
+        "Content-Type": content_type,
+        "Content-Security-Policy": policy,
+        "Cache-Control": "no-store",
+        "Vary": "Accept-Encoding, Authorization",
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+        "Cross-Origin-Resource-Policy": "same-origin",
+    }
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _is_local_name(host: str) -> bool:
+    """Whether a Host header names this machine for itself; the port may be that of a tunnel."""
+    name, colon, port = host.rpartition(":")
+    if not colon or host.endswith("]"):
+        name, port = host, ""
+    return name.lower() in _LOCAL_NAMES and (not port or port.isdecimal())

@@ -22,14 +22,7 @@ CURVE_WIDTH, CURVE_HEIGHT = 88, 26
 
 @dataclass(frozen=True, slots=True)
 class CurvePicture:
-    """Samples per second on so many nodes, as a small picture.
-
-    Attributes:
-        line: through the points, as a path of SVG's.
-        dots: the points, as a path of SVG's.
-        is_claim: whether nothing was seen yet and this is what its owner says.
-        words: the same in words.
-    """
+    """Samples per second on so many nodes: paths of SVG's, and words; only claimed where nothing was seen yet."""
 
     line: str
     dots: str
@@ -39,21 +32,7 @@ class CurvePicture:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRow:
-    """A row of the table.
-
-    Attributes:
-        id: of its array.
-        name: that its owner gave it; empty: none, or unknown.
-        owner: who submitted it.
-        nodes: how many it has.
-        asked: how many more Slurm was asked to give it.
-        wants: how many it can use, as ``2–8``; empty: unknown.
-        samples: how many it has done.
-        target: how many it is to do; None: unknown.
-        evictions: how often a node was taken from it.
-        state_text: how it is getting on.
-        curve: None: nothing is known.
-    """
+    """A row of the table; what is unknown is empty, a target or a curve is None then."""
 
     id: str
     name: str
@@ -69,13 +48,8 @@ class TrainingRow:
 
 
 def list_trainings(standing: Standing, known: Mapping[str, KnownTrainer]) -> tuple[list[TrainingRow], int]:
-    """The trainings that the last look showed, and how many more there are.
-
-    Args:
-        standing: how the daemon stands.
-        known: what its database knows of them, by id.
-    """
-    look = standing.status.look if standing.status else None
+    """The trainings that the last look showed, and how many more there are."""
+    look = standing.last_look
     if look is None:
         return [], 0
     ordered = ranked(look.trainers)
@@ -85,12 +59,12 @@ def list_trainings(standing: Standing, known: Mapping[str, KnownTrainer]) -> tup
 
 def ranked(trainers: Iterable[TrainerStatus]) -> list[TrainerStatus]:
     """The largest first, then those that get none for a reason of their own, then those that wait."""
-    return sorted(trainers, key=_rank)
 
+    def rank(trainer: TrainerStatus) -> tuple[int, int, bool, str]:
+        is_odd = bool(trainer.note or trainer.fault)
+        return -len(expand_nodes(trainer.lent)), -len(expand_nodes(trainer.asked)), not is_odd, trainer.id
 
-def _rank(trainer: TrainerStatus) -> tuple[int, int, bool, str]:
-    is_odd = bool(trainer.note or trainer.fault)
-    return -len(expand_nodes(trainer.lent)), -len(expand_nodes(trainer.asked)), not is_odd, trainer.id
+    return sorted(trainers, key=rank)
 
 
 def _training(trainer: TrainerStatus, known: KnownTrainer | None, standing: Standing) -> TrainingRow:

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from benchmarks.live.site import TRAINER, Site
 from benchmarks.live.workload import SAMPLE_LOG, SiteJob, draw, read_samples
-from freetrain.daemon.reports.status_file import StatusUnknownError, read_status
+from freetrain.daemon.reports.status import StatusUnknownError, read_status
 from freetrain.elastic.on_disk.progress import read_progress
-from freetrain.lab.configuration import ACCOUNT
+from freetrain.lab.layout import ACCOUNT
 from freetrain.lab.options import LabOptions
 from freetrain.store.ledger import Ledger
 from freetrain.store.store import Store

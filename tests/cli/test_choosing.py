@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from freetrain.cli.choosing import Chosen
+from freetrain.cli.jobs import Chosen
 from freetrain.cli.main import cli
 from freetrain.errors import ExitCode
 

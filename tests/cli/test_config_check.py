@@ -26,7 +26,7 @@ UPDATE = "scontrol update PartitionName=freetrain"
 def new_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     def made(kind: Kind) -> PlantedSite:
         site = PlantedSite(tmp_path, kind)
-        monkeypatch.setattr("freetrain.cli.config_check.OpenedWhenAsked", lambda *_: site)
+        monkeypatch.setattr("freetrain.cli.config.OpenedWhenAsked", lambda *_: site)
         return site
 
     return made

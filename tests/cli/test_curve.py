@@ -12,8 +12,7 @@ from freetrain.cli.curve import curve_command
 from freetrain.cli.main import cli
 from freetrain.config import Config
 from freetrain.core.trainer import KindChoice
-from freetrain.daemon.reports.status import LookStatus, TrainerStatus
-from freetrain.daemon.reports.status_file import StatusFile
+from freetrain.daemon.reports.status import LookStatus, StatusFile, TrainerStatus
 from freetrain.elastic.on_disk.progress import ProgressWriter
 from freetrain.errors import InputError
 from freetrain.replay.trainers import read_trainers

@@ -12,7 +12,7 @@ from freetrain.cli.main import cli
 from freetrain.core.cluster import Snapshot
 from freetrain.core.job import Job, JobState
 from freetrain.core.node import Partition
-from freetrain.daemon.controls.drains import DrainsReader, read_drains
+from freetrain.daemon.controls.pause import DrainsReader, read_drains
 from freetrain.daemon.state_directory import claim
 from freetrain.slurm.command_line import CommandLine
 from freetrain.store import Store
@@ -177,7 +177,7 @@ def test_waiting_ends_when_the_daemon_has_looked_and_no_fragment_is_left(
                 running(monkeypatch)
 
     running(monkeypatch, FRAGMENT)
-    monkeypatch.setattr("freetrain.cli.drain.time.sleep", sleep)
+    monkeypatch.setattr("freetrain.cli.pause.time.sleep", sleep)
     result = freetrain("drain", "n[001-003]", "--wait")
     assert result.exit_code == 0, result.stderr
     assert next(tries) == 3

@@ -18,8 +18,7 @@ from freetrain.core.harm import Harm
 from freetrain.core.place import Place
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
-from freetrain.daemon.reports.status_file import StatusFile
+from freetrain.daemon.reports.status import LookStatus, NodeGroup, StatusFile, TrainerStatus
 from freetrain.errors import ExitCode
 from freetrain.lending.node_verdicts import what_changes
 from freetrain.store import Store

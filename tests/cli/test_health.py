@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from freetrain.cli.health import Health
 from freetrain.cli.main import cli
+from freetrain.cli.status import Health
 from freetrain.config import Config
 from freetrain.daemon.controls import pause
-from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
-from freetrain.daemon.reports.status_file import StatusFile
+from freetrain.daemon.reports.status import LookStatus, NodeGroup, StatusFile, TrainerStatus
 
 LOOK = LookStatus(
     time_s=0.0,

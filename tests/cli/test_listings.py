@@ -16,8 +16,7 @@ from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
 from freetrain.config import Config
-from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
-from freetrain.daemon.reports.status_file import StatusFile
+from freetrain.daemon.reports.status import LookStatus, NodeGroup, StatusFile, TrainerStatus
 from freetrain.errors import ExitCode
 from freetrain.slurm.queries import JOB_FIELDS, SEPARATOR
 from tests.cli.fake_slurm import CONFIG, FakeSlurm

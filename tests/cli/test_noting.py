@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from freetrain.cli import cancel, drain, panic
+from freetrain.cli import cancel
 from freetrain.cli import pause as pause_command
 from freetrain.cli.main import cli
-from freetrain.daemon.controls import drains, pause
+from freetrain.daemon.controls import pause
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.store import Store
 from freetrain.store.ledger import Ledger
@@ -25,8 +25,8 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
     """That of a daemon's directory, with nodes that are drained."""
     (tmp_path / "freetrain.toml").write_text(f"[state]\ndirectory = '{tmp_path}'\nstop_file = '{tmp_path}/STOP'\n")
     monkeypatch.setenv("FREETRAIN_CONFIG", str(tmp_path / "freetrain.toml"))
-    with drains.changing(tmp_path, 0.0) as changed:
-        changed.append(drains.Drain(nodes=frozenset({"n2"}), until_s=None))
+    with pause.changing(tmp_path, 0.0) as changed:
+        changed.append(pause.Drain(nodes=frozenset({"n2"}), until_s=None))
     return Store.open(tmp_path / "freetrain.db").ledger()
 
 
@@ -38,7 +38,7 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     fake.perform(("scontrol", "update", "JobId=101_0", "ReqNodeList=n1", "TimeLimit=60", "StartTime=now"))
     fake.perform(("scontrol", "release", "101_0"))
     fake.start_what_can()
-    for module in (cancel, drain, panic, pause_command):
+    for module in (cancel, pause_command):
         monkeypatch.setattr(module, "OpenedWhenAsked", lambda *_: fake)
     return fake
 
@@ -58,7 +58,6 @@ def test_whatever_people_order_has_a_row_before_it_is_done_and_is_settled_after_
         raise KilledError
 
     monkeypatch.setattr(slurm, "perform", is_killed)
-    monkeypatch.setattr(drains, "replace_file", is_killed)
     monkeypatch.setattr(pause, "replace_file", is_killed)
     with pytest.raises(KilledError):
         CliRunner().invoke(cli, command)

@@ -13,8 +13,7 @@ from freetrain.client import trainings
 from freetrain.config import Config
 from freetrain.core.job import JobState
 from freetrain.core.known_trainer import UNKNOWN_END, TrainerState
-from freetrain.daemon.reports.status import LookStatus, TrainerStatus
-from freetrain.daemon.reports.status_file import StatusFile
+from freetrain.daemon.reports.status import LookStatus, StatusFile, TrainerStatus
 from freetrain.errors import ExitCode
 from freetrain.slurm.comments import asked_to_resume
 from tests.daemon.fake_slurm import FakeSlurm

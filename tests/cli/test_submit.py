@@ -171,9 +171,9 @@ def test_a_configuration_that_cannot_be_read_is_done_without(
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--nodes", "16-2", "train.sh"], "min=16 is more than max=2."),
-        (["--nodes", "2-", "train.sh"], "max has no value"),
-        (["--nodes", "many", "train.sh"], "max=many is not a number of nodes"),
+        (["--nodes", "16-2", "train.sh"], "--nodes 16-2 has a minimum above its maximum."),
+        (["--nodes", "2-", "train.sh"], "--nodes 2- is not a number of nodes"),
+        (["--nodes", "many", "train.sh"], "--nodes many is not a number of nodes"),
         (["--nodes", "2", "--name", "a,weight=9", "train.sh"], "name=a,weight=9 may have letters"),
         (["--nodes", "2", "--name", "x | y", "train.sh"], "name=x ? y may have letters"),
         (["--nodes", "2", "--dir", "a b", "train.sh"], "must be an absolute path"),

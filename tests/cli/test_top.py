@@ -14,13 +14,12 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from freetrain.cli.choosing import Chosen
+from freetrain.cli.jobs import Chosen
 from freetrain.cli.main import cli
 from freetrain.cli.top import draw
 from freetrain.config import Config
 from freetrain.daemon.reports.standing import find_standing
-from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
-from freetrain.daemon.reports.status_file import StatusFile
+from freetrain.daemon.reports.status import LookStatus, NodeGroup, StatusFile, TrainerStatus
 
 TRAINERS = tuple(
     TrainerStatus(str(number), "news" if number % 2 else "games", "active", why="no idle nodes")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from freetrain.config import Config, ConfigError, find_mistakes, load_config
 
 
 def test_without_any_file_the_defaults_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("freetrain.config.loading.DEFAULT_PATH", tmp_path / "none.toml")
+    monkeypatch.setattr(import_module("freetrain.config.settings"), "DEFAULT_PATH", tmp_path / "none.toml")
     monkeypatch.delenv("FREETRAIN_CONFIG", raising=False)
     assert load_config().config == Config()
     assert load_config().config.lend.mode == "observe"

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.core.placement import Placement
+from freetrain.core.decision import Placement
 from freetrain.core.plan import Lend, PlaceServers, Release, plan_moves, plan_serving
 
 NODES = tuple("abcdefgh")

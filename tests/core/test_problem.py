@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from freetrain.core.problem import problem_from_json, problem_to_dict
-from freetrain.core.servers import Servers
+from freetrain.core.trainer import Servers
 from freetrain.errors import InputError
 
 

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from benchmarks.problems import mixed_problem
-from freetrain.core.decision import Decision, Status
+from freetrain.core.decision import Decision, Placement, Status, place
 from freetrain.core.place import Place
-from freetrain.core.placement import Placement, place
 from freetrain.core.problem import Counts, Problem
-from freetrain.core.servers import Servers
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Servers, Trainer
 from freetrain.core.value import counts_of, total_value
 from freetrain.core.verify import verify, verify_counts
 from freetrain.policies import find_policy

@@ -10,11 +10,12 @@ from freetrain.config import Config, Slurm
 from freetrain.core.decision import Decision
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.executor import Executor, Mode
-from freetrain.daemon.live_cluster import LiveCluster, LookInputs
+from freetrain.daemon.live_cluster import NO_SNAPSHOT, LiveCluster, LookInputs
 from freetrain.daemon.reports.look_log import tell_findings
 from freetrain.daemon.rules import roster_rules_of, rules_of
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.daemon.trainers.training import RosterRules
+from freetrain.lending.facts import Facts
 from freetrain.lending.judge import Judgement
 from freetrain.lending.training_verdicts import Reason, TrainingContext
 from freetrain.loop.cycle import Goal, NullJournal
@@ -67,9 +68,15 @@ class Daemon:
     ) -> None:
         """Let the next looks know this, besides what Slurm answers."""
         half_life_s = self.loop.rules.sharing.half_life_s
-        self.told = LookInputs(
-            self.roster_rules, half_life_s, reports or {}, drained or {}, stopped, paused, exempt_s=exempt_s
+        facts = Facts(
+            NO_SNAPSHOT,
+            drained=drained or {},
+            stopped=stopped,
+            paused=paused,
+            exempt_s=exempt_s,
+            leaving_bound_s=0.0,
         )
+        self.told = LookInputs(self.roster_rules, half_life_s, facts, reports or {})
 
     @property
     def judgement(self) -> Judgement:

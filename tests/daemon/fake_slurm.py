@@ -13,8 +13,8 @@ from freetrain.core.job import Job, JobRun, JobState
 from freetrain.core.node import NodeState, Partition, Reservation
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
+from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.queries import NEED_FIELDS, SEPARATOR
-from freetrain.slurm.questions import Questions
 from freetrain.slurm.settings import parse_conf
 from freetrain.slurm.site.facts import Row, Site
 from freetrain.slurm.states import waits_for
@@ -34,7 +34,7 @@ UNDEMANDING = dict.fromkeys(NEED_FIELDS, "N/A") | {
 QUEUE = FragmentQueue("freetrain")
 
 
-class FakeSlurm(Questions):
+class FakeSlurm(Gateway):
     """A gateway to nothing.
 
     Attributes:

@@ -9,7 +9,7 @@ import pytest
 from freetrain.config import Config, ConfigError
 from freetrain.core.power import PowerDraw
 from freetrain.core.throughput import Observation
-from freetrain.daemon.admission.choices import check_choices
+from freetrain.daemon.admission.contradictions import check_choices
 from freetrain.daemon.trainers.progress_reader import Report
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm

@@ -115,12 +115,12 @@ def test_each_precondition_is_heeded_whichever_way_an_array_comes_in(
 ) -> None:
     name = precondition.name  # type: ignore[attr-defined]
     array = slurm.submit_array(
-        "freetrain:min=2", tasks=1 if name == "tasks for its fewest nodes" else 4, held=held
+        "freetrain:min=2", tasks=1 if name == "tasks for its minimum of nodes" else 4, held=held
     )
     match name:
         case "one node for each task":
             change(slurm, array, node_count=2)
-        case "tasks at once for its fewest nodes":
+        case "tasks at once for its minimum of nodes":
             change(slurm, array, max_running=1)
         case "requeued when preempted":
             slurm.asked[array] = {"Requeue": "0"}

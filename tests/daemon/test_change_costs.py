@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from freetrain.core.observed import RunningMean, SeenCosts, SizeChange
 from freetrain.core.throughput import Observation
-from freetrain.daemon.trainers.change_costs import believed_costs
+from freetrain.daemon.trainers.kinds import believed_costs
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.slurm.tags import Tag
 from tests.daemon.conftest import StartDaemon

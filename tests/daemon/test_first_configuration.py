@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from freetrain.core.fragment_queue import FragmentQueue
-from freetrain.daemon.admission.first_configuration import choose_queue, propose
+from freetrain.daemon.admission.inspection import choose_queue, propose
 from freetrain.slurm.site.advice import best_plan
 from freetrain.slurm.site.facts import Row, Site
 from freetrain.slurm.site.harm import Premise

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.core.known_trainer import TrainerState
-from freetrain.daemon.trainers.change_costs import most_lost_s
+from freetrain.daemon.trainers.kinds import most_lost_s
 from freetrain.slurm.tags import Tag, parse_tag
 from freetrain.store.store import Store
 from tests.daemon.training import Site, everybody_is_me

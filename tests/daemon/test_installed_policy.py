@@ -9,7 +9,7 @@ import pytest
 
 from freetrain.config import Config, ConfigError
 from freetrain.core.decision import Decision, Status
-from freetrain.daemon.admission.choices import check_choices, without_effect
+from freetrain.daemon.admission.contradictions import check_choices, without_effect
 from freetrain.daemon.admission.inspection import inspect_files
 from freetrain.daemon.reports.look_log import tell_unusable
 from freetrain.store.store import Store

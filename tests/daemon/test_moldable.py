@@ -249,7 +249,7 @@ def test_a_filler_whose_tasks_are_larger_than_the_partition_allows_rests_and_kee
 def test_wrong_sizes_are_answered(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
     wrong = {
         "nodes=0": "is not a number of nodes",
-        "nodes=8-2": "names more nodes at least than at most",
+        "nodes=8-2": "has a minimum above its maximum",
         "nodes=2-8,max=1": "nodes=2 of each task is more than max=1",
     }
     refused = {slurm.submit_array(f"freetrain:kind=tasks,{keys}"): why for keys, why in wrong.items()}

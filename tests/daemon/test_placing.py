@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.config import Config, ConfigError
-from freetrain.daemon.admission.choices import check_choices
+from freetrain.daemon.admission.contradictions import check_choices
 from freetrain.store.store import Store
 from tests.daemon.training import Site
 

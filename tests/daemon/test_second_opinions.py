@@ -15,7 +15,7 @@ from freetrain.daemon import second_opinions
 from freetrain.daemon.second_opinions import SecondOpinions
 from freetrain.guest.guest import Guest
 from freetrain.loop.cycle import NullJournal
-from freetrain.policies.solver.second_opinion import Agreement, SecondOpinion
+from freetrain.policies.solver.guests import Agreement, SecondOpinion
 from tests.policies.solver.test_second_opinion import GOOD, GREEDY, PROBLEM
 
 WRONG = replace(GREEDY, status=Status.OPTIMAL, gap=0.0)
@@ -41,9 +41,7 @@ def eventually(fine: Callable[[], bool]) -> bool:
     return fine()
 
 
-def opinions_of(
-    tmp_path: Path, function: str = "freetrain.policies.solver.second_opinion:solve_again"
-) -> SecondOpinions:
+def opinions_of(tmp_path: Path, function: str = "freetrain.policies.solver.guests:solve_again") -> SecondOpinions:
     """At this process's own priority: under load the lowest one gets no time for minutes."""
     opinions = SecondOpinions(Journal(), tmp_path / "second-opinions", function, Guest())
     opinions.one_in = 2

@@ -14,7 +14,7 @@ from freetrain.config import Config, Loaded
 from freetrain.core.fragment import Fragment
 from freetrain.daemon.live_cluster import LiveCluster
 from freetrain.daemon.reports.notices import Notices
-from freetrain.daemon.reports.status_file import StatusFile, read_status
+from freetrain.daemon.reports.status import StatusFile, read_status
 from freetrain.daemon.service import Service
 from freetrain.errors import StateError
 from freetrain.slurm.command_line import CommandLine

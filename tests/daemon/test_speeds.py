@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from freetrain.core.throughput import Observation
-from freetrain.daemon.trainers.change_costs import believed_speeds, seen_at_speed_1
+from freetrain.daemon.trainers.kinds import believed_speeds, seen_at_speed_1
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.lending.facts import Request
 from tests.daemon.conftest import Daemon, StartDaemon

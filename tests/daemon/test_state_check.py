@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from freetrain.config import Config
-from freetrain.daemon.admission.inspection import closed_python, closed_state, closed_textfile, daemons_account
+from freetrain.daemon.admission.access import closed_python, closed_state, closed_textfile
+from freetrain.daemon.admission.inspection import daemons_account
 
 THEIRS = 64030
 
@@ -17,7 +18,7 @@ THEIRS = 64030
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state directory of ours, and an account freetrain, which is in no group of ours."""
     account = pwd.struct_passwd(("freetrain", "x", THEIRS, THEIRS, "", "/", "/bin/false"))
-    where = "freetrain.daemon.admission.inspection"
+    where = "freetrain.daemon.admission.access"
     monkeypatch.setattr(f"{where}.pwd.getpwnam", lambda name: {"freetrain": account}[name])
     monkeypatch.setattr(f"{where}.os.getgrouplist", lambda *_: [THEIRS])
     directory = tmp_path / "state"
@@ -112,11 +113,11 @@ def test_a_python_that_the_account_may_not_execute_is_found(
     program.parent.mkdir(mode=0o700)
     program.touch(0o755)
     monkeypatch.setattr("sys.executable", str(program))
-    monkeypatch.setattr("freetrain.daemon.admission.inspection.find_spec", lambda name: name)
+    monkeypatch.setattr("freetrain.daemon.admission.access.find_spec", lambda name: name)
     config = Config.model_validate({"slurm": {"backend": backend}})
     # Folders above may be closed to others, too: pytest makes them for their owner alone.
     monkeypatch.setattr(
-        "freetrain.daemon.admission.inspection.may",
+        "freetrain.daemon.admission.access.may",
         lambda wanted, file, *_: not (file.st_ino == program.parent.stat().st_ino and file.st_mode & 0o001 == 0),
     )
     found = closed_python(config, "freetrain")

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.daemon import timetable as timetable_module
-from freetrain.daemon.controls.nudge import Senders, send_nudge
-from freetrain.daemon.controls.wake_file import WAKE_NAME
+from freetrain.daemon.controls.nudge import WAKE_NAME, Senders, send_nudge
 from freetrain.daemon.timetable import Timetable
 
 NEVER_S = 3600.0

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from freetrain.daemon.admission.checks import may
-from freetrain.daemon.admission.wake_check import WakeCheck, closed_wake_file
+from freetrain.daemon.admission.access import WakeCheck, closed_wake_file, may
 from freetrain.slurm.settings import SlurmSettings, parse_settings
 from tests.daemon.fake_slurm import CONFIG, FakeSlurm
 from tests.slurm.lua import JOB_SUBMIT, job_comp_with
@@ -20,7 +19,7 @@ OTHERS_USER, OTHERS_GROUP = 64030, 64031
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state directory with a wake file, as the daemon makes them; slurm is in no group of ours."""
     account = pwd.struct_passwd(("slurm", "x", OTHERS_USER, OTHERS_GROUP, "", "/", "/bin/false"))
-    where = "freetrain.daemon.admission.wake_check"
+    where = "freetrain.daemon.admission.access"
     monkeypatch.setattr(f"{where}.pwd.getpwnam", lambda name: {"slurm": account}[name])
     monkeypatch.setattr(f"{where}.os.getgrouplist", lambda *_: [OTHERS_GROUP])
     monkeypatch.setattr(f"{where}.grp.getgrgid", lambda _: SimpleNamespace(gr_name="slurm"))
@@ -58,7 +57,7 @@ def test_a_wake_file_that_slurmctld_cannot_write_is_found_and_each_line_mends_a_
     assert mends(state, tmp_path) == [f"chmod a+x {state}", f"chgrp slurm {wake}", f"chmod g+w {wake}"]
     # Now it is as if these lines had been run.
     wake.chmod(0o620)
-    monkeypatch.setattr("freetrain.daemon.admission.wake_check.os.getgrouplist", lambda *_: [wake.stat().st_gid])
+    monkeypatch.setattr("freetrain.daemon.admission.access.os.getgrouplist", lambda *_: [wake.stat().st_gid])
     assert mends(state, tmp_path) == []
 
 

@@ -30,7 +30,7 @@ def test_the_runtime_imports_nothing_of_the_daemon(what: str) -> None:
     "what",
     [
         "import freetrain.elastic, freetrain.elastic.on_node.agent, freetrain.elastic.on_node.restart",
-        "import freetrain.cli.run, freetrain.cli.poke",
+        "import freetrain.cli.run",
     ],
 )
 def test_the_agent_does_without_torch(what: str) -> None:

@@ -10,12 +10,10 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
-from freetrain.config.loading import find_mistakes, load_config
+from freetrain.config.settings import find_mistakes, load_config
 from freetrain.core.problem import problem_from_json, problem_to_dict
-from freetrain.daemon.controls.drains import DrainsReader
-from freetrain.daemon.controls.pause import PauseReader
-from freetrain.daemon.reports.status import DaemonStatus, Identity
-from freetrain.daemon.reports.status_file import STATUS_NAME, StatusUnknownError, read_status
+from freetrain.daemon.controls.pause import DrainsReader, PauseReader
+from freetrain.daemon.reports.status import STATUS_NAME, DaemonStatus, Identity, StatusUnknownError, read_status
 from freetrain.slurm.node_groups import expand_with_groups
 from freetrain.store.packing import VERSION, PackedDecision, Packer, Roll, unpack, unpack_serving
 from tests.fuzzing.damage import damaged, damaged_text

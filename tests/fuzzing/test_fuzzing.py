@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.config.loading import find_mistakes
+from freetrain.config.settings import find_mistakes
 from freetrain.core.job import Job, JobState
 from freetrain.daemon.admission.sole_lender import find_marks
-from freetrain.daemon.controls.drains import DrainsReader
-from freetrain.daemon.controls.pause import PauseReader
+from freetrain.daemon.controls.pause import DrainsReader, PauseReader
 from freetrain.elastic.on_disk.files import read_json
 from freetrain.errors import StateError
 from freetrain.slurm.asking import parse_asks

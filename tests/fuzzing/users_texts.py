@@ -21,9 +21,8 @@ from freetrain.elastic.on_disk.members import Generation, Member, from_document
 from freetrain.showing.ready_text import parse_head
 from freetrain.slurm import comments
 from freetrain.slurm.tags import Tag, parse_tag
-from freetrain.web.answers import Answers
 from freetrain.web.identity import Identities
-from freetrain.web.server import Rendered, packed
+from freetrain.web.server import Answers, Rendered, packed
 from tests.fuzzing.damage import damaged, damaged_text
 from tests.fuzzing.running import Parser
 from tests.hostile import RATE

@@ -6,8 +6,15 @@ import pytest
 
 from freetrain.errors import FreetrainError, InputError
 from freetrain.lab import LabOptions, programs
-from freetrain.lab.configuration import cgroup_conf, gres_conf, slurm_conf, slurmdbd_conf, topology_conf
-from freetrain.lab.layout import MAX_SOCKET_BYTES, LabLayout
+from freetrain.lab.layout import (
+    MAX_SOCKET_BYTES,
+    LabLayout,
+    cgroup_conf,
+    gres_conf,
+    slurm_conf,
+    slurmdbd_conf,
+    topology_conf,
+)
 from freetrain.lab.options import People
 
 LAYOUT = LabLayout(Path("/tmp/ft-1"))

@@ -157,7 +157,7 @@ def test_its_owner_is_told_why_it_has_no_node() -> None:
     assert [names for names, trainers in found.questions if trainers and names] == []
     (verdict, why) = judge_trainings(TrainingContext(found))["7"]
     assert verdict == "barred"
-    assert why.startswith("it takes 119 s to leave a node when it is told to, longer than harm.limit")
+    assert why.startswith("it takes 119 s to leave a node when it has to, longer than harm.limit")
 
 
 def test_it_gets_nodes_of_which_the_end_is_known_that_far_ahead_and_leaves_them_in_time() -> None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from freetrain.core.lent_time import LentTime
+from freetrain.core.fragment import LentTime
 from freetrain.lending.lent_time import ChangeCosts, Lending, each_node_once, lent_times
 
 COSTS = ChangeCosts(start_s=10.0, scale_up_s=2.0, scale_down_s=3.0)

@@ -225,7 +225,7 @@ def test_where_parts_of_gpus_are_used_no_gpu_is_lent_and_beside_used_gpus_the_ot
     divided = gpu_node("n1", 1, gres=gres)
 
     def left(*used: tuple[str, int]) -> Gres:
-        rooms = find_rooms(snapshot(replace(divided, used=Amount(1, 0, used))), (), {}, NODES)
+        rooms, _ = find_rooms(Facts(snapshot(replace(divided, used=Amount(1, 0, used)))), NODES)
         assert rooms is not None
         return rooms["n1"].free.gres
 
@@ -436,7 +436,8 @@ def test_a_training_that_had_more_cpus_than_it_asks_for_waits_longer_without_the
 def test_a_fragment_that_was_asked_for_with_more_has_more() -> None:
     seen = snapshot(gpu_node("n1"))
     asked = lent("n1", 1, state=FragmentState.ASKED)
-    rooms = find_rooms(seen, [asked], {"7": ONE_GPU}, NODES, {asked.job: Amount(20, 100, (("gpu", 1),))})
+    amounts = {asked.job: Amount(20, 100, (("gpu", 1),))}
+    rooms, _ = find_rooms(Facts(seen, (asked,), requests=(request("7", ONE_GPU),), amounts=amounts), NODES)
     assert rooms is not None
     assert rooms["n1"].free == Amount(44, 900, (("gpu:a100", 7),))
 

@@ -8,15 +8,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from freetrain.core.amounts import Amount
+from freetrain.core.data_wait import NewPart, SharedNode
 from freetrain.core.decision import Decision
-from freetrain.core.past import TrainerPast
 from freetrain.core.place import Place
 from freetrain.core.plan import Action, Lend, PlaceServers, Release
 from freetrain.core.problem import Problem
-from freetrain.core.servers import Servers
-from freetrain.core.shared_nodes import NewPart, SharedNode
 from freetrain.core.topology import FLAT
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Servers, Trainer, TrainerPast
 from freetrain.loop.cycle import Goal, run_cycle
 from freetrain.policies import Allocation, Links, Policy, find_finisher, find_policy
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from freetrain.core.decision import Allocation, Decision, Status
+from freetrain.core.decision import Allocation, Decision, Placement, Status, place
 from freetrain.core.place import Place
-from freetrain.core.placement import Placement, place
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import total_value

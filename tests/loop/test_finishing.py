@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from freetrain.core.amounts import Amount
-from freetrain.core.shared_nodes import NewPart, SharedNode
-from freetrain.loop.cycle import Finished, finish
+from freetrain.core.data_wait import NewPart, SharedNode
+from freetrain.loop.deciding import Finished, finish
 
 ASKS = Amount(4, 800, (("gpu", 1),))
 PARTS = (NewPart("n1#+1", "a", ASKS, 0.5), NewPart("n1#+2", "b", ASKS, 0.0))

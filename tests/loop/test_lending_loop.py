@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from freetrain.core.past import TrainerPast
 from freetrain.core.plan import Action
+from freetrain.core.trainer import TrainerPast
 from freetrain.lending.facts import Facts
 from freetrain.loop.cycle import Goal, NullJournal
 from freetrain.loop.lending_loop import LendingLoop

@@ -16,9 +16,9 @@ from itertools import pairwise, product
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.policies.dltap.placer import Host, PlacedTask, TaskKind, Weights
+from freetrain.policies.smd.experiment import RunOption
 from freetrain.policies.smd.inner import ServerModel, SizeLimits
-from freetrain.policies.smd.outer import RunOption
-from freetrain.policies.synergy.shares import Profile, SharedServer, SharingJob
+from freetrain.policies.synergy.mechanisms import Profile, SharedServer, SharingJob
 
 TINY = 1e-9
 Shares = dict[str, dict[str, tuple[int, float, float]]]

@@ -9,10 +9,9 @@ from itertools import pairwise
 
 import pytest
 
-from freetrain.core.past import past_of_samples
 from freetrain.core.place import Place
 from freetrain.core.problem import Problem
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Trainer, past_of_samples
 from freetrain.policies import VARIANTS, Policy, find_policy
 from tests.seeds import seeds
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from benchmarks.problems import mixed_problem, random_problem
+from freetrain.core.decision import Placement
 from freetrain.core.place import Place
-from freetrain.core.placement import Placement
 from freetrain.core.problem import Problem
 from freetrain.core.topology import FLAT, Topology, crossings, nodes_by_leaf
 from freetrain.core.trainer import Trainer

@@ -7,11 +7,10 @@ import pytest
 
 from benchmarks.problems import mixed_problem, random_problem
 from freetrain.core.decision import Status
-from freetrain.core.past import past_of_samples
 from freetrain.core.place import Place
 from freetrain.core.problem import Problem
 from freetrain.core.topology import Topology
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Trainer, past_of_samples
 from freetrain.core.verify import verify
 from freetrain.loop import deciding
 from freetrain.policies import (

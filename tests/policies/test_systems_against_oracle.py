@@ -9,18 +9,16 @@ from itertools import accumulate
 
 import pytest
 
-from freetrain.core.past import past_of_samples
 from freetrain.core.place import Place
 from freetrain.core.problem import Problem
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Trainer, past_of_samples
 from freetrain.policies import find_policy
 from freetrain.policies.dltap.placer import Host, PlacedTask, TaskKind, Weights, place_tasks
 from freetrain.policies.gadget.policy import UTILITIES, Gadget
+from freetrain.policies.smd.experiment import RunOption, choose
 from freetrain.policies.smd.inner import ServerModel, SizeLimits, fastest, fastest_on_grid
-from freetrain.policies.smd.outer import RunOption, choose
 from freetrain.policies.smd.policy import Smd
-from freetrain.policies.synergy.mechanisms import split_optimally, tune
-from freetrain.policies.synergy.shares import Profile, SharedServer, SharingJob, rate_of
+from freetrain.policies.synergy.mechanisms import Profile, SharedServer, SharingJob, rate_of, split_optimally, tune
 from tests.oracle import systems as oracle
 
 LONG_S = 30.0

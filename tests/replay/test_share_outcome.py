@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from freetrain.core.amounts import Amount
+from freetrain.core.decision import Placement, place
 from freetrain.core.place import node_of
-from freetrain.core.placement import Placement, place
 from freetrain.core.power import PowerDraw
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.trainer import Trainer

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freetrain.core.objectives import worth_per_s
-from freetrain.core.past import TrainerPast
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Trainer, TrainerPast
 from freetrain.replay.trainer_run import Loss, TrainerRun
 
 TRAINER = Trainer("A", ((1, 10.0), (2, 20.0)), scale_up_s=5.0, scale_down_s=5.0, forced_loss_s=300.0, start_s=60.0)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.config import Config
-from freetrain.core.placement import Placement, place
+from freetrain.core.decision import Placement, place
 from freetrain.core.problem import Counts, Problem
 from freetrain.daemon.rules import rules_of
 from freetrain.loop.cycle import Goal, NullJournal

@@ -7,7 +7,7 @@ from math import inf
 from pathlib import Path
 
 from freetrain.config import Config
-from freetrain.config.loading import load_config
+from freetrain.config.settings import load_config
 from freetrain.core.needs import find_misfit, kinds_of
 from freetrain.core.place import node_of
 from freetrain.core.trainer import Trainer

@@ -4,7 +4,7 @@ from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
-from freetrain.daemon.trainers.ends import Patience, after_ends
+from freetrain.daemon.trainers.training import Patience, after_ends
 from freetrain.slurm.comments import ask_to_resume, asked_to_resume, says_paused, with_answer, without_answer
 from freetrain.slurm.submissions import Submission, find_submissions
 

@@ -98,7 +98,7 @@ def test_no_tag(comment: str) -> None:
         ("kind=tasks,grow=1", "grow is for kind=training only"),
         ("shortest=1", "shortest is for kind=tasks only"),
         ("nodes=2-8", "nodes is for kind=tasks only"),
-        ("kind=tasks,nodes=8-2", "nodes=8-2 names more nodes at least than at most"),
+        ("kind=tasks,nodes=8-2", "nodes=8-2 has a minimum above its maximum"),
         ("kind=tasks,nodes=2-", "nodes=2- is not a number of nodes from 1 to 100000"),
         ("kind=tasks,nodes=4-8,max=3", "nodes=4 of each task is more than max=3"),
         ("kind=tasks,curve=1:1/2:2", "curve is for kind=training, and for tasks with nodes=2-8"),

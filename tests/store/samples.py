@@ -6,9 +6,8 @@ from pathlib import Path
 
 from alembic import command
 
-from freetrain.core.decision import Decision, Status
+from freetrain.core.decision import Decision, Placement, Status
 from freetrain.core.place import Place
-from freetrain.core.placement import Placement
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import counts_of, total_value

@@ -11,9 +11,9 @@ import pytest
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer, TrainerState, curve_of, prior_curve
-from freetrain.core.past import TrainerPast
 from freetrain.core.throughput import Observation
-from freetrain.daemon.trainers.ends import Patience, after_ends, awake, is_complete, is_finishing
+from freetrain.core.trainer import TrainerPast
+from freetrain.daemon.trainers.training import Patience, after_ends, awake, is_complete, is_finishing
 from freetrain.store.ledger import UNKNOWN, Ledger
 from freetrain.store.schema import back_up
 from freetrain.store.store import Store
@@ -173,7 +173,10 @@ def test_stays_are_kept_for_each_partition_as_they_were_last(ledger: Ledger) -> 
 
 def wrong(ledger: Ledger, statement: str) -> str:
     """What SQLite says when it refuses this."""
-    with closing(sqlite3.connect(ledger._path)) as connection, pytest.raises(sqlite3.IntegrityError) as refused:
+    with (
+        closing(sqlite3.connect(ledger._database.path)) as connection,
+        pytest.raises(sqlite3.IntegrityError) as refused,
+    ):
         connection.execute(statement)
     return str(refused.value)
 
@@ -204,7 +207,7 @@ def test_what_is_older_than_is_kept_leaves_the_audit_and_nothing_else(ledger: Le
     assert [row.why for row in ledger.commands()] == ["at 2000", "at 3000"]
     assert "entries go when" in wrong(ledger, "DELETE FROM commands WHERE time_s = 2000")
     ledger.forget(1000.0)  # the clock was put back
-    with closing(sqlite3.connect(ledger._path)) as connection:
+    with closing(sqlite3.connect(ledger._database.path)) as connection:
         assert connection.execute("SELECT what, time_s FROM kept_since").fetchall() == [("commands", 2000.0)]
     ledger.forget(2500.0)
     assert [row.why for row in ledger.commands()] == ["at 3000"]
@@ -212,6 +215,6 @@ def test_what_is_older_than_is_kept_leaves_the_audit_and_nothing_else(ledger: Le
 
 def test_the_audit_of_a_copy_is_append_only_as_well(ledger: Ledger, tmp_path: Path) -> None:
     ledger.record_command(1000.0, (), "grow", None, "done")
-    back_up(ledger._path, tmp_path / "copy.db")
+    back_up(ledger._database.path, tmp_path / "copy.db")
     copy = Store.open_existing(tmp_path / "copy.db").ledger()
     assert "no entry is changed" in wrong(copy, "UPDATE commands SET result = 'nothing'")

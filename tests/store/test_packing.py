@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freetrain.core.past import TrainerPast
 from freetrain.core.place import Place
 from freetrain.core.problem import Problem
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Trainer, TrainerPast
 from freetrain.errors import StateError
 from freetrain.store import schema
 from freetrain.store.packing import PackedDecision, Packer, Roll, compressed, decompressed, unpack, unpack_serving

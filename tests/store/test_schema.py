@@ -112,9 +112,8 @@ def test_readers_and_the_writer_do_not_block_each_other(tmp_path):
 
 def test_what_was_written_outlives_a_power_cut(tmp_path):
     store = Store.open(tmp_path / "runs.db")
-    for writer in (store._engine, store.ledger()._engine):
-        with writer.connect() as connection:
-            assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == FULL
+    with store._database.engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == FULL
 
 
 def test_two_runs_at_a_time_are_both_recorded(tmp_path):

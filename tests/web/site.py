@@ -16,8 +16,7 @@ from freetrain.core.place import Place
 from freetrain.core.problem import Problem
 from freetrain.core.throughput import Observation
 from freetrain.core.trainer import Trainer
-from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
-from freetrain.daemon.reports.status_file import StatusFile
+from freetrain.daemon.reports.status import LookStatus, NodeGroup, StatusFile, TrainerStatus
 from freetrain.store import NewRun, Store
 from freetrain.store.engine import for_writing, make_engine
 from freetrain.store.ledger import DAEMON_COMMAND

@@ -14,10 +14,9 @@ import pytest
 from pydantic import TypeAdapter
 
 from freetrain.showing.ready_text import ReadyTextServer
-from freetrain.web.answers import PATHS, page_server
 from freetrain.web.api import ENDPOINTS, PREFIX
 from freetrain.web.identity import make_key, make_token
-from freetrain.web.server import LivePage
+from freetrain.web.server import PATHS, LivePage, page_server
 from tests.web.site import LOOK, Site
 from tests.web.test_server import ask
 

@@ -15,8 +15,7 @@ from freetrain.core.throughput import Observation
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, TrainerStatus
 from freetrain.web import page as web_page
 from freetrain.web import server
-from freetrain.web.answers import page_server
-from freetrain.web.server import LivePage
+from freetrain.web.server import LivePage, page_server
 from tests import needed
 from tests.web.chromium import PROGRAMS, Chromium, chromium
 from tests.web.site import LOOK, Site

@@ -12,9 +12,8 @@ from freetrain.daemon.reports.standing import find_standing
 from freetrain.errors import InputError
 from freetrain.showing.ready_text import ReadyTextServer
 from freetrain.web import server as web_server
-from freetrain.web.answers import page_server
 from freetrain.web.page import render
-from freetrain.web.server import LivePage, PageTooOldError
+from freetrain.web.server import LivePage, PageTooOldError, page_server
 from tests.web.site import Site
 
 

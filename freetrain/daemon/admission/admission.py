@@ -2,21 +2,80 @@
 
 from __future__ import annotations
 
+import getpass
 import logging
+import os
+from math import inf
 from pathlib import Path
 
 from freetrain.config import Config, ConfigError
 from freetrain.core.cluster import Snapshot
-from freetrain.daemon.admission.checks import check_rights
-from freetrain.daemon.admission.choices import check_choices, without_effect
-from freetrain.daemon.admission.contradictions import check_contradictions
-from freetrain.daemon.admission.names import unknown_nodes
+from freetrain.daemon.admission.contradictions import (
+    check_choices,
+    check_contradictions,
+    unknown_nodes,
+    without_effect,
+)
 from freetrain.daemon.admission.site_guard import SiteGuard
 from freetrain.daemon.admission.sole_lender import SoleLender
+from freetrain.errors import FreetrainError
+from freetrain.slurm.errors import SlurmMissingError, SlurmUnfitError, SlurmUnreachableError
+from freetrain.slurm.finding import Finding, error, warning
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
 
 log = logging.getLogger(__name__)
+_CONFS = tuple(map(Path, ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf")))
+
+
+def read_settings(gateway: Gateway) -> SlurmSettings:
+    """Slurm's settings that matter here."""
+    try:
+        return gateway.site(inf, 0).settings
+    except SlurmUnreachableError as error:
+        if os.environ.get("SLURM_CONF") or any(path.exists() for path in _CONFS):
+            raise
+        raise SlurmMissingError(
+            "There is no slurm.conf on this machine, and no Slurm answers.",
+            "Install it as /etc/slurm/slurm.conf, or set SLURM_CONF.",
+        ) from error
+
+
+def check_rights(config: Config, gateway: Gateway, settings: SlurmSettings) -> None:
+    """This account may steer the jobs of others; asked for only where it will have to.
+
+    Raises:
+        SlurmUnfitError: it may not.
+    """
+    if config.lend.mode != "act":
+        return
+    user = getpass.getuser()
+    try:
+        lack = lacking_rights(config, gateway, settings, user)
+    except FreetrainError:
+        log.warning("cannot find out which rights %s has: accounting does not answer", user)
+        return
+    if lack is None:
+        return
+    if lack.is_unsafe:
+        raise SlurmUnfitError(lack.what, f"Run: {lack.mend}; or make it coordinator of an account.")
+    log.info("%s", lack.what)
+
+
+def lacking_rights(config: Config, gateway: Gateway, settings: SlurmSettings, user: str) -> Finding | None:
+    """What this account may not do that the daemon has to; None: it may do everything."""
+    if config.lend.launcher != "steer" or user in ("root", settings.slurm_user):
+        return None
+    rights = gateway.rights(user)
+    mend = f"sacctmgr -i modify user {user} set AdminLevel=Operator"
+    if rights is None or not rights.may_steer:
+        level = rights.admin_level if rights else "unknown"
+        lines = mend if rights else f"sacctmgr -i add user {user} account=root\n{mend}"
+        return error(f"{user} has no right to steer the jobs of others (AdminLevel {level}).", lines)
+    if rights.is_operator:
+        return None
+    coordinated = ", ".join(rights.coordinates)
+    return warning(f"{user} is coordinator of {coordinated}: only their jobs can be steered.", mend)
 
 
 class Admission:

@@ -1,21 +1,37 @@
-"""Settings that can be read and make little sense: by themselves, together, or on this Slurm. Pure."""
+"""Settings that can be read and make little sense: alone, together, or on this Slurm; names that nobody has."""
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
-from collections.abc import Iterator
+import pwd
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from freetrain.config import Config, ConfigError
 from freetrain.config.settings import Setting, setting_of, value_of
 from freetrain.config.values import parse_networks
+from freetrain.core.aim import no_watts, read_aim
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.node import Nodes
+from freetrain.core.objectives import worth_per_s
+from freetrain.core.trainer import Trainer
 from freetrain.durations import show_duration
+from freetrain.errors import InputError
+from freetrain.policies import find_finisher, find_placer, find_policy
+from freetrain.policies.aiming import unheeded
+from freetrain.policies.gadget.links import CanReserve
+from freetrain.policies.registry import renamed
+from freetrain.slurm import queries
+from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.finding import Finding, error, error_if, warning
+from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.parsing import expand_nodes, fold_nodes, parse_amount
+from freetrain.slurm.site.facts import Site, parse_names
 
 _LEAST_MARGIN_S = 60.0
 _MINUTE_S, _HOUR_S, _DAY_S, _YEAR_S = 60.0, 3600.0, 86400.0, 365 * 86400.0
@@ -23,16 +39,7 @@ _MINUTE_S, _HOUR_S, _DAY_S, _YEAR_S = 60.0, 3600.0, 86400.0, 365 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """Values of a setting that make sense.
-
-    Attributes:
-        least: the smallest.
-        most: the largest.
-        if_less: what a smaller one leads to.
-        if_more: what a larger one leads to.
-        unsafe_below: whether the site's jobs may be harmed by a smaller one.
-        unsafe_above: whether they may be by a larger one.
-    """
+    """Values of a setting that make sense, what others lead to, and whether these may harm the site's jobs."""
 
     least: float
     most: float
@@ -229,3 +236,151 @@ def _leaves_nothing(total: Amount, keep: Amount, gpus_only: bool) -> bool:
 
 def _shown(setting: Setting, value: float) -> str:
     return show_duration(value) if setting.is_duration else f"{value:g}"
+
+
+_SMALL = Trainer("trial", ((1, 1.0), (2, 1.9), (4, 3.5)), max_nodes=4)
+
+
+def check_choices(config: Config) -> None:
+    """All that the settings name is there; a site's own objective gives values for a small trainer.
+
+    Raises:
+        ConfigError: something is not; the sentence says which setting.
+    """
+    for mistake in wrong_choices(config).values():
+        raise mistake
+
+
+def wrong_choices(config: Config) -> Mapping[str, ConfigError]:
+    """Setting → what is wrong with it."""
+    worth_per_s.cache_clear()  # the objective may have been changed since
+    wrong = {
+        "decide.policy": _why_not(lambda: find_policy(config.decide.policy_with_options)),
+        "decide.place": _why_not(lambda: find_placer(config.decide.place)),
+        "decide.finish": _why_not(lambda: find_finisher(config.decide.finish)),
+        "decide.objective": _why_not(lambda: _check_objective(config)),
+    }
+    return {
+        setting: ConfigError(f"{setting}: {error.what}", error.hint) for setting, error in wrong.items() if error
+    }
+
+
+def without_effect(config: Config) -> Mapping[str, str]:
+    """Setting → a sentence on what of it has no effect; settings that have one, or name nothing, are left out."""
+    sentences = {
+        "decide.policy": renamed(config.decide.policy) or _unheeded(config),
+        "decide.finish": _nothing_to_divide(config),
+        "links.node_gbit": _not_reserved(config, config.links.node_gbit),
+        "links.uplink_gbit": _not_reserved(config, config.links.uplink_gbit),
+    }
+    return {setting: sentence for setting, sentence in sentences.items() if sentence}
+
+
+def _unheeded(config: Config) -> str:
+    try:
+        policy = find_policy(config.decide.policy_with_options)
+        return unheeded(policy, config.decide.policy_with_options, config.decide.objective)
+    except InputError:
+        return ""
+
+
+def _nothing_to_divide(config: Config) -> str:
+    if config.decide.finish == "as-asked" or config.lend.share != "whole":
+        return ""
+    return (
+        f'decide.finish: {config.decide.finish} has nothing to divide, as lend.share = "whole" lends whole nodes.'
+    )
+
+
+def _not_reserved(config: Config, gbit: float) -> str:
+    try:
+        policy = find_policy(config.decide.policy_with_options)
+    except InputError:
+        return ""
+    if not gbit or isinstance(policy, CanReserve):
+        return ""
+    return f"links: the policy {config.decide.policy} reserves no bandwidth; gadget does."
+
+
+def _check_objective(config: Config) -> None:
+    name = config.decide.objective
+    worth_per_s(_SMALL, name)
+    aim = read_aim(name)
+    if aim.deadlines and config.lend.fair_share == "off":
+        raise InputError(
+            f'The objective {name!r} counts deadlines, and with lend.fair_share = "off" all users compete in one '
+            "decision: a user who names a deadline would take the others' nodes.",
+            'Set lend.fair_share = "user" or "account", or leave the deadlines out.',
+        )
+    if aim.energy and not config.prices.draw.is_known:
+        raise no_watts(name)
+
+
+def _why_not(find: Callable[[], object]) -> InputError | None:
+    try:
+        find()
+    except InputError as error:
+        return error
+    return None
+
+
+def unknown_nodes(config: Config, snapshot: Snapshot) -> Finding | None:
+    """Nodes of ``lend.exclude_nodes`` that Slurm does not have.
+
+    This is not an error, as a node that has been taken out of Slurm must not keep the daemon from starting; but a
+    range without its brackets, as ``c1-4``, is one: the nodes that it means would be lent.
+    """
+    named = expand_nodes(config.lend.exclude_nodes)
+    unknown = named - snapshot.node.keys()
+    if not unknown:
+        return None
+    meant = Nodes().union(*map(_as_range, unknown)) & snapshot.node.keys()
+    left = (named - unknown) | meant
+    return error_if(
+        bool(meant),
+        f"lend.exclude_nodes names {fold_nodes(unknown)}, which Slurm does not have"
+        + (f"; it has {fold_nodes(meant)}." if meant else "."),
+        setting_of("lend.exclude_nodes").set_to(fold_nodes(left) if left else ""),
+    )
+
+
+def _as_range(name: str) -> Nodes:
+    """The nodes of ``c1-4`` if it is read as ``c[1-4]``."""
+    span = re.fullmatch(r"(.*?\D)(\d+)-(\d+)", name)
+    try:
+        return expand_nodes(f"{span[1]}[{span[2]}-{span[3]}]") if span else Nodes()
+    except ValueError:
+        return Nodes()
+
+
+def unknown_people(config: Config, site: Site, gateway: Gateway) -> Iterator[Finding]:
+    """Users or accounts of ``lend.shares`` that nobody knows."""
+    shares = config.lend.shares
+    if not shares or config.lend.fair_share == "off":
+        return
+    kind = config.lend.fair_share
+    known = _people(kind, shares, site, gateway)
+    for name in sorted(shares.keys() - known) if known is not None else ():
+        near = difflib.get_close_matches(name, known or (), 1)
+        mended = {name: near[0]} if near else {}
+        left = {mended.get(user, user): weight for user, weight in shares.items() if user != name or near}
+        what = f"lend.shares names {kind} {name}, which Slurm does not know."
+        yield warning(what, setting_of("lend.shares").set_to(left))
+
+
+def _people(kind: str, wanted: Iterable[str], site: Site, gateway: Gateway) -> frozenset[str] | None:
+    """Those there are; None: nobody can say."""
+    if not site.settings.has_accounting:
+        return frozenset(filter(_has_login, wanted)) if kind == "user" else None
+    question = queries.ask_users() if kind == "user" else queries.ask_accounts()
+    with suppress(SlurmRefusedError):  # PrivateData hides them from some
+        return parse_names(gateway.perform(question))
+    return None
+
+
+def _has_login(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True

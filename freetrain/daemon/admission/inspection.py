@@ -7,57 +7,51 @@ state, its metrics, Python) are looked at as it would find them.
 from __future__ import annotations
 
 import getpass
-import os
 import pwd
 import shlex
 import shutil
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
 
 from freetrain.config import Config, ConfigError, setting_of
 from freetrain.core.cluster import Snapshot
-from freetrain.daemon.admission.checks import ENTER, WRITE, has_access_list, lacking_rights, may
-from freetrain.daemon.admission.choices import without_effect, wrong_choices
-from freetrain.daemon.admission.contradictions import find_contradictions, find_misfits
-from freetrain.daemon.admission.names import unknown_nodes, unknown_people
+from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.daemon.admission.access import closed_python, closed_state, closed_textfile, closed_wake_file
+from freetrain.daemon.admission.admission import lacking_rights
+from freetrain.daemon.admission.contradictions import (
+    find_contradictions,
+    find_misfits,
+    unknown_nodes,
+    unknown_people,
+    without_effect,
+    wrong_choices,
+)
 from freetrain.daemon.admission.site_guard import owners_in, premise_of
 from freetrain.daemon.admission.sole_lender import NO_SCRIPT
-from freetrain.daemon.admission.wake_check import closed_wake_file
-from freetrain.daemon.state_directory import LOCK_NAME, network_file_system
+from freetrain.daemon.state_directory import network_file_system
 from freetrain.daemon.trainers.needs import needs_of, say_missing_in_queue
 from freetrain.errors import FreetrainError
 from freetrain.slurm import commands
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
-from freetrain.slurm.finding import Finding, error, error_if, warning
+from freetrain.slurm.finding import Finding, error, warning
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
-from freetrain.slurm.pyslurm_process import closed_part
-from freetrain.slurm.site.advice import advise, harmless
-from freetrain.slurm.site.facts import Site
-from freetrain.slurm.site.harm import own_nodes, what_preemption_means
+from freetrain.slurm.site.advice import advise, best_plan, harmless
+from freetrain.slurm.site.facts import BY_PARTITION, BY_QOS, Site
+from freetrain.slurm.site.harm import Premise, judge_harm, own_nodes, what_preemption_means
 from freetrain.slurm.site.reader import ALL_QUESTIONS
 from freetrain.slurm.site.terms import judge_terms
 from freetrain.slurm.submissions import find_submissions
-from freetrain.store.store import DAEMONS_STORE
 
 _USUAL_ACCOUNT = "freetrain"
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What was found.
-
-    Attributes:
-        findings: what is not as it should be, what is unsafe first.
-        site: what the Slurm showed that was asked; None: none was.
-        not_checked: what could not be, each with the reason.
-        notes: what is as it may be, and good to know.
-    """
+    """Findings, what is unsafe first; what could not be checked, with the reasons; and notes on the rest."""
 
     findings: Sequence[Finding]
     site: Site | None = None
@@ -86,43 +80,22 @@ def of_mistake(mistake: ConfigError) -> Finding:
 
 
 def inspect_files(config: Config, sources: Sequence[Path], account: str) -> Inspection:
-    """All that needs no Slurm.
-
-    Args:
-        config: the settings.
-        sources: the files that they came from.
-        account: that of the daemon.
-    """
-    found = [
-        *_of_choices(config),
-        *_of_notify(config),
-        *_of_sources(sources),
-        *find_contradictions(config, frozenset()),
-    ]
-    if kind := network_file_system(Path(config.state.directory)):
+    """All that needs no Slurm: ``sources`` are the settings' files, ``account`` is the daemon's."""
+    directory = Path(config.state.directory)
+    found = [*_of_choices(config), *_of_notify(config), *_of_sources(sources)]
+    found += find_contradictions(config, frozenset())
+    if kind := network_file_system(directory):
         what = f"state.directory is on a network file system ({kind}), where locks and SQLite fail."
         found.append(error(what, setting_of("state.directory").lines))
-    if closed := closed_state(Path(config.state.directory), account):
-        found.append(closed)
-    found += filter(None, [closed_textfile(config, account), closed_python(config, account)])
+    closed = (closed_state(directory, account), closed_textfile(config, account), closed_python(config, account))
+    found += filter(None, closed)
     return _sorted(found, None, [], [])
 
 
 def inspect(
     config: Config, sources: Sequence[Path], gateway: Gateway, account: str, prove: bool = False
 ) -> Inspection:
-    """All there is to be found.
-
-    Args:
-        config: the settings.
-        sources: the files that they came from.
-        gateway: the way to Slurm.
-        account: that of the daemon.
-        prove: whether to prove its rights with a job; this must run as that account then.
-
-    Raises:
-        SlurmError: Slurm's controller does not answer.
-    """
+    """All there is to be found; ``prove`` the account's rights with a job only as that account."""
     snapshot = gateway.snapshot()
     site = _site_of(gateway, snapshot)
     not_checked = [f"QOS, accounts and limits ({site.problem})"] if site.problem else []
@@ -185,7 +158,7 @@ def _sorted(
     found: Sequence[Finding], site: Site | None, not_checked: Sequence[str], notes: Sequence[str]
 ) -> Inspection:
     unique = dict.fromkeys(found)
-    in_order = sorted(unique, key=lambda each: not each.is_unsafe)
+    in_order = sorted(unique, key=lambda finding: not finding.is_unsafe)
     return Inspection(in_order, site, tuple(not_checked), tuple(notes))
 
 
@@ -216,12 +189,7 @@ _REFUSED = (SlurmRefusedError, SlurmBusyError)
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What came of it.
-
-    Attributes:
-        done: what was done, in a sentence; empty: nothing was.
-        findings: what Slurm refused.
-    """
+    """What was done, in a sentence (empty: nothing was), and what Slurm refused."""
 
     done: str = ""
     findings: tuple[Finding, ...] = ()
@@ -230,18 +198,8 @@ class Proof:
 def prove_rights(config: Config, gateway: Gateway, snapshot: Snapshot, account: str, as_operator: bool) -> Proof:
     """Submit a held job, change it as fragments are changed, and cancel it; it is gone afterwards.
 
-    A job of one's own may be changed by anybody, but for its priority, which only an operator may raise: that
-    shows whether the jobs of others may be steered, too.
-
-    Args:
-        config: the settings.
-        gateway: the way to Slurm.
-        snapshot: what there is.
-        account: that of the daemon, as which this runs.
-        as_operator: whether it should be able to steer everybody's jobs.
-
-    Raises:
-        SlurmUnreachableError: Slurm does not answer.
+    Users may change their own jobs, but for the priority, which only an operator may raise: that shows whether
+    the jobs of others may be steered, too (``as_operator``). This must run as the account.
     """
     queue = config.slurm.queue
     try:
@@ -285,84 +243,37 @@ def _cancel(gateway: Gateway, job: str) -> Iterator[Finding]:
     yield error(f"Job {job}, which was submitted to prove the rights, could not be cancelled.", f"scancel {job}")
 
 
-_FILES = (LOCK_NAME, DAEMONS_STORE, f"{DAEMONS_STORE}-wal", f"{DAEMONS_STORE}-shm")
+def propose(site: Site) -> Mapping[str, object]:
+    """Setting, as ``lend.mode`` → its value, for those that this Slurm decides, or that an admin should see.
 
-
-def closed_state(directory: Path, account: str) -> Finding | None:
-    """That the account may not write the directory, or a file in it that somebody else has made, as root may have.
-
-    None where it may, and where nobody can say from here: the directory is not there yet, the account is not known
-    on this machine, or an access list says more.
+    Nothing is lent with it before ``lend.mode`` is changed.
     """
-    try:
-        person = pwd.getpwnam(account)
-        closed = [str(path) for path in _closed(directory, person.pw_uid, _groups(person))]
-    except (OSError, KeyError):
-        return None
-    if not closed:
-        return None
-    what = f"The daemon's account, {account}, may not write {', '.join(closed)} (state.directory)."
-    return error(what, shlex.join(["chown", account, *closed]))
+    defaults = Config()
+    queue = choose_queue(site)
+    own = site.partitions.get(queue.partition)
+    most_s = own.partition.max_time_s if own else float("inf")
+    return {
+        "slurm.partition": queue.partition,
+        **({"slurm.qos": queue.qos} if queue.qos else {}),
+        "lend.mode": "observe",
+        "lend.launcher": "steer",
+        "lend.longest_fragment": min(defaults.lend.longest_fragment, most_s),
+        "lend.spare_suspendable": site.settings.suspend_s < float("inf"),
+        "lend.fair_share": defaults.lend.fair_share,
+        "pace.poll": min(defaults.pace.poll, max(1.0, site.settings.backfill_interval_s)),
+        "harm.limit": defaults.harm.limit,
+        "state.directory": defaults.state.directory,
+        "state.stop_file": defaults.state.stop_file,
+    }
 
 
-def closed_textfile(config: Config, account: str) -> Finding | None:
-    """That ``metrics.textfile`` lies in a directory that is not there, or that the account may not write.
-
-    None where it may, and where nobody can say from here.
-    """
-    if not config.metrics.textfile:
-        return None
-    path = Path(config.metrics.textfile)
-    directory = shlex.quote(str(path.parent))
-    if not path.is_absolute():
-        what, mend = "it depends on where the daemon is started from", '[metrics]\ntextfile = ""'
-    elif not path.parent.is_dir():
-        what, mend = f"there is no directory {path.parent}", f"install -d -o {account} {directory}"
-    elif not _may_write(path.parent, account):
-        what, mend = f"{account} may not write {path.parent}", f"setfacl -m u:{account}:rwx {directory}"
-    else:
-        return None
-    return warning(f"metrics.textfile: {what}, so no metrics are written.", mend)
-
-
-def _may_write(directory: Path, account: str) -> bool:
-    """Whether the account may, or nobody can say."""
-    try:
-        person = pwd.getpwnam(account)
-        known = directory.stat()
-        return has_access_list(directory) or may(WRITE | ENTER, known, person.pw_uid, _groups(person))
-    except (OSError, KeyError):
-        return True
-
-
-def closed_python(config: Config, account: str) -> Finding | None:
-    """That the account may not execute Python, which pyslurm's process needs; ``auto`` takes the commands then.
-
-    None where it may, where pyslurm is not wanted or not installed, and where nobody can say from here.
-    """
-    backend = config.slurm.backend
-    if config.lend.in_parts or backend == "cli" or (backend == "auto" and find_spec("pyslurm") is None):
-        return None
-    try:
-        person = pwd.getpwnam(account)
-        groups = _groups(person)
-        closed = closed_part(Path(sys.executable), lambda part: may(ENTER, part.stat(), person.pw_uid, groups))
-    except (OSError, KeyError):
-        return None
-    if closed is None:
-        return None
-    return error_if(
-        backend == "pyslurm",
-        f"slurm.backend: the daemon's account, {account}, may not execute {closed}, which pyslurm needs.",
-        f"chmod o+x {shlex.quote(str(closed))}",
-    )
-
-
-def _groups(person: pwd.struct_passwd) -> list[int]:
-    return os.getgrouplist(person.pw_name, person.pw_gid)
-
-
-def _closed(directory: Path, user: int, groups: list[int]) -> Iterator[Path]:
-    for path, wanted in ((directory, WRITE | ENTER), *((directory / name, WRITE) for name in _FILES)):
-        if path.exists() and not has_access_list(path) and not may(wanted, path.stat(), user, groups):
-            yield path
+def choose_queue(site: Site) -> FragmentQueue:
+    """Where fragments may best run: in a partition that is safe as it is, else where the fewest lines change."""
+    usual = FragmentQueue(Config().slurm.partition)
+    if usual.partition not in site.partitions and site.settings.preempt_type in (BY_PARTITION, BY_QOS):
+        for own in sorted(site.partitions.values(), key=lambda own: (own.partition.priority_tier, own.name)):
+            queue = FragmentQueue(own.name)
+            if not any(finding.is_unsafe for finding in judge_harm(site, Premise(queue))):
+                return queue
+    plan = best_plan(site, Premise(usual))
+    return plan.queue if plan else usual

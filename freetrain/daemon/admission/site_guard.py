@@ -51,15 +51,7 @@ def site_age_s(poll_s: float) -> float:
 
 
 class SiteGuard:
-    """Judges Slurm's settings when freetrain's are taken, and now and then while they count.
-
-    Args:
-        gateway: the way to Slurm.
-        poll_s: from one look to the next.
-
-    Attributes:
-        site: as of the last question.
-    """
+    """Judges Slurm's settings when freetrain's are taken, and now and then while they count."""
 
     def __init__(self, gateway: Gateway, poll_s: float) -> None:
         self._gateway = gateway
@@ -94,15 +86,7 @@ class SiteGuard:
         self._log(findings, site.problem, "warning")
 
     def why_not(self, config: Config, owners: Owners) -> str:
-        """Why nothing may be lent at the moment; empty: it may. At most one question to Slurm.
-
-        Args:
-            config: the settings that count.
-            owners: of the trainings there are, with their accounts.
-
-        Raises:
-            SlurmError: Slurm does not answer.
-        """
+        """Why nothing may be lent at the moment; empty: it may. At most one question to Slurm."""
         hurries, self._ask_now = self._ask_now > 0, max(0, self._ask_now - 1)
         self.site = site = self._gateway.site(0.0 if hurries else self._max_age_s, 1)
         if config.slurm.queue.missing(site.partitions):
@@ -135,7 +119,7 @@ class SiteGuard:
             if finding not in self._logged:
                 number = logging.ERROR if finding.is_unsafe and level == "error" else logging.WARNING
                 log.log(number, "%s Mend it with: %s", finding.what, "; ".join(finding.mend.splitlines()))
-        if any(one.is_unsafe for one in self._logged) and not any(one.is_unsafe for one in now):
+        if any(finding.is_unsafe for finding in self._logged) and not any(finding.is_unsafe for finding in now):
             log.info("Slurm's layout is safe again")
         if problem and problem != self._problem:
             log.warning(

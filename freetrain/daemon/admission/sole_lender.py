@@ -27,23 +27,18 @@ from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.settings import SlurmSettings
 
+log = logging.getLogger(__name__)
+
 MARK_NAME = "freetrain-daemon"
 RENEW_EVERY_S = 60.0
 FRESH_S = 200.0
 """For so long after it was renewed a mark stands for a daemon that runs."""
-
 _COMMENT = re.compile(r"freetrain-daemon:host=([^,]+),pid=(\d{1,18}),at=(\d{1,18}),state=(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who lends.
-
-    Attributes:
-        host: on which its daemon runs.
-        process: the daemon's number there.
-        directory: its state directory.
-    """
+    """Who lends: the daemon's host, its process there, and its state directory."""
 
     host: str
     process: int
@@ -60,14 +55,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A mark.
-
-    Attributes:
-        job: Slurm's id of it.
-        user: whose job it is.
-        holder: what it says.
-        renewed_s: when, UTC epoch seconds.
-    """
+    """A mark: Slurm's id of the job, whose it is, what it says, and when it was renewed, UTC epoch seconds."""
 
     job: str
     user: str
@@ -90,8 +78,6 @@ def find_marks(jobs: Iterable[Job], queue: FragmentQueue) -> list[Mark]:
     return sorted(found, key=lambda mark: int(mark.job))
 
 
-log = logging.getLogger(__name__)
-
 NO_SCRIPT = "#!/bin/sh\nexit 0\n"
 """Of jobs that never run."""
 
@@ -100,23 +86,12 @@ class SoleLender:
     """Holds the mark of this daemon, if it lends.
 
     Marks count only of those who could lend at all: any user may submit a job with any comment.
-
-    Args:
-        gateway: the way to Slurm.
-        settings: Slurm's own.
-        queue: where fragments wait and run.
-        directory: the state directory, which this daemon has locked.
-        clock_s: UTC epoch seconds.
     """
 
     def __init__(
-        self,
-        gateway: Gateway,
-        settings: SlurmSettings,
-        queue: FragmentQueue,
-        directory: Path,
+        self, gateway: Gateway, settings: SlurmSettings, queue: FragmentQueue, directory: Path,
         clock_s: Callable[[], float] = time.time,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._gateway = gateway
         self._queue = queue
         self._clock_s = clock_s

@@ -1,4 +1,4 @@
-"""Nudges: anybody who may, and connects to the daemon's socket, makes it look at once; for prologs and epilogs."""
+"""Nudges: who may, and connects to the daemon's socket or writes to its wake file, makes it look at once."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from freetrain.daemon.log_output import Problems
 from freetrain.errors import ExitCode, FreetrainError
 
 log = logging.getLogger(__name__)
 
 SOCKET_NAME = "nudge"
-
 _PATIENCE_S = 0.5
 """How long a sender waits for a place in the queue, and again for the answer: slurmctld may wait for it."""
 _QUEUE = 64
@@ -74,11 +74,7 @@ def _ask(path: Path) -> bytes:
 
 
 class Senders:
-    """Who may nudge: root, the daemon's own account, others of the site's, and the owners of trainers.
-
-    Args:
-        site: names of accounts of the site's, as SlurmUser.
-    """
+    """Who may nudge: root, the daemon's own account, the site's (as SlurmUser), and owners of trainers."""
 
     def __init__(self, *site: str) -> None:
         self._uids: dict[str, int] = {}
@@ -120,7 +116,7 @@ class NudgeListener:
         self._last_s: dict[int, float] = {}
         self._due_s: dict[int, float] = {}
         self._closed = False
-        self._last_error = ""
+        self._problems = Problems()
         self._path.unlink(missing_ok=True)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(str(self._path))
@@ -154,9 +150,8 @@ class NudgeListener:
     def _complain(self, error: Exception) -> None:
         if self._closed:
             return
-        if str(error) != self._last_error:
+        if self._problems.is_new("nudges", str(error)):
             log.warning("nudges cannot be taken just now: %s", error)
-        self._last_error = str(error)
         time.sleep(_AFTER_ERROR_S)
 
     def _next_due_s(self) -> float | None:
@@ -183,3 +178,47 @@ class NudgeListener:
             self._last_s[user] = now_s
         if due:
             self._on_nudge()
+
+
+WAKE_NAME = "wake"
+_MODE = 0o620
+_LARGEST_BYTES = 1 << 16
+
+
+class WakeFile:
+    """Whether it was written to. It is made where it is missing; its owner and mode are the site's."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / WAKE_NAME
+        self._make()
+        self._seen = self._now()
+
+    def has_changed(self) -> bool:
+        """Whether somebody has written since the last time."""
+        now = self._now()
+        changed = now is not None and now != self._seen
+        self._seen = now
+        if changed and now is not None and now[1] > _LARGEST_BYTES:
+            self._empty()
+        return changed
+
+    def _now(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size
+
+    def _make(self) -> None:
+        """Make it, unless it is there, with its mode whatever the umask."""
+        with contextlib.suppress(OSError):
+            file = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0)
+            try:
+                os.fchmod(file, _MODE)
+            finally:
+                os.close(file)
+
+    def _empty(self) -> None:
+        with contextlib.suppress(OSError):
+            os.truncate(self._path, 0)
+        self._seen = self._now()

@@ -1,34 +1,41 @@
-"""The site's pause: nothing more is lent; what is lent stays, and gives way as always. It is kept in a file."""
+"""The site's pause and drains: what is not lent for a while, kept in files of the state directory.
+
+A pause lends nothing more; what is lent stays, and gives way as always. A drain empties some nodes and leaves them
+alone. Who may write there changes the files, and the daemon reads them at each look; so they outlive the daemon,
+and can be changed while it is down.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import logging
+import math
 import os
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from freetrain.config.sections import State
 from freetrain.core import bounds
+from freetrain.core.node import Nodes
+from freetrain.daemon.log_output import Problems
 from freetrain.daemon.state_directory import CHANGE_HINT, READ_HINT, replace_file
 from freetrain.errors import StateError
 
 log = logging.getLogger(__name__)
 
-_FILE = "pause.json"
+_PAUSE, _DRAINS, _HEEDED = "pause.json", "drains.json", "drains.heeded"
+LASTING = "/etc/freetrain/STOP"
+"""A restart of the machine empties /run, but not this one's directory."""
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 class Pause(BaseModel):
-    """Who wants nothing more to be lent, why, and until when.
-
-    Attributes:
-        by: the account that asked for it.
-        reason: as given; empty: none was.
-        since_s: UTC epoch seconds.
-        until_s: UTC epoch seconds; None: until it is ended.
-    """
+    """Who wants nothing more to be lent, why, and until when, UTC epoch seconds; None: until it is ended."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -40,12 +47,48 @@ class Pause(BaseModel):
     @property
     def sentence(self) -> str:
         """As the end of a sentence."""
-        until = "" if self.until_s is None else f"{datetime.fromtimestamp(self.until_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
-        return " ".join([f"paused by {self.by}", *([f"until {until}"] if until else []), *self._because])
+        until = "" if self.until_s is None else _until(self.until_s)
+        return " ".join(filter(None, (f"paused by {self.by}", until, self.reason and f"({self.reason})")))
+
+
+class Drain(BaseModel):
+    """Nodes that are emptied together, until a time (UTC epoch seconds) or, None, until somebody ends it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    nodes: frozenset[str]
+    until_s: Annotated[float, bounds.INSTANT.field] | None
 
     @property
-    def _because(self) -> list[str]:
-        return [f"({self.reason})"] if self.reason else []
+    def end_s(self) -> float:
+        """When it ends, inf included."""
+        return math.inf if self.until_s is None else self.until_s
+
+
+class _DrainsFile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    format: str = "freetrain-drains/1"
+    drains: tuple[Drain, ...] = ()
+
+
+def _until(until_s: float) -> str:
+    return f"until {datetime.fromtimestamp(until_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def reasons(drains: Iterable[Drain]) -> Mapping[str, str]:
+    """Drained node → a sentence; of several drains the one that ends last."""
+    return {
+        node: f"drained by the site {'until further notice' if drain.until_s is None else _until(drain.until_s)}"
+        for drain in sorted(drains, key=lambda drain: drain.end_s)
+        for node in drain.nodes
+    }
+
+
+def without(drains: Iterable[Drain], nodes: Nodes) -> tuple[Drain, ...]:
+    """The drains, but for these nodes."""
+    left = (drain.model_copy(update={"nodes": drain.nodes - nodes}) for drain in drains)
+    return tuple(drain for drain in left if drain.nodes)
 
 
 def read_pause(directory: Path, now_s: float) -> Pause | None:
@@ -54,35 +97,71 @@ def read_pause(directory: Path, now_s: float) -> Pause | None:
     Raises:
         StateError: the file cannot be read or understood.
     """
-    path = directory / _FILE
+    pause = _read(directory / _PAUSE, Pause, "Remove it, or pause again.")
+    return None if pause is None or (pause.until_s is not None and pause.until_s <= now_s) else pause
+
+
+def read_drains(directory: Path, now_s: float) -> tuple[Drain, ...]:
+    """The drains that have not ended.
+
+    Raises:
+        StateError: the file cannot be read or understood.
+    """
+    found = _read(directory / _DRAINS, _DrainsFile, "Remove it, and drain the nodes again.")
+    return tuple(drain for drain in found.drains if drain.end_s > now_s) if found else ()
+
+
+def _read(path: Path, model: type[_Model], remedy: str) -> _Model | None:
     try:
-        pause = Pause.model_validate_json(path.read_bytes())
+        return model.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror}.", READ_HINT) from error
     except ValidationError as error:
-        raise StateError(f"{path} is damaged.", "Remove it, or pause again.") from error
-    return None if pause.until_s is not None and pause.until_s <= now_s else pause
+        raise StateError(f"{path} is damaged.", remedy) from error
 
 
 def write_pause(directory: Path, pause: Pause | None) -> None:
-    """Pause, or end the pause: None.
-
-    Raises:
-        StateError: one may not, or there is no such directory.
-    """
-    path = directory / _FILE
+    """Pause, or end the pause: None."""
+    path = directory / _PAUSE
     try:
         if pause is None:
             path.unlink(missing_ok=True)
         else:
             replace_file(path, pause.model_dump_json().encode() + b"\n", 0o644)
     except OSError as error:
+        raise StateError(f"cannot change {path}: {error.strerror}.", CHANGE_HINT) from error
+
+
+@contextlib.contextmanager
+def changing(directory: Path, now_s: float) -> Iterator[list[Drain]]:
+    """The drains, to be changed by nobody else meanwhile; they are kept when the block ends well.
+
+    Raises:
+        StateError: one may not, or there is no such directory.
+    """
+    try:
+        lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            drains = list(read_drains(directory, now_s))
+            yield drains
+            text = _DrainsFile(drains=tuple(drains)).model_dump_json() + "\n"
+            replace_file(directory / _DRAINS, text.encode(), 0o644)
+        finally:
+            os.close(lock)
+    except OSError as error:
         raise StateError(
-            f"cannot change {path}: {error.strerror}.",
-            CHANGE_HINT,
+            f"cannot change which nodes are drained: {directory}: {error.strerror}.", CHANGE_HINT
         ) from error
+
+
+def are_heeded(directory: Path) -> bool:
+    """Whether the daemon has ordered all that follows from the drains as they are now."""
+    with contextlib.suppress(OSError):
+        return (directory / _DRAINS).read_bytes() == (directory / _HEEDED).read_bytes()
+    return False
 
 
 class PauseReader:
@@ -91,24 +170,52 @@ class PauseReader:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._last: Pause | None = None
-        self._last_error = ""
+        self._problems = Problems()
 
     def read(self, now_s: float) -> str:
         """Why nothing more is lent; empty: it is."""
         try:
-            found, error = read_pause(self._directory, now_s), ""
-        except StateError as failure:
-            found, error = self._last, failure.what
-        if error and error != self._last_error:
-            log.error("whether lending is paused stays as it was: %s", error)
+            found, problem = read_pause(self._directory, now_s), ""
+        except StateError as error:
+            found, problem = self._last, error.what
+        if self._problems.is_new("pause", problem):
+            log.error("whether lending is paused stays as it was: %s", problem)
         elif found != self._last:
             log.info("nothing more is lent: %s", found.sentence) if found else log.info("the pause has ended")
-        self._last, self._last_error = found, error
+        self._last = found
         return found.sentence if found else ""
 
 
-LASTING = "/etc/freetrain/STOP"
-"""A restart of the machine empties /run, but not this one's directory."""
+class DrainsReader:
+    """The drains as the daemon reads them, look by look; where they cannot be understood, as they were before.
+
+    When all that follows from them has been ordered, the daemon writes the same text beside their file.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._text: bytes | None = None
+        self._last: tuple[Drain, ...] = ()
+        self._problems = Problems()
+
+    def read(self, now_s: float) -> Mapping[str, str]:
+        """Drained node → why."""
+        path = self._directory / _DRAINS
+        try:
+            # Read first: drains that change in between are then not taken for heeded yet.
+            self._text = path.read_bytes() if path.exists() else None
+            self._last, problem = read_drains(self._directory, now_s), ""
+        except (StateError, OSError) as error:
+            self._text, problem = None, str(error)
+        if self._problems.is_new("drains", problem):
+            log.error("what is drained stays as it was: %s", problem)
+        return reasons(drain for drain in self._last if drain.end_s > now_s)
+
+    def note_heeded(self) -> None:
+        """All that follows from what was read last has been ordered."""
+        path = self._directory / _HEEDED
+        if self._text is not None and not (path.exists() and path.read_bytes() == self._text):
+            replace_file(path, self._text, 0o644)
 
 
 def stop_file_there(state: State) -> str:

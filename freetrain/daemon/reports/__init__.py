@@ -2,10 +2,9 @@
 
 Everything is made from what a look came to; nothing here changes what is lent.
 
-- ``status.py``, ``status_file.py``: the published document, and how it is written and read;
-  ``look_status.py``: what a look puts into it; ``standing.py``: what
-  a reader makes of it, with whether a daemon is at work.
+- ``status.py``: the published document, and how it is written and read; ``look_status.py``: what a look puts into
+  it; ``standing.py``: what a reader makes of it, with whether a daemon is at work.
 - ``metrics.py``: Prometheus's text. ``look_log.py``: lines of the log, each once.
-- ``news.py``, ``notices.py``: what somebody must hear of, gathered, and sent as mail or by a command.
-- ``lent_days.py``: sums by day, so that the history stays small. ``notify.py``: systemd.
+- ``notices.py``: what somebody must hear of, gathered, and sent as mail or by a command.
+- ``lent_days.py``: sums by day, so that the history stays small.
 """

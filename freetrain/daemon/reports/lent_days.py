@@ -10,17 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import date, datetime, time, timedelta
 
-from freetrain.core.fragment import End, Fragment
+from freetrain.core.fragment import End, Fragment, LentTime
 from freetrain.core.known_trainer import KnownTrainer
-from freetrain.core.lent_time import LentTime
 from freetrain.daemon.trainers.kinds import strategy_of
-from freetrain.lending.lent_time import (
-    LONGEST_LOSS_S,
-    ChangeCosts,
-    Lending,
-    each_node_once,
-    lent_times,
-)
+from freetrain.lending.lent_time import LONGEST_LOSS_S, ChangeCosts, Lending, each_node_once, lent_times
 from freetrain.slurm.tags import Tag, tag_in
 from freetrain.store.ledger import Ledger, LentDay
 

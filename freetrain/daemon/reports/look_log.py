@@ -77,12 +77,7 @@ class BackOffs:
         self._cause: Cause | None = None
 
     def tell(self, now: BackOff | None, now_s: float) -> None:
-        """Say what has changed; that one becomes longer is no change.
-
-        Args:
-            now: the back-off that counts; None: there is none.
-            now_s: the instant of the look, UTC epoch seconds.
-        """
+        """Say what has changed; None: there is no back-off. That one becomes longer is no change."""
         cause = now.cause if now else None
         if cause == self._cause:
             return
@@ -99,11 +94,7 @@ _AGAIN_S = 600.0
 
 
 class Outage:
-    """How long no look has succeeded.
-
-    Attributes:
-        failures: how many looks in a row have failed; 0: the last one succeeded.
-    """
+    """How long no look has succeeded: so many ``failures`` in a row; 0: the last one succeeded."""
 
     def __init__(self) -> None:
         self.failures = 0

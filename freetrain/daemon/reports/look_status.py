@@ -11,8 +11,7 @@ from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.node import NodeState
 from freetrain.core.place import node_of
 from freetrain.daemon.reports.status import LONGEST, LookStatus, NodeGroup, NodeStanding, TrainerStatus
-from freetrain.daemon.trainers.change_costs import believed_speeds, seen_at_speed_1
-from freetrain.daemon.trainers.kinds import strategy_of
+from freetrain.daemon.trainers.kinds import believed_speeds, seen_at_speed_1, strategy_of
 from freetrain.daemon.trainers.training import Training
 from freetrain.lending.judge import Judgement
 from freetrain.lending.limit_claims import tell_claims
@@ -24,7 +23,6 @@ from freetrain.slurm.parsing import fold_nodes
 
 _MAX_TRAINERS, _MAX_EXAMPLES, _MAX_WAITING = 2000, 5, 200
 """How much is published of what users and Slurm say: trainers, lines not understood, jobs that wait."""
-
 _NOTHING = Reason("", "")
 
 
@@ -36,26 +34,16 @@ def status_of(
     ends: Mapping[str, Mapping[End, int]],
     took_s: float,
 ) -> LookStatus:
-    """What a look came to.
-
-    Args:
-        judgement: on what it showed.
-        trainings: all trainers.
-        verdicts: trainer → why it has no nodes, or no more.
-        fragments: those that have not ended, now that all has been done.
-        ends: trainer → how often its fragments ended in which way.
-        took_s: how long it took.
-    """
+    """What a look came to; the fragments are those that have not ended now that all has been done."""
     fragments = tuple(fragments)
     snapshot = judgement.facts.snapshot
-    rejected = snapshot.rejected
     return LookStatus(
         time_s=snapshot.time_s,
         took_s=took_s,
         stopped_by=judgement.stopped,
         paused_by=judgement.facts.paused,
-        rejected=len(rejected),
-        rejected_examples=tuple(line[:LONGEST] for line in rejected[:_MAX_EXAMPLES]),
+        rejected=len(snapshot.rejected),
+        rejected_examples=tuple(line[:LONGEST] for line in snapshot.rejected[:_MAX_EXAMPLES]),
         planned=judgement.plans_compared.jobs,
         planned_differently=judgement.plans_compared.differing,
         nodes=groups_of(judgement.offers, fragments),
@@ -91,9 +79,8 @@ def _when_it_starts(plan: PlannedStart | None, now_s: float, fragments: Sequence
     lent = sorted({fragment.node for fragment in fragments if fragment.node in plan.nodes})
     where = f" on {fold_nodes(plan.nodes)}"
     if plan.start_s > now_s:
-        return (
-            f"If nothing were lent it would start at {show_time(plan.start_s)}{where}, which will be free by then."
-        )
+        start = f"it would start at {show_time(plan.start_s)}{where}"
+        return f"If nothing were lent {start}, which will be free by then."
     if not lent:
         return f"It could start now{where}, where nothing is lent: Slurm has yet to start it."
     return f"If nothing were lent it would start now{where}: {fold_nodes(lent)} are being given back for it."
@@ -111,7 +98,7 @@ def _count_idle(judgement: Judgement, fragments: Iterable[Fragment]) -> int:
 def _trainer(
     training: Training, reason: Reason, fragments: Iterable[Fragment], ends: Mapping[End, int]
 ) -> TrainerStatus:
-    trainer = training.trainer
+    trainer, tag = training.trainer, training.tag
     own = [fragment for fragment in fragments if fragment.trainer == trainer.id]
     return TrainerStatus(
         id=trainer.id,
@@ -125,16 +112,12 @@ def _trainer(
         asked=_nodes_of(own, FragmentState.ASKED),
         samples_done=trainer.samples_done,
         ends={str(end): count for end, count in ends.items()},
-        costs=_costs(training),
+        costs=strategy_of(tag).shown_costs(training, tag) if tag is not None else {},
         account=trainer.account,
         lost_s=trainer.losses.last_s,
-        speeds=believed_speeds(trainer, training.tag) if training.tag is not None else {},
-        seen_rates=seen_at_speed_1(trainer, training.tag) if training.tag is not None else {},
+        speeds=believed_speeds(trainer, tag) if tag is not None else {},
+        seen_rates=seen_at_speed_1(trainer, tag) if tag is not None else {},
     )
-
-
-def _costs(training: Training) -> Mapping[str, float]:
-    return {} if training.tag is None else strategy_of(training.tag).shown_costs(training, training.tag)
 
 
 def _nodes_of(fragments: Iterable[Fragment], state: FragmentState) -> str:
@@ -187,11 +170,7 @@ def _together(own: Sequence[Fragment]) -> Fragment:
 
 
 def gathered(verdicts: Mapping[str, NodeGroup]) -> tuple[NodeGroup, ...]:
-    """Nodes with equal verdicts together.
-
-    Args:
-        verdicts: node → what holds for it.
-    """
+    """Nodes with equal verdicts together, from node → what holds for it."""
     groups: dict[NodeGroup, list[str]] = {}
     for name, verdict in sorted(verdicts.items()):
         groups.setdefault(replace(verdict, nodes=""), []).append(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
@@ -19,7 +20,7 @@ from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.reports.status import LookStatus, NodeStanding
 from freetrain.lending.back_off import Cause
 from freetrain.lending.judge import Judgement
-from freetrain.policies.solver.second_opinion import Agreement
+from freetrain.policies.solver.guests import Agreement
 from freetrain.slurm.parsing import expand_nodes
 
 _PROGRESS_WITHIN_S = 30.0
@@ -97,11 +98,7 @@ _NODE_STATES = get_args(NodeStanding)
 
 
 class Metrics:
-    """Counts what the daemon does; counters begin with it, but for the ends of fragments, which it remembers.
-
-    Attributes:
-        registry: from which the text is made.
-    """
+    """Counts what the daemon does; counters begin with it, but for the ends of fragments, which it remembers."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
@@ -112,14 +109,9 @@ class Metrics:
         self._calls = self._dropped = 0
         self._last: Judgement | None = None
 
-        def counter(name: str, help_: str, labels: tuple[str, ...] = ()) -> Counter:
-            return Counter(f"freetrain_{name}", help_, labels, registry=registry)
-
-        def gauge(name: str, help_: str, labels: tuple[str, ...] = ()) -> Gauge:
-            return Gauge(f"freetrain_{name}", help_, labels, registry=registry)
-
-        def histogram(name: str, help_: str, buckets: tuple[float, ...]) -> Histogram:
-            return Histogram(f"freetrain_{name}", help_, buckets=buckets, registry=registry)
+        counter = partial(Counter, namespace="freetrain", registry=registry)
+        gauge = partial(Gauge, namespace="freetrain", registry=registry)
+        histogram = partial(Histogram, namespace="freetrain", registry=registry)
 
         self._lends = gauge("lends", "1 if nodes may be lent, 0 in other modes, stopped or paused.")
         self._backs_off = gauge("backs_off", "1 while lending is paused by itself for this cause.", ("cause",))
@@ -131,11 +123,13 @@ class Metrics:
         self._offered = counter("offered_node_seconds", "Of that, what could be lent.")
         self._lent = counter("lent_node_seconds", "Of that, what was lent.")
         self._useful = counter("useful_node_seconds", "Of that, what trainings that report progress trained in.")
-        self._harm = histogram("harm_seconds", "How much later jobs of the site started.", _HARM_S)
+        self._harm = histogram("harm_seconds", "How much later jobs of the site started.", buckets=_HARM_S)
         self._looks = counter("looks", "Looks at Slurm.", ("result",))
-        self._look_s = histogram("look_seconds", "How long a look took, deciding and acting included.", _LOOK_S)
+        self._look_s = histogram(
+            "look_seconds", "How long a look took, deciding and acting included.", buckets=_LOOK_S
+        )
         self._decisions = counter("decisions", "Decisions.", ("status",))
-        self._solve_s = histogram("solve_seconds", "How long a decision took.", _SOLVE_S)
+        self._solve_s = histogram("solve_seconds", "How long a decision took.", buckets=_SOLVE_S)
         self._second_opinions = counter(
             "second_opinions", "Decisions that HiGHS solved again, by whether it agrees.", ("result",)
         )
@@ -158,25 +152,16 @@ class Metrics:
         end_counts: Mapping[End, int],
         acts: bool,
     ) -> None:
-        """Slurm answered a look.
-
-        Args:
-            judgement: on what it showed.
-            look: what it came to.
-            decisions: that were taken.
-            end_counts: how often fragments ended in which way, ever.
-            acts: whether the mode lets anything be lent.
-        """
+        """Slurm answered a look."""
         self.noticed(judgement)
         self._looks.labels("answered").inc()
         self._look_s.observe(look.took_s)
         self._answers.set(1)
         self._looked_s.set(look.time_s)
         self._lends.set(acts and not look.stopped_by and not look.paused_by)
+        backs_off = judgement.back_off.cause if judgement.back_off else None
         for cause in Cause:
-            self._backs_off.labels(str(cause)).set(
-                judgement.back_off is not None and judgement.back_off.cause is cause
-            )
+            self._backs_off.labels(str(cause)).set(backs_off is cause)
         self._rejected.set(look.rejected)
         for decision in decisions:
             self._decisions.labels(str(decision.status)).inc()

@@ -15,8 +15,9 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
 
@@ -24,28 +25,138 @@ from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
 from freetrain.config import Config
+from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import TrainerState
-from freetrain.daemon.departures import Departures
-from freetrain.daemon.reports.news import (
-    News,
-    NewsKind,
-    Noticed,
-    news_of,
-    news_of_departure,
-    noticed_after,
-    of_trainings,
-    trainings_in,
-)
-from freetrain.daemon.reports.status import LookStatus
+from freetrain.daemon.external_actions import Departure, Departures
+from freetrain.daemon.log_output import Problems
+from freetrain.daemon.reports.status import LookStatus, TrainerStatus
 from freetrain.errors import FreetrainError
 from freetrain.lending.memory import Memory
 from freetrain.showing.words import printable
 from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.parsing import fold_nodes
 from freetrain.store.ledger import Ledger
 from freetrain.store.notice_book import Notice, NoticeBook
 
-FOR_ADMINS, FOR_OWNERS = "for_admins.j2", "for_owners.j2"
+log = logging.getLogger(__name__)
 
+
+class NewsKind(StrEnum):
+    """What it is about; each has its own pace."""
+
+    HARM = "harm"
+    """A job of the site's had to wait for fragments."""
+    PAUSE = "pause"
+    """Nothing is lent any more, or nothing more."""
+    FAILURE = "failure"
+    """A training, a node or Slurm fails."""
+    REGISTERED = "registered"
+    """A training is known from now on; for its owner, as what follows."""
+    FINISHED = "finished"
+    """A training is complete, or has left Slurm while no daemon looked."""
+    PAUSED = "paused"
+    """A training failed too often; its owner must look."""
+    LOSS = "loss"
+    """Work of a filler's tasks was lost, since a freezer could not save it."""
+
+    @property
+    def is_for_owners(self) -> bool:
+        """Whether owners of trainings hear of it, each of their own; else the site's admins do."""
+        return self in (NewsKind.REGISTERED, NewsKind.FINISHED, NewsKind.PAUSED, NewsKind.LOSS)
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Something that somebody has to hear of, a sentence without its end; no owner: for the site's admins."""
+
+    kind: NewsKind
+    what: str
+    owner: str = ""
+
+
+Noticed = Mapping[str, str]
+"""What somebody may have to hear of → how it is; only what differs from how it was is news."""
+
+_LENDING, _TRAINING, _LOSS = "lending", "training ", "loss of "
+
+
+def noticed_after(look: LookStatus, memory: Memory) -> Noticed:
+    """How everything is after this look."""
+    return {
+        _LENDING: "stopped" if look.stopped_by or look.paused_by else "goes on",
+        **{f"{_TRAINING}{trainer.id}": trainer.state for trainer in look.trainers},
+        **{f"{_LOSS}{trainer.id}": f"{trainer.lost_s:.0f}" for trainer in look.trainers if trainer.lost_s},
+        **{f"node {lost.node}": lost.fragment for lost in memory.lost.all},
+        **{_about(harm): "" for harm in memory.meter.harms},
+    }
+
+
+def trainings_in(noticed: Noticed) -> Mapping[str, str]:
+    """Training → its state."""
+    return {
+        about.removeprefix(_TRAINING): state for about, state in noticed.items() if about.startswith(_TRAINING)
+    }
+
+
+def _about(harm: Harm) -> str:
+    return f"job {harm.job} started at {harm.started_s:.0f}"
+
+
+def news_of(look: LookStatus, memory: Memory, before: Noticed, limit_s: float) -> Iterator[News]:
+    """What is new since ``before``, the looks of this daemon or one before; short delays are not worth it."""
+    for harm in memory.meter.harms:
+        if _about(harm) not in before and harm.delay_s > limit_s:
+            because = f"because of fragments {', '.join(harm.fragments)}"
+            yield News(NewsKind.HARM, f"job {harm.job} started {harm.delay_s:.0f} s later {because}")
+    for wait in memory.blocked.new:
+        what = f"would wait for the end of fragments on {fold_nodes(wait.nodes)}"
+        yield News(NewsKind.HARM, f"job {wait.job} of {wait.partition} {what}")
+    if (look.stopped_by or look.paused_by) and before.get(_LENDING) != "stopped":
+        why = f"is lent: {look.stopped_by}" if look.stopped_by else f"more is lent: {look.paused_by}"
+        yield News(NewsKind.PAUSE, f"nothing {why}")
+    for lost in memory.lost.all:
+        if before.get(f"node {lost.node}") == lost.fragment:
+            continue
+        yield News(
+            NewsKind.FAILURE,
+            f"node {lost.node} is out of service ({lost.state_text}) since fragment {lost.fragment} could not be "
+            "ended or cleared up after",
+        )
+    for node, owners in memory.suspects.new.items():
+        what = f"programs of {', '.join(sorted(owners))}, which work on other nodes, failed at once on node {node}"
+        yield News(NewsKind.FAILURE, what)
+    for trainer in look.trainers:
+        if trainer.state != (state := before.get(f"{_TRAINING}{trainer.id}")):
+            yield from _news_of_training(trainer, state)
+        yield from _news_of_losses(trainer, before)
+
+
+def news_of_departure(departure: Departure) -> Iterator[News]:
+    """What its owner hears of a training that left Slurm unseen; that they cancelled it they know."""
+    if not departure.is_cancelled:
+        how = f"has left Slurm while no daemon looked; its last fragment: {departure.end}"
+        yield News(NewsKind.FINISHED, f"training {departure.id} {how}", departure.owner)
+
+
+def _news_of_losses(trainer: TrainerStatus, before: Noticed) -> Iterator[News]:
+    """What its owner hears when more of its tasks' work is lost."""
+    if trainer.lost_s and before.get(f"{_LOSS}{trainer.id}") != f"{trainer.lost_s:.0f}":
+        yield News(NewsKind.LOSS, f"of filler {trainer.id} {trainer.fault}", trainer.owner)
+
+
+def _news_of_training(trainer: TrainerStatus, before: str | None) -> Iterator[News]:
+    """What its change of state means; before it was None where it was not known."""
+    name, owner, state = f"training {trainer.id}", trainer.owner, trainer.state
+    if before is None and state in (TrainerState.ACTIVE, TrainerState.RESTING):
+        yield News(NewsKind.REGISTERED, f"{name} is registered: it may be lent idle nodes from now on", owner)
+    if state == TrainerState.COMPLETE and before is not None:
+        yield News(NewsKind.FINISHED, f"{name} is complete", owner)
+    if state == TrainerState.PAUSED:
+        yield News(NewsKind.FAILURE, f"{name} of {owner} is {trainer.note}")
+        yield News(NewsKind.PAUSED, f"{name} is {trainer.note}", owner)
+
+
+FOR_ADMINS, FOR_OWNERS = "for_admins.j2", "for_owners.j2"
 _LONGEST_VALUE = 500
 _LONGEST_TEMPLATE = 65_536
 
@@ -76,33 +187,23 @@ class TemplateProblem(Exception):  # noqa: N818 (it is told, and is no failure)
 
 
 def written(letter: Letter, directory: str = "") -> str:
-    """The text of a letter.
+    """The text of a letter, by freetrain's template, or by the site's own where ``directory`` has one.
 
     Whatever a template inserts is one line of printable characters: part of it is what users wrote, and none of it
     can begin another line of a mail's header.
-
-    Args:
-        letter: what it says.
-        directory: with the site's own templates; empty, or without the one that is needed: freetrain's.
 
     Raises:
         TemplateProblem: the site's own cannot be used.
     """
     name = FOR_OWNERS if letter.kind.is_for_owners else FOR_ADMINS
     own = Path(directory) / name
-    if not directory:
-        return _filled(_shipped(name), letter)
     try:
-        if not own.exists():
-            return _filled(_shipped(name), letter)
-        with own.open(encoding="utf-8") as file:
-            return _filled(file.read(_LONGEST_TEMPLATE), letter)
+        if directory and own.exists():
+            with own.open(encoding="utf-8") as file:
+                return _filled(file.read(_LONGEST_TEMPLATE), letter)
     except Exception as error:  # a template may raise anything
         raise TemplateProblem(f"{own} cannot be used: {type(error).__name__}: {error}") from error
-
-
-def _shipped(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return _filled(files(__package__).joinpath(name).read_text(encoding="utf-8"), letter)
 
 
 def _filled(template: str, letter: Letter) -> str:
@@ -124,12 +225,6 @@ _OUR_OWN = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 def run_hook(command: Sequence[str], text: str, variables: Mapping[str, str], timeout_s: float) -> str:
     """Run it, and all that it starts ends with it when the time is up.
-
-    Args:
-        command: as an argument list.
-        text: that it gets on standard input.
-        variables: more for its environment.
-        timeout_s: how long it may take.
 
     Returns:
         What went wrong, as the end of a sentence; empty: nothing.
@@ -156,8 +251,6 @@ def run_hook(command: Sequence[str], text: str, variables: Mapping[str, str], ti
         return f"it ended with status {running.returncode}" + (f": {complaint}" if complaint else "")
 
 
-log = logging.getLogger(__name__)
-
 _MOST_LINES = 20
 _MOST_OWNERS_AT_ONCE = 4
 """Commands that run at the same time for owners; the others wait for a later look."""
@@ -183,14 +276,6 @@ class Notices:
     They run beside the daemon, which never waits for them; that one fails is logged when it begins to. What is
     news since the last look, of this daemon or of one before it, is noticed exactly once, and reported at least
     once: see :mod:`freetrain.store.notice_book`.
-
-    Args:
-        config: the settings, which may be replaced.
-        book: what has been noticed, and what is still to be reported.
-        ledger: knows the trainings that were there before.
-        gateway: the way to accounting.
-        clock_s: running seconds.
-        wall_s: UTC epoch seconds.
     """
 
     def __init__(
@@ -210,7 +295,7 @@ class Notices:
             for (kind, owner), at_s in book.last_told(wall_s() - config.notify.every).items()
         }
         self._running: dict[_Hearer, threading.Thread] = {}
-        self._complaints = _Complaints()
+        self._problems = Problems()
         self._queue(book.untold())
 
     def looked(self, look: LookStatus, memory: Memory) -> None:
@@ -219,11 +304,10 @@ class Notices:
         now = noticed_after(look, memory)
         before = now if self._noticed is None else self._noticed
         news = [*news_of(look, memory, before, self.config.harm.limit)]
-        for one in self._departures.look({trainer.id for trainer in look.trainers}, look.time_s):
-            news += news_of_departure(one)
-        states = trainings_in(before)
-        unsettled = of_trainings({id_: states[id_] for id_ in self._departures.unsettled})
-        self._note(news, {**now, **unsettled})
+        for departure in self._departures.look({trainer.id for trainer in look.trainers}, look.time_s):
+            news += news_of_departure(departure)
+        unsettled = [f"{_TRAINING}{id_}" for id_ in self._departures.unsettled]
+        self._note(news, {**now, **{about: before[about] for about in unsettled}})
         self._tell()
 
     def silent(self, lasts_s: float, why: str) -> None:
@@ -243,9 +327,9 @@ class Notices:
 
     def _note(self, news: Iterable[News], now: Noticed | None) -> None:
         to_tell = [
-            Notice(str(one.kind), one.owner, one.what)
-            for one in news
-            if _command(self.config, one.kind) and _can_be_told(one)
+            Notice(str(item.kind), item.owner, item.what)
+            for item in news
+            if _command(self.config, item.kind) and (not item.kind.is_for_owners or _ACCOUNT.fullmatch(item.owner))
         ]
         self._queue(self._book.note(to_tell, self._noticed or {}, now or {}, self._wall_s()))
         self._noticed = now
@@ -256,14 +340,14 @@ class Notices:
 
     def _tell(self) -> None:
         every_s = self.config.notify.every
-        self._told_s = {one: at_s for one, at_s in self._told_s.items() if self._clock_s() - at_s < every_s}
-        self._running = {one: thread for one, thread in self._running.items() if thread.is_alive()}
+        self._told_s = {who: at_s for who, at_s in self._told_s.items() if self._clock_s() - at_s < every_s}
+        self._running = {who: thread for who, thread in self._running.items() if thread.is_alive()}
         for hearer in list(self._waiting):
             if self._may_tell(hearer):
                 self._start(hearer, self._waiting.pop(hearer))
 
     def _may_tell(self, hearer: _Hearer) -> bool:
-        owners = sum(fragment.kind.is_for_owners for fragment in self._running)
+        owners = sum(running.kind.is_for_owners for running in self._running)
         has_room = not hearer.kind.is_for_owners or owners < _MOST_OWNERS_AT_ONCE
         is_heard = bool(_command(self.config, hearer.kind))  # else it waits until the site wants it again
         return is_heard and has_room and hearer not in self._told_s and hearer not in self._running
@@ -277,13 +361,13 @@ class Notices:
         )  # fmt: skip
         ids = [notice.id for notice in waiting]
         self._book.begin(ids)
-        arguments = (letter, self.config, self._complaints, lambda: self._book.mark_delivered(ids, self._wall_s()))
+        arguments = (letter, self.config, self._problems, lambda: self._book.mark_delivered(ids, self._wall_s()))
         name = f"notice of {hearer.kind}"
         thread = threading.Thread(target=_run, args=arguments, name=name, daemon=True)
         try:
             thread.start()
         except RuntimeError as error:  # as where the unit's TasksMax is reached
-            _complain(letter, self._complaints, str(error))
+            _complain(letter, self._problems, str(error))
             self._book.mark_delivered(ids, self._wall_s())
         else:
             self._running[hearer] = thread
@@ -295,61 +379,40 @@ def _unfinished(noticed: Noticed) -> list[str]:
     return [id_ for id_, state in trainings_in(noticed).items() if state not in over]
 
 
-class _Complaints:
-    """Knows what was wrong at the last time, so that it is logged when it begins."""
-
-    def __init__(self) -> None:
-        self._known: set[str] = set()
-
-    def is_new(self, what: str, problem: str) -> bool:
-        """Whether this is wrong now and was not before; nothing is wrong where the problem is empty."""
-        was_known = what in self._known
-        (self._known.add if problem else self._known.discard)(what)
-        return bool(problem) and not was_known
-
-
-def _can_be_told(one: News) -> bool:
-    return not one.kind.is_for_owners or bool(_ACCOUNT.fullmatch(one.owner))
-
-
 def _command(config: Config, kind: NewsKind) -> str:
     return config.notify.owners_command if kind.is_for_owners else config.notify.command
 
 
-def _run(letter: Letter, config: Config, complaints: _Complaints, note_told: Callable[[], None]) -> None:
+def _run(letter: Letter, config: Config, problems: Problems, note_told: Callable[[], None]) -> None:
     problem = run_hook(
-        shlex.split(_command(config, letter.kind)), _text(letter, config, complaints), _variables(letter),
+        shlex.split(_command(config, letter.kind)), _text(letter, config, problems), _variables(letter),
         config.notify.timeout,
     )  # fmt: skip
-    _complain(letter, complaints, problem)
+    _complain(letter, problems, problem)
     try:
         note_told()
     except FreetrainError as error:  # in a thread, where an error ends nothing
         log.error("%s", error.what)
 
 
-def _complain(letter: Letter, complaints: _Complaints, problem: str) -> None:
+def _complain(letter: Letter, problems: Problems, problem: str) -> None:
     setting = "notify.owners_command" if letter.kind.is_for_owners else "notify.command"
-    if complaints.is_new(setting, problem):
+    if problems.is_new(setting, bool(problem)):
         log.warning("%s did not tell of %s: %s", setting, letter.kind, problem)
 
 
-def _text(letter: Letter, config: Config, complaints: _Complaints) -> str:
+def _text(letter: Letter, config: Config, problems: Problems) -> str:
     """By the site's own template, or, where that cannot be used, by freetrain's."""
     directory = config.notify.templates
     try:
         text, problem = written(letter, directory), ""
     except TemplateProblem as error:
         text, problem = written(letter), str(error)
-    if complaints.is_new(f"templates for {letter.kind}", problem):
+    if problems.is_new(f"templates for {letter.kind}", bool(problem)):
         log.warning("notify.templates: %s; freetrain's own is used", problem)
     return text
 
 
 def _variables(letter: Letter) -> dict[str, str]:
-    return {
-        "FREETRAIN_KIND": str(letter.kind),
-        "FREETRAIN_HOST": letter.host,
-        "FREETRAIN_PARTITION": letter.partition,
-        "FREETRAIN_OWNER": letter.owner,
-    }
+    names = ("kind", "host", "partition", "owner")
+    return {f"FREETRAIN_{name.upper()}": str(getattr(letter, name)) for name in names}

@@ -13,8 +13,14 @@ from typing import Any
 from freetrain.config import Config
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.controls.pause import stop_file_there
-from freetrain.daemon.reports.status import DaemonStatus, Identity, LookStatus, TrainerStatus
-from freetrain.daemon.reports.status_file import StatusUnknownError, read_status
+from freetrain.daemon.reports.status import (
+    DaemonStatus,
+    Identity,
+    LookStatus,
+    StatusUnknownError,
+    TrainerStatus,
+    read_status,
+)
 from freetrain.lending.pace import LONGEST_RETRY_S
 from freetrain.showing.words import printable, show_time
 
@@ -90,28 +96,34 @@ class Standing:
         return self.is_at_work and self.status is not None and self.status.silent_since_s is None
 
     @property
+    def last_look(self) -> LookStatus | None:
+        """The last one, even where the daemon is not at work any more."""
+        return self.status.look if self.status else None
+
+    @property
     def look(self) -> LookStatus | None:
         """The last one, of a daemon that is at work."""
-        return self.status.look if self.status is not None and self.is_at_work else None
+        return self.last_look if self.is_at_work else None
 
     @property
     def trainers(self) -> Mapping[str, TrainerStatus]:
-        """What is known of each, even where the daemon that found it out is not at work any more."""
-        look = self.status.look if self.status else None
-        return {trainer.id: trainer for trainer in look.trainers} if look else {}
+        """What is known of each by the last look."""
+        return {trainer.id: trainer for trainer in self.last_look.trainers} if self.last_look else {}
 
     @property
     def stopped_by(self) -> str:
         """Why nothing is lent at all, although it may be in this mode; empty: nodes are lent."""
-        return self._stopped_by(self.status.look if self.status else None)
+        if self.last_look is not None and self.last_look.stopped_by:
+            return self.last_look.stopped_by
+        return f"stopped by {self.stop_file}, as of the next look" if self.stop_file else ""
 
     @property
     def nothing_is_lent(self) -> str:
         """Why nothing is lent to anybody, as a clause; empty: nodes are lent."""
         if not self.is_at_work or self.status is None:
             return "waits for a daemon"
-        if self.stop_file or (self.status.look and self.status.look.stopped_by):
-            return self._stopped_by(self.status.look)
+        if self.stopped_by:
+            return self.stopped_by
         if self.look and self.look.paused_by:
             return f"nothing more is lent: {printable(self.look.paused_by)}"
         mode = self.status.daemon.mode
@@ -152,11 +164,11 @@ class Standing:
 
     def state(self) -> DaemonState:
         """The same for programs, as a type."""
-        status, look = self.status, self.status.look if self.status else None
+        status, look = self.status, self.last_look
         return DaemonState(
             is_at_work=self.is_at_work,
             why_not=self.why_not,
-            stopped_by=self._stopped_by(look),
+            stopped_by=self.stopped_by,
             paused_by=look.paused_by if look else "",
             identity=status.daemon if status else None,
             last_look_s=look.time_s if look else None,
@@ -183,8 +195,8 @@ class Standing:
             yield f"No look has succeeded since {show_time(status.silent_since_s)}: {why}"
         elif look is not None:
             yield "Slurm answers."
-        if stopped_by := self._stopped_by(look):
-            yield f"Nothing is lent: {stopped_by}."
+        if self.stopped_by:
+            yield f"Nothing is lent: {self.stopped_by}."
         elif look is not None and look.paused_by:
             yield f"Nothing more is lent: {printable(look.paused_by)}."
         if status.refused_settings:
@@ -197,11 +209,6 @@ class Standing:
                 f"Of {look.planned} waiting jobs that Slurm has planned, it plans {look.planned_differently} for "
                 "another time than freetrain, which takes the earlier one."
             )
-
-    def _stopped_by(self, look: LookStatus | None) -> str:
-        if look is not None and look.stopped_by:
-            return look.stopped_by
-        return f"stopped by {self.stop_file}, as of the next look" if self.stop_file else ""
 
 
 def find_standing(config: Config) -> Standing:

@@ -19,11 +19,7 @@ _MOST_LETTERS = 300
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What went wrong with a trainer.
-
-    Attributes:
-        what: a sentence for its owner.
-    """
+    """What went wrong with a trainer, a sentence for its owner."""
 
     what: str
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import inf
 from typing import Protocol
@@ -20,19 +20,76 @@ from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.job import Job, JobState
 from freetrain.core.known_trainer import KnownTrainer, TrainerState, believed, curve_of, linear_curve
 from freetrain.core.objectives import find_objective, worth_per_s
-from freetrain.core.observed import at_speed_1
-from freetrain.core.servers import Servers
-from freetrain.core.throughput import Curve
-from freetrain.core.trainer import Trainer
-from freetrain.daemon.trainers.change_costs import believed_costs, believed_speeds, known_end_s, most_lost_s
-from freetrain.daemon.trainers.ends import is_complete
+from freetrain.core.observed import SeenCosts, at_speed_1, seen_speeds
+from freetrain.core.throughput import Curve, mean_rates, usable
+from freetrain.core.trainer import Servers, Trainer
 from freetrain.daemon.trainers.isolation import Fault, isolated
-from freetrain.daemon.trainers.training import Training
+from freetrain.daemon.trainers.training import Training, is_complete
 from freetrain.errors import InputError
 from freetrain.lending.causes import AT_ONCE_S, failed_at_once
 from freetrain.lending.facts import Request
 from freetrain.lending.lent_time import ChangeCosts
 from freetrain.slurm.tags import Tag
+
+
+@dataclass(frozen=True, slots=True)
+class BelievedCosts:
+    """Seconds, as in :class:`freetrain.core.trainer.Trainer`."""
+
+    scale_up_s: float
+    scale_down_s: float
+    forced_loss_s: float | None
+    start_s: float
+    boot_s: float
+
+
+def believed_costs(seen: SeenCosts, tag: Tag) -> BelievedCosts:
+    """What is believed of a training: its tag counts as much as having been seen once."""
+    return BelievedCosts(
+        seen.scale_up.believed_s(tag.scale_up_s),
+        seen.scale_down.believed_s(tag.scale_down_s),
+        _forced_loss_s(seen, tag),
+        seen.start.believed_s(tag.start_s),
+        seen.boot.believed_s(tag.boot_s),
+    )
+
+
+def _forced_loss_s(seen: SeenCosts, tag: Tag) -> float | None:
+    """The pause, and half of the time between two checkpoints unless SIGTERM lets it save; None: as for shrinking.
+
+    Without a word of its owner's it is taken to lose no more than when it gives nodes back.
+    """
+    since_saved_s = 0.0 if tag.saves_at_the_end else tag.save_s / 2
+    if not seen.forced_loss.times and not since_saved_s:
+        return None
+    return seen.forced_loss.believed_s(tag.scale_down_s) + since_saved_s
+
+
+def most_lost_s(tag: Tag) -> float:
+    """What the end of a task loses of all that it has done: half of the time from one checkpoint to the next."""
+    if tag.saves_at_the_end:
+        return 0.0
+    return tag.save_s / 2 if tag.save_s else inf
+
+
+def known_end_s(tag: Tag) -> float:
+    """What it costs that a task ends at a known time: no less than a run that is just of use."""
+    saves_s = 0.0 if tag.saves_at_the_end else tag.save_s
+    shortest_s = saves_s if tag.shortest_s is None else tag.shortest_s
+    return max(shortest_s, saves_s / 2)
+
+
+def believed_speeds(trainer: KnownTrainer, tag: Tag) -> Mapping[str, float]:
+    """Kind of nodes that its owner names → how fast it is believed to be there."""
+    return seen_speeds(trainer.observations, dict(tag.speeds)) if tag.speeds else {}
+
+
+def seen_at_speed_1(trainer: KnownTrainer, tag: Tag) -> Mapping[int, float]:
+    """Samples/s seen on so many nodes, as they would have been at speed 1; empty: its owner names no kinds."""
+    if not tag.speeds:
+        return {}
+    return mean_rates(usable(at_speed_1(trainer.observations, believed_speeds(trainer, tag))))
+
 
 _GOING_ON = (TrainerState.ACTIVE, TrainerState.RESTING, TrainerState.PAUSED)
 _CUT_OFF = frozenset({JobState.TIMEOUT, JobState.NODE_FAIL, JobState.BOOT_FAIL, JobState.PREEMPTED})
@@ -42,7 +99,7 @@ _MOST_WORTH = 1e30
 
 
 class Strategy(Protocol):
-    """What is done otherwise with trainings of one kind.
+    """What is done otherwise with trainings of one kind; with what most of them do as a default.
 
     Attributes:
         is_one_program: whether its tasks belong together: what one of them fails of concerns all.
@@ -64,15 +121,13 @@ class Strategy(Protocol):
             most_nodes: for how many there are nodes.
             now_s: UTC epoch seconds.
         """
-        ...
 
     def needs_again(self, training: Training, task: Job) -> bool:
         """Whether a task of it that has ended is needed again, now or later."""
-        ...
 
     def after_runs(self, trainer: KnownTrainer, ended: Iterable[Fragment]) -> KnownTrainer:
         """The trainer after what the runs of these fragments teach."""
-        ...
+        return trainer
 
     def after_all(self, training: Training, finished: bool | None, runs_tasks: bool) -> Training:
         """The training, complete if it is over.
@@ -82,22 +137,20 @@ class Strategy(Protocol):
             finished: what its directory says; None: it cannot be read.
             runs_tasks: whether fragments are the submission's own tasks.
         """
-        ...
 
     def is_drained(self, training: Training) -> bool:
         """Whether its tasks complete one by one: in the end fewer may be left than it asks for at least."""
-        ...
+        return False
 
     def shown_costs(self, training: Training, tag: Tag) -> Mapping[str, float]:
         """What changes of its size are taken to cost it, in seconds by name."""
-        ...
+        return {}
 
     def charged_costs(self, tag: Tag) -> ChangeCosts:
         """What its changes cost it in the ledger, as its tag says."""
-        ...
 
 
-class _Elastic:
+class _Elastic(Strategy):
     """A training that grows and shrinks while it runs: one program, a node for each task."""
 
     is_one_program, tasks_compete = True, False
@@ -135,9 +188,6 @@ class _Elastic:
             return False
         return task.state in _CUT_OFF | _FAILED or (task.state is JobState.COMPLETED and training.is_elastic)
 
-    def after_runs(self, trainer: KnownTrainer, ended: Iterable[Fragment]) -> KnownTrainer:
-        return trainer
-
     def after_all(self, training: Training, finished: bool | None, runs_tasks: bool) -> Training:
         target = training.tag.target_samples if training.tag and training.tag.target_samples else inf
         tasks = training.submission.tasks
@@ -157,7 +207,7 @@ class _Elastic:
         return ChangeCosts(tag.start_s, tag.scale_up_s, tag.scale_down_s)
 
 
-class _Tasks:
+class _Tasks(Strategy):
     """An array of ordinary programs, a node for each: the others go on whatever becomes of one."""
 
     is_one_program, tasks_compete = False, False
@@ -210,12 +260,6 @@ class _Tasks:
             return training.in_state(TrainerState.ACTIVE)
         return training
 
-    def is_drained(self, training: Training) -> bool:
-        return False
-
-    def shown_costs(self, training: Training, tag: Tag) -> Mapping[str, float]:
-        return {}
-
     def charged_costs(self, tag: Tag) -> ChangeCosts:
         return ChangeCosts(tag.boot_s + tag.start_s, 0.0, most_lost_s(tag), independent=True)
 
@@ -250,9 +294,7 @@ class _Moldable(_Tasks):
         return found + [_moldable(training, tag, job, size, 0.0) for job, size in zip(free, sizes, strict=False)]
 
 
-ELASTIC: Strategy = _Elastic()
-TASKS: Strategy = _Tasks()
-MOLDABLE: Strategy = _Moldable()
+ELASTIC, TASKS, MOLDABLE = _Elastic(), _Tasks(), _Moldable()
 
 
 def strategy_of(tag: Tag | None) -> Strategy:
@@ -266,13 +308,6 @@ def requests_of(
     training: Training, room: int, most_nodes: int, objective: str, now_s: float
 ) -> tuple[Request, ...] | Fault | str:
     """What a training asks for, one for each task where these compete; or what is wrong; or what it waits for.
-
-    Args:
-        training: one that competes.
-        room: how many fragments it could have by what was submitted.
-        most_nodes: for how many there are nodes.
-        objective: name of what is maximised.
-        now_s: UTC epoch seconds.
 
     Raises:
         InputError: there is no such objective.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from freetrain.config import Config
-from freetrain.core.servers import Servers
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Servers, Trainer
 from freetrain.policies.needs import GRADIENTS, Need, say_missing
 from freetrain.policies.registry import Stage, find_entry
 from freetrain.slurm.submissions import Submission

@@ -30,11 +30,7 @@ class WrongFileError(Exception):
 
 @contextlib.contextmanager
 def directory_of(path: str) -> Iterator[int]:
-    """A handle of the directory, good for what is in it; who may only pass through it gets one too.
-
-    Raises:
-        OSError: there is none.
-    """
+    """A handle of the directory, good for what is in it; who may only pass through it gets one too."""
     handle = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield handle
@@ -73,13 +69,10 @@ def has_plain(directory: int, name: str, owner: int) -> bool:
 
 
 _PROGRESS, _FINISHED = "progress.jsonl", "finished.json"
-
 _MOST_BYTES, _LEAST_BYTES = 1_000_000, 64_000
 """How much is read at once of all progress of one owner, and how much of each at least."""
-
 _MOST_STUCK = 8
 """So many directories of one owner may hang until no more of theirs are looked at."""
-
 _COMES_BACK_S, _STUCK_S = 1.0, 10.0
 
 
@@ -112,14 +105,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class ProgressFiles:
-    """Where to look.
-
-    Attributes:
-        directory: the trainer's.
-        owner: whose files these must be.
-        offset_bytes: how far the progress was read before.
-        most_nodes: it cannot have had more.
-    """
+    """Where to look, for whose files, from which byte, and how many nodes the trainer cannot have had."""
 
     directory: str
     owner: str
@@ -132,9 +118,6 @@ class ProgressReader:
 
     Each owner's trainers are read in a thread of their own. One that hangs is left behind with the trainer at
     which it hangs, and another goes on with the owner's others.
-
-    Args:
-        stuck_s: seconds after which a directory is taken to hang.
     """
 
     def __init__(self, stuck_s: float = _STUCK_S) -> None:
@@ -178,14 +161,14 @@ class ProgressReader:
         """All rounds of this owner's that are under way; a new one, unless one that gets on is."""
         rounds = [round_ for round_ in self._rounds.get(owner, []) if round_.is_alive()]
         stuck = [round_ for round_ in rounds if round_.is_stuck(self._stuck_s)]
-        hanging = {place.at for place in stuck}
+        hanging = {round_.at for round_ in stuck}
         for trainer in hanging & places.keys():
             last = self.reports().get(trainer) or _nothing(places[trainer])
             self._take(trainer, replace(last, fault="its directory does not answer"))
         if not places or len(rounds) > len(stuck) or len(stuck) >= _MOST_STUCK:
             return rounds
-        for one in stuck:
-            one.is_last = True
+        for round_ in stuck:
+            round_.is_last = True
         new = _Round({trainer: place for trainer, place in places.items() if trainer not in hanging}, self._take)
         try:
             new.start()
@@ -204,12 +187,7 @@ class ProgressReader:
 
 
 class _Round(threading.Thread):
-    """Reads some trainers one after the other.
-
-    Attributes:
-        at: the trainer that is being read.
-        is_last: whether to stop after it.
-    """
+    """Reads some trainers one after the other; ``at`` is where it is, and the last one once ``is_last`` is set."""
 
     def __init__(self, places: Mapping[str, ProgressFiles], take: Callable[[str, Report], None]) -> None:
         super().__init__(name="progress", daemon=True)
@@ -239,12 +217,7 @@ def _read_isolated(place: ProgressFiles, most_bytes: int) -> Report:
 
 
 def read_report(place: ProgressFiles, most_bytes: int = _MOST_BYTES) -> Report:
-    """What a directory says; nothing is believed that is not its owner's own plain file.
-
-    Args:
-        place: where.
-        most_bytes: how much of the progress to read at once.
-    """
+    """What a directory says; nothing is believed that is not its owner's own plain file."""
     try:
         owner = pwd.getpwnam(place.owner).pw_uid
         with directory_of(place.directory) as directory:
@@ -256,16 +229,29 @@ def read_report(place: ProgressFiles, most_bytes: int = _MOST_BYTES) -> Report:
         return replace(_nothing(place), fault=f"freetrain may not read its {_PROGRESS}: {error.strerror}")
     except (OSError, KeyError):
         return _nothing(place)
-    samples = float(found.rates[-1].samples_done) if found.rates else 0.0
+    return _report(found, finished)
+
+
+def _report(found: ProgressLog, finished: bool) -> Report:
+    rates, first, last = found.rates, found.first_rejected, found.losses[-1] if found.losses else None
+    lost_s = sum(loss.elapsed_s for loss in found.losses)
     return Report(
         finished,
-        samples,
-        _observations(found),
+        float(rates[-1].samples_done) if rates else 0.0,
+        tuple(
+            Observation(rate.nodes, rate.samples_per_s, rate.elapsed_s, began_s=rate.time_s - rate.elapsed_s)
+            for rate in rates
+        ),
         found.offset_bytes,
-        _misread(found),
-        changes=_changes(found),
-        data_wait=_data_wait(found),
-        losses=_losses(found),
+        Misread(found.rejected, first.at_byte, first.why) if first else NOTHING_MISREAD,
+        changes=tuple(
+            SizeChange(rescale.time_s, rescale.nodes, rescale.cause, rescale.pause_s, rescale.start_s)
+            for rescale in found.rescales
+        ),
+        data_wait=summed_up(
+            [(DataWait(rate.data_wait_share, rate.cpus, rate.memory_mb), rate.elapsed_s) for rate in rates]
+        ),
+        losses=Losses(len(found.losses), lost_s, last.time_s, last.cause) if last else NOTHING_LOST,
     )
 
 
@@ -278,34 +264,3 @@ def _read(directory: int, owner: int, place: ProgressFiles, most_bytes: int) -> 
 
 def _nothing(place: ProgressFiles) -> Report:
     return Report(None, 0.0, (), place.offset_bytes)
-
-
-def _observations(found: ProgressLog) -> tuple[Observation, ...]:
-    return tuple(
-        Observation(rate.nodes, rate.samples_per_s, rate.elapsed_s, began_s=rate.time_s - rate.elapsed_s)
-        for rate in found.rates
-    )
-
-
-def _changes(found: ProgressLog) -> tuple[SizeChange, ...]:
-    return tuple(
-        SizeChange(rescale.time_s, rescale.nodes, rescale.cause, rescale.pause_s, rescale.start_s)
-        for rescale in found.rescales
-    )
-
-
-def _data_wait(found: ProgressLog) -> WaitProfile | None:
-    waits = [(DataWait(rate.data_wait_share, rate.cpus, rate.memory_mb), rate.elapsed_s) for rate in found.rates]
-    return summed_up(waits)
-
-
-def _losses(found: ProgressLog) -> Losses:
-    if not found.losses:
-        return NOTHING_LOST
-    last = found.losses[-1]
-    return Losses(len(found.losses), sum(loss.elapsed_s for loss in found.losses), last.time_s, last.cause)
-
-
-def _misread(found: ProgressLog) -> Misread:
-    first = found.first_rejected
-    return Misread(found.rejected, first.at_byte, first.why) if first else NOTHING_MISREAD

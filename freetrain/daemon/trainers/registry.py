@@ -3,33 +3,227 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import Fragment, by_trainer
+from freetrain.core.fragment import End, Fragment, by_trainer
 from freetrain.core.fragment_queue import FragmentQueue
-from freetrain.core.job import Job
-from freetrain.core.known_trainer import KnownTrainer
-from freetrain.core.needs import Needs, NodeKinds, find_misfit, kinds_of, most_places
-from freetrain.daemon.fragments import Fragments
+from freetrain.core.job import Job, WaitsFor
+from freetrain.core.known_trainer import UNKNOWN_END, KnownTrainer, TrainerState
+from freetrain.core.needs import Needs, find_misfit, kinds_of, most_places
+from freetrain.core.node import Node
+from freetrain.core.observed import kind_of_nodes
+from freetrain.daemon.fragments import Fragments, TrainerRuns
 from freetrain.daemon.trainers.isolation import Fault, Faults, isolated
-from freetrain.daemon.trainers.kinds import requests_of
+from freetrain.daemon.trainers.kinds import requests_of, strategy_of
 from freetrain.daemon.trainers.progress_reader import Report
-from freetrain.daemon.trainers.roster import update_roster
-from freetrain.daemon.trainers.training import FragmentHistory, RosterInputs, RosterRules, Training
+from freetrain.daemon.trainers.training import Patience, RosterRules, Training, after_ends, awake, resting, resumed
+from freetrain.lending.causes import CauseOf, cause_of_wait, has_own_obstacle
 from freetrain.lending.facts import Request
 from freetrain.lending.rules import Share
 from freetrain.slurm.asking import TaskSpec
+from freetrain.slurm.comments import asked_to_resume, says_paused
 from freetrain.slurm.errors import SlurmUnclearError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher
 from freetrain.slurm.submissions import Submission, find_submissions
+from freetrain.slurm.tags import Tag, WrongTag
 from freetrain.store.ledger import Ledger
 
-_NOT_SHOWN = TaskSpec(Needs(unclear="Slurm does not show what it asks for"))
+log = logging.getLogger(__name__)
 
+_KEPT_OBSERVATIONS = 200
+_LONGEST_REST, _LONGEST_WAIT = 2**10, 2**4
+"""In rests after the first failure: where no node will do, and where what is waited for may come any time."""
+
+
+@dataclass(frozen=True, slots=True)
+class RosterInputs:
+    """What a look found out, and what was known before, about all trainers.
+
+    Attributes:
+        snapshot: what there is.
+        known: trainers met before, by id.
+        unfit: submissions that cannot be trainers → why.
+        books: of the fragments.
+        ended: fragments that ended since the last look.
+        reports: trainer → what its directory says.
+        answered: trainers whose owner has been informed that they are paused.
+    """
+
+    snapshot: Snapshot
+    known: Mapping[str, KnownTrainer]
+    unfit: Mapping[str, str]
+    books: Fragments
+    ended: Sequence[Fragment]
+    reports: Mapping[str, Report]
+    answered: Collection[str]
+
+
+def update_roster(submissions: Iterable[Submission], inputs: RosterInputs, rules: RosterRules) -> list[Training]:
+    """Every submission as a trainer, in the order of submission; one that cannot be dealt with has a fault."""
+    trainings, fragments = [], by_trainer(inputs.books.open)
+    for submission in submissions:
+        training = _as_known(submission, inputs, fragments.get(submission.id, ()))
+        new = isolated(partial(_updated, training, inputs, rules))
+        trainings.append(training.with_fault(new.what) if isinstance(new, Fault) else new)
+    return trainings
+
+
+def _as_known(submission: Submission, inputs: RosterInputs, fragments: tuple[Fragment, ...]) -> Training:
+    """The training as it was, with its fragments as they are."""
+    trainer = inputs.known.get(submission.id) or KnownTrainer(
+        submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, inputs.snapshot.time_s
+    )
+    account = next((task.account for task in submission.tasks if task.account), trainer.account)
+    runs = inputs.books.runs.get(submission.id, TrainerRuns())
+    return Training(
+        replace(trainer, account=account),
+        submission,
+        None,
+        fragments,
+        runs.last,
+        some_completed=runs.some_completed,
+        failed_runs=runs.failed,
+    )
+
+
+def _updated(training: Training, inputs: RosterInputs, rules: RosterRules) -> Training:
+    """The training after all that has happened.
+
+    1. What its owner wants counts first: a wrong tag refuses it, and they may have asked for it to go on.
+    2. Then what its directory says, how its fragments ended, and which Slurm does not start.
+    3. Whether it is complete is judged last, on all of that.
+    """
+    id_, known_tag, report = training.id, training.submission.good_tag, inputs.reports.get(training.id)
+    now_s = inputs.snapshot.time_s
+    trainer = _with_tag(training.trainer, training.submission, inputs.unfit.get(id_, ""), inputs.answered)
+    if report is not None:
+        report = _on_known_nodes(report, known_tag, training.fragments, inputs.snapshot.node)
+    trainer = _with_report(trainer, report, training.fragments)
+    strategy, ended = strategy_of(known_tag), [run for run in inputs.ended if run.trainer == id_]
+    trainer = strategy.after_runs(trainer, ended)
+    if not strategy.is_one_program:  # the others go on whatever one of its tasks fails of
+        ended = [fragment for fragment in ended if fragment.end is not End.FAILED]
+    failed_on = {run.node for runs in training.failed_runs.values() for run in runs}
+    trainer = after_ends(trainer, ended, rules.patience, now_s, training.fragments, failed_on)
+    trainer = awake(_after_waits(trainer, training, inputs.snapshot, rules), now_s)
+    trainer = _after_refusals(trainer, training.submission, inputs, rules.patience)
+    # A copy of a pattern has no work of its own.
+    has_record = report is not None and report.finished is not None
+    is_elastic = not rules.runs_tasks or (strategy.is_one_program and has_record)
+    training = replace(training, trainer=trainer, tag=known_tag, is_elastic=is_elastic)
+    finished = report.finished if report else None
+    return _with_end(strategy.after_all(training, finished, rules.runs_tasks))
+
+
+def _with_tag(
+    trainer: KnownTrainer, submission: Submission, unfit: str, answered: Collection[str]
+) -> KnownTrainer:
+    if trainer.state is TrainerState.COMPLETE:
+        return trainer
+    comment, tag = submission.comment, submission.tag
+    trainer, before = replace(trainer, tag=comment), trainer
+    wrong = tag.why if isinstance(tag, WrongTag) else unfit
+    if wrong:
+        return replace(trainer, state=TrainerState.REFUSED, note=wrong)
+    if trainer.state is TrainerState.REFUSED:
+        return replace(trainer, state=TrainerState.ACTIVE, note="", failures_in_a_row=0)
+    return resumed(trainer) if _is_resumed(before, comment, answered) else trainer
+
+
+def _is_resumed(trainer: KnownTrainer, comment: str, answered: Collection[str]) -> bool:
+    """Whether its owner wants it to go on: they ask for it, or have removed the answer from the comment."""
+    asked = asked_to_resume(comment)
+    if asked:
+        return asked != asked_to_resume(trainer.tag)
+    was_told = says_paused(trainer.tag) or trainer.id in answered
+    return trainer.state is TrainerState.PAUSED and was_told and not says_paused(comment)
+
+
+def _on_known_nodes(
+    report: Report, tag: Tag | None, fragments: Iterable[Fragment], nodes: Mapping[str, Node]
+) -> Report:
+    """The report, each observation with the kind of nodes on which it was made, where its owner names kinds.
+
+    Who has nodes of one kind changes to another only after it has lost all of them. So since the first of those
+    that it has now was started it was on the kind of these. What was seen before is left out: nobody knows where.
+    """
+    if tag is None or not tag.speeds:
+        return report
+    running = [fragment for fragment in fragments if fragment.started_s is not None and fragment.node in nodes]
+    since_s = min((fragment.started_s for fragment in running if fragment.started_s is not None), default=math.inf)
+    here = (nodes[fragment.node] for fragment in running)
+    kind = kind_of_nodes((node.features | node.gpu_types for node in here), dict(tag.speeds))
+    seen = (
+        replace(observation, kind=kind) for observation in report.observations if observation.began_s >= since_s
+    )
+    return replace(report, observations=tuple(seen))
+
+
+def _with_report(trainer: KnownTrainer, report: Report | None, fragments: Iterable[Fragment]) -> KnownTrainer:
+    """The trainer after what its directory says; a fault lasts as long as its cause."""
+    if report is not None and report.offset_bytes != trainer.progress_bytes:
+        trainer = replace(
+            trainer,
+            samples_done=report.samples_done or trainer.samples_done,
+            progress_bytes=report.offset_bytes,
+            observations=(*trainer.observations, *report.observations)[-_KEPT_OBSERVATIONS:],
+            costs=trainer.costs.after(
+                report.changes, (fragment.started_s for fragment in fragments if fragment.started_s is not None)
+            ),
+            misread=trainer.misread.and_then(report.misread),
+            losses=trainer.losses.and_then(report.losses),
+        )
+    return replace(trainer, fault=(report.fault if report else "") or str(trainer.misread) or str(trainer.losses))
+
+
+def _after_waits(
+    trainer: KnownTrainer, training: Training, snapshot: Snapshot, rules: RosterRules
+) -> KnownTrainer:
+    """Let a trainer rest whose fragments wait for something of its own: no node can give it that."""
+    late_s = snapshot.time_s - rules.start_within_s
+    waiting = [fragment for fragment in training.fragments if fragment.waits_since_before(snapshot.time_s)]
+    jobs = [(fragment.asked_s, snapshot.job.get(fragment.job)) for fragment in waiting]
+    reasons = [
+        job.reason
+        for asked_s, job in jobs
+        if job is not None
+        and (has_own_obstacle(job) or (asked_s < late_s and cause_of_wait(job) in (CauseOf.JOB, CauseOf.PAIR)))
+    ]
+    if not reasons or trainer.state is not TrainerState.ACTIVE:
+        return trainer
+    why, failures = f"Slurm does not start its fragments ({reasons[0]})", trainer.failures_in_a_row + 1
+    return resting(trainer, failures, rules.patience, snapshot.time_s, why, _LONGEST_WAIT)
+
+
+def _after_refusals(
+    trainer: KnownTrainer, submission: Submission, inputs: RosterInputs, patience: Patience
+) -> KnownTrainer:
+    """Let a trainer rest that Slurm cannot run where it was lent a node; the node is as good as before."""
+    refused = {fragment.job: fragment.node for fragment in inputs.ended if fragment.end is End.NEVER_STARTED}
+    impossible = [task for task in submission.tasks if task.waits_for is WaitsFor.POSSIBILITY]
+    reasons = {refused[task.id]: task.reason for task in impossible if task.id in refused}
+    if not reasons or trainer.state is not TrainerState.ACTIVE:
+        return trainer
+    failures, (node, reason) = trainer.failures_in_a_row + 1, next(iter(reasons.items()))
+    why = f"Slurm finds no way to run it on {node} ({reason})"
+    return resting(trainer, failures, patience, inputs.snapshot.time_s, why, _LONGEST_REST)
+
+
+def _with_end(training: Training) -> Training:
+    """Say of a training that goes on whether it will be known when it ends."""
+    note = training.trainer.note
+    if not training.is_active or (note and note != UNKNOWN_END):
+        return training
+    note = UNKNOWN_END if strategy_of(training.tag).is_drained(training) else ""
+    return replace(training, trainer=replace(training.trainer, note=note))
+
+
+_NOT_SHOWN = TaskSpec(Needs(unclear="Slurm does not show what it asks for"))
 _ASK_AGAIN_S = 120.0
 """Owners may change what a waiting job asks for, and seldom do."""
 
@@ -51,42 +245,25 @@ class SubmissionReader:
         share: Share = Share.WHOLE,
         shares_out_memory: bool = True,
     ) -> Mapping[str, Submission]:
-        """The submissions by id, oldest first; two more questions to Slurm where it must be asked.
-
-        Args:
-            snapshot: what there is.
-            jobs: its jobs, with how they ended.
-            queue: where fragments wait and run.
-            default_memory_mb: what Slurm gives a job that asks for no memory, where the partition says nothing.
-            share: how much of a node is lent at once.
-            shares_out_memory: whether Slurm shares a node's memory out among its jobs.
-
-        Raises:
-            SlurmError: Slurm does not answer.
-        """
+        """The submissions by id, oldest first; two more questions to Slurm where it must be asked."""
         found = find_submissions(jobs, queue)
         is_old = snapshot.time_s - self._asked_s > _ASK_AGAIN_S
         if found and (is_old or not found.keys() <= self._requests.keys()):
             default_mb = queue.among(snapshot.partitions).default_memory_mb or default_memory_mb
             answered = self._gateway.task_requests(queue, default_mb)
-            waiting = [id_ for id_, one in found.items() if _waits(one)]
+            waiting = [id_ for id_, submission in found.items() if _waits(submission)]
             if waiting and not answered:
                 raise SlurmUnclearError("squeue -O", "it shows no job")
-            requests = {id_: self._request_of(one, answered) for id_, one in found.items()}
-            needs = {
-                id_: _within_its_partitions(requests[id_].needs, one, snapshot, queue)
-                for id_, one in found.items()
-            }
-            self._requests = {
-                id_: replace(
-                    requests[id_], needs=one.lent_in_part(shares_out_memory) if share.in_part(one) else one
-                )
-                for id_, one in needs.items()
-            }
+            requests = {id_: self._request_of(submission, answered) for id_, submission in found.items()}
+            for id_, request in requests.items():
+                needs = _within_its_partitions(request.needs, found[id_], snapshot, queue)
+                needs = needs.lent_in_part(shares_out_memory) if share.in_part(needs) else needs
+                requests[id_] = replace(request, needs=needs)
+            self._requests = requests
             # What Slurm does not show although it waits, and what is being put right, is asked about again soon.
             is_known = answered.keys() >= set(waiting) and all(request.requeues for request in requests.values())
             self._asked_s = snapshot.time_s if is_known else float("-inf")
-        return {id_: self._with_request(one) for id_, one in found.items()}
+        return {id_: self._with_request(submission) for id_, submission in found.items()}
 
     def _with_request(self, submission: Submission) -> Submission:
         request = self._requests[submission.id]
@@ -115,9 +292,6 @@ def _waits(submission: Submission) -> bool:
     return any(task.state.is_waiting for task in submission.tasks)
 
 
-log = logging.getLogger(__name__)
-
-
 @dataclass(frozen=True)
 class Registered:
     """What a look found out about trainers.
@@ -139,14 +313,7 @@ class Registered:
 
 
 class Registry:
-    """Knows the trainers from look to look.
-
-    Args:
-        gateway: the way to Slurm.
-        launcher: knows which submissions can be trainers.
-        ledger: remembers.
-        fragments: the books.
-    """
+    """Knows the trainers from look to look."""
 
     def __init__(self, gateway: Gateway, launcher: Launcher, ledger: Ledger, fragments: Fragments) -> None:
         self._reader = SubmissionReader(gateway)
@@ -164,42 +331,17 @@ class Registry:
         answered: Collection[str],
         rules: RosterRules,
     ) -> Registered:
-        """Bring what is known of the trainers up to date.
-
-        Args:
-            snapshot: what there is.
-            ended: fragments that ended since the last look.
-            reports: trainer → what its directory says.
-            answered: trainers whose owner has been informed that they are paused.
-            rules: how trainers are dealt with.
-
-        Raises:
-            SlurmError: Slurm was asked what tasks ask for, and does not answer.
-        """
-        names = rules.queue.among(snapshot.partitions).nodes
-        kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
+        """Bring what is known of the trainers up to date."""
         jobs = self._fragments.as_they_ended(snapshot.jobs)
         submissions = self._reader.read(
             snapshot, jobs, rules.queue, rules.default_memory_mb, rules.share, rules.shares_out_memory
         )
         self._know(submissions.keys())
-        inputs = RosterInputs(
-            time_s=snapshot.time_s,
-            known=self._known,
-            unfit=self._find_unfit(kinds, submissions, rules),
-            fragments=by_trainer(self._fragments.open),
-            ended=ended,
-            past=FragmentHistory(
-                self._fragments.last, self._fragments.some_completed, self._fragments.failed_runs
-            ),
-            reports=reports,
-            answered=answered,
-            nodes=snapshot.node,
-            jobs=snapshot.job,
-        )
+        unfit = self._find_unfit(snapshot, submissions, rules)
+        inputs = RosterInputs(snapshot, self._known, unfit, self._fragments, ended, reports, answered)
         trainings = update_roster(submissions.values(), inputs, rules)
         self._remember(trainings)
-        return self._with_requests(trainings, kinds, rules, snapshot.time_s)
+        return self._with_requests(trainings, snapshot, rules)
 
     def _know(self, ids: Set[str]) -> None:
         """Remember these trainers, and no others."""
@@ -208,23 +350,25 @@ class Registry:
             self._known |= self._ledger.trainers(new)
 
     def _find_unfit(
-        self, kinds: NodeKinds, submissions: Mapping[str, Submission], rules: RosterRules
+        self, snapshot: Snapshot, submissions: Mapping[str, Submission], rules: RosterRules
     ) -> Mapping[str, str]:
         """Submissions that cannot be trainers → why; what runs already has found a node that it can run on."""
+        names = rules.queue.among(snapshot.partitions).nodes
+        kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
         running = {fragment.trainer for fragment in self._fragments.open}
         misfit = {
             needs: find_misfit(needs, kinds) for needs in {submission.needs for submission in submissions.values()}
         }
         found = {
-            id_: self._why_not(one)
-            or _lacks_freezer(one, rules)
-            or (misfit[one.needs] if id_ not in running else "")
-            for id_, one in submissions.items()
+            id_: self._why_not(submission)
+            or _lacks_freezer(submission, rules)
+            or (misfit[submission.needs] if id_ not in running else "")
+            for id_, submission in submissions.items()
         }
         return {id_: why for id_, why in found.items() if why}
 
     def _why_not(self, submission: Submission) -> str:
-        some_completed = submission.id in self._fragments.some_completed
+        some_completed = self._fragments.runs.get(submission.id, TrainerRuns()).some_completed
         why = isolated(lambda: self._launcher.why_not(submission, some_completed))
         return why.what if isinstance(why, Fault) else why
 
@@ -237,19 +381,18 @@ class Registry:
                 _say_state(trainer)
         self._known.update({trainer.id: trainer for trainer in changed})
 
-    def _with_requests(
-        self, trainings: Iterable[Training], kinds: NodeKinds, rules: RosterRules, now_s: float
-    ) -> Registered:
+    def _with_requests(self, trainings: Iterable[Training], snapshot: Snapshot, rules: RosterRules) -> Registered:
         """What is wrong with one of them is its own, and logged once."""
-        nodes = sum(map(len, kinds))
+        names = rules.queue.among(snapshot.partitions).nodes
+        kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
         noted, requests = [], list[Request]()
         waits_for: dict[str, str] = {}
         for training in trainings:
             trainer = training.trainer
             self._faults.say(trainer.id, trainer.owner, "itself", trainer.fault)
             needs = training.submission.needs
-            most = most_places(needs, kinds) if needs.in_part else nodes
-            found = self._requests(training, most, rules.objective, now_s)
+            most = most_places(needs, kinds) if needs.in_part else len(names)
+            found = self._requests(training, most, rules.objective, snapshot.time_s)
             if isinstance(found, Fault):
                 self._faults.say(trainer.id, trainer.owner, "competing", found.what)
                 training = training.with_fault(found.what)
@@ -269,12 +412,9 @@ class Registry:
         why_not_yet = self._launcher.why_not_yet(training.submission, now_s, has_run)
         if why_not_yet and not training.fragments:
             return why_not_yet
-        # Where it has nodes already it keeps them, and gets no more.
-        room = (
-            len(training.fragments)
-            if why_not_yet
-            else self._launcher.room(training.submission, training.fragments)
-        )
+        room = self._launcher.room(training.submission, training.fragments)
+        if why_not_yet:  # it keeps the nodes that it has already, and gets no more
+            room = len(training.fragments)
         return requests_of(training, room, most, objective, now_s)
 
 

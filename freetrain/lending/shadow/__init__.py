@@ -1,10 +1,10 @@
 """The shadow schedule: what Slurm would do with the site's waiting jobs if no fragment existed. Pure.
 
 ``starts.py`` goes through the queue, and ``searches.py`` keeps what was found for each job until something
-changes it. ``machine.py`` knows where a job could run, and ``schedule.py`` finds out when, beside the jobs
-that are planned already, by the ends of running ones; ``node_sets.py`` counts with sets of nodes. Where jobs
-share nodes, ``rooms_ahead.py`` says what running jobs leave of each, and
-``free_capacity.py`` which lent parts are given back for who starts now.
+changes it. ``machine.py`` knows where a job could run, and ``schedule.py`` finds when, beside the jobs that are
+planned already, by the ends of running ones. ``node_sets.py`` has sets of nodes as bits of an integer. If jobs
+share nodes, ``rooms_ahead.py`` says what running jobs leave of each, and ``free_capacity.py`` which lent parts are
+given back for a job that starts now.
 """
 
 from freetrain.lending.shadow.free_capacity import LentPart

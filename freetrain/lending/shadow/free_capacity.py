@@ -140,7 +140,7 @@ def _to_give_back(free: Amount, lent: Iterable[LentPart], wanted: Amount, held: 
     One that is large enough is given back rather than several. Of equals
 
     1. those that lose least are, an elastic training before a task that begins again, in steps of some seconds;
-    2. of these those of whom holds most, so that nothing has to change hands between owners afterwards;
+    2. of these, parts of the owner that has most, so that nothing has to change hands between owners afterwards;
     3. of these those of their largest trainer;
     4. of these the youngest.
 

@@ -1,4 +1,4 @@
-"""Where a job could run, and when the running ones end, as if no fragment existed."""
+"""The machine without fragments: where a job could run, and when running jobs end."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from freetrain.lending.shadow.node_sets import NodeSet, closest, node_sets
 from freetrain.lending.shadow.rooms_ahead import Hold, RoomsAhead, in_whole_cores
 
 _UNLIMITED_S = 365 * 86400.0
-"""What Slurm takes for the limit of a job that has none."""
+"""The time limit that Slurm assumes for a job without one."""
 
 
 class Machine:
-    """All nodes, as the site's jobs would find them.
+    """All nodes, as the site's jobs would find them if nothing were lent.
 
     Args:
-        snapshot: what there is.
+        snapshot: the machine and its jobs.
         fragments: jobs that do not exist here.
         lent: node that a fragment has and keeps → its trainer.
-        parts: node → the parts of it that fragments have, where nodes are lent in parts.
+        parts: node → the parts of it that fragments have, if nodes are lent in parts.
 
     Attributes:
         sets: sets of its nodes.
@@ -64,17 +64,14 @@ class Machine:
         self._given_back = given_back & ~self._lent
 
     def limit_s(self, job: Job) -> float:
-        """For how long the job may run."""
+        """The time limit of a job, bounded by its partition's."""
         if job.partition not in self._most_s:
             most_s = [partition.max_time_s for partition in partitions_of(job.partition, self._snapshot)]
             self._most_s[job.partition] = min([_UNLIMITED_S, *most_s])
         return min(job.limit_s, self._most_s[job.partition])
 
     def possible(self, job: Job) -> NodeSet:
-        """Nodes that the job could ever run on: in its partitions, with its features, and those that it names.
-
-        A job that wants all of its nodes needs large enough ones all the same.
-        """
+        """Nodes that a job could ever run on: of its partitions and features, large enough, named by it."""
         wanted = (job.partition, job.features, job.least)
         if wanted not in self._known:
             reachable = [
@@ -87,28 +84,28 @@ class Machine:
         return known & self.sets.of(job.required_nodes) if job.required_nodes else known
 
     def _meeting(self, features: str) -> NodeSet:
-        """Nodes that meet a constraint; one that is not understood is met: rather a node too many is kept free."""
+        """Nodes that meet a constraint; all nodes if it is not understood, so that too many are kept free."""
         nodes = self._snapshot.nodes
         return self.sets.of(node.name for node in nodes if meets_constraint(features, node.features) is not False)
 
     def _large_enough(self, least: Amount) -> NodeSet:
-        """Nodes that have at least so much."""
+        """Nodes that have at least this amount."""
         return self.sets.of(node.name for node in self._snapshot.nodes if least.fits(node.total))
 
     @cached_property
     def ends_s(self) -> Sequence[float]:
-        """Now, and the moments at which running jobs end, in order."""
+        """Now, and the ends of running jobs, in order."""
         ends_s = {self._end_s(job) for job in self._running}
         return [self._snapshot.time_s, *sorted(ends_s - {inf})]
 
     @cached_property
     def availability(self) -> tuple[object, ...]:
-        """What searches find out about the nodes, without the time: where it is the same, so is what they find."""
+        """All that searches know of the nodes, without the time: if it is equal, they find the same."""
         room = self.ahead.steps if self.in_parts else ()
         return self.sets.names_in_order, self._whole_from, self.ends_s[1:], room, self._snapshot.reservations
 
     def releases(self, part: Amount | None, moments_s: Iterable[float]) -> list[NodeSet]:
-        """The nodes with room for a part, None: that nobody has, at each moment; all ends are among these."""
+        """The nodes with room for a part at each moment, among which are all ends; None: that are free."""
         free, later = self._whole_from if part is None else self._room_from(part)
         sets = []
         for moment_s in moments_s:
@@ -118,26 +115,26 @@ class Machine:
 
     @cached_property
     def ahead(self) -> RoomsAhead:
-        """What is left of each node, from moment to moment."""
+        """What running jobs leave of each node, from moment to moment."""
         return RoomsAhead(self._snapshot.nodes, self._holds(), self._snapshot.time_s)
 
     @cached_property
     def free_capacity(self) -> FreeCapacity:
-        """What of each node is free or lent in the real world."""
+        """What of each node is free or lent in reality."""
         return FreeCapacity(self._snapshot.nodes, self._parts)
 
     def choose(self, nodes: NodeSet, count: int, job: Job) -> NodeSet:
-        """As many: those on which Slurm has planned the job, or those that fit closest."""
+        """So many of the nodes: those on which Slurm has planned the job, or those close to each other."""
         planned = self.sets.of(job.planned_nodes)
         if planned.bit_count() == count and planned & nodes == planned:
             return planned
         return closest(nodes, count)
 
     def choose_now(self, nodes: NodeSet, count: int, job: Job) -> NodeSet:
-        """As many: those that nobody has, then lent ones, then those being cleared up after a job of the site's.
+        """So many of the nodes: free ones, then lent ones, then those that a job of the site is leaving.
 
-        Of the lent ones those that are on their way back come first, so that no more are given back for a job
-        while they take their time; then those on which Slurm has planned the job, then those of the user who has
+        Of the lent ones, those that are being given back come first, so that no more are given back for a job
+        while it waits for them; then those on which Slurm has planned the job, then those of the trainer that has
         most.
         """
         ours = nodes & self._lent
@@ -155,27 +152,27 @@ class Machine:
         return self.sets.of([max(held.values(), key=len).pop() for _ in range(min(count, nodes.bit_count()))])
 
     def choose_parts_now(self, nodes: NodeSet, job: Job, part: Amount) -> Mapping[str, Sequence[LentPart]]:
-        """The nodes on parts of which a job starts now → what is given back there for it.
+        """Node on a part of which the job starts now → the lent parts that are given back there for it.
 
-        Those come first on which so much is free, then those on which lent parts make room: of these the ones on
-        which Slurm has planned the job, and else those that Slurm itself would choose, since it may preempt there
-        before anything is given back elsewhere. Those being cleared up after a job of the site's come last.
+        Nodes with enough room come first, then those on which lent parts make room: of these the ones on which
+        Slurm has planned the job, else those that Slurm itself would choose, since it may preempt there before
+        anything is given back elsewhere. Nodes that a job of the site is leaving come last.
         """
         chosen = closest(nodes & self.sets.of(self.free_capacity.with_room(part)), job.node_count)
         if chosen.bit_count() < job.node_count:
             others = self.sets.in_order(nodes & ~chosen)
             lent = self.sets.of(name for name in others if self.free_capacity.makes_room(name, part))
-            for those in (lent & self.sets.of(job.planned_nodes), lent, nodes):
-                chosen |= closest(those & ~chosen, job.node_count - chosen.bit_count())
+            for usable in (lent & self.sets.of(job.planned_nodes), lent, nodes):
+                chosen |= closest(usable & ~chosen, job.node_count - chosen.bit_count())
         return {name: self.free_capacity.take(name, part) for name in self.sets.in_order(chosen)}
 
     def _end_s(self, job: Job) -> float:
-        """When a running job is over; one whose limit is over is so at any moment."""
+        """When a running job ends; one beyond its time limit, in a second."""
         return inf if job.end_s is None else max(job.end_s, self._snapshot.time_s + 1.0)
 
     @cached_property
     def _whole_from(self) -> tuple[NodeSet, Mapping[float, NodeSet]]:
-        """Nodes that nobody has, and the others by the moment at which the last of the site's jobs there ends."""
+        """The free nodes, and end → the nodes on which the last of the site's jobs ends then."""
         free_from = dict.fromkeys(self._hidden, inf)
         for job in self._running:
             end_s = self._end_s(job)
@@ -188,7 +185,7 @@ class Machine:
         return self.sets.all & ~self.sets.of(free_from), later
 
     def _room_from(self, part: Amount) -> tuple[NodeSet, Mapping[float, NodeSet]]:
-        """Nodes with room for a part now, and the others by the moment from which on they have it."""
+        """The nodes with room for a part now, and moment → the nodes that have it from then on."""
         from_s = self.ahead.from_s(part)
         is_now = from_s <= self._snapshot.time_s
         later: defaultdict[float, NodeSet] = defaultdict(int)
@@ -199,7 +196,7 @@ class Machine:
     def _holds(self) -> Mapping[str, Sequence[Hold]]:
         """Node → what running jobs have of it.
 
-        A job of which Slurm does not say it has what nobody else has of what is used there, or all of the node.
+        A job of unknown size has all that is used and that no other job is known to have, or all of the node.
         """
         node = self._snapshot.node
         holds: defaultdict[str, list[Hold]] = defaultdict(list)
@@ -216,7 +213,7 @@ class Machine:
         return holds
 
     def _rest(self, name: str, known: Iterable[Hold]) -> Amount | None:
-        """What is used of a node without what these jobs and fragments have; None: nobody asked."""
+        """What is used of a node beyond these jobs and fragments; None: Slurm was not asked what is used."""
         rest = self._snapshot.node[name].used
         if rest is None:
             return None
@@ -227,13 +224,13 @@ class Machine:
 
 
 def partitions_of(names: str, snapshot: Snapshot) -> list[Partition]:
-    """Those of the partitions of these names, with commas between, in which jobs may run."""
+    """The partitions of a comma-separated list in which jobs may run now."""
     listed = (snapshot.partitions.get(name) for name in names.split(","))
     return [partition for partition in listed if partition is not None and partition.is_up]
 
 
 def _hidden(snapshot: Snapshot, lent: Iterable[str]) -> Nodes:
-    """Nodes that somebody has whose job is not shown: nobody knows until when."""
+    """Nodes of jobs that Slurm does not show (PrivateData), whose ends are unknown."""
     seen = frozenset(lent).union(*(job.nodes for job in snapshot.jobs if job.state.has_nodes))
     return frozenset(
         node.name for node in snapshot.nodes if node.state is NodeState.BUSY and node.name not in seen

@@ -20,8 +20,8 @@ class Hold:
     """What a running job has of a node.
 
     Attributes:
-        end_s: until when, UTC epoch seconds; inf: nobody knows.
-        part: how much; None: all of it.
+        end_s: until when it has it, UTC epoch seconds; inf: unknown.
+        part: how much it has; None: all of it.
     """
 
     end_s: float
@@ -33,12 +33,12 @@ Step = tuple[float, Amount]
 
 
 class RoomsAhead:
-    """All nodes, with what is left of them.
+    """What running jobs leave of all nodes: for each node a row for each moment at which more is left.
 
     Args:
         nodes: in Slurm's order.
         holds: node → what running jobs have of it.
-        now_s: what is left now is left from this moment on.
+        now_s: the first moment of each node.
     """
 
     def __init__(self, nodes: Sequence[Node], holds: Mapping[str, Sequence[Hold]], now_s: float) -> None:
@@ -57,26 +57,26 @@ class RoomsAhead:
 
     @property
     def steps(self) -> Sequence[tuple[Amount, *tuple[Step, ...]]]:
-        """Node by node what is left of it now, and the moments from which on more is."""
+        """For each node what is left of it now, and the later moments with what is left from then on."""
         return [(first[1], *later) for first, *later in self._steps]
 
     def from_s(self, part: Amount) -> NDArray[np.float64]:
-        """From when on there is room for the part, node by node; inf: never, as far as anybody knows."""
+        """From when on each node has room for the part, shape (nodes,); inf: never, as far as is known."""
         if not self._nodes:
             return np.empty(0)
         too_small = ~self._takes(part)[self._rows]
         skipped = np.add.reduceat(too_small.astype(np.int64), self._begins)
-        # Rooms only grow, so that those that are too small come first.
+        # Rooms only grow with time, so those that are too small come first.
         first = np.where(skipped < self._lengths, self._begins + skipped, len(self._rows))
         found: NDArray[np.float64] = self._moments_s[first]
         return found
 
     def room_at(self, number: int, moment_s: float) -> Amount:
-        """What is left then of the node that comes as *number*-th."""
+        """What is left of a node, by its number, at a moment."""
         return [room for from_s, room in self._steps[number] if from_s <= moment_s][-1]
 
     def first_s(self, number: int, part: Amount, begun: Sequence[Hold]) -> float:
-        """From when on there is room for a part on one node, where further jobs have begun meanwhile."""
+        """From when on one node has room for a part, beside further jobs that start now."""
         each = in_whole_cores(part, self._threads[number])
         moments_s = {from_s for from_s, _ in self._steps[number]} | {hold.end_s for hold in begun}
         for moment_s in sorted(moments_s - {inf}):
@@ -89,11 +89,11 @@ class RoomsAhead:
         return inf
 
     def rounded(self, number: int, part: Amount) -> Amount:
-        """A part as that node gives it."""
+        """A part, rounded up to whole cores of the node."""
         return in_whole_cores(part, self._threads[number])
 
     def _takes(self, part: Amount) -> NDArray[np.bool_]:
-        """Which of the different rooms are large enough: they have whole cores, and so has what fits into them."""
+        """Which of the different rooms are large enough for a part; all have whole cores."""
         wanted = dict(part.gres)
         if not wanted.keys() <= self._columns.keys():
             return np.zeros(len(self._rooms), dtype=bool)
@@ -109,14 +109,14 @@ class RoomsAhead:
 
 
 def in_whole_cores(part: Amount, threads: int) -> Amount:
-    """A part as Slurm gives it: of no core only some threads."""
+    """A part as Slurm gives it: whole cores, never some threads of one."""
     if part.cpus % threads == 0:
         return part
     return Amount(-(-part.cpus // threads) * threads, part.memory_mb, part.gres)
 
 
 def steps_of(node: Node, holds: Sequence[Hold], now_s: float) -> list[Step]:
-    """What is left of a node now, and after each end, until all of it is."""
+    """What is left of a node now and after each end, until all of it is."""
     room, steps = node.total, list[Step]()
     later_s = inf
     for hold in sorted(holds, key=lambda hold: hold.end_s, reverse=True):
@@ -128,7 +128,7 @@ def steps_of(node: Node, holds: Sequence[Hold], now_s: float) -> list[Step]:
 
 
 def _columns(totals: Iterable[Amount]) -> dict[str, int]:
-    """What is counted of each node: CPUs, memory, and generic resources by type and of all types."""
+    """Resource → its column: CPUs, memory, and generic resources, each with its type and of all types."""
     gres = {name for total in set(totals) for name, _ in total.gres}
     names = gres | {name.partition(":")[0] for name in gres}
     return {name: number for number, name in enumerate((_CPUS, _MEMORY, *sorted(names)))}

@@ -1,6 +1,7 @@
 """The jobs that are planned, and the first moment at which Slurm would plan another beside them.
 
-When running jobs are expected to be over, and how Slurm looks for the moment at which enough of them are.
+:class:`Running` knows when running jobs leave their nodes, :class:`Reserved` what is planned for later, and
+:class:`Schedule` searches both as Slurm does.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from freetrain.lending.shadow.node_sets import NodeSet, numbers
 from freetrain.lending.shadow.rooms_ahead import Hold
 
 _ROUNDING_S = 1e-3
-"""Differences of moments, in seconds of the epoch, are exact to less than this."""
+"""Differences of epoch seconds, as doubles, are exact to less than this."""
 
 
 class Reserved:
-    """Who has been planned for later, as stretches of time in each of which the same nodes are reserved.
+    """The nodes reserved by planned jobs, as stretches of time in each of which the same nodes are reserved.
 
     Attributes:
         steps: how many stretches have been gone through, as a measure of the work.
@@ -43,7 +44,7 @@ class Reserved:
         self._nodes[first:behind] = [reserved | nodes for reserved in self._nodes[first:behind]]
 
     def _split(self, moment_s: float) -> int:
-        """Let a stretch begin then; its number."""
+        """Let a stretch begin at this moment; returns its number."""
         number = bisect_left(self._begins_s, moment_s)
         is_new = number == len(self._begins_s) or self._begins_s[number] != moment_s
         if is_new and moment_s < inf:
@@ -52,27 +53,27 @@ class Reserved:
         return number
 
     def between(self, begin_s: float, end_s: float) -> NodeSet:
-        """Nodes that are reserved at some time of it, its last moment included: Slurm allows no two to touch."""
+        """Nodes reserved at some time of it, the last moment included: in Slurm no two plans may touch."""
         first, behind = bisect_right(self._begins_s, begin_s) - 1, bisect_right(self._begins_s, end_s)
         self.steps += behind - first
         return reduce(or_, self._nodes[first:behind])
 
     def changes_after(self, moment_s: float) -> float:
-        """When other nodes are reserved than at that moment; inf: never."""
+        """The next change of the reserved nodes after a moment; inf: there is none."""
         number = bisect_right(self._begins_s, moment_s)
         return self._begins_s[number] if number < len(self._begins_s) else inf
 
     def holds_until_s(self, moment_s: float, ahead_s: float) -> float:
-        """Until when a moment goes on in which the same nodes are reserved from it until so much later."""
+        """Until when ``between(moment, moment + ahead)`` stays the same as the moment moves on."""
         return min(self.changes_after(moment_s), self.changes_after(moment_s + ahead_s) - ahead_s - _ROUNDING_S)
 
     def last_change_before(self, moment_s: float) -> float:
-        """When the stretch began that ends then or later."""
+        """The beginning of the stretch that contains the time just before a moment."""
         return self._begins_s[bisect_left(self._begins_s, moment_s) - 1]
 
 
 _MOST_STEPS = 1_000_000
-"""So many stretches of reserved nodes are gone through, about 0.2 s; jobs that are left then have no plan."""
+"""How many stretches are gone through at most, about 0.2 s; the jobs that are left then have no plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +106,13 @@ JobShape = tuple[NodeSet, int, float, Amount | None]
 
 
 class Schedule:
-    """What has been planned so far.
+    """What has been planned so far, and the search for the next start.
 
     Attributes:
         now_s: the snapshot's time.
         not_before_s: shape of jobs → the stretch before which none of them starts.
-        holds_until_s: until when the same is found, as long as nothing but time changes; the search sets
-            it to inf before.
+        holds_until_s: until when the last search finds the same if nothing but time changes; the caller sets it to
+            inf before a search.
     """
 
     def __init__(self, machine: Machine, snapshot: Snapshot, rules: BackfillRules) -> None:
@@ -127,7 +128,7 @@ class Schedule:
         self.holds_until_s = inf
 
     def fits(self, job: Job) -> bool:
-        """Whether there are nodes for it now, but for what else starts now."""
+        """Whether there are nodes for a job now, whatever else starts now."""
         possible = self._machine.possible(job) & self._running.room_at_first(job.asks)
         if possible.bit_count() < job.node_count:
             return False
@@ -137,21 +138,22 @@ class Schedule:
         return (possible & ~taken).bit_count() >= job.node_count
 
     def shape_of(self, job: Job) -> JobShape:
-        """What of it counts in a search."""
+        """The shape of a job."""
         return self._machine.possible(job), job.node_count, self._machine.limit_s(job), job.asks
 
     def find_start(self, shape: JobShape) -> Start | None:
-        """When and where Slurm would plan a job; None: not within the window, or not looked for any more.
+        """When and where Slurm would plan a job; None: not within the window, or the limit of work is reached.
 
-        Slurm tries one stretch of time after the other. In each the nodes count that nobody has reserved from its
-        beginning for as long as the job may run; a start that lies behind the stretch is left to a later one.
+        Slurm tries one stretch of time after the other. In each, the usable nodes are those that no plan has
+        reserved from its beginning for as long as the job may run; a start behind the stretch is left to a later
+        one.
         """
         possible, count, limit_s, part = shape
         free_s = self._running.free_s(possible, count, part)
         if free_s == inf:
             return None
-        # Plans are only added, so that an equal job finds nothing in the stretches before that of the first. Nor
-        # does any in a stretch that is over before so many of its nodes are free at all.
+        # Plans are only added, so an equal job finds nothing before the stretch in which the last one started; and
+        # no job starts in a stretch that is over before enough of its nodes are free.
         first_s = max(self.now_s, self.not_before_s.get(shape, self.now_s))
         from_s = max(first_s, self._reserved.last_change_before(free_s))
         if from_s > self.now_s:
@@ -162,13 +164,13 @@ class Schedule:
             if from_s <= self.now_s:
                 self._holds_only_now(limit_s)
             usable = possible & ~self._reserved.between(from_s, from_s + limit_s)
-            # Where too few are free by then the start is later, and to find out when would be useless.
+            # If too few are free at its end, the start lies in a later stretch: the exact search is spared.
             is_early = (usable & self._running.free_at(next_s, part)).bit_count() >= count
             start_s = max(from_s, self._running.first_s(usable, count, part)) if is_early else inf
             if start_s < inf and start_s <= next_s:
                 self.not_before_s[shape] = from_s
                 nodes = usable & self._running.free_at(start_s, part)
-                # A start behind the beginning of the stretch ends later than what was asked for.
+                # A start after the beginning of the stretch also ends later than what was checked.
                 if start_s > from_s:
                     nodes &= ~self._reserved.between(start_s, start_s + limit_s)
                 if nodes.bit_count() >= count:
@@ -184,20 +186,21 @@ class Schedule:
         return None
 
     def _holds_only_now(self, limit_s: float) -> None:
-        """What follows from the nodes reserved from now on may be otherwise as soon as others are."""
+        """A result that depends on the nodes reserved from now on holds until other nodes are reserved."""
         self._holds_before(self._reserved.holds_until_s(self.now_s, limit_s))
 
     def _holds_before(self, moment_s: float) -> None:
         self.holds_until_s = min(self.holds_until_s, moment_s)
 
     def beside(self, job: Job, start_s: float, nodes: NodeSet) -> Mapping[str, Amount]:
-        """Node → what is left of it for others when the job starts there on parts; nothing where it takes all."""
+        """Node → what is left of it for others when the job starts on a part of it; empty if it takes all."""
         return {} if job.asks is None else self._running.left_at(nodes, start_s, job.asks)
 
     def plan(self, job: Job, start_s: float, nodes: NodeSet) -> None:
-        """From now on the nodes are the job's from then until its limit ends.
+        """Give the nodes to the job from its start until the end of its time limit.
 
-        What starts now has the part of each that it wants; for what starts later Slurm reserves all of them.
+        A job that starts now has the part of each node that it wants; for a later start Slurm reserves whole
+        nodes.
         """
         end_s = start_s + self._machine.limit_s(job)
         if start_s <= self.now_s:
@@ -209,7 +212,7 @@ class Schedule:
 
 
 _WINDOW_S = 30.0
-"""Slurm tries after all ends that lie so close together, and doubles this with each try."""
+"""Slurm tries a start after all ends within a window of this length, and doubles it with each try."""
 
 
 @dataclass(slots=True)
@@ -217,8 +220,8 @@ class _View:
     """The nodes with room for one part, after each end.
 
     Attributes:
-        free: these nodes.
-        begun: of how many of the jobs that have begun it knows.
+        free: the nodes, one set for each end.
+        begun: how many of the jobs that have started it includes.
     """
 
     free: list[NodeSet]
@@ -227,7 +230,7 @@ class _View:
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A job that has begun."""
+    """A job that starts now."""
 
     nodes: NodeSet
     hold: Hold
@@ -236,14 +239,14 @@ class _Begun:
 class Running:
     """Nodes that running jobs leave free, from now on.
 
-    Slurm does not try whether a job can start after each end of a running one, but after groups of them, so that a
-    start is planned for the last end of a group (``src/plugins/select/cons_common/job_test.c`` of Slurm 22.05).
+    Slurm does not try a start after each end of a running job but after groups of them, so a start is planned for
+    the last end of a group (``src/plugins/select/cons_common/job_test.c`` of Slurm 22.05).
 
     A job wants all of each of its nodes, or a part. For each part that is asked about there is a view: the nodes
-    that have room for it, after each end. Views hear of jobs that have begun when they are asked.
+    with room for it, after each end. Jobs that start now are added to a view when it is next asked.
 
     Attributes:
-        idle: nodes that nobody had at first.
+        idle: nodes that were free at first.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -257,16 +260,16 @@ class Running:
 
     @property
     def idle(self) -> NodeSet:
-        """Nodes that nobody had at first."""
+        """Nodes that were free before any job started in the shadow."""
         return self.room_at_first(None)
 
     def room_at_first(self, part: Amount | None) -> NodeSet:
-        """Nodes with room for a part, None: which nobody had, before any other job began."""
+        """Nodes with room for a part before any job started in the shadow; None: that were free."""
         self._free(part)
         return self._idle[part]
 
     def begin(self, nodes: NodeSet, end_s: float, part: Amount | None = None) -> None:
-        """Let a job run there from now on until then, on all of these nodes or on a part of each."""
+        """Let a job run from now until its end, on all of these nodes or on a part of each."""
         behind = bisect_left(self._ends_s, end_s)
         if end_s < inf and (behind == len(self._ends_s) or self._ends_s[behind] != end_s):
             self._ends_s.insert(behind, end_s)
@@ -278,11 +281,11 @@ class Running:
             self._on.setdefault(number, []).append(begun.hold)
 
     def free_at(self, moment_s: float, part: Amount | None = None) -> NodeSet:
-        """Nodes with room for a part, None: that are free, then."""
+        """Nodes with room for a part at a moment; None: that are free then."""
         return self._free(part)[bisect_right(self._ends_s, moment_s) - 1]
 
     def left_at(self, nodes: NodeSet, moment_s: float, part: Amount) -> Mapping[str, Amount]:
-        """Node → what is left of it then for others, once somebody has such a part of it."""
+        """Node → what is left of it at a moment, once a job has such a part of it."""
         ahead, names, left = self._machine.ahead, self._machine.sets.in_order(nodes), {}
         for name, number in zip(names, numbers(nodes), strict=True):
             room = ahead.room_at(number, moment_s).without(ahead.rounded(number, part))
@@ -293,13 +296,13 @@ class Running:
         return left
 
     def free_s(self, nodes: NodeSet, count: int, part: Amount | None = None) -> float:
-        """The end after which so many of these nodes are free; inf: not all of them ever become so."""
+        """The end after which so many of these nodes are free; inf: never."""
         free = self._free(part)
         enough = _end_leaving(free, nodes, count)
         return self._ends_s[enough] if enough < len(free) else inf
 
     def first_s(self, nodes: NodeSet, count: int, part: Amount | None = None) -> float:
-        """When Slurm would plan a job that wants so many of these nodes; inf: not all of them ever become free."""
+        """When Slurm would plan a job that wants so many of these nodes; inf: never."""
         free = self._free(part)
         enough = _end_leaving(free, nodes, count)
         if enough == 0:
@@ -307,11 +310,11 @@ class Running:
         if enough == len(free):
             return inf
         last = self._last_of_group(free, nodes, enough)
-        # Ends of jobs that have none of these nodes do not count.
+        # The start is planned for an end that frees some of these nodes.
         return self._ends_s[_end_leaving(free, nodes, (nodes & free[last]).bit_count())]
 
     def _free(self, part: Amount | None) -> list[NodeSet]:
-        """The view of a part, after all that has begun."""
+        """The view of a part, with all jobs that start now."""
         if part not in self._views:
             free = self._machine.releases(part, self._ends_s)
             self._views[part] = _View(free, 0)
@@ -323,7 +326,7 @@ class Running:
         return view.free
 
     def _taken_until(self, part: Amount | None, begun: Sequence[_Begun]) -> Mapping[float, NodeSet]:
-        """Moments, with the nodes on which there is room for a part again from then on, after these have begun."""
+        """Moment → the nodes that have room for a part again from then on, after these jobs have started."""
         taken: defaultdict[float, NodeSet] = defaultdict(int)
         shared: NodeSet = 0
         for hold in begun:
@@ -337,7 +340,7 @@ class Running:
         return taken
 
     def _take_out(self, free: list[NodeSet], taken: Mapping[float, NodeSet]) -> None:
-        """Take nodes out of a view, each until its moment."""
+        """Remove nodes from a view, each until its moment."""
         ordered = sorted(taken, reverse=True)
         out: NodeSet = 0
         for until_s, before_s in pairwise([*ordered, -inf]):
@@ -346,7 +349,7 @@ class Running:
             free[first:behind] = [task & ~out for task in free[first:behind]]
 
     def _last_of_group(self, free: list[NodeSet], nodes: NodeSet, enough: int) -> int:
-        """The last end in the group of ends after which there are enough."""
+        """The last end of the group of ends after which enough nodes are free."""
         first_s = self._ends_s[_end_leaving(free, nodes, (nodes & free[0]).bit_count() + 1)]
         anchor_s, window_s = first_s + _WINDOW_S - first_s % _WINDOW_S, _WINDOW_S
         last = bisect_right(self._ends_s, anchor_s + window_s) - 1
@@ -358,5 +361,5 @@ class Running:
 
 
 def _end_leaving(free: list[NodeSet], nodes: NodeSet, count: int) -> int:
-    """The first end after which so many of these nodes are free, by its number; the last one's + 1: none."""
-    return bisect_left(free, count, key=lambda each: (nodes & each).bit_count())
+    """The number of the first end after which so many of these nodes are free; one past the last: none."""
+    return bisect_left(free, count, key=lambda leaving: (nodes & leaving).bit_count())

@@ -1,9 +1,9 @@
-"""Searches for the starts of waiting jobs, of which a look does again only those that what changed may change.
+"""Searches for the starts of waiting jobs; a look repeats only those whose result may have changed.
 
-A search depends on four things: the job, the nodes with the ends of what runs there, what has been planned
-before it, and the time. Where the nodes are as they were at the look before, the queue is gone through from its
-head: as long as all that was planned so far is what was planned then, what was found for a job is found again,
-until the moment that its search named. The state of the schedule is only made up when a search has to be done.
+The result of a search depends on four things: the job, the nodes with the ends of what runs there, what was
+planned before it, and the time. If the nodes are as at the look before, the queue is compared from its head: as
+long as the same was planned so far, a job's search holds until the moment that it named itself. The plans of such
+jobs are put into the schedule only when a later job has to be searched.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_LATER_TASKS = 20
 """Slurm plans no more tasks of one array (its default of ``bf_max_job_array_resv``)."""
 
 _MOST_TASKS_IN_PARTS = 100
-"""So many tasks of one array start at once on parts of nodes; those behind them at the next look."""
+"""How many tasks of one array start on parts of nodes at one look; the others follow at the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,13 @@ class PlannedStart:
 
     Attributes:
         job: its id.
-        start_s: when, UTC epoch seconds.
-        nodes: where.
+        start_s: when it starts, UTC epoch seconds.
+        nodes: where it starts.
         by_backfill: whether it waits for Slurm's next backfill cycle, since a job before it cannot start yet.
-        part: how much of each of these nodes it has, beside others; None: all of it.
-        clear: of one that starts now on parts: nodes on which it does so without anything being given back.
-        back: and the places that are given back for it on the others.
-        beside: of one that starts later on parts: node → what is left of it for others then.
+        part: how much of each of these nodes it has; None: all of it.
+        clear: for a start now on parts: the nodes on which nothing is given back for it.
+        back: for a start now on parts: the places that are given back for it on the other nodes.
+        beside: for a later start on parts: node → what is left of it for others then.
     """
 
     job: str
@@ -57,13 +57,13 @@ class Search:
 
     Attributes:
         job: the job.
-        shape: what of it counted.
-        is_believed: whether its starts were looked for.
-        fits: whether there were nodes for it, but for what else starts now.
+        shape: what of the job counts.
+        is_believed: whether its starts were searched for.
+        fits: whether there were nodes for it, whatever else starts now.
         plans: its starts.
-        planned: when and on which nodes they were put into the schedule.
-        not_before_s: the stretch before which no job of its shape starts; None: that is not known.
-        holds_until_s: until when the same is found, as long as nothing but time changes.
+        planned: the starts as they were put into the schedule, with sets of nodes.
+        not_before_s: the stretch before which no job of its shape starts; None: unknown.
+        holds_until_s: until when the result is the same if nothing but time changes.
     """
 
     job: Job
@@ -77,17 +77,17 @@ class Search:
 
     @property
     def effect(self) -> tuple[object, ...]:
-        """What it leaves behind for the searches after it."""
+        """What searches after it depend on."""
         return self.shape, self.planned, self.not_before_s
 
 
 @dataclass(frozen=True, slots=True)
 class Searches:
-    """All of a look, in Slurm's order.
+    """All searches of a look, in Slurm's order.
 
     Attributes:
         time_s: the look.
-        availability: the nodes, as far as they count: see :attr:`Machine.availability`.
+        availability: the nodes, as :attr:`Machine.availability` has them.
         all: the searches.
     """
 
@@ -128,7 +128,7 @@ class Searcher:
         self.done: list[Search] = []
 
     def search(self, job: Job, is_believed: bool) -> Search:
-        """Find its starts, and plan them."""
+        """Find the starts of a job, and plan them."""
         shape = self._schedule.shape_of(job)
         before = self._search_before(job)
         if before is not None and self._still_holds(before, job, shape, is_believed):
@@ -142,7 +142,7 @@ class Searcher:
         return found
 
     def _search_before(self, job: Job) -> Search | None:
-        """That of the look before, if all that was planned before it then has been planned again."""
+        """The job's search of the look before, if the same has been planned before it as then."""
         number = self._number_of.get(job.id)
         if number is None or not self._is_as_before:
             return None
@@ -178,7 +178,7 @@ class Searcher:
         )
 
     def _starts_of(self, job: Job, shape: JobShape) -> Iterator[tuple[PlannedStart, NodeSet]]:
-        """The job's start, or those of an array's tasks as far as Slurm plans them."""
+        """The starts of a job, or of an array's tasks as far as Slurm plans them."""
         machine, schedule = self._machine, self._schedule
         left, left_later = job.tasks, _MOST_LATER_TASKS
         if job.asks is not None:
@@ -205,7 +205,7 @@ class Searcher:
 
 
 def _start_on_parts(job: Job, part: Amount, machine: Machine, found: Start) -> PlannedStart:
-    """One task's start now, with what has to be given back for it."""
+    """The start of one task now, with the places that have to be given back for it."""
     chosen = machine.choose_parts_now(found.nodes, job, part)
     back = tuple(part.place for parts in chosen.values() for part in parts)
     clear = frozenset(name for name, parts in chosen.items() if not parts)

@@ -1,10 +1,9 @@
-"""Which of the site's waiting jobs start now, and when and where the others.
+"""Which of the site's waiting jobs would start now, and when and where the others would.
 
-It follows Slurm's backfill scheduler (``src/plugins/sched/backfill/backfill.c`` of Slurm 22.05): jobs are looked
-at in the order of their partitions' tiers and their own priorities, and each one is started at once where that
-delays no job before it, or else planned for a moment at which it can start. Running jobs end at their limits. What
-Slurm's main scheduler starts is part of this: it leaves a partition alone behind the first job that cannot start
-there.
+It follows Slurm's backfill scheduler (``src/plugins/sched/backfill/backfill.c`` of Slurm 22.05): jobs are taken in
+the order of their partitions' tiers and their own priorities. Each is started at once if that delays no job before
+it; otherwise it is planned for the first moment at which it can start. Running jobs end at their time limits. The
+starts of Slurm's main scheduler are among these: it stops in a partition at the first job that cannot start there.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ from freetrain.lending.shadow.schedule import BackfillRules, Schedule
 from freetrain.lending.shadow.searches import NO_SEARCHES, PlannedStart, Searcher, Searches
 
 _MOST_JOBS = 1000
-"""Who stands further back in the queue does not start at once, however many jobs Slurm looks at."""
+"""Jobs further back in the queue are not looked at, even if Slurm does (``bf_max_job_test``)."""
 
 
 @dataclass(frozen=True)
 class Shadow:
-    """The answer.
+    """What Slurm would do with the site's jobs if nothing were lent.
 
     Attributes:
         time_s: now.
-        plans: who starts now, and later, in Slurm's order; those tasks of an array together that start together.
-        fitting: jobs for which there are nodes now that no job before them waits for, no matter which job starts
-            on them now.
+        plans: the jobs that start now or later, in Slurm's order; array tasks that start together are one plan.
+        fitting: jobs for which there are nodes now that no job before them waits for, whichever job starts on
+            them.
         searches: how that was found, for the next look.
     """
 
@@ -51,7 +50,7 @@ class Shadow:
 
     @cached_property
     def wanted(self) -> Mapping[str, PlannedStart]:
-        """Node → who starts there first of those that cannot start now, on all of it or on a part."""
+        """Node → the first plan there of a job that cannot start now, on all of the node or on a part."""
         later = sorted(
             (plan for plan in self.plans if plan.start_s > self.time_s),
             key=lambda plan: plan.start_s,
@@ -62,11 +61,11 @@ class Shadow:
 
 @dataclass(frozen=True, slots=True)
 class PlansCompared:
-    """Slurm's own plan beside the shadow's.
+    """Slurm's own plan compared with the shadow's.
 
     Attributes:
-        jobs: waiting jobs that both have planned for later.
-        differing: those for which they do not agree when.
+        jobs: how many waiting jobs both have planned for later.
+        differing: how many of these have different starts.
     """
 
     jobs: int
@@ -74,10 +73,10 @@ class PlansCompared:
 
 
 def compare_plans(shadow: Shadow, jobs: Iterable[Job], allowed_s: float) -> PlansCompared:
-    """How well they agree; the more cautious of both holds in any case.
+    """How well the two plans agree; of both the earlier end of a hole holds in any case.
 
     Args:
-        shadow: the one.
+        shadow: the shadow's plan.
         jobs: with Slurm's planned starts.
         allowed_s: by how much the starts may differ.
     """
@@ -90,7 +89,7 @@ def compare_plans(shadow: Shadow, jobs: Iterable[Job], allowed_s: float) -> Plan
         if job.state is JobState.PENDING and job.start_s is not None and job.id in first_s
         if job.start_s > shadow.time_s
     ]
-    return PlansCompared(len(off_s), sum(each > allowed_s for each in off_s))
+    return PlansCompared(len(off_s), sum(seconds > allowed_s for seconds in off_s))
 
 
 def find_shadow(
@@ -103,25 +102,25 @@ def find_shadow(
     parts: Mapping[str, Sequence[LentPart]] = MappingProxyType({}),
     before: Searches = NO_SEARCHES,
 ) -> Shadow:
-    """What would happen to the site's jobs.
+    """The shadow schedule of the site's jobs.
 
     1. Waiting jobs are taken in Slurm's order.
-    2. One that can start now gets nodes: those first that nobody has or that are being given back, then lent ones,
-       one after the other from the trainers that have most. One that wants parts of nodes gets these: where they
-       are free, or where the fewest lent ones are given back for them.
-    3. Any other is planned for the moment that Slurm would find, when enough nodes are free for as long as its
-       limit; where Slurm has planned it, on Slurm's nodes.
+    2. A job that can start now gets nodes: first free ones and those that are being given back, then lent ones,
+       one after the other from the trainers that have most. A job that wants parts of nodes gets free parts, or
+       those for which the smallest number of lent parts is given back.
+    3. Any other job is planned for the moment that Slurm would find: when enough nodes are free for as long as its
+       time limit; on Slurm's nodes if Slurm has planned it.
 
     Args:
-        snapshot: what there is.
+        snapshot: the machine and its jobs.
         ours: where fragments wait and run; all other jobs are the site's.
         fragments: jobs that do not exist in the shadow.
-        lent: node → the trainer that has it; none that is being given back.
+        lent: node → the trainer that has it; without nodes that are being given back.
         rules: how Slurm plans.
-        disbelieved: jobs that did not start although their nodes were free: they wait for something that is not
-            known here, and get no nodes.
-        parts: node → the parts of it that fragments have, where nodes are lent in parts.
-        before: the searches of the look before, by the same rules, of which those are not done again that hold.
+        disbelieved: jobs that did not start although their nodes were free: they wait for something unknown, and
+            get no nodes.
+        parts: node → the parts of it that fragments have, if nodes are lent in parts.
+        before: the searches of the look before, by the same rules; those that still hold are not done again.
     """
     queue = in_slurms_order(snapshot, ours)[: min(rules.most_jobs, _MOST_JOBS)]
     if not queue:
@@ -146,7 +145,7 @@ def find_shadow(
 
 
 def in_slurms_order(snapshot: Snapshot, ours: FragmentQueue) -> list[Job]:
-    """The site's jobs that wait for nothing but nodes, as Slurm sorts them."""
+    """The site's jobs that wait for nothing but nodes, in the order in which Slurm takes them."""
     ready = [
         job
         for job in snapshot.site_jobs(ours)

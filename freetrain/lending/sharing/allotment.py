@@ -1,4 +1,4 @@
-"""Allotment: who gets which part of the offered nodes at a look, and what became of it."""
+"""Allotment: which of the offered nodes each claimant gets at a look, and what the decisions made of them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ import numpy as np
 from freetrain.core.aim import read_aim
 from freetrain.core.amounts import Amount
 from freetrain.core.classes import NodeClass
-from freetrain.core.data_wait import WaitProfile
+from freetrain.core.data_wait import NewPart, SharedNode, WaitProfile
 from freetrain.core.deadlines import deadline_rates_of
 from freetrain.core.needs import has_gpus
 from freetrain.core.place import Place, node_of
 from freetrain.core.plan import Release
 from freetrain.core.power import with_watts
-from freetrain.core.shared_nodes import NewPart, SharedNode
 from freetrain.core.terms import terms_of, with_changes
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import distinct_tables
@@ -32,7 +31,7 @@ from freetrain.lending.sharing.one_kind import keep_to_kinds
 from freetrain.lending.sharing.tasks import Tasks
 
 _DECLINED_S = 600.0
-"""So long a claimant is not asked again whether it wants nodes that it has just declined."""
+"""How long a claimant that declined nodes is not offered more than it took, unless they are left over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +39,9 @@ class Declined:
     """What a claimant took when it declined some of its nodes.
 
     Attributes:
-        trainers: that it had then, with their smallest sizes; with others it is asked again.
-        took: nodes.
-        until_s: how long that counts.
+        trainers: that it had then, with their minimum sizes; with others this does not count.
+        took: how many nodes it took.
+        until_s: until when this counts, UTC epoch seconds.
     """
 
     trainers: tuple[tuple[str, int], ...]
@@ -62,11 +61,11 @@ class Served:
     """What became of a claimant at a look.
 
     Attributes:
-        claimant: that it is about.
-        sizes: its trainers, and its owner's others among which the nodes were divided → how many each was given.
+        claimant: the claimant.
+        sizes: trainer → how many nodes it was given; its own, and its owner's others in the same decision.
         dealt: how many nodes the policy could give them.
-        caps: limit that counts its nodes → most nodes.
-        has_rivals: whether others were dealt nodes that it may use.
+        caps: limit that counts its nodes → the largest number of nodes.
+        has_rivals: whether other claimants were dealt nodes that it may use.
         counts_power: whether a node is lent only for what is worth its electricity.
     """
 
@@ -91,13 +90,11 @@ class Served:
 class Allotment:
     """The claimants, with the places that each was dealt.
 
-    Claimants get what they are dealt together with others of the same owner that may use some of it.
-
     Attributes:
-        claimants: that share with each other.
-        shares: how.
-        dealt: claimant → its nodes, and which nodes must change hands.
-        offered: all nodes by name.
+        claimants: all of them.
+        shares: how the nodes were shared.
+        dealt: the places of each claimant, and those that change hands.
+        offered: name → place, new parts of nodes included.
         declined: claimants that did not take all of their nodes lately.
         counts_power: whether a node is lent only for what is worth its electricity.
     """
@@ -110,37 +107,34 @@ class Allotment:
     counts_power: bool = False
 
     def __iter__(self) -> Iterator[tuple[ClaimantGroup, tuple[Place, ...]]]:
-        """Claimants that were dealt nodes, and these; those that others are giving up are held by nobody here."""
-        for some in self.together:
-            if names := [name for claimant in some for name in self.dealt.places[claimant.key]]:
-                yield some, _as_seen_by(some, [self.offered[name] for name in names])
+        """The questions: claimants of one decision, with their places; what others give up has no holder."""
+        for group in self.together:
+            if names := [name for claimant in group for name in self.dealt.places[claimant.key]]:
+                yield group, _as_seen_by(group, [self.offered[name] for name in names])
 
     @cached_property
     def together(self) -> Sequence[ClaimantGroup]:
-        """The claimants, those together whose nodes are divided among them in one decision.
-
-        They are of one owner, and there are nodes that several of them may use.
-        """
+        """The claimants, grouped by decision: those of one owner that may use some of the same nodes."""
         found: list[ClaimantGroup] = []
         for claimant in self.claimants:
-            joined = [some for some in found if any(map(partial(_compete, claimant), some))]
-            others = [some for some in found if some not in joined]
+            joined = [group for group in found if any(map(partial(_compete, claimant), group))]
+            others = [group for group in found if group not in joined]
             found = [*others, (*chain.from_iterable(joined), claimant)]
         order = {claimant.key: number for number, claimant in enumerate(self.claimants)}
-        return sorted(found, key=lambda some: order[some[0].key])
+        return sorted(found, key=lambda group: order[group[0].key])
 
     @property
     def releases(self) -> list[Release]:
         """Nodes that must be given up before anything is decided."""
         path_of = {claimant.key: claimant.path for claimant in self.claimants}
         own = {
-            claimant.key: {want.trainer for claimant in some for want in claimant.wants}
-            for some in self.together
-            for claimant in some
+            claimant.key: {want.trainer for claimant in group for want in claimant.wants}
+            for group in self.together
+            for claimant in group
         }
         names: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for name, key in sorted(self.dealt.leaving.items()):
-            if self.offered[name].holder in own.get(key, ()):  # that is decided
+            if self.offered[name].holder in own.get(key, ()):  # it stays within the decision, which settles it
                 continue
             path = path_of.get(key, ())
             why = "it cannot use them" if key is None else f"the share of {path[-1] if path else 'others'}"
@@ -148,20 +142,20 @@ class Allotment:
         return [Release(tuple(nodes), why, trainer) for (trainer, why), nodes in names.items()]
 
     def declined_after(self, sizes: Mapping[str, int], now_s: float) -> DeclinedNodes:
-        """After all decisions: which claimants declined nodes, and what they took.
+        """The claimants that declined nodes, after all decisions.
 
         Args:
             sizes: trainer → how many nodes it has been given in all.
             now_s: UTC epoch seconds.
         """
         declined = dict(self.declined)
-        for some in self.together:
-            dealt = {claimant.key: len(self.dealt.places[claimant.key]) for claimant in some}
-            took = {claimant.key: sum(sizes.get(want.trainer, 0) for want in claimant.wants) for claimant in some}
+        for group in self.together:
+            dealt = {claimant.key: len(self.dealt.places[claimant.key]) for claimant in group}
+            took = {claimant.key: sum(sizes.get(want.trainer, 0) for want in claimant.wants) for claimant in group}
             if sum(took.values()) < sum(dealt.values()):
                 declined |= {
                     claimant.key: Declined(_trainers_of(claimant), took[claimant.key], now_s + _DECLINED_S)
-                    for claimant in some
+                    for claimant in group
                     if took[claimant.key] < dealt[claimant.key]
                 }
         return declined
@@ -172,13 +166,13 @@ class Allotment:
         Args:
             sizes: trainer → how many nodes it has been given in all.
         """
-        for some in self.together:
-            keys = {claimant.key for claimant in some}
+        for group in self.together:
+            keys = {claimant.key for claimant in group}
             dealt = sum(len(self.dealt.places[key]) for key in keys)
-            own = {want.trainer: sizes.get(want.trainer, 0) for claimant in some for want in claimant.wants}
+            own = {want.trainer: sizes.get(want.trainer, 0) for claimant in group for want in claimant.wants}
             others = (names for key, names in self.dealt.places.items() if key not in keys)
             theirs = set(map(node_of, chain.from_iterable(others)))
-            for claimant in some:
+            for claimant in group:
                 caps = {name: self.shares.caps[name] for name in claimant.capped_by}
                 has_rivals = not claimant.eligible.isdisjoint(theirs)
                 yield Served(claimant, own, dealt, caps, has_rivals, self.counts_power)
@@ -195,7 +189,8 @@ def allot(
 ) -> Allotment:
     """Deal the offered places.
 
-    A claimant that declined some gets more than it took then only where nobody else wants more.
+    A claimant that declined nodes is dealt what it took, and more only from what the others leave. Otherwise its
+    share would lie idle at each look, although others could use it.
 
     Args:
         facts: of the look.
@@ -203,11 +198,11 @@ def allot(
         competing: trainers that may have them.
         eligible: needs → the nodes that meet them.
         declined: claimants that declined nodes, and how many they took.
-        rules: how the site wants it done.
+        rules: the site's rules.
         tasks: how much of a node each of their tasks takes.
     """
     now_s, sharing = facts.snapshot.time_s, rules.sharing
-    # A trainer that needs no GPU takes nodes with GPUs last.
+    # Among nodes that stay equally long, deals go in this order: trainers without GPUs take nodes with GPUs last.
     gpus = {node.name for node in facts.snapshot.nodes if node.gres and has_gpus(node)}
     offered = sorted(offered, key=lambda place: place.node in gpus) if gpus else list(offered)
     demand = _demand(facts, offered, [request.trainer for request in competing], rules, tasks)
@@ -229,9 +224,9 @@ def allot(
 def _demand(
     facts: Facts, offered: Sequence[Place], trainers: Sequence[Trainer], rules: Rules, tasks: Tasks
 ) -> Mapping[str, int]:
-    """Trainer → the size at which it is worth most over the horizon, the smallest of them; 0: it would not start.
+    """Trainer → the smallest size at which it is worth most over the horizon; 0: it would not start.
 
-    Parts of nodes count as if they took no electricity, whole ones as much as the one that takes least.
+    The price of electricity is that of the node that takes least; parts of nodes have none.
     """
     if not trainers:
         return {}
@@ -250,12 +245,12 @@ def _demand(
 
 
 def _places(claimants: Iterable[Claimant], tasks: Tasks, offered: int) -> int:
-    """How many places there may be to deal; with nodes in parts, no more than all would take."""
+    """How many places can be dealt; of parts of nodes, as many as all claimants would take."""
     return offered if tasks.rooms is None else sum(claimant.places or 0 for claimant in claimants)
 
 
 def _still_valid(declined: DeclinedNodes, claimants: Iterable[Claimant], now_s: float) -> DeclinedNodes:
-    """Those that declined nodes not long ago and have the same trainers."""
+    """The claimants that declined nodes lately and still have the same trainers."""
     if not declined:
         return {}
     trainers = {claimant.key: _trainers_of(claimant) for claimant in claimants}
@@ -286,13 +281,13 @@ def _as_seen_by(claimants: ClaimantGroup, nodes: Sequence[Place]) -> tuple[Place
 def shared_nodes(
     lent: Mapping[str, Iterable[str]], facts: Facts, rooms: Rooms | None, allotment: Allotment
 ) -> Iterator[SharedNode]:
-    """The nodes of which new parts are lent; none where nodes are lent whole.
+    """The nodes of which new parts are lent; none if nodes are lent whole.
 
     Args:
         lent: trainer → places that it is lent.
         facts: of the look.
         rooms: what is left of each node.
-        allotment: who was dealt what of it.
+        allotment: the places that each claimant was dealt.
     """
     new: defaultdict[str, list[NewPart]] = defaultdict(list)
     for request in facts.requests if rooms is not None else ():
@@ -315,7 +310,7 @@ def _new_part(request: Request, place: str, facts: Facts) -> NewPart:
 
 
 def _dealt_on(node: str, allotment: Allotment) -> Amount:
-    """What all parts of the node take that nobody has yet, of any claimant."""
+    """What all new parts of the node take, of all claimants."""
     each = {claimant.key: claimant.each for claimant in allotment.claimants}
     new = {offer.name for offer in allotment.dealt.new}
     taken = (

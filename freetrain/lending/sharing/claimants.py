@@ -1,6 +1,6 @@
-"""Claimants: the trainers that compete, by who shares with whom and by what they ask of their nodes.
+"""Claimants: the competing trainers, grouped by their user (and account) and by what they ask of their nodes.
 
-Tasks that are soon over keep their places, so that none ends for another user's share just before its end.
+Tasks that are soon over keep their places, so that no task is ended for another user's share just before its end.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def meeting_nodes(requests: Iterable[Request], names: Iterable[str], snapshot: S
     """Needs → the nodes among these that meet them."""
     names = [name for name in names if name in snapshot.node]
     asked = {request.needs for request in requests}
-    if asked <= {NO_NEEDS}:  # who asks for nothing may have any
+    if asked <= {NO_NEEDS}:  # without needs every node will do
         return dict.fromkeys(asked, frozenset(names))
     kinds = kinds_of(snapshot.node[name] for name in names)
     return {needs: nodes_meeting(needs, kinds) for needs in asked}
 
 
 def person_of(request: Request, by: FairShare) -> str:
-    """Who shares with others; where nothing is shared fairly all are one."""
+    """The user that shares with others; without fair share all users are one."""
     return "" if by is FairShare.OFF else request.owner
 
 
@@ -48,16 +48,16 @@ def claimants_of(
     sharing: SharingRules,
     tasks: Tasks,
 ) -> list[Claimant]:
-    """The trainers by who shares with whom, and by what they ask of their nodes.
+    """The trainers, grouped by their user (and account) and by what they ask of their nodes.
 
-    A trainer keeps a node that it has even if that would not do for a new one.
+    A trainer may keep a node that it has even if it could not get it as a new one.
 
     Args:
         competing: those that may have nodes.
-        demand: trainer → most nodes that it would take.
+        demand: trainer → the largest number of nodes that it would take.
         eligible: needs → nodes.
-        offered: the nodes, with who has them.
-        sharing: what the site wants.
+        offered: the nodes, with their holders.
+        sharing: the site's rules.
         tasks: how much of a node each of their tasks takes.
     """
     members: defaultdict[tuple[Hashable, ...], list[Request]] = defaultdict(list)
@@ -92,12 +92,12 @@ def claimants_of(
 def _kept_besides(
     may_use: Sequence[Nodes], number_of: Mapping[str, int], offered: Sequence[Place]
 ) -> Sequence[set[str]]:
-    """Of each claimant the nodes that its trainers have although they would not do for a new one.
+    """For each claimant the nodes that its trainers have although they do not meet their needs.
 
     Args:
-        may_use: claimant → nodes that would do.
-        number_of: trainer → its claimant.
-        offered: the nodes, with who has them.
+        may_use: claimant → nodes that meet its needs.
+        number_of: trainer → the number of its claimant.
+        offered: the nodes, with their holders.
     """
     for_all = may_use[0].intersection(*may_use[1:]) if may_use else Nodes()
     keeps: list[set[str]] = [set() for _ in may_use]
@@ -113,20 +113,20 @@ def _kept_besides(
 
 
 def bounded(claimants: Iterable[Claimant], most: Mapping[Hashable, int], spare: int = 0) -> list[Claimant]:
-    """The same, some of which take only so many nodes, and ``spare`` more."""
+    """The claimants, some of which take at most so many nodes, and ``spare`` more."""
     return [replace(claimant, most=most.get(claimant.key, inf) + spare) for claimant in claimants]
 
 
 def shares_of(
     claimants: Iterable[Claimant], hours: Mapping[str, float], nodes: int, sharing: SharingRules
 ) -> Shares:
-    """Weights, past use and limits of all who take part.
+    """Weights, past use and limits of the claimants.
 
     Args:
-        claimants: all.
-        hours: user → node-hours that they had, faded; an account had what its users who compete now had.
-        nodes: of the whole partition.
-        sharing: what the site wants.
+        claimants: all of them.
+        hours: user → node-hours that they had, faded; an account's are those of its users who compete now.
+        nodes: how many the partition has.
+        sharing: the site's rules.
     """
     users_of: defaultdict[str, set[str]] = defaultdict(set)
     for claimant in claimants:
@@ -172,13 +172,13 @@ def _caps(claimants: Iterable[Claimant], sharing: SharingRules) -> Mapping[str, 
 
 
 _SOON_S = 60.0
-"""So long at most somebody waits for a place of their share, rather than that a task there begins again."""
+"""The longest time that a claimant waits for a place of its share, rather than that a task there begins again."""
 
 
 def with_settled(
     claimants: Sequence[Claimant], facts: Facts, offered: Iterable[Place], rules: NodeRules
 ) -> list[Claimant]:
-    """The claimants with the places that they keep since their tasks there are soon over; one alone keeps all."""
+    """The claimants with the places that they keep because their tasks there are soon over."""
     if len(claimants) < 2:
         return list(claimants)
     soon = {
@@ -196,10 +196,9 @@ def _settled(claimant: Claimant, soon: Iterable[Place]) -> tuple[str, ...]:
 
 
 def _is_soon_over(fragment: Fragment, request: Request, facts: Facts) -> bool:
-    """Whether it is a task that would lose all that it has done, and will soon have done all.
+    """Whether a fragment's task would lose all its work, and is expected to complete within a minute.
 
-    Where its like run for no longer than that it is expected to end within it, else when no more is left of its
-    time. What has run for longer than expected may run for ever.
+    A task that has run for longer than expected may run for ever, so it does not count.
     """
     if fragment.state is not FragmentState.RUNNING or not 0.0 < request.task_s <= request.most_lost_s:
         return False

@@ -1,4 +1,4 @@
-"""Claimants and what they want, what came of it, and which of their places they keep."""
+"""The types of a deal: claimants, shares, the deal itself; and which of its places a claimant keeps."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from freetrain.core.place import Place
 
 @dataclass(frozen=True, slots=True)
 class SizeRange:
-    """A trainer, as far as dealing is concerned.
+    """The numbers of nodes that a trainer wants.
 
     Attributes:
         trainer: its id.
-        min_nodes: fewest nodes that it can use.
-        max_nodes: most nodes that it would take.
+        min_nodes: the smallest number that it can use.
+        max_nodes: the largest number that it would take.
     """
 
     trainer: str
@@ -28,7 +28,7 @@ class SizeRange:
 
 
 cached_range = lru_cache(maxsize=65536)(SizeRange)
-"""Wants are the same from look to look, but for a few."""
+"""Most ranges are the same from look to look, so they are kept."""
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,17 @@ class Claimant:
     """One user's trainers that may use the same nodes.
 
     Attributes:
-        key: names it.
-        path: which shares it is part of, outermost first, as ("account ml", "user alice").
-        wants: its trainers; those at the end lose their nodes first.
+        key: its identity.
+        path: the shares that it is part of, outermost first, as ("account ml", "user alice").
+        wants: its trainers; the last ones lose their nodes first.
         eligible: the nodes that it may use; claimants with the same needs should have the same object.
-        each: how much of a node each of its tasks takes; None: all of it.
-        places: no more than so many of its tasks can be placed; None: one on each node that it may use.
-        worth: what one of its places counts as, in nodes.
-        decided_with: what those have in common whose nodes are divided among them together; None: nobody else.
-        most: most places that it takes in all.
+        most: the largest number of places that it takes.
         capped_by: the limits that count its nodes.
-        settled: places of its trainers that it keeps whatever the others' shares are; they count as the others.
+        each: how much of a node each of its tasks takes; None: all of it.
+        places: how many of its tasks can be placed; None: one on each node that it may use.
+        worth: as how many nodes each of its places counts.
+        decided_with: the same for claimants whose nodes are divided among them in one decision; None: alone.
+        settled: places of its trainers that it keeps in any case; they count like its others.
     """
 
     key: Hashable
@@ -70,12 +70,12 @@ class Claimant:
 
 @dataclass(frozen=True)
 class Shares:
-    """How the site wants nodes shared.
+    """How nodes are shared.
 
     Attributes:
-        weight: member of a path → its weight against others of the same place; 1 where it is missing.
-        used: member of a path → what it had before; of equals, the one that had least comes first.
-        caps: limit → most nodes.
+        weight: member of a path → its weight among those at the same level; 1 if it is missing.
+        used: member of a path → its past use; among equals, the one with the least comes first.
+        caps: limit → the largest number of nodes.
     """
 
     weight: Mapping[str, float] = field(default_factory=dict)
@@ -85,12 +85,12 @@ class Shares:
 
 @dataclass(frozen=True)
 class Deal:
-    """The answer.
+    """Which places each claimant is dealt.
 
     Attributes:
         places: key of a claimant → its places: those that are settled, then longest-lived first within each kind.
-        leaving: place that its holder has to give up → key of the claimant that gets it; None: nobody does.
-        new: those places that are parts of nodes and that nobody has yet.
+        leaving: place that its holder has to give up → key of the claimant that gets it; None: no claimant does.
+        new: places that are parts of nodes and are not held yet.
     """
 
     places: Mapping[Hashable, tuple[str, ...]]
@@ -124,15 +124,15 @@ def _shifted_by(bits: int, min_nodes: int, most: int) -> int:
 def keep(
     held: Sequence[Place], count: int, wants: Sequence[SizeRange], sizes: Counter[str | None]
 ) -> tuple[list[str], list[str]]:
-    """The nodes, longest-lived first, that a claimant keeps of those it holds, and those that it gives up.
+    """The nodes that a claimant keeps of those it holds, longest-lived first, and those that it gives up.
 
-    A trainer far above its minimum gives up nodes first; where none is above it, one trainer gives up all.
+    The trainer furthest above its minimum gives up nodes first; if none is above it, one trainer gives up all.
 
     Args:
         held: longest-lived first.
         count: how many it keeps.
         wants: its trainers.
-        sizes: nodes that each trainer still has, of all kinds; kept up to date.
+        sizes: trainer → the nodes that it has, of all kinds; updated here.
     """
     if len(held) <= count:
         return [node.name for node in held], []

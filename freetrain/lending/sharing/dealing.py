@@ -1,25 +1,25 @@
-"""Dealing: how many of the offered nodes each user may have, and which, before a policy decides within their part.
+"""Dealing: how many of the offered nodes each user may have, and which, before a policy decides within each part.
 
-Users do not compete inside one objective, so that nothing one of them hands in (curves, weights, costs, numbers of
-trainers, minimum sizes) can take what is another's. What is dealt keeps these invariants:
+Users do not compete inside one objective, so nothing that a user submits (curves, weights, costs, numbers of
+trainers, minimum sizes) can take another user's share. A deal keeps these invariants:
 
 1. A node is dealt to one claimant at most, and only to one that may use it.
-2. A claimant gets only numbers of nodes that its trainers can use together: nothing waits for a minimum size.
-3. *Guaranteed:* where all claimants may use all nodes, each gets at least the largest number that it can use of
-   its share, rounded down. Shares are equal, or as the site weighs them; who can use nothing takes part in none.
-4. *Work-conserving:* what somebody leaves goes on to the others, always to the one at the lowest level
-   (nodes by weight) after the step to its next usable size; in the end no claimant's next step fits into what is
-   left.
+2. A claimant gets only numbers of nodes that its trainers can use together: no node waits for a minimum size.
+3. *Guaranteed:* if all claimants may use all nodes, each gets at least the largest number that it can use of
+   its share, rounded down. Shares are equal, or weighted by the site; a claimant that can use nothing has none.
+4. *Work-conserving:* what a claimant leaves goes to the others, always to the one at the lowest level
+   (nodes by weight) after the step to its next usable size; in the end no claimant's next step fits into the
+   rest.
 5. *Stable:* a claimant keeps the nodes that its trainers hold as far as its number of nodes allows, and dealing
    again what was dealt moves nothing.
 6. Limits (``Shares.caps``) are never exceeded.
-7. *Settled:* what is expected to come free soon by itself stays where it is (``soon_over.py``) and counts as part
-   of its claimant's share; so 3 and 6 may take as long as that.
+7. *Settled:* what is expected to become free soon by itself stays where it is (``claimants.py``) and counts as
+   part of its claimant's share; so 3 and 6 may take as long as that.
 
-Where nodes are dealt in parts, places are dealt: what a task of the claimant takes of a node is one. What counts
-for a claimant's level then is what its places are worth in nodes: the largest part of the CPUs, the memory or the
-GPUs of a node (dominant resource fairness, Ghodsi et al., NSDI 2011). How places of different sizes fit on nodes
-is found by trying, and by a search that is exact as long as its work lasts (``part_stock.py``): so far 4 holds.
+If nodes are dealt in parts, places are dealt: a place is what a task of the claimant takes of a node. A claimant's
+level is then what its places are worth in nodes: the largest part of the CPUs, the memory or the GPUs of a node
+(dominant resource fairness, Ghodsi et al., NSDI 2011). How places of different sizes fit on nodes is found by
+trying, and by a search that is exact within a limit of work (``part_stock.py``): 4 holds within that limit.
 """
 
 from __future__ import annotations
@@ -44,32 +44,32 @@ _SLACK = 1e-9
 
 
 class Stock(Protocol):
-    """What is dealt. Claimants go by their row."""
+    """What is dealt. Claimants are given by their row."""
 
     @property
     def nodes(self) -> float:
         """How many nodes there are."""
 
     def most(self, row: int) -> int:
-        """For how many places of a claimant there would be room if nobody else were there."""
+        """How many places a claimant would have room for if it were alone."""
 
     def held(self, row: int) -> int:
         """How many places its trainers hold."""
 
     def free(self, row: int) -> int:
-        """How many more places it could take for certain, as far as that is known without trying."""
+        """How many more places it could certainly take, as far as that is known without trying."""
 
     def take(self, row: int) -> bool:
-        """Give a claimant one more place; False: there is none."""
+        """Give a claimant one more place; False: there is no room for it."""
 
     def save(self) -> Any:
-        """Where things stand."""
+        """The present state, for :meth:`restore`."""
 
     def restore(self, saved: Any) -> None:
-        """Back to where things stood."""
+        """Undo all that was done since the state was saved."""
 
     def named(self) -> Deal:
-        """Which places they are."""
+        """Which places the claimants got."""
 
 
 def deal(
@@ -84,9 +84,9 @@ def deal(
     Args:
         nodes: all that are offered; those held by a trainer of no claimant are dealt to nobody.
         claimants: with different keys, and each trainer in one of them.
-        shares: how; None: equal.
-        rooms: where nodes are dealt in parts, what is left of each node; None: they are dealt whole.
-        topology: the switches; where whole nodes are dealt, everybody gets nodes near each other.
+        shares: the site's weights and limits; None: equal shares.
+        rooms: what is left of each node, if nodes are dealt in parts; None: they are dealt whole.
+        topology: the switches; of whole nodes, claimants get nodes near each other.
     """
     if len(claimants) == 1 and rooms is None and _takes_all(claimants[0], nodes):
         order = sorted(nodes, key=lambda node: -(node.until_s or inf))
@@ -101,11 +101,11 @@ def deal(
 
 
 def _in_parts(nodes: Sequence[Place], claimants: Sequence[Claimant], shares: Shares, rooms: Rooms) -> Deal:
-    """Deal parts; who is dealt as much as they hold keeps what they hold, if all get as much that way.
+    """Deal parts; a claimant that is dealt as much as it holds keeps what it holds, if all get as much that way.
 
-    While it is dealt nobody knows who will have to give up something: the first place that makes room for somebody
-    may be one that its holder is dealt again, elsewhere. So it is dealt once to know how much everybody gets, and
-    where somebody would have to move for nothing once more, such that all keep their own first.
+    Only the finished deal shows which claimants give up places: a place that made room for another claimant may be
+    dealt to its holder again, on another node. So the first deal finds the sizes. If it moved a claimant
+    needlessly, a second deal of the same sizes lets all keep their own places first.
     """
     stock = PartStock(nodes, claimants, rooms)
     filled = _Table(stock, claimants, shares).fill()
@@ -125,7 +125,7 @@ def _filled(stock: Stock, claimants: Sequence[Claimant], shares: Shares) -> Deal
 
 
 def _takes_all(claimant: Claimant, nodes: Sequence[Place]) -> bool:
-    """Whether somebody who shares with nobody has, or can use, every node."""
+    """Whether a claimant that is alone can use every node, and none is held by others."""
     own = {None, *(want.trainer for want in claimant.wants)}
     return (
         not claimant.capped_by
@@ -136,7 +136,7 @@ def _takes_all(claimant: Claimant, nodes: Sequence[Place]) -> bool:
 
 
 class _Table:
-    """How many places everybody has got, and whose turn it is."""
+    """How many places each claimant has got, and whose turn it is."""
 
     def __init__(self, stock: Stock, claimants: Sequence[Claimant], shares: Shares) -> None:
         self._stock = stock
@@ -152,12 +152,12 @@ class _Table:
         self._fraction = self._fractions()
 
     def fill(self) -> Sequence[int]:
-        """Let the lowest claimant take its next step, until no step fits any more; the places of each then."""
+        """Let the claimant at the lowest level take its next step until no step fits; the sizes then."""
         waiting = [(self._level(row), row) for row in range(len(self._claimants)) if self._next[row]]
         heapq.heapify(waiting)
         while waiting:
             level, row = heapq.heappop(waiting)
-            if (now := self._level(row)) > level:  # another claimant of the same path has gained meanwhile
+            if (now := self._level(row)) > level:  # the entry is old: a claimant of the same path has gained since
                 heapq.heappush(waiting, (now, row))
                 continue
             if not waiting:
@@ -167,13 +167,16 @@ class _Table:
         return self._size
 
     def _aim_high(self, row: int) -> None:
-        """Let the last claimant that wants more take its largest size in one step, if nodes for that are free."""
+        """Let the last claimant that wants more take its largest size in one step, if that many nodes are free.
+
+        Step by step, one claimant alone would cost as many turns as there are nodes.
+        """
         largest = self._sizes[row].bit_length() - 1
         if not self._claimants[row].capped_by and largest <= self._size[row] + self._stock.free(row):
             self._next[row] = largest
 
     def _fractions(self) -> list[float]:
-        """Which part of all nodes is each claimant's by right: equal among equals at each place of the paths."""
+        """Each claimant's share of all nodes: equal, or by weight, among the members at each level of paths."""
         taking_part = [
             claimant
             for claimant, step in zip(self._claimants, self._next, strict=True)
@@ -202,11 +205,12 @@ class _Table:
         return (above & -above).bit_length() + self._size[row] if above else 0
 
     def _level(self, row: int) -> tuple[float, ...]:
-        """Where the claimant stands after its next step: the lowest goes first.
+        """The claimant's level after its next step: the lowest goes first.
 
-        Steps within a claimant's own share come before all others. The rest goes by shares, the outermost first.
-        Of equals, those who have the nodes already keep them, but for the first step: there who had least before
-        comes first, so that all have their turn where there is not enough for all.
+        Steps within a claimant's own share come before all others. The others go by the levels of its path, the
+        outermost first. Among equals, claimants that hold the nodes already keep them. At the first step the
+        claimant with the least past use goes first instead, so that all have a turn if there is not enough for
+        all.
         """
         claimant, size = self._claimants[row], self._next[row]
         own = size * claimant.worth / self._fraction[row]
@@ -219,7 +223,7 @@ class _Table:
         return (1.0, *path, size * claimant.worth, comes_new, *before)
 
     def _step(self, row: int) -> bool:
-        """Give a claimant what it needs for its next size; False: there is not enough for it."""
+        """Give a claimant the places up to its next size, or none; False: they do not fit."""
         count = self._next[row] - self._size[row]
         claimant = self._claimants[row]
         caps = self._shares.caps

@@ -1,8 +1,9 @@
-"""Kinds of nodes: what tells nodes apart for the trainers that are decided together. Pure.
+"""Kinds of nodes: how the trainers of one question distinguish nodes. Pure.
 
-A trainer tells nodes apart by the features that its constraint and its speeds name and, if it asks for GPUs, by
-their type: its nodes are alike in these, unless it says that they need not be. Nodes of one kind are alike for all
-trainers of a question, also in who may use them; where nobody tells any apart all are of one kind, without a name.
+A trainer distinguishes nodes by the features that its constraint and its speeds name and, if it asks for GPUs, by
+the type of their GPUs: its nodes are alike in these, unless its tag says ``mixed``. Nodes of one kind are alike
+for all trainers of a question, also in who may use them. If no trainer distinguishes any, all are of one kind
+without a name.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from freetrain.lending.facts import Request
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What tells nodes apart.
+    """What distinguishes nodes.
 
     Attributes:
         features: those that some trainer names.
-        gpu_types: of its GPUs, where some trainer asks for any.
+        gpu_types: of their GPUs, if some trainer asks for any.
         open_to: which groups of trainers may use them.
     """
 
@@ -36,7 +37,7 @@ class _Kind:
 
     @property
     def words(self) -> str:
-        """For people."""
+        """The name that people read."""
         return "+".join(sorted(self.features | self.gpu_types)) or "other"
 
 
@@ -46,9 +47,9 @@ def ask_by_kind(
     """Nodes with their kinds, and trainers with the kinds that each may have.
 
     Args:
-        nodes: what is to be divided.
+        nodes: those to be divided.
         groups: trainers, and the nodes that they may use.
-        snapshot: what the nodes are.
+        snapshot: features and GPUs of the nodes.
     """
     requests = [request for members, _ in groups for request in members]
     trainers = tuple(request.trainer for request in requests)
@@ -71,7 +72,7 @@ def ask_by_kind(
     )
 
 
-# Nodes and trainers are the same from look to look, but for a few.
+# Most nodes and trainers are the same from look to look, so their copies are kept.
 @lru_cache(maxsize=65536)
 def _of_kind(node: Place, kind: str) -> Place:
     return replace(node, kind=kind)
@@ -93,7 +94,7 @@ def named_features(request: Request) -> frozenset[str]:
 
 
 def distinct_features(request: Request, features: frozenset[str], gpu_types: frozenset[str]) -> frozenset[str]:
-    """What of a node with these features and GPUs counts for a trainer, whose nodes are alike in that."""
+    """Which of a node's features and GPU types a trainer distinguishes; its nodes are alike in these."""
     if request.mixed or request.trainer.independent:
         return frozenset()
     own = named_features(request)
@@ -101,7 +102,7 @@ def distinct_features(request: Request, features: frozenset[str], gpu_types: fro
 
 
 def speed_on(request: Request, features: frozenset[str], gpu_types: frozenset[str]) -> float:
-    """As fast as its owner says that it is there, at the slowest of what is true of the node."""
+    """The speed that its owner gives for such nodes; of several features that fit, the slowest."""
     return min((speed for name, speed in request.speeds if name in features | gpu_types), default=1.0)
 
 
@@ -113,7 +114,7 @@ def _kind_of(node: Node | None, named: frozenset[str], by_gpus: bool, open_to: t
 
 
 def _names(kinds: Iterable[_Kind]) -> Mapping[_Kind, str]:
-    """A name for each, numbered where words are not enough."""
+    """Kind → its name, numbered if several have the same words."""
     names: dict[_Kind, str] = {}
     of_words: defaultdict[str, int] = defaultdict(int)
     for kind in sorted(set(kinds), key=lambda kind: (kind.words, kind.open_to)):
@@ -124,7 +125,7 @@ def _names(kinds: Iterable[_Kind]) -> Mapping[_Kind, str]:
 
 
 def _choices(request: Request, group: int, names: Mapping[_Kind, str]) -> tuple[KindChoice, ...]:
-    """The kinds that a trainer may have, those together that it does not tell apart."""
+    """The kinds that a trainer may have, those together that it does not distinguish."""
     together: defaultdict[frozenset[str], list[_Kind]] = defaultdict(list)
     for kind in names:
         if kind.open_to[group]:

@@ -1,4 +1,4 @@
-"""Whole nodes to be dealt: by kind, and passed on along chains of claimants, so that none is wasted."""
+"""Whole nodes to be dealt: counted by kind, and passed on along chains of claimants, so that none is wasted."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from freetrain.lending.sharing.claims import Claimant, Deal, keep
 def hand_out(
     pool: Sequence[Place], turns: Iterable[int], parts: Sequence[Sequence[str]], topology: Topology
 ) -> Iterator[tuple[str, int]]:
-    """Each turn's node.
+    """The node of each turn.
 
-    Nodes go in the order of the pool. Of those that are free, or are not, and stay equally long, a claimant gets
-    one of the leaf that has most of its nodes already; of others, one of the leaf with most left.
+    Nodes go in the order of the pool. Among nodes that stay equally long and are all free, or all held, a claimant
+    gets one under the leaf switch that has most of its nodes already, else under the leaf with most nodes left.
 
     Args:
         pool: nodes, the longest-lived ones first.
-        turns: rows of claimants, one after the other.
-        parts: what each claimant has already.
+        turns: rows of claimants, in the order in which they get a node.
+        parts: the nodes that each claimant has already.
         topology: the switches.
 
     Returns:
@@ -50,7 +50,10 @@ def hand_out(
 
 
 class NodeStock:
-    """Nodes by kind (all that the same claimants may use are one kind), and how many of each everybody has got.
+    """Nodes by kind, and how many of each kind every claimant has got.
+
+    Nodes that the same claimants may use are one kind. Counts per kind are enough to deal: which nodes they are is
+    settled at the end (:meth:`named`), so that a machine of thousands of nodes is dealt in milliseconds.
 
     Args:
         nodes: all that are offered; those held by a trainer of no claimant are dealt to nobody.
@@ -89,7 +92,7 @@ class NodeStock:
         self.nodes = sum(self._free) + len(settled)
 
     def most(self, row: int) -> int:
-        """All nodes of the kinds that it may use."""
+        """How many nodes there are of the kinds that it may use."""
         return sum(len(self._kinds[kind][1]) for kind in self._open[row])
 
     def held(self, row: int) -> int:
@@ -97,19 +100,19 @@ class NodeStock:
         return self._held_in_all[row]
 
     def free(self, row: int) -> int:
-        """Nodes of its kinds that nobody has got."""
+        """How many nodes of its kinds are left."""
         return sum(self._free[kind] for kind in self._open[row])
 
     def save(self) -> tuple[list[int], list[list[int]]]:
-        """Where things stand."""
+        """The present state, for :meth:`restore`."""
         return self._free.copy(), [given.copy() for given in self._given]
 
     def restore(self, saved: tuple[list[int], list[list[int]]]) -> None:
-        """Back to where things stood."""
+        """Undo all that was done since the state was saved."""
         self._free, self._given = saved
 
     def take(self, row: int) -> bool:
-        """One node: of a kind that it holds already, else of one that few others may use."""
+        """Give a claimant a node: of a kind that it holds, else of the kind that the fewest may use."""
         kinds = [kind for kind in self._open[row] if self._free[kind]]
         if not kinds:
             return self._pass_on(row)
@@ -120,7 +123,11 @@ class NodeStock:
         return True
 
     def _pass_on(self, row: int) -> bool:
-        """One node from others, who take another kind instead, along the shortest chain to a kind that is free."""
+        """Give a claimant a node of others, who take another kind instead.
+
+        A breadth-first search finds the shortest chain of such exchanges that ends at a kind with a node left: an
+        augmenting path of bipartite matching, so a node is refused only if no exchange at all could provide it.
+        """
         came: dict[int, tuple[int, int] | None] = dict.fromkeys(self._open[row])
         queue = list(came)
         for kind in queue:
@@ -147,7 +154,7 @@ class NodeStock:
         self._given[row][kind] += 1
 
     def named(self) -> Deal:
-        """Which nodes they are."""
+        """Which nodes the claimants got: those that their trainers hold first."""
         parts: list[list[str]] = [[] for _ in self._claimants]
         leaving: dict[str, Hashable | None] = dict.fromkeys(self._for_nobody)
         sizes = Counter(node.holder for _, kind in self._kinds for node in kind)
@@ -172,6 +179,6 @@ class NodeStock:
 
 
 def _in_turns(lacking: Mapping[int, int]) -> list[int]:
-    """Each row as often as it lacks a node, one after the other."""
+    """Each row as often as it lacks a node, in turns."""
     turns = [(turn, row) for row, count in lacking.items() for turn in range(count)]
     return [row for _, row in sorted(turns)]

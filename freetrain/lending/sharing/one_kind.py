@@ -1,7 +1,7 @@
-"""Which kinds of nodes everybody is dealt, as a trainer uses nodes of one kind only. Pure.
+"""Which kinds of nodes each claimant is dealt, since a trainer uses nodes of one kind only. Pure.
 
-Anybody who was dealt some nodes of each kind would use those of one kind, and nobody else could have the others.
-So before anything is dealt each claimant is kept to as many kinds as its trainers can use.
+A claimant that was dealt nodes of several kinds would use those of one kind, and no other could have the rest. So
+before the deal each claimant is limited to as many kinds as its trainers can use.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Group:
         features: those that some trainer names.
         gpu_types: of their GPUs.
         names: the nodes.
-        room: how many whole nodes all that is offered of them comes to.
+        room: what is offered of them, in whole nodes.
     """
 
     features: frozenset[str]
@@ -38,7 +38,7 @@ class _Group:
 
 
 _Choice = tuple[_Group, ...]
-"""Groups of which a trainer may have nodes together."""
+"""Groups from which a trainer may have nodes together."""
 
 
 def keep_to_kinds(
@@ -50,16 +50,16 @@ def keep_to_kinds(
 ) -> list[Claimant]:
     """The claimants, who may use nodes of no more kinds than they have trainers that can use them.
 
-    1. Who shares with nobody is left its choice, and so is who may have nodes of different kinds at once.
+    1. A claimant that is alone, or that may have nodes of different kinds at once, keeps all its choices.
     2. A trainer that has nodes stays with their kind.
-    3. The others choose one after the other: where they would get most if each kind were shared in proportion to
-       what is wanted of it, times how fast they are there.
+    3. The others choose in turn the kind of which they would get most, if each kind were shared in proportion to
+       what is wanted of it, weighted by how fast they are there.
 
     Args:
         claimants: all of them.
         competing: their trainers.
         offered: the places.
-        snapshot: what the nodes are.
+        snapshot: features and GPUs of the nodes.
         tasks: how much of a node each of their tasks takes.
     """
     requests = {request.id: request for request in competing}
@@ -96,17 +96,17 @@ def _groups(
 
 
 def _room(names: Collection[str], snapshot: Snapshot, tasks: Tasks) -> float:
-    """How many whole nodes what is offered of them comes to."""
+    """What is offered of these nodes, in whole nodes."""
     if tasks.rooms is None:
         return float(len(names))
     return sum(tasks.capacity[name].part_of(snapshot.node[name].total) for name in names if name in tasks.capacity)
 
 
 class _Choosing:
-    """A claimant, its choices of kinds, and those that it has made.
+    """A claimant, the choices of kinds that it has, and those that it has made.
 
     Args:
-        claimant: it.
+        claimant: that chooses.
         requests: all trainers by id.
         groups: the nodes.
         held: trainer → the nodes that it has.
@@ -129,13 +129,13 @@ class _Choosing:
         self._free = [want for trainer, want in most.items() if trainer not in held]
 
     def _find_choices(self, groups: Sequence[_Group]) -> list[_Choice]:
-        """Groups that nobody tells apart are one choice; all are if one of its trainers may mix them."""
+        """Groups that none of its trainers distinguishes are one choice; all are if one trainer may mix them."""
         by_words: defaultdict[frozenset[str], list[_Group]] = defaultdict(list)
         for group in groups:
             if not group.names.isdisjoint(self._claimant.eligible):
                 words = [distinct_features(request, group.features, group.gpu_types) for request in self._requests]
                 by_words[frozenset().union(*words) if all(words) else frozenset()].append(group)
-        return [tuple(some) for some in by_words.values()]
+        return [tuple(alike) for alike in by_words.values()]
 
     @property
     def _has_all(self) -> bool:
@@ -143,7 +143,7 @@ class _Choosing:
         return len(self._choices) <= len(self._made) + len(self._free)
 
     def want_what_is_settled(self, wanted: dict[_Group, float]) -> None:
-        """Add up what it wants of the kinds between which it does not choose."""
+        """Add what it wants of kinds that need no choice: those that it has; all, if it has trainers for all."""
         if self._has_all:
             self._made = set(self._choices)
             self._settled, self._free = self._settled + sum(self._free), []
@@ -157,7 +157,7 @@ class _Choosing:
             _want(wanted, [best], want)
 
     def _gets(self, choice: _Choice, want: float, wanted: Mapping[_Group, float]) -> float:
-        """What a trainer would get there, as fast as it is there."""
+        """How much a trainer would get of the choice, times its speed there."""
         room, others = sum(group.room for group in choice), sum(wanted[group] for group in choice)
         speed = min(
             speed_on(request, group.features, group.gpu_types) for request in self._requests for group in choice
@@ -166,7 +166,7 @@ class _Choosing:
         return speed * want * min(1.0, room / (others + want)) if want else 0.0
 
     def kept(self, sets: dict[tuple[int, frozenset[_Choice]], Nodes]) -> Claimant:
-        """The claimant, who may use what it has and what it has chosen; equal sets of nodes are one object."""
+        """The claimant, limited to what it has and what it has chosen; equal sets of nodes are one object."""
         claimant, made = self._claimant, frozenset(self._made)
         if len(made) == len(self._choices):
             return claimant
@@ -182,7 +182,7 @@ def _names_of(choice: _Choice) -> Nodes:
 
 
 def _want(wanted: dict[_Group, float], choices: Iterable[_Choice], amount: float) -> None:
-    """Add what somebody wants of these, in proportion to their rooms and no more than that."""
+    """Add what a claimant wants of these, in proportion to their rooms and at most all of them."""
     groups = [group for choice in choices for group in choice]
     room = sum(group.room for group in groups)
     for group in groups if room else ():

@@ -1,6 +1,6 @@
-"""Nodes that are dealt in parts, while they are dealt: what is left of each, and which places lie on it.
+"""Nodes that are dealt in parts, during a deal: what is left of each, and which places lie on it.
 
-Each change can be undone: dealing tries, and goes back where that came to nothing.
+Each change can be undone, because dealing tries steps and takes them back if they do not fit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class DealtPlace:
     """A place that a claimant holds, or has been given.
 
     Attributes:
-        name: as the look calls it; empty: nobody holds it.
+        name: as the look calls it; empty: it was given in this deal and is not held yet.
         row: its claimant.
         amount: what it takes of its node.
         node: where it lies.
@@ -43,11 +43,11 @@ class PartNode:
 
     Attributes:
         name: its name.
-        until_s: when it will be wanted; None: nobody knows.
-        room: what nobody has of it.
-        used_by_site: whether the site has part of it.
-        held: places on it that their holders have not been given again; they give up the first ones first.
-        given: places on it that somebody has been given.
+        until_s: when it will be wanted, UTC epoch seconds; None: unknown.
+        room: what is left of it.
+        used_by_site: whether one of the site's jobs has part of it.
+        held: places on it that their holders have not been given again; the first ones leave first.
+        given: places on it that were given in this deal.
     """
 
     name: str
@@ -58,31 +58,31 @@ class PartNode:
     given: list[DealtPlace] = field(default_factory=list)
 
     def takes(self, each: Amount | None) -> bool:
-        """Whether there is room for a place; one that takes all of a node wants nobody else there."""
+        """Whether there is room for a place; None: a place that takes all of the node, which must be empty."""
         if each is None:
             return not (self.used_by_site or self.held or self.given)
         return left_of(self.room, each) is not None
 
     def order(self, number: int) -> Order:
-        """The smallest room is used first."""
+        """The sort key of nodes: the smallest room is used first (best fit)."""
         return self.room.gpus, self.room.cpus, -(self.until_s or inf), number
 
     @property
     def movable(self) -> list[DealtPlace]:
-        """The places on it that nobody holds yet: they can be given elsewhere as well."""
+        """The places on it that are not held yet, so that they can lie on any other node."""
         return [place for place in self.given if not place.name]
 
 
 def size_of(claimant: Claimant) -> Size:
-    """What a place of this claimant takes; claimants of one size find room on the same nodes."""
+    """The size of this claimant's places; claimants of one size find room on the same nodes."""
     return id(claimant.eligible), claimant.each
 
 
 class PartNodes:
     """All nodes, and the changes to them.
 
-    Rooms change often and are asked for often: each size has a heap, to which a node is added with each change of
-    its room, and whose entries are dropped when they come up and are not true any more.
+    Each size has a heap of the nodes with room for it. A change of a node's room pushes a new entry; old entries
+    stay and are dropped when they come up, which is cheaper than to remove them.
 
     Args:
         nodes: all of them.
@@ -91,7 +91,7 @@ class PartNodes:
 
     Attributes:
         given: to each claimant, by its row.
-        gains: how often room has come back.
+        gains: how often room has come back, so that sizes that were refused may fit again.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class PartNodes:
                 self._heaps[size_of(claimant)] = heap
 
     def first_taking(self, claimant: Claimant, but: PartNode | None = None) -> PartNode | None:
-        """The node with the smallest room in which a place of the claimant's fits, but for one."""
+        """The node with the smallest room for a place of the claimant, other than ``but``."""
         heap = self._heaps[size_of(claimant)]
         passed, found = [], None
         while heap and found is None:
@@ -130,17 +130,17 @@ class PartNodes:
         return found
 
     def save(self) -> int:
-        """Where things stand."""
+        """The present state, for :meth:`restore`."""
         return len(self._undo)
 
     def restore(self, saved: int) -> None:
-        """Back to where things stood."""
+        """Undo all that was done since the state was saved."""
         self.gains += len(self._undo) > saved
         while len(self._undo) > saved:
             self._undo.pop()()
 
     def keep_place(self, row: int) -> bool:
-        """Give a claimant the last of the places that it holds, unless their room has been given to others."""
+        """Give a claimant again the last place that it holds, of those whose room was not given to others."""
         while self._not_kept[row]:
             place = self._held[row][self._not_kept[row] - 1]
             self._remember(place.node, place)
@@ -153,27 +153,27 @@ class PartNodes:
         return False
 
     def give(self, row: int, node: PartNode, each: Amount | None) -> None:
-        """A new place, where there is room for it; None: all of the node."""
+        """Give a claimant a new place on a node that has room for it; None: all of the node."""
         place = DealtPlace("", row, node.room if each is None else each, node)
         self._remember(node, place)
         self.given[row].append(place)
         self._lay(place, node, each)
 
     def evict(self, node: PartNode) -> None:
-        """The first of the places that are held on it leaves."""
+        """Let the first held place of a node leave."""
         self.gains += 1
         self._remember(node, node.held[0])
         self._set_room(node, node.room + node.held.pop(0).amount)
 
     def lift(self, place: DealtPlace) -> None:
-        """A place that nobody holds yet leaves its node, to be put on another before anything else is given."""
+        """Take a place that is not held yet off its node; it must be put on another before any place is given."""
         node = place.node
         self._remember(node, place)
         node.given.remove(place)
         self._set_room(node, node.room + place.amount)
 
     def put(self, place: DealtPlace, node: PartNode, each: Amount | None) -> None:
-        """A place that was lifted goes to a node on which there is room for it; None: it takes all of that."""
+        """Put a lifted place on a node that has room for it; None: it takes all of the node."""
         self._remember(node, place)
         place.node, place.amount = node, node.room if each is None else each
         self._lay(place, node, each)
@@ -185,7 +185,7 @@ class PartNodes:
         self._set_room(node, left)
 
     def _remember(self, node: PartNode, place: DealtPlace) -> None:
-        """Before a change of a place on a node: how to undo it."""
+        """Note how to undo a change of a place on a node, before it is made."""
         room, held, given = node.room, node.held.copy(), node.given.copy()
         before, amount, row = place.node, place.amount, place.row
         given_count, not_kept = len(self.given[row]), self._not_kept[row]

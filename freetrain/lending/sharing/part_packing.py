@@ -1,4 +1,9 @@
-"""Making room on nodes dealt in parts by packing again all places that nobody holds yet."""
+"""Making room on nodes that are dealt in parts, by packing again all places that are not held yet.
+
+This is vector bin packing (CPUs, memory, generic resources), which is NP-hard: a depth-first search over the nodes
+fills them one after the other, drops what sums of the remaining room exclude, remembers dead ends, and gives up at
+a limit of work.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +28,7 @@ class Bin(NamedTuple):
 
     Attributes:
         room: what may be used of it.
-        takes: of each size whether it may be there; of those that take all of a node whether nobody else is.
+        takes: for each size whether it may lie there; for sizes that take all of a node, whether it can be empty.
     """
 
     room: Amount
@@ -32,23 +37,23 @@ class Bin(NamedTuple):
 
 @dataclass(slots=True)
 class Work:
-    """How much may still be tried.
+    """A limit of work that is used up.
 
     Attributes:
-        left: ways to fill a node.
+        left: how many ways to fill a node may still be tried.
     """
 
     left: int
 
 
 def pack(wanted: Counts, sizes: Sequence[Amount | None], bins: Sequence[Bin], work: Work) -> list[Counts] | None:
-    """How many places of each size lie on each node, so that all that are wanted do; None: no way was found.
+    """How many places of each size lie on each node, such that all are placed; None: no way was found.
 
     Args:
-        wanted: how many of each size.
-        sizes: how much a place takes of its node; None: all of it, beside nobody.
+        wanted: how many places of each size.
+        sizes: how much a place takes of its node; None: all of it, and it lies there alone.
         bins: the nodes.
-        work: what it may cost; what it did is taken off.
+        work: the limit; what was tried is subtracted.
     """
     order = sorted(range(len(bins)), key=lambda number: (bins[number].takes, str(bins[number].room)))
     found = _Search(sizes, [bins[number] for number in order], work).find(wanted)
@@ -59,7 +64,7 @@ def pack(wanted: Counts, sizes: Sequence[Amount | None], bins: Sequence[Bin], wo
 
 
 class _Search:
-    """One question, for nodes in the order in which they are filled: equal ones follow each other."""
+    """One search, over nodes in the order in which they are filled: equal ones follow each other."""
 
     def __init__(self, sizes: Sequence[Amount | None], bins: Sequence[Bin], work: Work) -> None:
         names = _names_in(sizes)
@@ -74,7 +79,7 @@ class _Search:
         self._room_from = _sums_from(self._rooms, 2 + len(names))
 
     def find(self, wanted: Counts) -> list[Counts] | None:
-        """The first way that there is."""
+        """The first way that is found, depth first."""
         filled: list[Counts] = []
         ways = [self._ways(0, wanted)]
         left = [wanted]
@@ -95,7 +100,7 @@ class _Search:
         return [*filled, *[nothing] * (len(self._rooms) - len(filled))]
 
     def _ways(self, number: int, left: Counts) -> Iterator[Counts]:
-        """How a node may be filled with what is left; nothing where that cannot come to anything."""
+        """How a node may be filled with what is left; none if that cannot fit on this node and those after it."""
         if (number, left) in self._hopeless or not self._may_fit(number, left):
             return
         takes = [count if may else 0 for count, may in zip(left, self._takes[number], strict=True)]
@@ -105,7 +110,7 @@ class _Search:
         yield from self._beside(self._rooms[number], takes, ())
 
     def _beside(self, room: _Vector, takes: Sequence[int], counts: Counts) -> Iterator[Counts]:
-        """Ways to put places of the sizes that follow beside so many of those before."""
+        """Ways to add places of the other sizes to ``counts`` of the first ones, until the node is full."""
         if len(counts) == len(takes):
             if self._spend() and not any(
                 each is not None and takes[size] > counts[size] and _is_room(room, each)
@@ -128,7 +133,7 @@ class _Search:
         return self._work.left >= 0
 
     def _may_fit(self, number: int, left: Counts) -> bool:
-        """Whether what is left does not exceed all that this node and those that follow have."""
+        """Whether what is left does not exceed the room of this node and those after it, in sum and by size."""
         if self._work.left <= 0 or any(map(int.__gt__, left, self._fits_from[number])):
             return False
         sums = [0] * len(self._room_from[number])
@@ -138,7 +143,7 @@ class _Search:
         return all(map(int.__le__, sums, self._room_from[number]))
 
     def _fits_alone(self, number: int) -> Counts:
-        """How many places of each size fit on a node if nothing else is there."""
+        """How many places of each size fit on an empty node."""
         return tuple(
             int(may) if each is None else int(may) * _times(self._rooms[number], each)
             for each, may in zip(self._each, self._takes[number], strict=True)
@@ -146,18 +151,18 @@ class _Search:
 
 
 def _names_in(sizes: Sequence[Amount | None]) -> Sequence[str]:
-    """The generic resources that some place asks for, with types and without."""
+    """The generic resources that some place asks for, with and without a type."""
     return sorted({name for size in sizes if size is not None for name, _ in size.gres})
 
 
 def _vector(room: Amount, names: Sequence[str]) -> _Vector:
-    """What there is; of a resource without a type all types together."""
+    """A room as numbers; a resource without a type counts all types together."""
     there = (sum(count for kind, count in room.gres if is_of(kind, name) or is_of(name, kind)) for name in names)
     return (room.cpus, room.memory_mb, *there)
 
 
 def _taken(each: Amount, names: Sequence[str]) -> _Vector:
-    """What a place takes; one of a type counts among those without, too."""
+    """What a place takes, as numbers; a resource with a type also counts as one without."""
     return (
         each.cpus,
         each.memory_mb,
@@ -170,12 +175,12 @@ def _is_room(room: _Vector, each: _Vector) -> bool:
 
 
 def _times(room: _Vector, each: _Vector) -> int:
-    """How often there is as much; at most as often as the node has CPUs."""
+    """How often the room has as much; a place that takes nothing fits as often as the node has CPUs."""
     return min((there // taken for there, taken in zip(room, each, strict=True) if taken), default=room[0])
 
 
 def _sums_from(vectors: Sequence[_Vector], width: int) -> list[_Vector]:
-    """What each has together with all that follow."""
+    """The sum of each vector and all after it."""
     nothing: _Vector = (0,) * width
     backwards = accumulate(
         reversed(vectors), lambda total, vector: tuple(map(int.__add__, total, vector)), initial=nothing
@@ -184,14 +189,14 @@ def _sums_from(vectors: Sequence[_Vector], width: int) -> list[_Vector]:
 
 
 _AT_ONCE, _IN_ALL = 2000, 10_000
-"""Ways to fill a node that are tried for one place, and for all places of a deal; to look at a node for a size
-counts as one, so that the largest machines are left as they are."""
+"""How many ways to fill a node are tried for one place, and for all places of a deal. Looking at a node for a size
+counts as one, so the largest machines are not packed again."""
 
 
 class PartPacking:
-    """Finds a node for a place where there is room for it only once others lie elsewhere.
+    """Finds a node for a place that fits only if other places move.
 
-    Places that are held, and have been given to their holders again, stay where they are.
+    Held places that were given to their holders again stay where they are.
     """
 
     def __init__(self, nodes: PartNodes, claimants: Sequence[Claimant]) -> None:
@@ -201,9 +206,9 @@ class PartPacking:
         self._left = _IN_ALL
 
     def node_for(self, row: int) -> PartNode | None:
-        """A node on which one more place of a claimant's fits now; None: there is none, or none was found.
+        """A node on which one more place of the claimant fits now; None: none was found.
 
-        Places that are held and have not been given again leave only where it does not go without.
+        Held places that have not been given again leave only if it is not possible without.
         """
         movable = [place for node in self._nodes.list for place in node.movable] if self._left > 0 else []
         if not movable:
@@ -214,7 +219,7 @@ class PartPacking:
         return self._packed(row, wanted, False) or (self._packed(row, wanted, True) if some_are_held else None)
 
     def _packed(self, row: int, wanted: Counter[Size], with_held: bool) -> PartNode | None:
-        """The same, on the room of those that others hold and have not been given again, or without it."""
+        """The same, with or without the room of held places that have not been given again."""
         sizes = list(wanted)
         self._left -= len(self._nodes.list) * len(sizes)
         if self._left <= 0:
@@ -232,7 +237,7 @@ class PartPacking:
         return None if found is None else self._arranged(row, sizes, dict(zip(used, found, strict=True)))
 
     def _takes(self, node: PartNode, sizes: Sequence[Size], with_held: bool) -> tuple[bool, ...]:
-        """Of each size whether the node may be used for it, and could be cleared where that is to be all of it."""
+        """For each size whether it may lie on the node, which has to be emptied for one that takes all of it."""
         may_be_cleared = (
             not node.used_by_site and (with_held or not node.held) and not any(place.name for place in node.given)
         )
@@ -241,7 +246,7 @@ class PartPacking:
         )
 
     def _arranged(self, row: int, sizes: Sequence[Size], on_node: Mapping[PartNode, Counts]) -> PartNode | None:
-        """Put the places where they are to lie; the node on which the claimant's new one is missing then."""
+        """Move the places to where the packing has them; returns the node that has room for the new one."""
         own, before = size_of(self._claimants[row]), self._nodes.save()
         lifted: defaultdict[Size, list[DealtPlace]] = defaultdict(list)
         changed: dict[PartNode, list[Size]] = {}
@@ -256,7 +261,7 @@ class PartPacking:
         for node, wanted in changed.items():
             while node.held and not _fit(wanted, node):
                 self._nodes.evict(node)
-            if not _fit(wanted, node):  # GPUs without a type lie on the types that another had before
+            if not _fit(wanted, node):  # vectors do not see on which type of GPU a place without a type lies
                 self._nodes.restore(before)
                 return None
             if node is left_out:
@@ -270,7 +275,7 @@ class PartPacking:
 
 
 def _movable_room(node: PartNode, with_held: bool) -> Amount:
-    """What may be used of a node for places that may move."""
+    """The room of a node if all places that may move have left."""
     leaving = (*node.movable, *(node.held if with_held else ()))
     return sum((place.amount for place in leaving), node.room)
 
@@ -283,7 +288,7 @@ def _fits_any(bin_: Bin, sizes: Sequence[Size]) -> bool:
 
 
 def _fit(sizes: Sequence[Size], node: PartNode) -> bool:
-    """Whether places of these sizes fit beside what is on a node now."""
+    """Whether places of these sizes fit beside what is on the node now."""
     if any(each is None for _, each in sizes):
         return node.takes(None)
     room: Amount | None = node.room

@@ -2,14 +2,16 @@
 
 A claimant's next place is found in this order:
 
-1. One that its trainers hold.
-2. A part of the node that it leaves least of: GPUs count first, then CPUs, then how long the node stays.
-3. A part of a node from which places leave that others hold and have not been given again; as few as possible.
-4. A part of a node from which places move to other nodes that somebody has been given and does not hold yet.
-5. A part of a node on which there is room once all such places are packed again, and others' as in 3 leave.
+1. A place that its trainers hold.
+2. A part of the node of which it leaves least: GPUs count first, then CPUs, then how long the node stays (best
+   fit).
+3. A part of a node that other claimants' held places leave, which these have not been given again; as few as
+   possible.
+4. A part of a node from which places move to other nodes; they were given in this deal and are not held yet.
+5. A part of a node that has room once all places of 4 are packed again, and held places leave as in 3.
 
-So nobody goes without a place for which there would be room: of equal size as 2 deals them, of different sizes as
-far as the work lasts that may be spent on 5 (``part_packing.py``), which small machines do not exhaust.
+So a claimant is refused a place only if there is no room for it. Places of equal size need 2 alone. For places of
+different sizes that holds within the limit of work of 5 (``part_packing.py``), which small machines do not reach.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ class PartStock:
 
     Args:
         places: all that are offered; those held by a trainer of no claimant stay where they are.
-        claimants: who may get them.
+        claimants: that may get them.
         rooms: node → what is left of it.
     """
 
@@ -51,7 +53,7 @@ class PartStock:
         self.nodes = float(len(nodes))
 
     def _held_places(self, places: Sequence[Place], nodes: Mapping[str, PartNode]) -> Mapping[int, list[Place]]:
-        """Claimant → the places that its trainers hold; where others stay the site counts as there."""
+        """Claimant → the places that its trainers hold; nodes with others count as used by the site."""
         of_trainer = {want.trainer: row for row, claimant in enumerate(self._claimants) for want in claimant.wants}
         held: defaultdict[int, list[Place]] = defaultdict(list)
         settled = {name for claimant in self._claimants for name in claimant.settled}
@@ -63,9 +65,9 @@ class PartStock:
         return held
 
     def _in_order(self, row: int, held: Sequence[Place], nodes: Mapping[str, PartNode]) -> list[DealtPlace]:
-        """What a claimant holds, such that it keeps the last ones first.
+        """The places that a claimant holds; it keeps the last ones first.
 
-        What stays long goes last, and of equals what has run long: a task that begins again loses that time.
+        Places that stay long are last, among equals those whose tasks have run long: these would lose that time.
         """
         claimant, started_s = self._claimants[row], self._started_s
         by_life = sorted(held, key=lambda place: (-(place.until_s or inf), started_s.get(place.name, inf)))
@@ -80,7 +82,7 @@ class PartStock:
         return found
 
     def most(self, row: int) -> int:
-        """For how many places there would be room if nobody else held any."""
+        """How many places it would have room for if it were alone."""
         claimant = self._claimants[row]
         size = size_of(claimant)
         if size not in self._most:
@@ -96,31 +98,29 @@ class PartStock:
         return len(self._held[row])
 
     def kept(self, row: int) -> int:
-        """How many of these it has been given again, or others on the same nodes, which is the same."""
+        """How many of these it keeps: those given again, and those on nodes on which it was given others."""
         on_nodes = Counter(place.node for place in self._nodes.given[row])
         held_on = Counter(place.node for place in self._held[row])
         return sum(min(count, on_nodes[node]) for node, count in held_on.items())
 
     def free(self, row: int) -> int:
-        """Not known without trying."""
+        """0: it is not known without trying."""
         return 0
 
     def save(self) -> int:
-        """Where things stand."""
+        """The present state, for :meth:`restore`."""
         return self._nodes.save()
 
     def restore(self, saved: int) -> None:
-        """Back to where things stood."""
+        """Undo all that was done since the state was saved."""
         self._nodes.restore(saved)
 
     def take(self, row: int) -> bool:
-        """Give a claimant one more place; False: none was found.
-
-        Who has found no room finds none until some has come back.
-        """
+        """Give a claimant one more place; False: there is no room for it."""
         if self._nodes.keep_place(row):
             return True
         size = size_of(self._claimants[row])
+        # A size that found no room finds none until room has come back; without this every refusal searches again.
         if self._hopeless.get(size) == self._nodes.gains:
             return False
         node = (
@@ -136,7 +136,7 @@ class PartStock:
         return True
 
     def _take_back(self, row: int) -> PartNode | None:
-        """A node from which places leave that others hold and have not been given again."""
+        """A node from which held places leave that their holders have not been given again: as few as possible."""
         best: tuple[PartNode, int] | None = None
         for node in self._nodes.list:
             if node.held and node.name in self._claimants[row].eligible:
@@ -153,7 +153,7 @@ class PartStock:
         return node
 
     def _too_many(self, node: PartNode, row: int) -> int:
-        """How many places that nobody was given again have to leave the node; 0: all are not enough."""
+        """How many held places have to leave the node, the first ones first; 0: all of them are not enough."""
         each, room = self._claimants[row].each, node.room
         if each is None:
             return 0 if node.used_by_site or node.given else len(node.held)
@@ -164,7 +164,7 @@ class PartStock:
         return 0
 
     def _make_way(self, row: int) -> PartNode | None:
-        """A node from which places move that nobody holds yet, if the claimant's fits then."""
+        """A node on which the claimant's place fits once places that are not held yet have moved to others."""
         eligible, each = self._claimants[row].eligible, self._claimants[row].each
         if each is None:
             return None
@@ -172,7 +172,7 @@ class PartStock:
         return next((node for node in may_use if self._is_cleared(node, each)), None)
 
     def _is_cleared(self, node: PartNode, each: Amount) -> bool:
-        """Whether enough of a node's places have moved; none has where there are not enough that can."""
+        """Move a node's places to others until there is room; False: that is not possible, and none has moved."""
         movable = [place for place in node.movable if self._claimants[place.row].each is not None]
         if left_of(sum((place.amount for place in movable), node.room), each) is None:
             return False
@@ -188,9 +188,10 @@ class PartStock:
         return False
 
     def named(self) -> Deal:
-        """Which places they are.
+        """Which places the claimants got.
 
-        Who is given a place on a node where one of theirs was to leave keeps that: it need not begin again.
+        A claimant that was given a new place on a node where one of its own was to leave keeps that one instead,
+        so that its task does not begin again.
         """
         parts: dict[Hashable, tuple[str, ...]] = {}
         new: list[Place] = []
@@ -217,7 +218,7 @@ class PartStock:
 
 
 def _nodes_of(places: Sequence[Place], rooms: Rooms) -> dict[str, PartNode]:
-    """The nodes by name, with what may be lent of each that nobody has."""
+    """Name → node, with what of it is free to be lent."""
     is_offered = {place.name for place in places}
     nodes: dict[str, PartNode] = {}
     for place in places:
@@ -226,7 +227,7 @@ def _nodes_of(places: Sequence[Place], rooms: Rooms) -> dict[str, PartNode]:
             room = rooms.get(name)
             free = room.free if room is not None and room_of(name) in is_offered else Amount()
             nodes[name] = PartNode(name, place.until_s, free, room is None or room.used_by_site)
-        # What is lent again ends before the first who wants any of the node; what is lent may stay beside them.
+        # New places end when the node is first wanted; what is lent already may stay beside that job for longer.
         until_s = min(place.until_s or inf, nodes[name].until_s or inf)
         nodes[name].until_s = until_s if until_s < inf else None
     return nodes

@@ -1,4 +1,4 @@
-"""Past use: what users had before fades, and tilts their shares a little."""
+"""Past use: the node-hours that users had fade, and tilt their shares a little."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import math
 from collections.abc import Mapping
 
 LEAST_TILT = 0.5
-"""However much somebody has had, their weight is never below this part of that of who had least."""
+"""However much a user has had, its weight is at least this part of the weight of the user that had least."""
 
 _STEPS = 8
 """Tilts are multiples of 1/8, so that small changes of past use move no node."""
 
 _SMALL = 0.01
-"""Use below this part of what all nodes together give in a half-life makes no difference."""
+"""Past use below this part of what all nodes together give in a half-life makes no difference."""
 
 
 def faded_hours(from_s: float, until_s: float, now_s: float, half_life_s: float) -> float:
-    """Node-hours of one node from then until then, each of which counts half as much after every half-life."""
+    """Node-hours of one node over a range of time, each of which counts half as much after every half-life."""
     if until_s <= from_s:
         return 0.0
     rate = math.log(2) / half_life_s
@@ -24,9 +24,9 @@ def faded_hours(from_s: float, until_s: float, now_s: float, half_life_s: float)
 
 
 class PastUse:
-    """Node-hours that users had, faded, where they are seen from one instant to the next.
+    """Node-hours that users had, faded, summed up from one instant to the next.
 
-    Between two instants everybody has as many nodes as at the later one.
+    Between two instants a user has as many nodes as at the later one.
 
     Args:
         half_life_s: in which they fade to one half.
@@ -56,14 +56,14 @@ class PastUse:
 
 
 def tilts(hours: Mapping[str, float], nodes: int, half_life_s: float) -> Mapping[str, float]:
-    """Weights from :data:`LEAST_TILT` to 1 of who had these node-hours, faded: 1 for who had least.
+    """Name → weight by past use, from :data:`LEAST_TILT` to 1; 1 for the name that had least.
 
-    Where everybody had about the same all weigh the same. As no weight is below half of any other, nobody's share
-    is ever below half of an equal one.
+    If all had about the same, all weigh the same. Since no weight is below half of another, no share is ever below
+    half of an equal one.
 
     Args:
-        hours: of each that takes part.
-        nodes: of the whole partition.
+        hours: name → node-hours, faded.
+        nodes: how many the partition has.
         half_life_s: in which past use fades to one half.
     """
     if not hours:

@@ -1,4 +1,4 @@
-"""Selection: which trainers compete for nodes at this look, and what the others wait for."""
+"""Selection: which trainers compete for nodes at this look, and why the others do not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LeftOut(StrEnum):
     USERS_TRAININGS = "user's trainings"
     """Its user has as many others as may compete."""
     ALL_TRAININGS = "all trainings"
-    """As many others compete as may."""
+    """As many others compete as the site allows."""
     PARTITION_DOWN = "partition down"
     NODES_LEAVE = "nodes leave"
     """Some of its nodes are being given back, and it keeps all of them or none."""
@@ -29,7 +29,7 @@ class LeftOut(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The answer.
+    """The trainers that compete, and the others.
 
     Attributes:
         competing: trainers that may have nodes, in order of submission.
@@ -47,17 +47,17 @@ def select(
     sharing: SharingRules,
     hours: Mapping[str, float],
 ) -> Selection:
-    """Choose so many trainers, one of each user after the other.
+    """Choose as many trainers as the site allows, one of each user in turn.
 
     1. Trainers that need more nodes at once than there are do not count; the tasks of a filler count as one.
-    2. The user who had least comes first; of one user's trainers those that fit into their share come before the
-       others, and older ones before newer ones.
+    2. The user with the least past use comes first. Of one user's trainers those that fit into its share come
+       first, then older ones before newer ones.
 
     Args:
         requests: all that could run, in order of submission.
         reach: trainer → offered nodes that it may use, lent ones included.
-        offered_nodes: all that are offered.
-        sharing: what the site wants.
+        offered_nodes: how many are offered.
+        sharing: the site's rules.
         hours: user → node-hours that they had, faded.
     """
     requests = tuple(requests)
@@ -90,7 +90,7 @@ def select(
 
 
 def _easiest(fitting: Iterable[Request]) -> Mapping[str, Request]:
-    """What was handed in → itself, or the task of it that needs the fewest nodes at once."""
+    """Submission → its request; of a filler, the task that needs the smallest number of nodes at once."""
     easiest: dict[str, Request] = {}
     for request in fitting:
         other = easiest.setdefault(request.submission_id, request)

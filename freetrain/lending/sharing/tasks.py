@@ -1,4 +1,4 @@
-"""Tasks: how much of a node a task of each trainer takes, and for how many of them there is room."""
+"""Tasks: how much of a node a task of each trainer takes, and how many have room."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Task:
     """What a task takes.
 
     Attributes:
-        each: of its node; None: all of it.
-        worth: what that counts as, in nodes.
+        each: how much of its node; None: all of it.
+        worth: as how many nodes it counts.
     """
 
     each: Amount | None = None
@@ -36,7 +36,7 @@ class Tasks:
 
     Attributes:
         rooms: what is left of each node; None: nodes are lent whole.
-        of_needs: what each of those tasks takes that are lent a part.
+        of_needs: needs of tasks that are lent a part → what each takes.
         capacity: node → what is left of it, and what trainers hold that could run.
     """
 
@@ -49,7 +49,7 @@ class Tasks:
         return self.of_needs.get(needs, WHOLE)
 
     def places(self, needs: Needs, eligible: Nodes) -> int:
-        """For how many such tasks there would be room on these nodes if no other trainer had any."""
+        """How many such tasks would have room on these nodes if no other trainer had any."""
         if self.rooms is None:
             return len(eligible)
         each = self.of(needs).each
@@ -64,10 +64,10 @@ def find_tasks(
     """What the tasks of all trainers take.
 
     Args:
-        requests: those that could run.
+        requests: of the trainers that could run.
         offered: the places.
         rooms: what is left of each node; None: nodes are lent whole.
-        snapshot: what there is.
+        snapshot: the machine.
     """
     if rooms is None:
         return Tasks()
@@ -85,10 +85,7 @@ def find_tasks(
 
 
 def _task(needs: Needs, kinds: NodeKinds) -> Task:
-    """What a task takes of the nodes that it can run on; of those that differ, the most.
-
-    It counts as the part that it is of the largest of them.
-    """
+    """What a task takes of the nodes that it can run on: the largest amount, as a part of the largest node."""
     fitting = [kind[0] for kind in kinds if needs.fits(kind[0])] or [kind[0] for kind in kinds]
     each = max((needs.amount_on(node) for node in fitting), key=lambda amount: amount.cpus, default=None)
     if each is None:

@@ -7,7 +7,6 @@ more of the trainer's other nodes are near it.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,10 +14,10 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.placement import Placement, place
+from freetrain.core.decision import Placement, place
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.topology import Topology, nodes_by_leaf
-from freetrain.policies.stages import say_leaves
+from freetrain.policies.stages import leaf_by_leaf, say_leaves
 
 Whole = NDArray[np.int64]
 Amounts = NDArray[np.float64]
@@ -30,12 +29,7 @@ def aggregation_score(peers_here: int, peers: int) -> int:
 
 
 def least_requested(asked: Amounts, size: Amounts) -> Whole:
-    """0 to 10 for each node: how empty it would be, the mean over CPUs and memory, rounded down.
-
-    Args:
-        asked: CPUs and memory that its tasks would have, shape (nodes, 2).
-        size: those that there are.
-    """
+    """0 to 10 for each node: how empty it would be, mean of CPUs and memory (shape (nodes, 2)), rounded down."""
     free = np.floor(10 * (size - asked) / size + 1e-9).astype(np.int64)
     return np.asarray(free.sum(axis=1) // 2, dtype=np.int64)
 
@@ -64,13 +58,7 @@ class TaskKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlacedTask:
-    """A task, and what it asks of its node.
-
-    Attributes:
-        kind: what it does.
-        cpus: how many.
-        memory_gb: how much.
-    """
+    """A task, and what it asks of its node."""
 
     kind: TaskKind
     cpus: float
@@ -79,16 +67,7 @@ class PlacedTask:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A node.
-
-    Attributes:
-        name: its name.
-        cpus: that it has.
-        memory_gb: that it has.
-        used_cpus: that others use.
-        used_memory_gb: that others use.
-        leaf: the switch that it is connected to.
-    """
+    """A node."""
 
     name: str
     cpus: float
@@ -223,19 +202,10 @@ class Dltap:
         return aggregation_score(on_leaf, len(nodes))
 
     def _choose(self, there: Sequence[str], count: int, beside: Sequence[str]) -> Sequence[str]:
-        free: defaultdict[str, list[str]] = defaultdict(list)
-        for name in there:
-            free[self._topology.leaf_of(name)].append(name)
-        own, tasks, chosen = nodes_by_leaf(beside, self._topology), len(beside) + count, list[str]()
-        while len(chosen) < count:
-            missing = count - len(chosen)
-            leaf = min(free, key=lambda leaf: _rank(own[leaf], len(free[leaf]), missing, tasks, leaf))
-            taken = free.pop(leaf)[:missing]
-            chosen += taken
-            own[leaf] += len(taken)
-        return chosen
+        tasks = len(beside) + count
 
+        def rank(leaf: str, own: int, free: int, missing: int) -> tuple[int, int, int, str]:
+            """The highest score first; then where most of its nodes are, the least room, and the name."""
+            return (-aggregation_score(own + min(free, missing), tasks), -own, free, leaf)
 
-def _rank(own: int, free: int, missing: int, tasks: int, leaf: str) -> tuple[int, int, int, str]:
-    """The highest score first; then where most of its nodes are, the least room, and the name."""
-    return (-aggregation_score(own + min(free, missing), tasks), -own, free, leaf)
+        return leaf_by_leaf(there, count, beside, self._topology, rank)

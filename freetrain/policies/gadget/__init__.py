@@ -5,9 +5,8 @@ In come a problem, the trainings' progress, and, where a site knows them, the li
 
 Files in reading order:
 
-- ``policy.py``: the utilities, and the policy for idle nodes.
 - ``links.py``: what links carry, and the books of free places and bandwidth.
-- ``reserving.py``: the ring placer, and the policy with bandwidth reserved.
-- ``slot.py``: the published algorithm, which fills one slot of time with rings.
-- ``experiment.py``: what it gains over fixed and equal rings on made-up trainings.
+- ``policy.py``: the utilities, the policy for idle nodes, the ring placer, and both with bandwidth reserved.
+- ``experiment.py``: the published algorithm, which fills one slot of time with rings, and what it gains over fixed
+  and equal rings on made-up trainings.
 """

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from math import inf
 from typing import Protocol, runtime_checkable
@@ -25,7 +26,6 @@ class Links:
     Attributes:
         link_bytes_per_s: of a node's link to its switch; infinite: unknown.
         uplink_bytes_per_s: of a leaf switch's links to the others, all together; infinite: unknown.
-        topology: the switches.
     """
 
     link_bytes_per_s: float = inf
@@ -60,12 +60,7 @@ class CanReserve(Protocol):
     """A policy that can reserve bandwidth."""
 
     def reserving(self, links: Links, questions: Sequence[Question]) -> Reserving:
-        """The same policy with bandwidth reserved, for one look.
-
-        Args:
-            links: what they carry.
-            questions: all that is decided in this look; the trainers of one may share links with those of another.
-        """
+        """The same policy with bandwidth reserved, for one look; all of its questions may share links."""
 
 
 def with_links(
@@ -80,13 +75,7 @@ def with_links(
 
 @dataclass(frozen=True, slots=True)
 class RingServer:
-    """A server.
-
-    Attributes:
-        name: its name.
-        places: how many workers it has room for.
-        leaf: the switch that it is connected to.
-    """
+    """A server with places for so many workers."""
 
     name: str
     places: int
@@ -100,7 +89,6 @@ class PlacedRing:
     Attributes:
         workers: (server, workers on it), in the order of their ranks: servers of a leaf follow each other, so that
             the ring enters and leaves each leaf once.
-        leaves: how many leaves that are.
         bytes_per_s: reserved on the link of each server, and on the uplink of each leaf; 0: none is needed.
     """
 
@@ -120,13 +108,7 @@ class PlacedRing:
 
 
 class LinkBooks:
-    """The free places and the free bandwidth at one moment.
-
-    Args:
-        servers: all there are.
-        link_bytes_per_s: of each server's link to its leaf.
-        uplink_bytes_per_s: of each leaf's link to the others.
-    """
+    """The free places and the free bandwidth at one moment."""
 
     def __init__(self, servers: Iterable[RingServer], link_bytes_per_s: float, uplink_bytes_per_s: float) -> None:
         self.servers = {server.name: server for server in servers}
@@ -134,6 +116,12 @@ class LinkBooks:
         self.link = dict.fromkeys(self.servers, link_bytes_per_s)
         self.uplink = dict.fromkeys(sorted({server.leaf for server in self.servers.values()}), uplink_bytes_per_s)
         self.link_bytes_per_s = link_bytes_per_s
+
+    def copied(self) -> LinkBooks:
+        """Books of their own with the same reservations."""
+        books = copy(self)
+        books.free, books.link, books.uplink = dict(self.free), dict(self.link), dict(self.uplink)
+        return books
 
     def embed(self, width: int, bytes_per_s: float) -> PlacedRing | None:
         """Servers for a ring, nothing reserved yet: one server before one leaf before few leaves; None: no room.

@@ -5,9 +5,9 @@ In come a problem, the trainings' progress and the measured steps of those with 
 
 Files in reading order:
 
-- ``inner.py``: the inner problem: the model of a step's time, its fit, and the fastest workers and servers.
-- ``outer.py``: the outer problem: which trainings run, a knapsack over resources, by HiGHS.
-- ``policy.py``: both as a policy for idle nodes.
-- ``serving.py``: the number of servers beside a trainer's nodes, and where they run.
-- ``experiment.py``: what it gains over other ways to choose sizes on made-up trainings.
+- ``inner.py``: the inner problem: the model of a step's time, its fit, the fastest workers and servers, the number
+  of servers beside a trainer's nodes, and where they run.
+- ``policy.py``: the policy for idle nodes.
+- ``experiment.py``: the outer problem, which trainings run, a knapsack over resources, by HiGHS; and what it gains
+  over other ways to choose sizes on made-up trainings.
 """

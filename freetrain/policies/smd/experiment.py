@@ -1,14 +1,19 @@
-"""SMD's experiment: utility of completions on a machine that cannot run all trainings, against simpler rules."""
+"""SMD's experiment: utility of completions on a machine that cannot run all trainings, against simpler rules.
+
+SMD's outer problem decides which trainings run, where all of them together want more than there is.
+"""
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
+from freetrain.policies.binary_programme import HIGHS, BinaryProgramme, LinearRow, ProgrammeGuest
 from freetrain.policies.experiment import Experiment, MethodComparison
 from freetrain.policies.smd.inner import (
     Amounts,
@@ -19,7 +24,91 @@ from freetrain.policies.smd.inner import (
     fastest_on_grid,
     on_the_way,
 )
-from freetrain.policies.smd.outer import RunOption, choose, sigmoid
+from freetrain.policies.smd.policy import sigmoid
+
+
+@dataclass(frozen=True, slots=True)
+class RunOption:
+    """A way to run a training, with its demand for each resource; of several ways one is chosen at most."""
+
+    job: int
+    value: float
+    demand: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class OuterSolution:
+    """Positions of the chosen options, ascending, and why they are not the proven optimum; empty: they are."""
+
+    options: tuple[int, ...]
+    value: float
+    by: str
+    why: str = ""
+
+
+def choose(
+    options: Sequence[RunOption], capacity: Amounts, time_s: float, highs: ProgrammeGuest = HIGHS
+) -> OuterSolution:
+    """Options of largest value that fit together, one for each training at most.
+
+    1. HiGHS finds the optimum, or the best in its time.
+    2. Where that is nothing usable, its linear relaxation is rounded: at most as many options are split as there
+       are resources and trainings with several options; they are dropped, and what is free is filled up.
+    3. Without HiGHS, it is filled up from nothing: most value per share of what there is first.
+    """
+    possible = [number for number, option in enumerate(options) if option.value > 0]
+    rows = _rows(options, possible, capacity)
+    values = [options[number].value for number in possible]
+    found, why = highs.solve(BinaryProgramme(values, rows), time_s)
+    if found is not None:
+        chosen = [number for number, taken in zip(possible, found, strict=True) if taken > 0.5]
+        filled = _filled(options, chosen, capacity) if why else tuple(chosen)
+        return OuterSolution(filled, _value(options, filled), "HiGHS", why)
+    relaxed, _ = highs.solve(BinaryProgramme(values, rows, integral=False), time_s)
+    if relaxed is not None:
+        whole = [number for number, share in zip(possible, relaxed, strict=True) if share > 1 - 1e-6]
+        filled = _filled(options, whole, capacity)
+        return OuterSolution(filled, _value(options, filled), "rounding", why)
+    filled = _filled(options, [], capacity)
+    return OuterSolution(filled, _value(options, filled), "filling up", why)
+
+
+def _rows(options: Sequence[RunOption], possible: Sequence[int], capacity: Amounts) -> list[LinearRow]:
+    rows = [
+        LinearRow({place: options[number].demand[resource] for place, number in enumerate(possible)}, most)
+        for resource, most in enumerate(capacity)
+    ]
+    of_job: dict[int, dict[int, float]] = {}
+    for place, number in enumerate(possible):
+        of_job.setdefault(options[number].job, {})[place] = 1.0
+    return rows + [LinearRow(factors, 1.0) for factors in of_job.values() if len(factors) > 1]
+
+
+def _filled(options: Sequence[RunOption], chosen: Sequence[int], capacity: Amounts) -> tuple[int, ...]:
+    """The chosen ones, and of the others those that still fit, most value per share of what there is first."""
+    filled, jobs = list(chosen), {options[number].job for number in chosen}
+    left = [
+        most - sum(options[number].demand[resource] for number in chosen) for resource, most in enumerate(capacity)
+    ]
+
+    def density(number: int) -> float:
+        option = options[number]
+        share = sum(taken / most for taken, most in zip(option.demand, capacity, strict=True) if most > 0)
+        return option.value / share if share > 0 else math.inf
+
+    for number in sorted(range(len(options)), key=lambda number: (-density(number), number)):
+        option = options[number]
+        fits = all(taken <= free + 1e-9 for taken, free in zip(option.demand, left, strict=True))
+        if option.value > 0 and option.job not in jobs and fits:
+            filled.append(number)
+            jobs.add(option.job)
+            left = [free - taken for free, taken in zip(left, option.demand, strict=True)]
+    return tuple(sorted(filled))
+
+
+def _value(options: Sequence[RunOption], chosen: Sequence[int]) -> float:
+    return sum(options[number].value for number in chosen)
+
 
 _JOBS = 50
 _CAPACITY = (64.0, 400.0, 2400.0)
@@ -31,16 +120,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A training.
-
-    Attributes:
-        model: how fast it is.
-        limits: what it may have.
-        steps: that it has to do.
-        worth: of its completion.
-        steepness: how suddenly that falls.
-        deadline_h: where half of it is left.
-    """
+    """A training; its worth falls with this steepness, to a half at the deadline."""
 
     model: ServerModel
     limits: SizeLimits
@@ -63,12 +143,9 @@ PairOf = Callable[[_Job], Pair | None]
 
 
 def utilities(seed: int, times: int, only: Collection[str] = ()) -> Mapping[str, float]:
-    """Utility of 50 trainings by the method that chose their sizes, on machines of several sizes.
+    """Utility of 50 trainings by the method that chose their sizes, on a machine of so many times the size.
 
-    Args:
-        seed: of the trainings.
-        times: how many times as large.
-        only: who; empty: all.
+    ``only``: methods that are tried; empty: all.
     """
     jobs = _jobs(random.Random(seed))
     capacity = tuple(times * most for most in _CAPACITY)
@@ -77,8 +154,8 @@ def utilities(seed: int, times: int, only: Collection[str] = ()) -> Mapping[str,
         "SMD, grid": partial(_one_size_each, lambda job: fastest_on_grid(job.model, job.limits)),
         "menu": _menu,
         "ESW": partial(_one_size_each, _fastest_equal),
-        "SMD, by limits": partial(_by_limits, lambda job: fastest(job.model, job.limits)),
-        "ESW, by limits": partial(_by_limits, _fastest_equal),
+        "SMD, by limits": partial(_one_size_each, lambda job: fastest(job.model, job.limits), by_limits=True),
+        "ESW, by limits": partial(_one_size_each, _fastest_equal, by_limits=True),
         "Optimus": _optimus,
         "elastic": _elastic,
     }
@@ -135,29 +212,24 @@ def _jobs(draw: random.Random) -> list[_Job]:
     return jobs
 
 
-def _knapsack(jobs: Sequence[_Job], pairs: Sequence[tuple[int, Pair]], capacity: Amounts) -> float:
-    options = [RunOption(row, jobs[row].utility(pair), jobs[row].limits.demand(*pair)) for row, pair in pairs]
-    return choose(options, capacity, _TIME_S).value
-
-
-def _one_size_each(pair_of: PairOf, jobs: Sequence[_Job], capacity: Amounts) -> float:
-    """The best choice of trainings, each of which has one size, or none that would do."""
-    sizes = ((row, pair_of(job)) for row, job in enumerate(jobs))
-    return _knapsack(jobs, [(row, pair) for row, pair in sizes if pair is not None], capacity)
-
-
-def _by_limits(pair_of: PairOf, jobs: Sequence[_Job], capacity: Amounts) -> float:
-    """Each training takes all that it may have: then how long it takes is a matter of its own size alone."""
-    pairs = ((row, pair_of(job)) for row, job in enumerate(jobs))
+def _knapsack(sizes: Iterable[tuple[int, _Job, Pair]], capacity: Amounts, by_limits: bool = False) -> float:
+    """The best choice; by limits each takes all that it may have: its time is a matter of its own size alone."""
     options = [
-        RunOption(row, jobs[row].utility(pair), jobs[row].limits.most) for row, pair in pairs if pair is not None
+        RunOption(row, job.utility(pair), job.limits.most if by_limits else job.limits.demand(*pair))
+        for row, job, pair in sizes
     ]
     return choose(options, capacity, _TIME_S).value
 
 
+def _one_size_each(pair_of: PairOf, jobs: Sequence[_Job], capacity: Amounts, by_limits: bool = False) -> float:
+    """The best choice of trainings, each of which has one size, or none that would do."""
+    sizes = [(row, job, pair) for row, job in enumerate(jobs) if (pair := pair_of(job)) is not None]
+    return _knapsack(sizes, capacity, by_limits)
+
+
 def _menu(jobs: Sequence[_Job], capacity: Amounts) -> float:
     """Every size on the way to the fastest, and those with as many servers as workers."""
-    return _knapsack(jobs, [(row, pair) for row, job in enumerate(jobs) for pair in _sizes(job)], capacity)
+    return _knapsack([(row, job, pair) for row, job in enumerate(jobs) for pair in _sizes(job)], capacity)
 
 
 def _sizes(job: _Job) -> list[Pair]:

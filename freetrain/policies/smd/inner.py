@@ -1,6 +1,8 @@
 """SMD's inner problem: the workers and servers that make one training's step shortest, within its own limits.
 
-The time of a step is a model of five coefficients, which is fitted to measured steps.
+The time of a step is a model of five coefficients, which is fitted to measured steps. The inner problem decides
+how many servers a trainer gets beside its nodes, whichever policy decided how many nodes. Where they run is a
+matter of how long the nodes are expected to stay; of those that stay equally long a placer may prefer some.
 """
 
 from __future__ import annotations
@@ -12,6 +14,12 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
+
+from freetrain.core.decision import Placement
+from freetrain.core.place import node_of
+from freetrain.core.problem import Problem
+from freetrain.core.trainer import Servers, Serving, Trainer
+from freetrain.policies.stages import Placer, RatingServers
 
 Floats = NDArray[np.float64]
 LEAST_POINTS = 5
@@ -42,13 +50,7 @@ class ServerModel:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A measurement.
-
-    Attributes:
-        workers: how many.
-        servers: how many.
-        step_s: seconds of a step.
-    """
+    """A measurement."""
 
     workers: int
     servers: int
@@ -100,8 +102,6 @@ class SizeLimits:
         worker: what a worker takes of each resource.
         server: what a parameter server takes.
         most: what all of them may take.
-        most_workers: how many workers at most.
-        most_servers: how many servers at most.
     """
 
     worker: Amounts
@@ -189,3 +189,57 @@ def on_the_way(model: ServerModel, limits: SizeLimits) -> Sequence[tuple[int, in
             best.append((workers, min(servers, key=lambda p: float(model.step_s(workers, p)))))
     best.sort(key=lambda pair: -float(model.step_s(*pair)))
     return best
+
+
+MOVES_BEFORE_S = 300.0
+"""A server moves so long before the end of its node: its nodes hear of it a moment later, and then boot one."""
+
+_MIN_NODES = 2
+"""Workers of one node need no server for their gradients."""
+
+
+def count_servers(servers: Servers, nodes: int) -> int:
+    """The best number of servers beside so many nodes, at most one on a node; without a model one."""
+    if nodes < _MIN_NODES:
+        return 0
+    if servers.step_s is None:
+        return 1
+    return best_servers(ServerModel(servers.step_s, 1.0), nodes, min(servers.most, nodes))
+
+
+def best_step_s(servers: Servers, nodes: int) -> float | None:
+    """Seconds of a step on so many nodes with the best number of servers; None: no steps were measured."""
+    if servers.step_s is None:
+        return None
+    a, b, c, d, e = servers.step_s
+    count = count_servers(servers, nodes)
+    return a / nodes + b + d * nodes + (c * nodes / count + e * count if count else 0.0)
+
+
+def place_servers(problem: Problem, placement: Placement, placer: Placer) -> Serving:
+    """The nodes that have a server, of each trainer that uses servers.
+
+    1. A server stays where it is, unless its node is about to be taken back and another is not.
+    2. Others go to the nodes that are expected to stay longest.
+    3. Of those that stay equally long the placer's rating counts, then the order of their names.
+    """
+    serving = {
+        trainer.id: _hosts(problem, trainer, trainer.servers, names, placer)
+        for trainer in problem.trainers
+        if trainer.servers is not None and (names := placement.get(trainer.id))
+    }
+    return {trainer: nodes for trainer, nodes in serving.items() if nodes}
+
+
+def _hosts(
+    problem: Problem, trainer: Trainer, servers: Servers, names: Sequence[str], placer: Placer
+) -> tuple[str, ...]:
+    life_s = {node_of(name): problem.classes[problem.class_of_node[name]].life_s for name in names}
+    now = problem.serving.get(trainer.id, ())
+    rate = placer.rate_for_server if isinstance(placer, RatingServers) else lambda node, nodes: 0.0
+
+    def claim(node: str) -> tuple[bool, bool, float, float, str]:
+        ends_soon = life_s[node] < min(MOVES_BEFORE_S, problem.horizon_s)
+        return ends_soon, node not in now, -life_s[node], -rate(node, tuple(life_s)), node
+
+    return tuple(sorted(sorted(life_s, key=claim)[: count_servers(servers, len(life_s))]))

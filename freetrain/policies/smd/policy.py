@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,8 +14,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.policies.ageing import PATIENCE_S, overdue_sizes, say_turns, serve_first
 from freetrain.policies.aiming import HEEDED, asked_of
 from freetrain.policies.needs import STEP_MODEL, TARGET, say_missing, work_of
-from freetrain.policies.smd.outer import sigmoid
-from freetrain.policies.smd.serving import best_step_s
+from freetrain.policies.smd.inner import best_step_s
 from freetrain.policies.spread import best_by_tables
 
 SIZES = ("fastest", "menu")
@@ -38,7 +38,6 @@ class Smd:
     Args:
         sizes: ``fastest``, or ``menu``: smaller sizes may be chosen, too, freetrain's extension.
         patience: seconds after which a trainer that has not had its turn comes first; 0: never.
-        name: what its allocations say found them.
     """
 
     needs_past = ("done_samples",)
@@ -91,17 +90,22 @@ def _fastest(trainer: Trainer, sizes: Sequence[int]) -> int:
 
 
 def _worth(trainer: Trainer, left_samples: float, held: int, size: int) -> float:
-    """Worth of its completion on this size."""
     rate = trainer.rate(size)
     if rate <= 0:
         return 0.0
-    to_go_s = left_samples / rate + _lost_s(trainer, held, size)
+    to_go_s = left_samples / rate + trainer.change_s(held, size)
     return sigmoid(to_go_s / _HOUR_S, trainer.weight, _STEEPNESS, _DAY_H)
 
 
-def _lost_s(trainer: Trainer, held: int, size: int) -> float:
-    if size == held:
-        return 0.0
-    if trainer.rate(held) == 0:
-        return trainer.start_s
-    return trainer.scale_up_s if size > held else trainer.scale_down_s
+def sigmoid(seconds_to_go: float, worth: float, steepness: float, deadline: float) -> float:
+    """Worth of a completion after so long: all of it early, half of it at the deadline, nothing much later.
+
+    Args:
+        seconds_to_go: until completion; the unit is that of ``deadline``.
+        worth: if it were at once and the steepness high.
+        steepness: how suddenly it falls; 0: half of it whenever it is.
+        deadline: where it is half.
+    """
+    # math.exp overflows beyond 709.
+    exponent = min(max(steepness * (seconds_to_go - deadline), -700.0), 700.0)
+    return worth / (1 + math.exp(exponent))

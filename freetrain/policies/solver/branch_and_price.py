@@ -27,14 +27,13 @@ import numpy as np
 from freetrain.core.decision import GOOD_ENOUGH
 from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes
-from freetrain.policies.solver.branch_limits import BranchLimits, no_limits
 from freetrain.policies.solver.column_generation import EXACT, Clock, Master, Plan, Relaxation, generate_columns
 from freetrain.policies.solver.enumeration import Incumbent, ReducedCostEnumeration, plan_value
 from freetrain.policies.solver.guests import SolverAnswer
 from freetrain.policies.solver.pricing_dp import DPStructure, Prices
 from freetrain.policies.solver.pricing_problem import Duals, solve_pricing
 from freetrain.policies.solver.rounding import INTEGRALITY, ColumnWeights, integer_plans
-from freetrain.policies.solver.trainer_types import TrainerTypes
+from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes, no_limits
 
 _MAX_SPLIT = 4
 """Types of at most so many trainers are split into single ones, where that is needed to close the gap."""
@@ -141,9 +140,7 @@ class BranchAndBound:
 
     Attributes:
         master: the known columns, to which the search adds.
-        root: the relaxation without limits.
         best: the incumbent, which the search improves.
-        enumeration: of plans within a slack.
         left_s: wall seconds that are left; at 0 the search ends.
     """
 
@@ -156,11 +153,7 @@ class BranchAndBound:
     _value_of_structure: float = -np.inf
 
     def run(self, known: float) -> float:
-        """Branch until the incumbent is good enough; the bound on all plans.
-
-        Args:
-            known: a bound on all plans, from enumeration.
-        """
+        """Branch until the incumbent is good enough; the bound on all plans, at most the one that is known."""
         best, settled = self.best, -np.inf
         bound, limits, duals = self.root.bound, no_limits(self.best.trainers), self.root.duals
         waiting: list[tuple[float, int, BranchLimits, Duals]] = []
@@ -289,13 +282,6 @@ def find_branchings(
 
     Groups of types come first; then, for each kind of branching, the types to which the rounded plan gives least
     of what the relaxation promises them.
-
-    Args:
-        master: the columns.
-        trainers: the trainers.
-        relaxed: the prices, and the weight of each column.
-        plan: the rounded one.
-        limits: of the subproblem.
     """
     prices, weights = relaxed
     type_ids, counts = master.type_ids, master.counts

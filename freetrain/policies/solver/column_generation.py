@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from freetrain.core.problem import Counts
 from freetrain.core.terms import read_only
 from freetrain.policies.binary_programme import quiet_highs
-from freetrain.policies.solver.branch_limits import BranchLimits
 from freetrain.policies.solver.pricing_dp import DPStructure
 from freetrain.policies.solver.pricing_problem import Duals, PricingResult, solve_pricing
-from freetrain.policies.solver.trainer_types import TrainerTypes
+from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes
 
 Plan = list[Counts]
 """For each type what each of its trainers gets, shape (trainers of the type, classes)."""

@@ -24,11 +24,10 @@ import numpy as np
 from freetrain.core.decision import GOOD_ENOUGH
 from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes
-from freetrain.policies.solver.branch_limits import BranchLimits
 from freetrain.policies.solver.column_generation import Plan, Relaxation
 from freetrain.policies.solver.pricing_dp import Prices
 from freetrain.policies.solver.pricing_problem import ColumnPool, Losses
-from freetrain.policies.solver.trainer_types import TrainerTypes
+from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes
 
 _FIRST_GAP = GOOD_ENOUGH / 2
 _MAX_COLUMNS = 50_000
@@ -43,14 +42,7 @@ _MAX_KEYS = 2**62
 
 @dataclass(slots=True)
 class Incumbent:
-    """The best plan so far.
-
-    Attributes:
-        trainers: the trainers.
-        plan: the nodes of each.
-        value: of the plan.
-        gap: relative distance from the bound at which the plan is good enough.
-    """
+    """The best plan so far; it is good enough within a gap, relative to the bound."""
 
     trainers: TrainerTypes
     plan: Plan
@@ -79,9 +71,6 @@ class ReducedCostEnumeration:
     """Searches all plans that are worth at most a slack less than a bound.
 
     The number of columns grows about as the square of the slack, which predicts whether a search is affordable.
-
-    Attributes:
-        best: the incumbent, which a search improves.
     """
 
     best: Incumbent
@@ -92,13 +81,7 @@ class ReducedCostEnumeration:
         return slack**2 * self._columns_by_square <= _MAX_COLUMNS
 
     def bound_within(self, slack: float, relaxed: Relaxation, limits: BranchLimits) -> float:
-        """Search all plans worth at least a bound less the slack; the bound after that.
-
-        Args:
-            slack: how much less than the bound.
-            relaxed: the bound with its prices.
-            limits: the branch that it bounds.
-        """
+        """Search all plans worth at least a bound less the slack; the bound after that."""
         best, trainers = self.best, self.best.trainers
         # Plans that are worth less than the incumbent are of no use.
         slack = min(slack, relaxed.bound - best.value)
@@ -120,12 +103,7 @@ class ReducedCostEnumeration:
 
 @dataclass(frozen=True, slots=True)
 class BestCombination:
-    """The best of all plans within the slack.
-
-    Attributes:
-        loss: how much less than the bound it is worth; inf: no plan is within the slack.
-        counts: the plan; empty where there is none.
-    """
+    """The best plan within the slack, and its loss from the bound; where there is none, no counts and inf."""
 
     loss: float
     counts: list[Counts]
@@ -158,15 +136,7 @@ class _PartialPlans:
 def best_combination(
     pools: Sequence[ColumnPool], number: Sequence[int], capacity: Sizes, prices: Prices, slack: float
 ) -> BestCombination | None:
-    """The best plan within the slack; None: there are too many partial plans.
-
-    Args:
-        pools: of each type, all columns within the slack.
-        number: trainers of each type.
-        capacity: nodes in each class.
-        prices: of a node of each class.
-        slack: how much less than the bound a plan may be worth.
-    """
+    """The best plan within the slack, of all columns within it; None: there are too many partial plans."""
     if np.prod(capacity + 1.0) > _MAX_KEYS:
         return None
     idle = _idle_nodes(capacity, prices, slack)

@@ -3,22 +3,29 @@
 HiGHS's time limit cannot be relied on: it is known to run for ever in presolve and heuristics. Its answers may be
 wrong: it is known to call models infeasible that are not, and to lose in presolve what it has found. So an answer
 (``SolverAnswer``) is held against its own allocation and a known one before it becomes a ``SolverResult``.
+
+For a *second opinion* HiGHS solves the whole model of a decision's problem again. A decision claims that no
+allocation is worth more than its value and its gap. It is refuted by an allocation that is worth more; and HiGHS's
+bound below the decision's own value shows that the two do not solve the same model.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import cast
 
 import numpy as np
 
+from freetrain.core.decision import Decision
 from freetrain.core.problem import Counts, Problem
-from freetrain.core.value import total_value
+from freetrain.core.value import counts_of, total_value
 from freetrain.core.verify import VALUE_TOLERANCE, verify_counts
 from freetrain.guest.channel import GuestReport, QuestionEnd
 from freetrain.guest.guest import Guest
-from freetrain.policies.solver.piecewise import PiecewiseChoice, counts_by_choice
+from freetrain.policies.solver.piecewise import PiecewiseChoice, counts_by_choice, piecewise_choices
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +37,6 @@ class SolverAnswer:
         proven: whether it is the optimum.
         bound: upper bound on the value.
         status_text: the solver's own words for how it ended.
-        out_of_time: whether its time ran out.
     """
 
     counts: Counts | None
@@ -50,11 +56,6 @@ def find_fault(problem: Problem, counts: object) -> str:
 
 def check_claims(problem: Problem, answer: SolverAnswer, known_value: float) -> tuple[bool, float, str]:
     """Hold the claims of an answer against its own allocation and another one.
-
-    Args:
-        problem: the problem.
-        answer: with an allocation in which ``find_fault`` finds no fault.
-        known_value: what the other allocation is worth.
 
     Returns:
         Whether the allocation is the optimum; a bound, inf where it is unknown or disproved; what is disproved,
@@ -93,12 +94,7 @@ class SolverResult:
 
 
 class SolverGuest:
-    """A solver in a process of its own.
-
-    Args:
-        guest: the process.
-        function: of the solver, as ``module:function``; it returns a ``SolverAnswer``.
-    """
+    """A solver in a process of its own; its function, ``module:function``, returns a ``SolverAnswer``."""
 
     def __init__(self, guest: Guest, function: str) -> None:
         self._guest = guest
@@ -107,14 +103,7 @@ class SolverGuest:
     def ask(
         self, problem: Problem, *arguments: object, time_s: float, known_value: float
     ) -> tuple[SolverResult, float]:
-        """The checked result, and the wall seconds that it took.
-
-        Args:
-            problem: what the answer is held against.
-            arguments: of the function.
-            time_s: wall seconds that it may take; it is ended a little later.
-            known_value: the value of a known allocation.
-        """
+        """The checked result, and the wall seconds that it took."""
         report = self._guest.ask(self._function, *arguments, time_s=time_s)
         return _judge(problem, report, known_value), report.took_s
 
@@ -147,13 +136,6 @@ def solve_whole_model(
 
     There always is an allocation: no trainer gets a node. Where HiGHS finds none, or one that may not be used,
     although its time has not run out, it is asked once more, without presolve.
-
-    Args:
-        highs: a guest with ``freetrain.policies.solver.highs.solve``.
-        problem: what the answer is held against.
-        choices: of each trainer.
-        start: a known allocation, from which HiGHS begins.
-        time_s: wall seconds that HiGHS may take in all; it is ended a little later.
     """
     asked = list(choices), problem.capacity.tolist(), counts_by_choice(problem, choices, start).tolist()
     known_value = total_value(problem, start)
@@ -173,3 +155,58 @@ HIGHS = _guest_of("freetrain.policies.solver.highs")
 """The whole model."""
 COLUMNS = _guest_of("freetrain.policies.solver.branch_and_price")
 """Branch and price: its master is HiGHS's, which is not let into this process either."""
+
+
+class Agreement(StrEnum):
+    """Whether two solvers agree on a decision."""
+
+    AGREES = "agrees"
+    """No allocation is worth more than the decision claims."""
+    DIFFERS = "differs"
+    OPEN = "open"
+    """HiGHS proved neither within its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecondOpinion:
+    """What HiGHS's answer says of a decision, and, where it does not agree, why, a clause."""
+
+    agreement: Agreement
+    why: str = ""
+
+
+def has_claim(problem: Problem, decision: Decision) -> bool:
+    """Whether a decision claims anything that a second solver can confirm or refute."""
+    return decision.gap is not None and bool(problem.terms.possible[:, 1 : problem.node_count + 1].any())
+
+
+def solve_again(problem: Problem, decision: Decision, *, left_s: Callable[[], float]) -> SecondOpinion:
+    """Called in the guest: states the whole model, and has HiGHS begin with the decision."""
+    from freetrain.policies.solver.highs import solve  # with it come Pyomo and HiGHS, for the guest alone
+
+    choices = list(piecewise_choices(problem))
+    start = counts_by_choice(problem, choices, counts_of(problem, decision.placement)).tolist()
+    opinion = SecondOpinion(Agreement.OPEN)
+    for presolve in (True, False):
+        opinion = compare(
+            problem, decision, solve(choices, problem.capacity.tolist(), start, presolve, left_s=left_s)
+        )
+        # HiGHS's presolve is known to lose solutions: what it says against a decision must hold without it.
+        if opinion.agreement is not Agreement.DIFFERS:
+            break
+    return opinion
+
+
+def compare(problem: Problem, decision: Decision, answer: SolverAnswer) -> SecondOpinion:
+    """Hold a solver's answer against what a decision claims."""
+    assert decision.gap is not None
+    value, tolerance = decision.objective, VALUE_TOLERANCE * max(1.0, abs(decision.objective))
+    claimed = value + decision.gap * abs(value) + tolerance
+    found = value if find_fault(problem, answer.counts) else total_value(problem, cast(Counts, answer.counts))
+    if found > claimed:
+        why = f"HiGHS has an allocation worth {found:.12g}, and by {decision.solver} none is worth more than"
+        return SecondOpinion(Agreement.DIFFERS, f"{why} {claimed:.12g}")
+    if answer.bound < value - tolerance:
+        why = f"by HiGHS none is worth more than {answer.bound:.12g}, and that of {decision.solver} is worth"
+        return SecondOpinion(Agreement.DIFFERS, f"{why} {value:.12g}")
+    return SecondOpinion(Agreement.AGREES if answer.bound <= claimed else Agreement.OPEN, answer.status_text)

@@ -41,7 +41,6 @@ class Priced:
     Attributes:
         tables: distinct tables of value by size, shape (tables, sizes), -inf where a size is impossible.
         row: row of each trainer's table, shape (trainers,).
-        price: per node.
         losses: how much less than its table's best each size is worth at this price, shape of ``tables``.
         sizes: a good allocation; its sizes are all worthwhile.
         bound: no allocation is worth more.
@@ -196,7 +195,6 @@ class _LossyTrainer:
     """A trainer that may have a size with a loss.
 
     Attributes:
-        row: its position.
         more: nodes of each worthwhile size beyond its smallest size without loss, ascending.
         losses: of each of these sizes.
     """

@@ -86,7 +86,6 @@ class PiecewiseChoice:
         pieces: value of its size in each interval, one list per class.
         held: nodes it has now, by class.
         joins: whether it may get a new node of each class, and that boots before it leaves.
-        first_of_life: for each class the first class that lives as long.
         power: what the electricity of a node of each class counts; empty: nothing, or the pieces contain it.
     """
 
@@ -141,14 +140,7 @@ def piecewise_choices(problem: Problem) -> Iterator[PiecewiseChoice]:
 
 @dataclass(frozen=True, slots=True)
 class _Mode:
-    """Growing, or not growing, of a choice.
-
-    Attributes:
-        use: of the nodes of each class.
-        cost: of the change to each size.
-        sizes: that the trainer may have in all.
-        grown: whether it grows and its new nodes must boot.
-    """
+    """Growing (new nodes must boot), or not growing, of a choice, with the sizes that it may have in all."""
 
     use: UsefulTime
     cost: Table

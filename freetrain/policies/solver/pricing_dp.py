@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes, Table
 from freetrain.core.value import UsefulTime
-from freetrain.policies.solver.branch_limits import BranchLimits
-from freetrain.policies.solver.trainer_types import TrainerTypes
+from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes
 
 Rows = NDArray[np.int64]
 Prices = NDArray[np.float64]
@@ -45,8 +44,7 @@ class ChangeModes:
         grows: whether the row is that of growing.
         required: nodes of each class that must be taken, shape (rows, classes).
         optional: nodes of each class that may be taken beyond these, likewise.
-        use: of the nodes.
-        before: what the held nodes are worth until that use begins, shape (rows,).
+        before: what the held nodes are worth until ``use`` begins, shape (rows,).
     """
 
     choices: Rows
@@ -94,7 +92,6 @@ class PricingDP:
 
     Attributes:
         paid: what each row pays for a node of each class, its price and its electricity, shape (rows, classes).
-        modes: its rows.
         ends: the times at which nodes leave, the last one first.
         final: best value after all classes by state, the change paid, shape (rows, states).
         change: cost of the change by last state, shape (rows, states).
@@ -185,7 +182,6 @@ class _TimeData:
 
     Attributes:
         places: these classes, as ``TrainerTypes.places``.
-        within: these classes as a slice.
         useful: what their time is worth by the state after them, shape (rows, states).
         loss: what their end costs in any case, because nodes of theirs are required, likewise.
         may_lose: what their end costs only if any of their nodes are taken, likewise.
@@ -209,7 +205,6 @@ class DPStructure:
     """A dynamic programme without its prices and limits.
 
     Attributes:
-        modes: its rows.
         times: the times at which nodes leave, the last one first.
         change: cost of the change by last state, shape (rows, states).
         big_m: more than can be gained or paid.

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes
 from freetrain.core.value import UsefulTime
-from freetrain.policies.solver.branch_limits import BranchLimits
 from freetrain.policies.solver.pricing_dp import (
     ChangeModes,
     DPStructure,
@@ -35,7 +34,7 @@ from freetrain.policies.solver.pricing_dp import (
     prepare_dp,
     solve_dp,
 )
-from freetrain.policies.solver.trainer_types import TrainerTypes
+from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes
 
 Losses = NDArray[np.float64]
 
@@ -141,7 +140,6 @@ class PricingResult:
         type_of_row: type of each row of the programme, shape (rows,).
         value_of_row: value of the best column of each row, likewise.
         growth: what each row pays for growing, likewise.
-        dp: the solved programme.
     """
 
     value: NDArray[np.float64]
@@ -164,14 +162,7 @@ class PricingResult:
     def enumerate_columns(
         self, trainers: TrainerTypes, limits: BranchLimits, slack: float, max_columns: int
     ) -> list[ColumnPool] | None:
-        """All columns of each type with a reduced cost of at most ``slack``; None: there are too many.
-
-        Args:
-            trainers: the trainers.
-            limits: of the branch that the prices belong to.
-            slack: the largest reduced cost.
-            max_columns: how many columns may be kept at a time.
-        """
+        """All columns of each type with a reduced cost of at most ``slack``; None: there are too many."""
         modes = self.dp.modes
         groups = trainers.groups
         all_grow = groups[limits.min_growing == trainers.in_group].any(axis=0)

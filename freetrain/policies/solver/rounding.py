@@ -28,9 +28,8 @@ from freetrain.core.problem import Counts
 from freetrain.core.terms import Table
 from freetrain.core.value import ends_of
 from freetrain.policies.binary_programme import quiet_highs
-from freetrain.policies.solver.branch_limits import BranchLimits
 from freetrain.policies.solver.column_generation import Master, Multiplicities, Plan
-from freetrain.policies.solver.trainer_types import TrainerTypes
+from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes
 
 INTEGRALITY = 1e-6
 """A weight within this distance of an integer counts as one."""
@@ -105,7 +104,6 @@ def _patterns(
 
 
 def _pattern_of(trainers: TrainerTypes, type_id: int, column: Counts) -> ChangePattern:
-    """The pattern of a column."""
     return trainers.cached(("change", type_id, column.tobytes()), lambda: _find_pattern(trainers, type_id, column))
 
 
@@ -136,14 +134,7 @@ class ChangePattern:
 def round_by_flow(
     trainers: TrainerTypes, patterns: Sequence[ChangePattern], limits: BranchLimits, time_limit_s: float = inf
 ) -> Counts | None:
-    """Nodes of each class for trainers with these patterns, shape (patterns, classes); None: none are found.
-
-    Args:
-        trainers: the types, and the nodes that are to be had.
-        patterns: one for each trainer.
-        limits: of the branch.
-        time_limit_s: wall seconds.
-    """
+    """Nodes of each class for trainers with these patterns, shape (patterns, classes); None: none are found."""
     required, optional = _nodes_of(trainers, patterns)
     free = trainers.capacity - required.sum(axis=0)
     if (free < 0).any():

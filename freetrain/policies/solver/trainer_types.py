@@ -1,7 +1,8 @@
 """Trainer types: the trainers of a problem as arrays, identical ones grouped.
 
 A *type* is a set of trainers that do not differ in anything. A type has one or several *choices*
-(``freetrain.core.classes``), each with nodes that it covers; a trainer gets nodes of one of them.
+(``freetrain.core.classes``), each with nodes that it covers; a trainer gets nodes of one of them. *Branch limits*
+are what a branch of the search allows them.
 """
 
 from __future__ import annotations
@@ -45,7 +46,6 @@ class TrainerTypes:
         number: number of trainers of each type, shape (types,).
         capacity: nodes in each class, shape (classes,).
         first_of_life: for each class the first class that lives as long, shape (classes,).
-        cache: results of :meth:`cached`.
     """
 
     type_of: Sizes
@@ -122,7 +122,6 @@ class TrainerTypes:
 
     @cached_property
     def _choices_of(self) -> list[list[int]]:
-        """Choices of each type."""
         return [np.flatnonzero(self.type_of == type_id).tolist() for type_id in range(len(self.number))]
 
     @cached_property
@@ -167,7 +166,6 @@ class TrainerTypes:
 
     @cached_property
     def _covers_all(self) -> list[bool]:
-        """Whether each choice covers all classes."""
         return [bool(covers.all()) for covers in self.covers]
 
     def choice_of(self, type_id: int, counts: Counts) -> int:
@@ -254,3 +252,72 @@ def _alike(
     choices = [list(range(begin[trainers[0]], begin[trainers[0] + 1])) for trainers in rows]
     type_of = np.repeat(np.arange(len(rows)), [len(own) for own in choices])
     return rows, np.array([choice for own in choices for choice in own], dtype=np.int64), type_of
+
+
+_NEVER = -1
+"""``max_nodes`` of a choice that is forbidden: not even no node."""
+
+
+@dataclass(frozen=True, slots=True)
+class BranchLimits:
+    """What a branch of the search allows; a *time* is one at which nodes leave, the last time first.
+
+    Attributes:
+        min_nodes: nodes that each choice has at least until each time, shape (choices, times).
+        max_nodes: nodes that it has at most until each time, likewise.
+        ends: whether it has nodes that leave at each time (1: some, -1: none, 0: either), likewise.
+        min_growing: trainers of each group that grow at least, shape (groups,).
+        max_growing: trainers of each group that grow at most, likewise.
+    """
+
+    min_nodes: Counts
+    max_nodes: Counts
+    ends: Counts
+    min_growing: Sizes
+    max_growing: Sizes
+
+    def allow(self, choices: Counts, sizes: Counts) -> NDArray[np.bool_]:
+        """Whether each of these choices, with these sizes until each time (a row each), is allowed."""
+        within = (sizes >= self.min_nodes[choices]) & (sizes <= self.max_nodes[choices])
+        if self.ends.any():
+            leave = np.diff(sizes, axis=1, prepend=0) > 0
+            within &= np.where(leave, self.ends[choices] >= 0, self.ends[choices] <= 0)
+        return np.asarray(within.all(axis=1))
+
+    def at_most(self, choices: list[int], time: int, size: int) -> BranchLimits:
+        """The same, with at most ``size`` nodes until this time."""
+        return self._with("max_nodes", (choices, time), np.minimum(self.max_nodes[choices, time], size))
+
+    def more_than(self, choices: list[int], time: int, size: int) -> BranchLimits:
+        """The same, with more than ``size`` nodes until this time."""
+        return self._with("min_nodes", (choices, time), np.maximum(self.min_nodes[choices, time], size + 1))
+
+    def with_end(self, choices: list[int], time: int, sign: int) -> BranchLimits:
+        """The same, with some nodes that leave at this time (``sign`` 1), or none (-1)."""
+        return self._with("ends", (choices, time), sign)
+
+    def without(self, choices: list[int]) -> BranchLimits:
+        """The same without these choices."""
+        return self._with("max_nodes", choices, _NEVER)
+
+    def at_most_growing(self, group: int, number: int) -> BranchLimits:
+        """The same, with at most ``number`` growing trainers of this group."""
+        return self._with("max_growing", group, min(self.max_growing[group], number))
+
+    def more_growing_than(self, group: int, number: int) -> BranchLimits:
+        """The same, with more than ``number`` growing trainers of this group."""
+        return self._with("min_growing", group, max(self.min_growing[group], number + 1))
+
+    def _with(self, name: str, where: Any, value: Any) -> BranchLimits:
+        limits = getattr(self, name).copy()
+        limits[where] = value
+        return replace(self, **{name: limits})
+
+
+def no_limits(trainers: TrainerTypes) -> BranchLimits:
+    """Limits of the root: everything that the nodes allow."""
+    shape = len(trainers.type_of), len(trainers.last_of_life)
+    min_nodes, max_nodes = np.zeros(shape, np.int64), np.full(shape, int(trainers.capacity.sum()))
+    return BranchLimits(
+        min_nodes, max_nodes, np.zeros_like(min_nodes), np.zeros_like(trainers.in_group), trainers.in_group
+    )

@@ -5,8 +5,7 @@ gets, never less than it asks for (finishers ``synergy-tune`` and ``synergy-opt`
 
 Files in reading order:
 
-- ``shares.py``: a training's profile (rate by CPUs and memory), servers, and who has how much of them.
-- ``mechanisms.py``: TUNE, which places greedily and cuts to shares, and OPT, which HiGHS solves.
-- ``finisher.py``: both as finishers of freetrain's decisions.
+- ``mechanisms.py``: a training's profile (rate by CPUs and memory), servers, and who has how much of them; TUNE,
+  which places greedily and cuts to shares, and OPT, which HiGHS solves; both as finishers of decisions.
 - ``experiment.py``: the published profiles, and a simulated cluster that compares TUNE with baselines.
 """

@@ -10,8 +10,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from freetrain.policies.experiment import Experiment, MethodComparison
-from freetrain.policies.synergy.mechanisms import place_greedily, place_one, tune
-from freetrain.policies.synergy.shares import Board, Parts, Profile, SharedServer, SharingJob, rate_of
+from freetrain.policies.synergy.mechanisms import (
+    Board,
+    Parts,
+    Profile,
+    SharedServer,
+    SharingJob,
+    place_greedily,
+    place_one,
+    rate_of,
+    tune,
+)
 
 _CPUS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 9.0, 12.0, 24.0)
 _MEMORY_GB = (20.83, 62.5, 125.0, 187.5)
@@ -76,14 +85,7 @@ PROFILES = {
 
 @dataclass(slots=True)
 class SimulatedRun:
-    """A training that has arrived.
-
-    Attributes:
-        job: what it is.
-        arrived_h: when.
-        left_h: how long it still takes at the proportional rate.
-        ended_h: when it was done.
-    """
+    """A training that has arrived, and the hours that it still takes at the proportional rate."""
 
     job: SharingJob
     arrived_h: float
@@ -91,17 +93,9 @@ class SimulatedRun:
     ended_h: float | None = None
 
 
-def _proportionally(jobs: Sequence[SharingJob]) -> Mapping[str, float]:
-    return {job.id: 1.0 for job in _admitted(jobs)}
-
-
 def _tuned(jobs: Sequence[SharingJob]) -> Mapping[str, float]:
     admitted = list(_admitted(jobs))
     return _rates(admitted, tune(_SERVERS, admitted))
-
-
-def _greedily(jobs: Sequence[SharingJob]) -> Mapping[str, float]:
-    return _rates(jobs, place_greedily(_SERVERS, jobs))
 
 
 def _shares_and_rest(jobs: Sequence[SharingJob]) -> Mapping[str, float]:
@@ -122,9 +116,9 @@ def _shares_and_rest(jobs: Sequence[SharingJob]) -> Mapping[str, float]:
 
 WAYS: dict[str, Sharing] = {
     "TUNE": _tuned,
-    "shares": _proportionally,
+    "shares": lambda jobs: {job.id: 1.0 for job in _admitted(jobs)},
     "shares, then the rest": _shares_and_rest,
-    "all or nothing": _greedily,
+    "all or nothing": lambda jobs: _rates(jobs, place_greedily(_SERVERS, jobs)),
 }
 """The shares of each job."""
 
@@ -187,13 +181,9 @@ def arrivals(
 
 
 def mean_hours(runs: Sequence[SimulatedRun], order: str, sharing: Sharing, which: slice) -> float:
-    """Times from arrival to completion; decided again in each round in which a training came or ended.
+    """Mean time from arrival to completion of some of the runs, in the order FIFO or SRTF; ends with the last one.
 
-    Args:
-        runs: all trainings as they come.
-        order: FIFO or SRTF.
-        sharing: who gets what.
-        which: those that are looked at; it ends when they are done.
+    It is decided again in each round in which a training came or ended.
     """
     looked_at = runs[which]
     here: list[SimulatedRun] = []
@@ -209,13 +199,9 @@ def mean_hours(runs: Sequence[SimulatedRun], order: str, sharing: Sharing, which
             here = sorted(still, key=lambda run: run.left_h if order == "SRTF" else run.arrived_h)
             rates = sharing([run.job for run in here])
         for run in here:
-            _train(run, rates.get(run.job.id, 0.0), now_h)
+            rate = rates.get(run.job.id, 0.0)
+            if rate * _ROUND_H >= run.left_h > 0:
+                run.ended_h = now_h + run.left_h / rate
+            run.left_h -= rate * _ROUND_H
         now_h += _ROUND_H
     return sum((run.ended_h or 0.0) - run.arrived_h for run in looked_at) / len(looked_at)
-
-
-def _train(run: SimulatedRun, rate: float, now_h: float) -> None:
-    """Let a round pass at this rate."""
-    if rate * _ROUND_H >= run.left_h > 0:
-        run.ended_h = now_h + run.left_h / rate
-    run.left_h -= rate * _ROUND_H

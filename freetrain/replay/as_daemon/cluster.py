@@ -11,10 +11,9 @@ from types import MappingProxyType
 from freetrain.core.amounts import Amount
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.objectives import worth_per_s
-from freetrain.core.past import TrainerPast
 from freetrain.core.place import is_new, node_of
 from freetrain.core.plan import Action, Lend, Limit, PlaceServers, Release
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Trainer, TrainerPast
 from freetrain.lending.facts import Facts
 from freetrain.lending.judge import Judgement
 from freetrain.lending.limits import whole_minutes_s

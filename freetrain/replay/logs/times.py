@@ -1,6 +1,6 @@
 """Times as logs write them, and as a replay's window is given: in the log's zone, or in epoch seconds.
 
-What people write in other commands (``now-2days``, this machine's zone) is read by ``freetrain.cli.times``.
+What people write in other commands (``now-2days``, this machine's zone) is read by ``freetrain.cli.options``.
 """
 
 from __future__ import annotations

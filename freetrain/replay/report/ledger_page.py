@@ -8,9 +8,9 @@ from datetime import date
 from pathlib import Path
 
 from freetrain.config import Prices
+from freetrain.core.fragment import LentTime
 from freetrain.core.harm import Harm
 from freetrain.core.holes import SECONDS_PER_HOUR
-from freetrain.core.lent_time import LentTime
 from freetrain.replay.report.page import fill, write_page
 from freetrain.replay.report.sentences import Tile
 from freetrain.replay.worth import Worth, worth_of, worth_rows

@@ -138,7 +138,7 @@ def parse_runs(text: str) -> tuple[list[JobRun], list[str]]:
 
 
 def parse_cancellers(text: str) -> frozenset[int]:
-    """Who cancelled, as numbers of users, from what ``ask_who_cancelled`` printed."""
+    """The users that cancelled, as numbers, from what ``ask_who_cancelled`` printed."""
     return frozenset(map(int, re.findall(r"^CANCELLED by ([0-9]{1,10})\b", text, re.MULTILINE)))
 
 

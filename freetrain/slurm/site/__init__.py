@@ -1,4 +1,4 @@
-"""The site as one model: who may preempt, delay or block whom.
+"""The site as one model: which jobs may preempt, delay or block which others.
 
 Facts, as Slurm shows them, are read a part at a time (``reader``) and kept as rows of texts (``facts``), so that a
 line which an admin could type is applied to them in memory as Slurm would apply it (``changes``).

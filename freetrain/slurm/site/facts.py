@@ -44,11 +44,11 @@ class NameFilter:
 
     @property
     def admitted(self) -> Names | None:
-        """Those that are admitted; None: every one that is not denied."""
+        """The names that are admitted; None: all that are not denied."""
         return None if self.allow is None else self.allow - self.deny
 
     def admits(self, name: str) -> bool:
-        """Whether this one is admitted."""
+        """Whether a name is admitted."""
         return (self.allow is None or name in self.allow) and name not in self.deny
 
     def plus(self, *names: str) -> tuple[str, str]:
@@ -233,7 +233,7 @@ class Site:
         return frozenset({USUAL_QOS, *(association.usual_qos for association in self.associations)})
 
     def qos_among(self, names: Iterable[str]) -> list[Qos]:
-        """Those of these QOS that there are, by name."""
+        """The QOS with these names, as far as they exist, sorted by name."""
         return [self.qos[name] for name in sorted(set(names) & self.qos.keys())]
 
     @property

@@ -129,10 +129,10 @@ def _of_partition(site: Site, premise: Premise, own: SitePartition) -> Iterator[
 
 def _another_default(site: Site, premise: Premise, own: SitePartition) -> SiteChange:
     """Slurm has one default partition; without any, jobs that name no partition are refused."""
-    others = [one for one in sites_on(site, own, premise.queue) if one.partition.is_up]
+    others = [kind for kind in sites_on(site, own, premise.queue) if kind.partition.is_up]
     if any(other.is_default for other in site.partitions.values() if other != own) or not others:
         return partition(own.name, "Default", "NO")
-    return partition(max(others, key=lambda one: len(one.partition.nodes)).name, "Default", "YES")
+    return partition(max(others, key=lambda kind: len(kind.partition.nodes)).name, "Default", "YES")
 
 
 def preempt_by_partition(site: Site, queue: FragmentQueue) -> tuple[SiteChange, ...]:
@@ -445,7 +445,8 @@ def what_preemption_means(site: Site, premise: Premise) -> str:
 
 def nodes_of_the_site(site: Site) -> Names:
     """All nodes of partitions that are up; of all partitions where none is."""
-    return pools(one for one in site.partitions.values() if one.partition.is_up) or pools(site.partitions.values())
+    up = [partition for partition in site.partitions.values() if partition.partition.is_up]
+    return pools(up) or pools(site.partitions.values())
 
 
 def own_nodes(site: Site, queue: FragmentQueue) -> Names:

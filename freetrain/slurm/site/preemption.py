@@ -211,7 +211,9 @@ def leaving_bound_s(site: Site, queue: FragmentQueue) -> float:
 
 def exempt_s(site: Site, queue: FragmentQueue) -> float:
     """For how long after its start a fragment may be safe from preemption."""
-    return max((exempt for one in ours(site, queue) for exempt, _ in exempt_times(site, queue, one)), default=0.0)
+    return max(
+        (exempt for kind in ours(site, queue) for exempt, _ in exempt_times(site, queue, kind)), default=0.0
+    )
 
 
 def exempt_times(site: Site, queue: FragmentQueue, partition: SitePartition) -> Iterator[tuple[float, Qos | None]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.daemon.controls.drains import (
+from freetrain.daemon.controls.pause import (
     Drain,
     DrainsReader,
     are_heeded,

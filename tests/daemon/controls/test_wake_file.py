@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.daemon.controls.wake_file import WAKE_NAME, WakeFile
+from freetrain.daemon.controls.nudge import WAKE_NAME, WakeFile
 
 
 def append(directory: Path, what: str = ".") -> None:

@@ -75,7 +75,7 @@ def test_a_training_that_is_slow_to_leave_gets_nodes_of_which_the_next_use_is_kn
     wait_until(lambda: lent(site, trainer) == NODES, 60, site)
     site.submit(SiteJob(0.0, 2, 5.0, 5))
     explained = lambda: site.freetrain("alice", "explain", trainer).stdout  # noqa: E731
-    wait_until(lambda: "s to leave a node when it is told to, longer than harm.limit" in explained(), 60, site)
+    wait_until(lambda: "s to leave a node when it has to, longer than harm.limit" in explained(), 60, site)
     assert lent(site, trainer) == 0, "nobody knows when the nodes are wanted next"
     reserve = "scontrol create reservation=later starttime=now+300 duration=5 nodes=n002 users=root"
     site.run("root", *reserve.split())

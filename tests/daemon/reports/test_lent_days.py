@@ -12,10 +12,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from freetrain.cli.ledger_rows import Key, course_of, entries_of, read_books
-from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.cli.ledger import Key, course_of, entries_of, read_books
+from freetrain.core.fragment import End, Fragment, FragmentState, LentTime
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
-from freetrain.core.lent_time import LentTime
 from freetrain.daemon.live_cluster import LentHours
 from freetrain.daemon.reports.lent_days import start_of, sum_up_days
 from freetrain.store.ledger import Ledger

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from freetrain.daemon.reports.news import NewsKind
-from freetrain.daemon.reports.notices import Letter, TemplateProblem, written
+from freetrain.daemon.reports.notices import Letter, NewsKind, TemplateProblem, written
 
 LETTER = Letter(NewsKind.REGISTERED, ["training 7 is registered"], 0, "news", "head", "spare")
 

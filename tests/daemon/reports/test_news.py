@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from freetrain.core.harm import Harm
-from freetrain.daemon.reports.news import NewsKind, Noticed, news_of, noticed_after, of_trainings
+from freetrain.daemon.reports.notices import NewsKind, Noticed, news_of, noticed_after
 from freetrain.daemon.reports.status import LookStatus, TrainerStatus
 from freetrain.lending.back_off import LostNode, LostNodes
 from freetrain.lending.memory import Memory
@@ -11,6 +11,12 @@ from freetrain.lending.meter import Meter
 
 LOOK = LookStatus(time_s=1000.0, took_s=0.1)
 NOTHING: Noticed = {}
+
+
+def of_trainings(states: dict[str, str]) -> Noticed:
+    return {f"training {id_}": state for id_, state in states.items()}
+
+
 KNOWN = of_trainings({"7": "active", "8": "active"})
 PAUSED = TrainerStatus("7", "news", "paused", note="paused after 5 failures in a row")
 

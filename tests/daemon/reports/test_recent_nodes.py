@@ -4,8 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from freetrain.config import Config
-from freetrain.daemon.reports.status import LookStatus, NodeGroup, RecentNodes, with_look
-from freetrain.daemon.reports.status_file import StatusFile, read_status
+from freetrain.daemon.reports.status import LookStatus, NodeGroup, RecentNodes, StatusFile, read_status, with_look
 
 LOOK = LookStatus(1_800_000_010.0, 0.1, nodes=(NodeGroup("n[1-3]", "lent", "7"),), idle_nodes=5)
 

@@ -15,8 +15,14 @@ from freetrain.core.job import JobState
 from freetrain.daemon.reports import look_status
 from freetrain.daemon.reports.look_status import status_of
 from freetrain.daemon.reports.standing import find_standing
-from freetrain.daemon.reports.status import LookStatus, NodeGroup
-from freetrain.daemon.reports.status_file import STATUS_NAME, StatusFile, StatusUnknownError, read_status
+from freetrain.daemon.reports.status import (
+    STATUS_NAME,
+    LookStatus,
+    NodeGroup,
+    StatusFile,
+    StatusUnknownError,
+    read_status,
+)
 from freetrain.daemon.service import Service
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError

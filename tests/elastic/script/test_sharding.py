@@ -11,7 +11,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from freetrain.cli.poke import poke_command
+from freetrain.cli.run import poke_command
 from freetrain.elastic.data.batching import share_of
 from freetrain.elastic.data.sampler import Sampler
 from tests.elastic.harness import Agents, printed_by

@@ -7,10 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from freetrain.core.past import TrainerPast, past_of_samples
 from freetrain.core.place import Place
 from freetrain.core.problem import Problem
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Trainer, TrainerPast, past_of_samples
 from freetrain.policies import find_policy
 from freetrain.policies.gadget.policy import LINEAR, LOG, Utility
 from tests.policies.deciding import decide

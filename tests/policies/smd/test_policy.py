@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from freetrain.core.past import past_of_samples
 from freetrain.core.place import Place
 from freetrain.core.problem import Problem
-from freetrain.core.trainer import Trainer
+from freetrain.core.trainer import Trainer, past_of_samples
 from freetrain.policies import find_policy
 from tests.policies.deciding import decide
 

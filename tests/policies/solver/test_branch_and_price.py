@@ -15,12 +15,11 @@ from freetrain.core.trainer import Trainer
 from freetrain.core.value import total_value
 from freetrain.core.verify import verify_counts
 from freetrain.policies.solver.branch_and_price import Branches, find_branchings, solve
-from freetrain.policies.solver.branch_limits import BranchLimits, no_limits
 from freetrain.policies.solver.column_generation import Master
 from freetrain.policies.solver.guests import SolverAnswer
 from freetrain.policies.solver.pricing_problem import solve_pricing
 from freetrain.policies.solver.rounding import ColumnWeights, integer_plans
-from freetrain.policies.solver.trainer_types import TrainerTypes, types_of
+from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes, no_limits, types_of
 from freetrain.replay.trainers import CURVES
 
 CHEAP, DEAR = (18.0, 12.0, 12.0, 0.0), (60.0, 60.0, 360.0, 60.0)

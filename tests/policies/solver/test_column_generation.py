@@ -8,9 +8,8 @@ import pytest
 from freetrain.core.place import Place
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
-from freetrain.policies.solver.branch_limits import no_limits
 from freetrain.policies.solver.column_generation import Master
-from freetrain.policies.solver.trainer_types import TrainerTypes, types_of
+from freetrain.policies.solver.trainer_types import TrainerTypes, no_limits, types_of
 
 
 def three_alike() -> tuple[TrainerTypes, Master]:

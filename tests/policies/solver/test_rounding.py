@@ -13,9 +13,8 @@ from freetrain.core.problem import Problem
 from freetrain.core.throughput import Curve
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import total_value
-from freetrain.policies.solver.branch_limits import no_limits
 from freetrain.policies.solver.rounding import NOWHERE, ChangePattern, Flow, round_by_flow
-from freetrain.policies.solver.trainer_types import TrainerTypes, types_of
+from freetrain.policies.solver.trainer_types import TrainerTypes, no_limits, types_of
 from tests.oracle.enumeration import best_by_enumeration
 
 FREE = {"scale_up_s": 0.0, "scale_down_s": 0.0, "forced_loss_s": 0.0}

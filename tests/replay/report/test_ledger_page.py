@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from freetrain.config import Prices
+from freetrain.core.fragment import LentTime
 from freetrain.core.harm import Harm
-from freetrain.core.lent_time import LentTime
 from freetrain.errors import StateError
 from freetrain.replay.report.ledger_page import LedgerReport, render_ledger, write_ledger
 

@@ -6,8 +6,6 @@ from alembic import op
 
 revision = "0014"
 down_revision = "0013"
-branch_labels = None
-depends_on = None
 
 NO_CHANGE = """
 CREATE TRIGGER commands_never_change BEFORE UPDATE ON commands

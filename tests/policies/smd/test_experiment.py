@@ -1,0 +1,128 @@
+"""Which trainings run: the knapsack, and what stands in for HiGHS."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from freetrain.guest.guest import Guest
+from freetrain.policies.binary_programme import BinaryProgramme, ProgrammeGuest
+from freetrain.policies.smd.experiment import RunOption, choose
+from freetrain.policies.smd.inner import ServerModel, SizeLimits, fastest
+from freetrain.policies.smd.policy import sigmoid
+
+LONG_S = 30.0
+_HERE = "tests.policies.smd.test_experiment"
+
+
+def random_options(seed: int, jobs: int) -> list[RunOption]:
+    draw = random.Random(seed)
+    return [
+        RunOption(job, draw.uniform(1, 100), (draw.uniform(1, 8), draw.uniform(5, 60), draw.uniform(10, 200)))
+        for job in range(jobs)
+    ]
+
+
+CAPACITY = (16.0, 100.0, 500.0)
+
+
+def fits(options: Sequence[RunOption], chosen: Sequence[int]) -> bool:
+    jobs = [options[number].job for number in chosen]
+    totals = [sum(options[number].demand[resource] for number in chosen) for resource in range(3)]
+    return len(set(jobs)) == len(jobs) and all(a <= b + 1e-6 for a, b in zip(totals, CAPACITY, strict=True))
+
+
+def never_whole(programme: BinaryProgramme, *, left_s: Callable[[], float]) -> object:
+    """A solver that can do linear programmes only."""
+    from freetrain.policies.binary_programme import solve
+
+    return (None, "no integers today") if programme.integral else solve(programme, left_s=left_s)
+
+
+def dies(programme: BinaryProgramme, *, left_s: Callable[[], float]) -> object:
+    raise SystemExit
+
+
+def lies(programme: BinaryProgramme, *, left_s: Callable[[], float]) -> object:
+    return (1.0,) * len(programme.values), ""
+
+
+@pytest.fixture
+def planted() -> Iterator[Callable[[Callable[..., object]], ProgrammeGuest]]:
+    guest = Guest(imports=(_HERE,))
+    yield lambda function: ProgrammeGuest(guest, f"{_HERE}:{function.__name__}")
+    guest.close()
+
+
+def test_where_there_are_no_integers_the_relaxation_is_rounded_and_loses_little(
+    planted: Callable[[Callable[..., object]], ProgrammeGuest],
+) -> None:
+    losses = []
+    for seed in range(10):
+        options = random_options(seed, 40)
+        best = choose(options, CAPACITY, LONG_S)
+        rounded = choose(options, CAPACITY, LONG_S, planted(never_whole))
+        assert rounded.by == "rounding"
+        assert fits(options, rounded.options)
+        assert "no integers today" in rounded.why
+        losses.append(1 - rounded.value / best.value)
+    assert sum(losses) / len(losses) < 0.1
+
+
+@pytest.mark.parametrize("solver", [dies, lies])
+def test_where_highs_fails_all_is_filled_up_and_it_is_said(
+    solver: Callable[..., object], planted: Callable[[Callable[..., object]], ProgrammeGuest]
+) -> None:
+    options = random_options(0, 40)
+    found = choose(options, CAPACITY, LONG_S, planted(solver))
+    assert found.by == "filling up"
+    assert found.why
+    assert fits(options, found.options)
+    assert found.value > 0
+
+
+def test_what_is_worth_nothing_or_too_large_does_not_run() -> None:
+    options = [
+        RunOption(0, 0.0, (1.0, 1.0, 1.0)),
+        RunOption(1, 5.0, (17.0, 1.0, 1.0)),
+        RunOption(2, 1.0, (1.0, 1.0, 1.0)),
+    ]
+    assert choose(options, CAPACITY, LONG_S).options == (2,)
+
+
+def test_completion_is_worth_half_at_the_deadline_and_nothing_overflows() -> None:
+    assert sigmoid(5.0, 80.0, 2.0, 5.0) == pytest.approx(40.0)
+    assert sigmoid(0.0, 80.0, 6.0, 5.0) == pytest.approx(80.0)
+    assert sigmoid(1e9, 80.0, 6.0, 5.0) == pytest.approx(0.0)
+    assert sigmoid(7.0, 80.0, 0.0, 5.0) == pytest.approx(40.0)
+
+
+def test_the_fastest_size_can_cost_more_completions_than_it_speeds_up() -> None:
+    """Why SMD can be worse than as many servers as workers: 3 % faster, and one of two trainings does not run.
+
+    A task takes a CPU, of 20; (5, 7) is the fastest size, (5, 5) the fastest with as many servers as workers. With
+    both to choose from, as ``sizes = "menu"`` has, nothing is lost.
+    """
+    model = ServerModel((0.01, 0.0, 0.2, 0.02, 0.02), 100)
+    limits = SizeLimits((1.0,), (1.0,), (20.0,), 16, 16)
+    assert fastest(model, limits) == (5, 7)
+    assert float(model.step_s(5, 5) / model.step_s(5, 7)) == pytest.approx(1.0294, abs=5e-4)
+
+    def worth(*pairs: tuple[int, int]) -> float:
+        """Of two such trainings of 100 hours at the fastest size, worth half of 1 if they take 101."""
+        options = [
+            RunOption(
+                job,
+                sigmoid(100 * float(model.step_s(*pair) / model.step_s(5, 7)), 1.0, 0.1, 101.0),
+                limits.demand(*pair),
+            )
+            for job in range(2)
+            for pair in pairs
+        ]
+        return choose(options, (20.0,), LONG_S).value
+
+    assert worth((5, 7)) == pytest.approx(0.52, abs=0.01)
+    assert worth((5, 5)) == pytest.approx(0.90, abs=0.01)
+    assert worth((5, 7), (5, 5)) == worth((5, 5))
