@@ -14,6 +14,8 @@ from freetrain.core.job import Job, JobRun
 from freetrain.slurm.commands import Command
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.parsing import (
+    JobRows,
+    NodeRows,
     fold_nodes,
     parse_jobs,
     parse_nodes,
@@ -126,7 +128,8 @@ class BigSite(Gateway):
     _texts: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._random = random.Random(self.seed)
+        self._random, self._began_s = random.Random(self.seed), self.now_s
+        self._job_rows, self._node_rows = JobRows(), NodeRows()
         self._names = [f"f{number:05}" for number in range(1, self.size.nodes + 1)]
         rows, _ = parse_partitions(_partition_text(fold_nodes(self._names)))
         self._site = Site(_SETTINGS, rows)
@@ -160,8 +163,8 @@ class BigSite(Gateway):
 
     def snapshot(self) -> Snapshot:
         """What the texts say."""
-        jobs, bad_jobs = parse_jobs(self._texts["jobs"], MARK, TAG_PREFIX)
-        nodes, bad_nodes = parse_nodes(self._texts["nodes"])
+        jobs, bad_jobs = parse_jobs(self._texts["jobs"], MARK, TAG_PREFIX, self._job_rows)
+        nodes, bad_nodes = parse_nodes(self._texts["nodes"], known=self._node_rows)
         reservations, bad_reservations = parse_reservations(self._texts["reservations"])
         bad = tuple(bad_jobs + bad_nodes + bad_reservations)
         return Snapshot(self.now_s, tuple(nodes), tuple(jobs), tuple(reservations), self._partitions, bad)
@@ -278,7 +281,7 @@ class BigSite(Gateway):
             owner = _USERS[number % len(_USERS)]
             most = max(len(tasks) - 10 * number, len(tasks) // 2)
             comment = TAG_PREFIX + (f"min=1,max={most}" if number < self.size.trainers else "kind=tasks")
-            submitted_s = self.now_s - 20_000 + number
+            submitted_s = self._began_s - 20_000 + number
             held = ",".join(str(position) for position, task in enumerate(tasks) if not task.runs)
             records += [
                 _record(

@@ -200,3 +200,47 @@ def test_what_it_installs_runs(installed: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"freetrain, version {freetrain.__version__}")
+
+
+@pytest.mark.soak
+@needed.a_program("debootstrap")
+@needed.several_people
+def test_a_debian_package_comes_is_upgraded_and_goes_in_a_root_of_its_own(tmp_path: Path) -> None:
+    """Minutes, a mirror of Debian and a package index: nothing of this machine is in that root but the package."""
+    root, stage = tmp_path / "root", tmp_path / "stage"
+    environment = {**os.environ, "PYTHON": "/usr/bin/python3"}
+    subprocess.run([PROJECT / "etc/packages/deb.sh"], cwd=tmp_path, env=environment, check=True)
+    (package,) = tmp_path.glob("freetrain_*.deb")
+    (release,) = re.findall(r"^VERSION_CODENAME=(\w+)", Path("/etc/os-release").read_text(), re.MULTILINE)
+    program = ["debootstrap", "--variant=minbase", "--include=python3,procps,systemd", release, root]
+    subprocess.run(program, check=True, capture_output=True)
+    before = files_of(root)
+    subprocess.run(["dpkg-deb", "--raw-extract", package, stage], check=True)
+    control = stage / "DEBIAN/control"
+    control.write_text(re.sub("Version: .*", "Version: 0.0.1", control.read_text()))
+    subprocess.run(["dpkg-deb", "-Znone", "--build", stage, root / "old.deb"], check=True, capture_output=True)
+    (root / "new.deb").write_bytes(package.read_bytes())
+
+    def inside(*command: str) -> str:
+        return subprocess.run(["chroot", root, *command], check=True, capture_output=True, text=True).stdout
+
+    inside("dpkg", "--install", "/old.deb")
+    settings = root / "etc/freetrain/freetrain.toml"
+    settings.write_text('[slurm]\npartition = "freetrain"\n')
+    inside("dpkg", "--install", "/new.deb")
+    assert 'partition = "freetrain"' in settings.read_text()
+    assert freetrain.__version__ in inside("freetrain", "--version")
+    inside("freetrain", "policies")
+    inside("dpkg", "--purge", "freetrain")
+    for name in ("old.deb", "new.deb"):
+        (root / name).unlink()
+    assert files_of(root) <= before, "dpkg removes /opt, too, where nothing else is there"
+
+
+def files_of(root: Path) -> set[str]:
+    """The files of a root, without what dpkg and the tools for accounts write about themselves."""
+    found = subprocess.run(["find", root, "-xdev", "-printf", "%P\n"], check=True, capture_output=True, text=True)
+    own = re.compile(
+        r"var/(lib/dpkg|log|cache)(/|$)|etc/(passwd|group|shadow|gshadow|subuid|subgid)-?$|etc/\.pwd\.lock$"
+    )
+    return {name for name in found.stdout.splitlines() if not own.match(name)}

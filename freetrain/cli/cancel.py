@@ -130,7 +130,7 @@ def panic_orders(snapshot: Snapshot, config: Config, launcher: Launcher) -> Sequ
     """What is to be ordered from Slurm: first that nothing starts any more, then that what runs ends."""
     queue = config.slurm.queue
     ours = jobs_of_trainers(snapshot, queue, launcher)
-    running = find_strangers([], ours)
+    running = find_strangers(ours)
     starting = [
         Fragment(job.id, trainer, "", FragmentState.ASKED, snapshot.time_s, 0.0)
         for job, trainer in ours

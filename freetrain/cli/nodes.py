@@ -138,7 +138,7 @@ def find_node_groups(config: Config, standing: Standing, gateway: Gateway) -> Se
     if missing := config.slurm.queue.missing(snapshot.partitions):
         raise ConfigError(f"Slurm has no partition {missing}.", "Set slurm.partition.")
     launcher = launcher_of(config, gateway)
-    running = find_strangers([], jobs_of_trainers(snapshot, config.slurm.queue, launcher))
+    running = find_strangers(jobs_of_trainers(snapshot, config.slurm.queue, launcher))
     if standing.look:
         return _brought_up_to_date(standing.look.nodes, snapshot, running, config.lend.in_parts)
     drained = reasons(read_drains(Path(config.state.directory), snapshot.time_s))

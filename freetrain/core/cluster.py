@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
+from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job
 from freetrain.core.node import Node, Nodes, NodeState, Partition, Reservation
 
@@ -31,6 +32,11 @@ class Snapshot:
     def job(self) -> Mapping[str, Job]:
         """Jobs by id."""
         return {job.id: job for job in self.jobs}
+
+    @cached_property
+    def site_jobs(self) -> Callable[[FragmentQueue], Sequence[Job]]:
+        """The site's own jobs, which are all that are not in the queue of fragments."""
+        return cache(lambda queue: [job for job in self.jobs if not queue.has(job)])
 
     @cached_property
     def node(self) -> Mapping[str, Node]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -106,6 +107,14 @@ class Fragment:
     def holds_node(self) -> bool:
         """Whether its node is spoken for."""
         return self.state is not FragmentState.ENDED
+
+
+def by_trainer(fragments: Iterable[Fragment]) -> Mapping[str, tuple[Fragment, ...]]:
+    """Trainer → its fragments, in their order."""
+    found: defaultdict[str, list[Fragment]] = defaultdict(list)
+    for fragment in fragments:
+        found[fragment.trainer].append(fragment)
+    return {trainer: tuple(its) for trainer, its in found.items()}
 
 
 def jobs_of(fragments: Iterable[Fragment]) -> list[str]:

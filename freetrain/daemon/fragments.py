@@ -214,11 +214,14 @@ class Fragments:
 
     def _strangers(self, snapshot: Snapshot, queue: FragmentQueue) -> list[Fragment]:
         """Running fragments that are in no book; also of trainers that are gone, which will be given back."""
+        known = {fragment.job for fragment in self.open}
         of_ours = [
             (job, trainer)
             for job in snapshot.jobs
-            if queue.has(job)
+            if job.state is JobState.RUNNING
+            and job.id not in known
+            and queue.has(job)
             and (trainer := self._launcher.of_trainer(job)) is not None
             and (len(job.nodes) == 1 or strategy_of(tag_in(job.comment)).tasks_compete)
         ]
-        return find_strangers(self.open, of_ours)
+        return find_strangers(of_ours)

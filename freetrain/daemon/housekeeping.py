@@ -141,14 +141,14 @@ class Housekeeping:
 
     def _answer(self, training: Training, now_s: float) -> None:
         """Answer in the comment, the one place that owners see and freetrain can write, until it is there."""
-        trainer, comment, tasks = training.trainer, training.comment, training.submission.open_tasks
+        trainer, comment, submission = training.trainer, training.comment, training.submission
         if trainer.state is not TrainerState.PAUSED:
             self.answered.discard(trainer.id)
-        if comment == training.submission.comment or not tasks:
+        if comment == submission.comment or submission.is_over:
             self._told.pop(trainer.id, None)
             return
         why = f"answer {trainer.owner}: {answer_in(comment)}" if answer_in(comment) else f"{trainer.id} goes on"
-        was_told = self._tell(trainer.id, Order(commands.set_comment(tasks, comment), why), now_s)
+        was_told = self._tell(trainer.id, Order(commands.set_comment(submission.open_tasks, comment), why), now_s)
         if was_told and trainer.state is TrainerState.PAUSED:
             self.answered.add(trainer.id)
 

@@ -159,8 +159,7 @@ class LiveCluster:
     def _entry(self, trainer: str) -> Training:
         """The trainer, or the filler of which it is a task."""
         request = self._seen.request.get(trainer)
-        id_ = request.submission_id if request else trainer
-        return next(training for training in self.registered.trainings if training.id == id_)
+        return self.registered.training[request.submission_id if request else trainer]
 
     def _as_lent(self, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
         """The fragments, where each task that competes for itself is a trainer of its own."""

@@ -108,7 +108,7 @@ def find_waits(
     """
     planned = [
         job
-        for job in snapshot.jobs
+        for job in snapshot.site_jobs(ours)
         if job.state is JobState.PENDING and job.start_s is not None and job.planned_nodes
     ]
     if not planned:
@@ -122,8 +122,7 @@ def find_waits(
     suspects = [
         job
         for job in planned
-        if not ours.has(job)
-        and not job.is_held
+        if not job.is_held
         and job.planned_nodes & end_s.keys()
         and _is_one_of(job.start_s or inf, ends)
         and (job.start_s or 0.0) > snapshot.time_s

@@ -83,9 +83,7 @@ def expect(
         claims: fragments that are given back for jobs that wait for a limit.
     """
     now_s = shadow.time_s
-    waiting = {
-        job.id: job for job in facts.snapshot.jobs if job.state is JobState.PENDING and not rules.queue.has(job)
-    }
+    waiting = {job.id: job for job in facts.snapshot.site_jobs(rules.queue) if job.state is JobState.PENDING}
     starting = {plan.job: plan for plan in shadow.plans if plan.start_s <= now_s and plan.job in waiting}
     by_limit = _by_limit(claims, facts)
     in_the_way = {
@@ -150,8 +148,8 @@ def ends_by_node(facts: Facts, rules: NodeRules) -> Mapping[str, Sequence[Job]]:
 
 
 def _ended(facts: Facts, rules: NodeRules) -> Iterator[Job]:
-    for job in facts.snapshot.jobs:
-        if not rules.queue.has(job) and job.state.is_final and job.end_s is not None:
+    for job in facts.snapshot.site_jobs(rules.queue):
+        if job.state.is_final and job.end_s is not None:
             yield job
 
 
@@ -237,7 +235,7 @@ class Meter:
             began_s=now_s if self.began_s is None else self.began_s,
             ended=tuple(fragment for fragment in lately if (fragment.ended_s or now_s) > now_s - IN_THE_WAY_S),
         )
-        own = [job for job in facts.snapshot.jobs if not rules.queue.has(job)]
+        own = facts.snapshot.site_jobs(rules.queue)
         started = {job.id: job for job in own if _has_started(job)}.values()
         new = tuple(before._harms(started, facts, rules, leaving_bound_s))
         oldest_s = now_s - limits.remembered_s

@@ -58,7 +58,7 @@ def _why(plan: PlannedStart) -> str:
 
 def _running(snapshot: Snapshot, rules: NodeRules) -> Iterator[Job]:
     """The site's jobs that run."""
-    return (job for job in snapshot.jobs if job.state is JobState.RUNNING and not rules.queue.has(job))
+    return (job for job in snapshot.site_jobs(rules.queue) if job.state is JobState.RUNNING)
 
 
 def _ending(snapshot: Snapshot, rules: NodeRules) -> list[Job]:

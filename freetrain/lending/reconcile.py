@@ -40,7 +40,7 @@ def reconcile(fragments: Iterable[Fragment], snapshot: Snapshot, runs: Runs) -> 
         runs: what accounting remembers of those that ``needs_history`` named.
     """
     now = ((fragment, _as_it_is(fragment, snapshot, runs.get(fragment.job, ()))) for fragment in fragments)
-    return [new for old, new in now if new != old]
+    return [new for old, new in now if new is not old and new != old]
 
 
 def needs_history(fragments: Iterable[Fragment], snapshot: Snapshot) -> list[str]:
@@ -54,14 +54,12 @@ def needs_history(fragments: Iterable[Fragment], snapshot: Snapshot) -> list[str
     ]
 
 
-def find_strangers(fragments: Iterable[Fragment], running: Iterable[tuple[Job, str]]) -> list[Fragment]:
+def find_strangers(running: Iterable[tuple[Job, str]]) -> list[Fragment]:
     """Running fragments that the database does not know: it was lost, or another daemon started them.
 
     Args:
-        fragments: those that it knows.
-        running: jobs that are fragments, each with its trainer; one of several nodes is as many.
+        running: jobs that it does not know, each with its trainer; one of several nodes is as many fragments.
     """
-    known = {fragment.job for fragment in fragments if fragment.holds_node}
     return [
         Fragment(
             job=job.id,
@@ -73,7 +71,7 @@ def find_strangers(fragments: Iterable[Fragment], running: Iterable[tuple[Job, s
             started_s=job.start_s,
         )
         for job, trainer in running
-        if job.state is JobState.RUNNING and job.id not in known
+        if job.state is JobState.RUNNING
         for node in sorted(job.nodes)
     ]
 
@@ -114,6 +112,8 @@ def _running(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[JobRu
     if _is_another_run(fragment, job) or fragment.node not in job.nodes:
         end = _from_history(fragment, runs, snapshot.time_s)
         return end or _ended(fragment, _unrecorded_end(fragment, snapshot), job.start_s or snapshot.time_s)
+    if (FragmentState.RUNNING, job.start_s, job.limit_s) == (fragment.state, fragment.started_s, fragment.limit_s):
+        return fragment
     # One that was ordered to leave is completing by now; if it still runs, it got no order.
     return replace(fragment, state=FragmentState.RUNNING, started_s=job.start_s, limit_s=job.limit_s)
 

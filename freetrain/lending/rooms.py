@@ -96,7 +96,7 @@ def find_rooms(facts: Facts, rules: NodeRules) -> tuple[Rooms | None, LentParts]
 
 def _nodes_of_the_site(snapshot: Snapshot, ours: FragmentQueue) -> Nodes:
     """Nodes that one of the site's jobs has, or a job that Slurm does not show (PrivateData)."""
-    others = (job for job in snapshot.jobs if job.state.has_nodes and not ours.has(job))
+    others = (job for job in snapshot.site_jobs(ours) if job.state.has_nodes)
     theirs = Nodes().union(*(job.nodes for job in others))
     shown = theirs.union(*(job.nodes for job in snapshot.jobs if job.state.has_nodes))
     hidden = (node.name for node in snapshot.nodes if node.state is NodeState.BUSY and node.name not in shown)

@@ -168,7 +168,7 @@ def _by_age(from_s: float, to_s: float, since_s: Iterable[float]) -> list[float]
 def idle_for_the_site(snapshot: Snapshot, fragments: tuple[Fragment, ...], ours: FragmentQueue) -> Nodes:
     """Nodes of a partition that none of the site's jobs has: idle ones, and those that fragments have."""
     lent = {fragment.node for fragment in fragments}
-    theirs = {name for job in snapshot.jobs if job.state.has_nodes and not ours.has(job) for name in job.nodes}
+    theirs = {name for job in snapshot.site_jobs(ours) if job.state.has_nodes for name in job.nodes}
     seen = snapshot.idle.union(lent.intersection(snapshot.node))
     return ours.among(snapshot.partitions).nodes & (seen - theirs if theirs else seen)
 

@@ -19,6 +19,8 @@ from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmMissingError, SlurmRefusedError, SlurmUnreachableError, explain
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.parsing import (
+    JobRows,
+    NodeRows,
     parse_jobs,
     parse_nodes,
     parse_reservations,
@@ -107,6 +109,7 @@ class CommandLine(Gateway):
         self._last_plan_s: float | None = None
         self._was_away = False
         self._rejected: list[str] = []
+        self._job_rows, self._node_rows = JobRows(), NodeRows()
 
     def snapshot(self) -> Snapshot:
         """See :class:`freetrain.slurm.gateway.Gateway`: three questions, at first a fourth about partitions.
@@ -115,10 +118,10 @@ class CommandLine(Gateway):
         whenever there are new jobs, and then and now: what they ask of their nodes, or have.
         """
         self._check_answering()
-        jobs = self._tell_apart(self._jobs(queries.ask_jobs, TAG_PREFIX))
+        jobs = self._tell_apart(self._jobs(queries.ask_jobs, TAG_PREFIX, self._job_rows))
         jobs = self._with_asks(jobs)
         lines = self._lines(queries.ask_nodes(self._in_parts), "NodeName=")
-        nodes = self._understood(parse_nodes(lines, self._in_parts))
+        nodes = self._understood(parse_nodes(lines, self._in_parts, self._node_rows))
         reservations = self._understood(
             parse_reservations(self._lines(queries.ask_reservations(), "ReservationName=", _NO_RESERVATIONS))
         )
@@ -135,9 +138,9 @@ class CommandLine(Gateway):
         except SlurmRefusedError:
             return []  # it has forgotten the job, or never knew one
 
-    def _jobs(self, question: Callable[[str], Command], expand: str) -> list[Job]:
+    def _jobs(self, question: Callable[[str], Command], expand: str, known: JobRows | None = None) -> list[Job]:
         mark = secrets.token_hex(8)
-        return self._understood(parse_jobs(self._ask(question(mark)), mark, expand))
+        return self._understood(parse_jobs(self._ask(question(mark)), mark, expand, known))
 
     def _lines(self, command: Command, beginning: str, none_there: str = "") -> str:
         return self._understood(whole_lines(self._ask(command), beginning, " ".join(command), none_there))

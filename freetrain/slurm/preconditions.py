@@ -153,5 +153,5 @@ def repairs(submission: Submission) -> list[tuple[Command, str]]:
     return [
         (precondition.repair(submission), f"{submission.id} was not {precondition.name}")
         for precondition in PRECONDITIONS
-        if precondition.repair is not None and submission.open_tasks and precondition.why_not(candidate)
+        if precondition.repair is not None and precondition.why_not(candidate) and submission.open_tasks
     ]

@@ -119,7 +119,7 @@ def find_submissions(jobs: Iterable[Job], queue: FragmentQueue) -> Mapping[str, 
 def _submission(id_: str, tasks: list[Job]) -> Submission:
     # A requeued task has a new time of submission; the comment of one that had ended may be an older one.
     first = min(tasks, key=lambda task: task.submitted_s)
-    comments = [task.comment for task in tasks if not task.state.is_final] or [tasks[-1].comment]
+    comments = {task.comment: None for task in tasks if not task.state.is_final} or [tasks[-1].comment]
     newest = max(comments, key=lambda comment: (asked_to_resume(comment), says_paused(comment)))
     needs = Needs(features=tasks[0].features)
     return Submission(id_, first.user, newest, first.submitted_s, tuple(tasks), needs)

@@ -131,6 +131,8 @@ def _end(scene: Scene, watch: Watch, outcome: Outcome) -> None:
         _look(watch, outcome, 1.0)
     _wait_for_calm(scene, watch, outcome)
     outcome.violations += at_the_end(scene)
+    scene.stop_daemon()
+    outcome.violations += scene.wrong
     outcome.looks, outcome.ended, outcome.delays_s = watch.looks, scene.ended, _delays_s(scene)
 
 

@@ -6,6 +6,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -94,6 +95,7 @@ def children_of_the_daemon_killed(scene: Scene) -> Iterator[float]:
 @fault("processes", is_slurms=True)
 def slurmctld_killed(scene: Scene) -> Iterator[float]:
     scene.site.lab.kill_controller()
+    scene.controller_killed_s.append(time.time())
     yield scene.draw.uniform(1, 5)
     scene.site.lab.start_controller()
 
@@ -202,7 +204,9 @@ def configuration_broken_at_a_reload(scene: Scene) -> Iterator[float]:
         scene.reload_daemon()
         yield 1.0
     path.write_text(text)
-    scene.reload_daemon()
+    if not scene.reload_daemon():  # it may have started without any settings, and keep its state elsewhere
+        scene.stop_daemon()
+        scene.start_daemon()
 
 
 @fault("network of the training")

@@ -7,12 +7,15 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
+from freetrain.core.fragment import End
 from freetrain.store.ledger import UNKNOWN
 from freetrain.store.store import Store
 from tests.chaos.scene import Job, Scene
 
 _DEFECT = ("this is a defect", "Traceback")
 _FEW_COUNTS = 0.01
+_FORGETS_S = 30.0
+"""What a slurmctld that is killed may not have written down; on an idle machine it is five seconds."""
 
 
 class Watch:
@@ -90,9 +93,9 @@ def at_the_end(scene: Scene) -> Iterator[str]:
 
 
 def _accounting(scene: Scene) -> Iterator[str]:
-    """How the site's jobs ended: only a node that vanished may end one before its program does."""
+    """How the site's jobs ended: only a node that vanished may end one early, or hide its end."""
     allowed = {"COMPLETED", "RUNNING", "PENDING"} | (
-        {"NODE_FAIL", "REQUEUED", "FAILED"} if scene.crashed_nodes else set()
+        {"NODE_FAIL", "REQUEUED", "FAILED", "TIMEOUT"} if scene.crashed_nodes else set()
     )
     for ran in scene.site.accounting("main"):
         if ran.state.split()[0] not in allowed:
@@ -127,11 +130,15 @@ def _as_the_program_sees_it(argv: list[str]) -> tuple[str, ...]:
 
 
 def _tasks(scene: Scene) -> Iterator[str]:
-    """A task that accounting calls complete has been done, and once; a sample counts as often as any other."""
+    """A task that accounting calls complete has been done, and once; a sample counts as often as any other.
+
+    Of a task that ran when slurmctld was killed, that may know nothing afterwards, and lets it run again.
+    """
+    forgotten = _forgotten(scene)
     for ran in scene.site.accounting("freetrain") if scene.filler else ():
         array, _, task = ran.id.partition("_")
         path = scene.site.out / f"task-{task}"
-        if array == scene.filler and ran.state == "COMPLETED":
+        if array == scene.filler and ran.state == "COMPLETED" and ran.id not in forgotten:
             times = path.read_text().count("done") if path.exists() else 0
             if times != 1:
                 yield f"{path.name} was done {times} times"
@@ -141,6 +148,17 @@ def _tasks(scene: Scene) -> Iterator[str]:
             yield f"samples of the training counted {min(counts):.2f} to {max(counts):.2f} times"
 
 
+def _forgotten(scene: Scene) -> set[str]:
+    """Jobs that were started so shortly before slurmctld was killed that it may not have written that down."""
+    runs = [
+        run
+        for path in (*scene.lost, scene.state / "freetrain.db")
+        for run in Store.open(path).ledger().fragments(0.0)
+    ]
+    killed_s = scene.controller_killed_s
+    return {run.job for run in runs if any(0.0 <= at_s - run.asked_s < _FORGETS_S for at_s in killed_s)}
+
+
 def _ledger(scene: Scene) -> Iterator[str]:
     """Against accounting, since the database was lost last."""
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(scene.lost_at_s + 60))
@@ -148,5 +166,12 @@ def _ledger(scene: Scene) -> Iterator[str]:
     if ran.returncode not in (0, 1) or not ran.stdout:
         yield f"ledger --check ended with {ran.returncode}: {ran.stderr[-300:]}"
         return
+    ledger = Store.open(scene.state / "freetrain.db").ledger()
+    failed = {(run.job, run.started_s) for run in ledger.fragments(0.0) if run.end is End.FAILED}
+    forgotten = _forgotten(scene)
     for difference in json.loads(ran.stdout)["differences"]:
-        yield f"ledger: {difference}"
+        # Slurm 22.05 moves the end of a failed run in accounting to when its task is requeued.
+        is_moved = (difference["job"], difference["started"]) in failed
+        is_longer = (difference["ledger_s"] or 0.0) > (difference["accounting_s"] or 0.0)
+        if difference["job"] not in forgotten and (is_longer or not is_moved):
+            yield f"ledger: {difference}"

@@ -97,6 +97,7 @@ class Scene:
         ended: exit status → how often it had ended by itself.
         has_own_disk: whether the daemon's directory is a file system of its own, that may be full.
         crashed_nodes: whether a node has ever vanished with its jobs.
+        controller_killed_s: when slurmctld was killed, which then knows nothing of its last seconds.
     """
 
     def __init__(self, directory: Path, launcher: str, seed: int, seconds: float, has_daemon: bool = True) -> None:
@@ -114,6 +115,7 @@ class Scene:
         self.lost: list[Path] = []
         self.wrong: list[str] = []
         self.may_be_down, self.ended, self.crashed_nodes = False, Counter[int](), False
+        self.controller_killed_s: list[float] = []
         self.lost_at_s = time.time()
         self.training, self.filler = "", ""
         self.jobs = draw(read_samples(SAMPLE_LOG), NODES, seconds, _LOAD, seed)
@@ -177,7 +179,7 @@ class Scene:
         self.site.start_daemon(POLL_S, margin_s=5, shortest_hole_s=10, launcher=self.launcher, more=more)
 
     def stop_daemon(self) -> None:
-        """Stop it as systemd would, which kills what has not ended in time."""
+        """Stop it as systemd would, which kills what has not ended in time. Its log shows where it hung."""
         self.may_be_down = True
         pid, until_s = self.site.daemon_pid, time.monotonic() + STOPS_S
         self.signal(signal.SIGTERM, *filter(None, [pid]))
@@ -216,12 +218,14 @@ class Scene:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    def reload_daemon(self) -> None:
-        """Have it read its settings again; as systemd, not before it has said that it is ready."""
+    def reload_daemon(self) -> bool:
+        """Have it read its settings again; False: as systemd, not before it has said that it is ready."""
         with suppress(StatusUnknownError):
             pid = read_status(self.state).daemon.pid
             if pid == self.site.daemon_pid:
                 self.signal(signal.SIGHUP, pid)
+                return True
+        return False
 
     def is_mark(self, job: str) -> bool:
         """Whether it is one of those by which daemons show that they are there; they lend nothing."""

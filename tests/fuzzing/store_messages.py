@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import socket
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -25,16 +27,32 @@ _HEAD = guarded_store._HEAD
 
 
 def messages(random: random.Random, folder: Path) -> None:
-    """A connection that sends three requests and closes."""
+    """A connection that sends three requests and closes.
+
+    It sends and reads in threads: sockets hold only so much that nobody has read, and damaged messages are long.
+    """
+    sent = random.randbytes(_HELLO_BYTES)
+    for message in random.choices(REQUESTS, k=3):
+        text = damaged(random, message) if random.random() < 0.6 else message
+        length = len(text) if random.random() < 0.9 else random.choice([0, 1, 2**31, 2**32 - 1])
+        sent += _HEAD.pack(length) + text
     ours, theirs = socket.socketpair()
-    with ours:
-        ours.sendall(random.randbytes(_HELLO_BYTES))
-        for message in random.choices(REQUESTS, k=3):
-            text = damaged(random, message) if random.random() < 0.6 else message
-            length = len(text) if random.random() < 0.9 else random.choice([0, 1, 2**31, 2**32 - 1])
-            ours.sendall(_HEAD.pack(length) + text)
-        ours.shutdown(socket.SHUT_WR)
+    with ours, ThreadPoolExecutor() as client:
+        client.submit(_send, ours, sent)
+        client.submit(_read_all, ours)
         _server()._serve(theirs)
+
+
+def _send(connection: socket.socket, text: bytes) -> None:
+    with suppress(OSError):  # the server has closed it
+        connection.sendall(text)
+        connection.shutdown(socket.SHUT_WR)
+
+
+def _read_all(connection: socket.socket) -> None:
+    with suppress(OSError):
+        while connection.recv(1 << 16):
+            pass
 
 
 @cache

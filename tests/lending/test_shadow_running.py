@@ -28,7 +28,7 @@ def running(*for_s: float) -> Running:
     )
     nodes = tuple(node(name, "ALLOCATED" if each else "IDLE") for name, each in zip(names, for_s, strict=True))
     partitions = {"main": Partition("main", frozenset(names))}
-    return Running(Machine(Snapshot(NOW_S, nodes, jobs, partitions=partitions), frozenset(), ()))
+    return Running(Machine(Snapshot(NOW_S, nodes, jobs, partitions=partitions), frozenset(), {}))
 
 
 def first_s(found: Running, count: int, nodes: int = ALL) -> float:

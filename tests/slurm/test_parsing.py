@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import inf
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from freetrain.slurm.errors import (
     explain,
 )
 from freetrain.slurm.parsing import (
+    JobRows,
+    NodeRows,
     expand_nodes,
     fold_nodes,
     parse_jobs,
@@ -64,6 +67,31 @@ def test_a_record_that_makes_no_sense_is_named_and_the_rest_is_used() -> None:
     jobs, rejected = parse_jobs(text, "MARK", "freetrain:")
     assert len(jobs) == 5
     assert rejected == ["job '77': 2 fields instead of 20"]
+
+
+def test_rows_that_come_again_are_not_read_again_and_others_are() -> None:
+    text, known = recorded("squeue"), JobRows()
+    answers = [
+        text,
+        text.replace("RUNNING", "COMPLETING"),
+        f"MARK{SEPARATOR}77\n",
+        text.replace("1_[3]", "1_[3-5]"),
+        text,
+    ]
+    for answer in answers:
+        assert parse_jobs(answer, "MARK", "freetrain:", known) == parse_jobs(answer, "MARK", "freetrain:")
+    before, again = (parse_jobs(text, "MARK", "freetrain:", known)[0] for _ in range(2))
+    assert all(new is old for new, old in zip(again, before, strict=True))
+
+
+def test_a_node_stays_the_same_whatever_its_daemon_measures() -> None:
+    text, known = recorded("nodes"), NodeRows()
+    before, _ = parse_nodes(text, known=known)
+    measured = re.sub(r"(CPULoad|FreeMem|LastBusyTime)=\S+", r"\1=7", text).replace("State=IDLE", "State=DOWN", 1)
+    assert measured.count("=7 ") > len(before)
+    again, _ = parse_nodes(measured, known=known)
+    assert [new is old for new, old in zip(again, before, strict=True)] == [False] + [True] * (len(before) - 1)
+    assert again == parse_nodes(measured)[0]
 
 
 def test_nodes_of_scontrol() -> None:

@@ -19,9 +19,8 @@ import numpy as np
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.job import Job, JobState
 from freetrain.core.known_trainer import KnownTrainer, TrainerState, believed, curve_of, linear_curve
-from freetrain.core.objectives import find_objective
+from freetrain.core.objectives import find_objective, worth_per_s
 from freetrain.core.observed import SeenCosts, at_speed_1, seen_speeds
-from freetrain.core.terms import terms_of
 from freetrain.core.throughput import Curve, mean_rates, usable
 from freetrain.core.trainer import Servers, Trainer
 from freetrain.daemon.trainers.isolation import Fault, isolated
@@ -330,7 +329,7 @@ def _requests(
 
 
 def _check_size_of_numbers(trainer: Trainer, objective: str) -> None:
-    worth = float(np.abs(terms_of((trainer,), objective).worth).max())
+    worth = float(np.abs(worth_per_s(trainer, objective)).max())
     costs_s = (trainer.scale_up_s, trainer.scale_down_s, trainer.eviction_s, trainer.start_s, trainer.boot_s)
     if not worth * max(1.0, *costs_s) <= _MOST_WORTH:
         raise InputError("its curve, weight and costs make numbers too large to decide with")

@@ -6,10 +6,10 @@ import logging
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import End, Fragment
+from freetrain.core.fragment import End, Fragment, by_trainer
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, WaitsFor
 from freetrain.core.known_trainer import UNKNOWN_END, KnownTrainer, TrainerState
@@ -65,15 +65,15 @@ class RosterInputs:
 
 def update_roster(submissions: Iterable[Submission], inputs: RosterInputs, rules: RosterRules) -> list[Training]:
     """Every submission as a trainer, in the order of submission; one that cannot be dealt with has a fault."""
-    trainings = []
+    trainings, fragments = [], by_trainer(inputs.books.open)
     for submission in submissions:
-        training = _as_known(submission, inputs)
+        training = _as_known(submission, inputs, fragments.get(submission.id, ()))
         new = isolated(partial(_updated, training, inputs, rules))
         trainings.append(training.with_fault(new.what) if isinstance(new, Fault) else new)
     return trainings
 
 
-def _as_known(submission: Submission, inputs: RosterInputs) -> Training:
+def _as_known(submission: Submission, inputs: RosterInputs, fragments: tuple[Fragment, ...]) -> Training:
     """The training as it was, with its fragments as they are."""
     trainer = inputs.known.get(submission.id) or KnownTrainer(
         submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, inputs.snapshot.time_s
@@ -84,7 +84,7 @@ def _as_known(submission: Submission, inputs: RosterInputs) -> Training:
         replace(trainer, account=account),
         submission,
         None,
-        tuple(fragment for fragment in inputs.books.open if fragment.trainer == submission.id),
+        fragments,
         runs.last,
         some_completed=runs.some_completed,
         failed_runs=runs.failed,
@@ -305,6 +305,11 @@ class Registered:
     trainings: tuple[Training, ...] = ()
     requests: tuple[Request, ...] = ()
     waits_for: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def training(self) -> Mapping[str, Training]:
+        """Trainings by id."""
+        return {training.id: training for training in self.trainings}
 
 
 class Registry:

@@ -29,7 +29,7 @@ class Machine:
     Args:
         snapshot: the machine and its jobs.
         fragments: jobs that do not exist here.
-        lent: nodes that fragments have and keep.
+        lent: node that a fragment has and keeps → its trainer.
         parts: node → the parts of it that fragments have, if nodes are lent in parts.
 
     Attributes:
@@ -41,7 +41,7 @@ class Machine:
         self,
         snapshot: Snapshot,
         fragments: frozenset[str],
-        lent: Iterable[str],
+        lent: Mapping[str, str],
         parts: Mapping[str, Sequence[LentPart]] | None = None,
     ) -> None:
         self._snapshot = snapshot
@@ -60,7 +60,8 @@ class Machine:
         completing = [job for job in snapshot.jobs if job.state is JobState.COMPLETING]
         self._leaving = self.sets.of(name for job in completing if job.id not in fragments for name in job.nodes)
         given_back = self.sets.of(name for job in completing if job.id in fragments for name in job.nodes)
-        self._given_back = given_back & ~self.sets.of(lent)
+        self._lent, self._holder = self.sets.of(lent), lent
+        self._given_back = given_back & ~self._lent
 
     def limit_s(self, job: Job) -> float:
         """The time limit of a job, bounded by its partition's."""
@@ -129,20 +130,26 @@ class Machine:
             return planned
         return closest(nodes, count)
 
-    def choose_now(self, nodes: NodeSet, count: int, job: Job, lent: Mapping[str, str]) -> NodeSet:
+    def choose_now(self, nodes: NodeSet, count: int, job: Job) -> NodeSet:
         """So many of the nodes: free ones, then lent ones, then those that a job of the site is leaving.
 
         Of the lent ones, those that are being given back come first, so that no more are given back for a job
         while it waits for them; then those on which Slurm has planned the job, then those of the trainer that has
         most.
         """
-        ours = nodes & self.sets.of(lent)
+        ours = nodes & self._lent
         chosen = closest(nodes & ~ours & ~self._leaving & ~self._given_back, count)
         chosen |= closest(nodes & self._given_back, count - chosen.bit_count())
         chosen |= closest(ours & self.sets.of(job.planned_nodes), count - chosen.bit_count())
-        left = sorted(self.sets.names(ours & ~chosen))
-        chosen |= self.sets.of(_from_largest(left, lent, count - chosen.bit_count()))
+        chosen |= self._from_largest(ours & ~chosen, count - chosen.bit_count())
         return chosen | closest(nodes & self._leaving, count - chosen.bit_count())
+
+    def _from_largest(self, nodes: NodeSet, count: int) -> NodeSet:
+        """The last node of whichever trainer has most left of these, again and again."""
+        held: dict[str, list[str]] = {}
+        for name in sorted(self.sets.in_order(nodes)) if count else ():
+            held.setdefault(self._holder[name], []).append(name)
+        return self.sets.of([max(held.values(), key=len).pop() for _ in range(min(count, nodes.bit_count()))])
 
     def choose_parts_now(self, nodes: NodeSet, job: Job, part: Amount) -> Mapping[str, Sequence[LentPart]]:
         """Node on a part of which the job starts now → the lent parts that are given back there for it.
@@ -228,11 +235,3 @@ def _hidden(snapshot: Snapshot, lent: Iterable[str]) -> Nodes:
     return frozenset(
         node.name for node in snapshot.nodes if node.state is NodeState.BUSY and node.name not in seen
     )
-
-
-def _from_largest(names: Sequence[str], lent: Mapping[str, str], count: int) -> list[str]:
-    """So many nodes, each the last one of the trainer that has most left."""
-    held: dict[str, list[str]] = {}
-    for name in names:
-        held.setdefault(lent[name], []).append(name)
-    return [max(held.values(), key=len).pop() for _ in range(min(count, len(names)))]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from math import inf
 
 from freetrain.core.amounts import Amount
@@ -106,7 +105,6 @@ class Searcher:
     Args:
         machine: the nodes.
         schedule: nothing is planned in it yet.
-        lent: node → the trainer that has it.
         before: the searches of the look before.
 
     Attributes:
@@ -117,12 +115,10 @@ class Searcher:
         self,
         machine: Machine,
         schedule: Schedule,
-        lent: Mapping[str, str],
         before: Searches,
     ) -> None:
         self._machine = machine
         self._schedule = schedule
-        self._lent = lent
         is_alike = before.time_s <= schedule.now_s and before.availability == machine.availability
         self._before = before.all if is_alike else ()
         self._number_of = {search.job.id: number for number, search in enumerate(self._before)}
@@ -199,7 +195,7 @@ class Searcher:
                 plan = _start_on_parts(job, job.asks, machine, found)
                 nodes = machine.sets.of(plan.nodes)
             else:
-                choose = partial(machine.choose_now, lent=self._lent) if is_now else machine.choose
+                choose = machine.choose_now if is_now else machine.choose
                 nodes = choose(found.nodes, together * job.node_count, job)
                 beside = schedule.beside(job, found.start_s, nodes)
                 names = machine.sets.names(nodes)

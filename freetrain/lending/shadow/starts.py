@@ -127,7 +127,7 @@ def find_shadow(
         return Shadow(snapshot.time_s, (), frozenset())
     machine = Machine(snapshot, fragments, lent, parts)
     schedule = Schedule(machine, snapshot, rules)
-    searcher = Searcher(machine, schedule, lent, before)
+    searcher = Searcher(machine, schedule, before)
     plans: list[PlannedStart] = []
     blocked: set[str] = set()
     for job in queue:
@@ -148,9 +148,8 @@ def in_slurms_order(snapshot: Snapshot, ours: FragmentQueue) -> list[Job]:
     """The site's jobs that wait for nothing but nodes, in the order in which Slurm takes them."""
     ready = [
         job
-        for job in snapshot.jobs
+        for job in snapshot.site_jobs(ours)
         if job.state is JobState.PENDING
-        and not ours.has(job)
         and job.waits_for is WaitsFor.NODES
         and job.node_count > 0
         and not job.is_held

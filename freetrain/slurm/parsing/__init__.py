@@ -1,6 +1,7 @@
 """Slurm's texts as facts. Pure; what is not understood is named, and never guessed."""
 
 from freetrain.slurm.parsing.hardware import (
+    NodeRows,
     default_memory_mb,
     parse_nodes,
     parse_partition,
@@ -9,6 +10,7 @@ from freetrain.slurm.parsing.hardware import (
     parse_topology,
 )
 from freetrain.slurm.parsing.jobs import (
+    JobRows,
     max_running_of,
     parse_cancellers,
     parse_jobs,
@@ -21,6 +23,8 @@ from freetrain.slurm.parsing.node_lists import expand_nodes, fold_nodes
 from freetrain.slurm.parsing.words import parse_amount, parse_gres, text_or_nothing, time_of
 
 __all__ = [
+    "JobRows",
+    "NodeRows",
     "default_memory_mb",
     "expand_nodes",
     "fold_nodes",

@@ -5,40 +5,58 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from freetrain.core.amounts import Amount, Gres
 from freetrain.core.node import Node, Nodes, Partition, Reservation
 from freetrain.core.topology import Topology
 from freetrain.slurm.parsing.node_lists import expand_nodes
-from freetrain.slurm.parsing.words import fields_of, limit_of, lines_of, parse_gres, text_or_nothing, time_of
+from freetrain.slurm.parsing.words import (
+    KnownRows,
+    fields_of,
+    limit_of,
+    lines_of,
+    parse_gres,
+    text_or_nothing,
+    time_of,
+)
 from freetrain.slurm.states import facts_of_state
 
 _NODE_FIELDS = (
     "NodeName", "State", "ActiveFeatures", "Partitions", "CPUEfctv", "CPUTot", "RealMemory", "TmpDisk", "Gres",
     "Sockets", "CoresPerSocket", "ThreadsPerCore", "CPUAlloc", "AllocMem", "GresUsed",
 )  # fmt: skip
+# What the node's own daemon measures: with it no row would come again as it was.
+_READINGS = re.compile(r" (?:CPULoad|FreeMem|LastBusyTime|CurrentWatts|AveWatts)=\S*")
 _SWITCH_FIELD = re.compile(r"(\w+)=(\S*)")
 _SWITCH_NAMES = ("SwitchName", "BlockName", "AggregatedBlock")
 
 
-def parse_nodes(text: str, in_parts: bool = False) -> tuple[list[Node], list[str]]:
+NodeRows = KnownRows[Node | str]
+"""The node of a row of scontrol, or why it was not understood."""
+
+
+def parse_nodes(text: str, in_parts: bool = False, known: NodeRows | None = None) -> tuple[list[Node], list[str]]:
     """Nodes of ``scontrol -o show nodes``, and the lines that were not understood.
 
     Args:
         text: what scontrol printed.
         in_parts: whether it was asked with ``-d``, so that it says how much of each node is used.
+        known: rows of the last answer to the same question.
     """
-    nodes, rejected = [], []
-    for line in lines_of(text, "NodeName="):
-        fields = fields_of(line, _NODE_FIELDS)
-        if "NodeName" not in fields or "State" not in fields:
-            rejected.append(f"node line without name or state: {line[:80]!r}")
-            continue
-        try:
-            nodes.append(_node({**fields, "Reason": line.partition(" Reason=")[2]}, in_parts))
-        except ValueError as error:
-            rejected.append(f"node line not understood ({error}): {line[:80]!r}")
-    return nodes, rejected
+    lines = lines_of(_READINGS.sub("", text), "NodeName=")
+    rows = (known or NodeRows()).read(lines, partial(_node_of, in_parts=in_parts))
+    return [row for row in rows if isinstance(row, Node)], [row for row in rows if isinstance(row, str)]
+
+
+def _node_of(line: str, in_parts: bool) -> Node | str:
+    fields = fields_of(line, _NODE_FIELDS)
+    if "NodeName" not in fields or "State" not in fields:
+        return f"node line without name or state: {line[:80]!r}"
+    try:
+        return _node({**fields, "Reason": line.partition(" Reason=")[2]}, in_parts)
+    except ValueError as error:
+        return f"node line not understood ({error}): {line[:80]!r}"
 
 
 def _node(fields: Mapping[str, str], in_parts: bool) -> Node:

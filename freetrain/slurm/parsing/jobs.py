@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from freetrain.core.job import Job, JobRun, JobState
 from freetrain.slurm.errors import SlurmUnclearError
 from freetrain.slurm.parsing.node_lists import expand_nodes
-from freetrain.slurm.parsing.words import count_of, limit_of, text_or_nothing, time_of
+from freetrain.slurm.parsing.words import KnownRows, count_of, limit_of, text_or_nothing, time_of
 from freetrain.slurm.queries import JOB_FIELDS, RUN_FIELDS, SEPARATOR
 from freetrain.slurm.states import job_state, shared_limit_of, unknown_job_state, waits_for
 
@@ -18,7 +19,11 @@ _LAST_TASK = 4_000_000
 """MaxArraySize is 4,000,001 at most."""
 
 
-def parse_jobs(text: str, mark: str, expand: str) -> tuple[list[Job], list[str]]:
+JobRows = KnownRows[tuple[tuple[Job, ...], tuple[str, ...]]]
+"""Jobs of a row of squeue, and what was not understood of it."""
+
+
+def parse_jobs(text: str, mark: str, expand: str, known: JobRows | None = None) -> tuple[list[Job], list[str]]:
     """Jobs of ``squeue``, and what was not understood.
 
     A comment may hold anything, even line breaks and what looks like another job; the mark at the beginning of
@@ -29,18 +34,22 @@ def parse_jobs(text: str, mark: str, expand: str) -> tuple[list[Job], list[str]]
         text: what squeue printed.
         mark: what each record begins with.
         expand: beginning of the comments of freetrain's own arrays.
+        known: rows of the last answer to the same question.
     """
-    jobs: list[Job] = []
-    rejected: list[str] = []
-    for record in text.split(f"{mark}{SEPARATOR}")[1:]:
-        fields = record.rstrip("\n").split(SEPARATOR, len(JOB_FIELDS) - 1)
-        try:
-            job = _job(fields)
-            jobs += tuple(tasks_of(job)) if job.comment.startswith(expand) else [job]
-            rejected += [f"job {job.id[:40]!r}: {problem}" for problem in unknown_job_state(fields[_STATE])]
-        except ValueError as error:
-            rejected.append(f"job {fields[0][:40]!r}: {error}")
-    return jobs, rejected
+    records = text.split(f"{mark}{SEPARATOR}")[1:]
+    rows = (known or JobRows()).read(records, partial(_jobs_of, expand=expand))
+    return [job for jobs, _ in rows for job in jobs], [problem for _, problems in rows for problem in problems]
+
+
+def _jobs_of(record: str, expand: str) -> tuple[tuple[Job, ...], tuple[str, ...]]:
+    fields = record.rstrip("\n").split(SEPARATOR, len(JOB_FIELDS) - 1)
+    try:
+        job = _job(fields)
+        jobs = tuple(tasks_of(job)) if job.comment.startswith(expand) else (job,)
+        problems = unknown_job_state(fields[_STATE])
+        return jobs, tuple(f"job {job.id[:40]!r}: {problem}" for problem in problems)
+    except ValueError as error:
+        return (), (f"job {fields[0][:40]!r}: {error}",)
 
 
 def _job(fields: list[str]) -> Job:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from math import inf
+from typing import Generic, TypeVar
 
 from freetrain.core import bounds
 from freetrain.core.amounts import Amount, Gres
@@ -13,6 +14,23 @@ from freetrain.durations import parse_duration
 
 NOTHING = frozenset({"", "(null)", "N/A", "Unknown", "None", "NONE", "n/a"})
 """Slurm's words for what is not there."""
+
+
+_Facts = TypeVar("_Facts")
+
+
+class KnownRows(Generic[_Facts]):
+    """Facts of the rows of the last answer: a row that comes again is not read again, and has the same objects."""
+
+    def __init__(self) -> None:
+        self._facts: dict[str, _Facts] = {}
+
+    def read(self, rows: Iterable[str], facts_of: Callable[[str], _Facts]) -> list[_Facts]:
+        """The facts of all rows of an answer; those of rows that it does not have are forgotten."""
+        known = self._facts
+        read = [(row, known[row] if row in known else facts_of(row)) for row in rows]
+        self._facts = dict(read)
+        return [facts for _, facts in read]
 
 
 def lines_of(text: str, beginning: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from math import inf
 
 from freetrain.core.node import Partition, Reservation
@@ -253,6 +253,12 @@ class Site:
             seen.add(account)
             yield account
             account = self._parents.get(account, "")
+
+    @cached_property
+    def limited_above(self) -> Callable[[str], Names]:
+        """Of an account, itself and those above it, those that have limits; the account alone if none has."""
+        limited = {account.account for account in self.accounts if account.limits}
+        return cache(lambda name: frozenset(limited.intersection(self.accounts_above(name)) or {name} - {""}))
 
     @cached_property
     def _parents(self) -> Mapping[str, str]:

@@ -105,17 +105,10 @@ def shares_limit(site: Site, job: Job, other: Job) -> bool:
     of = job.limit.of
     if of in (LimitOf.ACCOUNT, LimitOf.USER):
         is_same_user = of is LimitOf.ACCOUNT or job.user == other.user
-        return is_same_user and bool(_limited_accounts(site, job) & _limited_accounts(site, other))
+        return is_same_user and bool(site.limited_above(job.account) & site.limited_above(other.account))
     is_same_user = of is not LimitOf.QOS_AND_USER or job.user == other.user
     is_same_account = of is not LimitOf.QOS_AND_ACCOUNT or job.account == other.account
     return is_same_user and is_same_account and bool(_qos_of(site, job) & _qos_of(site, other))
-
-
-def _limited_accounts(site: Site, job: Job) -> Names:
-    """The account that a job is charged to, and those above it that have limits."""
-    limited = {account.account for account in site.accounts if account.limits}
-    above = frozenset(name for name in site.accounts_above(job.account) if name in limited)
-    return above or frozenset({job.account} - {""})
 
 
 def _qos_of(site: Site, job: Job) -> Names:

@@ -111,6 +111,29 @@ def test_what_is_forgotten_stays_in_the_sums_and_nothing_else_of_it(tmp_path: Pa
     ]
 
 
+def test_a_node_counts_once_also_where_an_end_was_written_down_after_the_next_one_and_after_midnight(
+    tmp_path: Path,
+) -> None:
+    hour_s = 3600.0
+    lent = [
+        ("7", BEGIN_S + 20 * hour_s, BEGIN_S + 25 * hour_s),
+        ("9", BEGIN_S + 23 * hour_s, BEGIN_S + 30 * hour_s),
+    ]
+    ended = FragmentState.ENDED
+    fragments_of_a_node = [
+        Fragment(trainer, trainer, "n1", ended, start_s, 60.0, start_s, end_s, End.RELEASED)
+        for trainer, start_s, end_s in lent
+    ]
+    ledger = ledger_of(str(tmp_path), fragments_of_a_node)
+    now_s = BEGIN_S + 9 * DAY_S
+    for _ in ("one by one", "summed up"):
+        entries = dict(entries_of(read_books(ledger, BEGIN_S, BEGIN_S + 2 * DAY_S, now_s), (Key.DAY, Key.USER)))
+        hours = {names: time.lent_s / hour_s for names, time in entries.items() if time.lent_s}
+        assert sorted(hours.values()) == [1, 3, 6], hours
+        sum_up_days(ledger, now_s)
+    assert ledger.days.summed_until_s() is not None
+
+
 def test_shares_of_use_are_the_same_with_the_sums(tmp_path: Path) -> None:
     ended = [
         Fragment(
