@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 _BY_THEMSELVES = (JobState.COMPLETED, JobState.FAILED)
 _LOST_FOR_GOOD_S = 3600.0
 """For so long a fragment that Slurm does not show any more is looked for in accounting."""
+_CLOCKS_DIFFER_S = 60.0
+"""By how much the clock of a snapshot may be ahead of that of the audit."""
 
 
 def _may_have_left(fragment: Fragment, job: Job | None) -> bool:
@@ -200,17 +202,35 @@ class Fragments:
         ]
 
     def _give_up_lost(self, changed: Sequence[Fragment], now_s: float) -> list[Fragment]:
-        """End what neither Slurm nor accounting has known of for long."""
+        """End what neither Slurm nor accounting has known of for long, and at once what was never ordered."""
         now = {**self._open, **{fragment.id: fragment for fragment in changed}}
         lost = [fragment for fragment in now.values() if fragment.state is FragmentState.LOST]
+        never = self._never_ordered([fragment for fragment in lost if fragment.id not in self._lost_since_s])
         self._lost_since_s = {fragment.id: self._lost_since_s.get(fragment.id, now_s) for fragment in lost}
         for_good = {
             fragment.id: replace(fragment, state=FragmentState.ENDED, end=End.UNKNOWN, ended_s=now_s)
             for fragment in lost
             if now_s - self._lost_since_s[fragment.id] > _LOST_FOR_GOOD_S
         }
+        for_good |= {
+            fragment.id: replace(
+                fragment, state=FragmentState.ENDED, end=End.NEVER_STARTED, ended_s=fragment.asked_s
+            )
+            for fragment in never
+        }
         kept = [fragment for fragment in changed if fragment.id not in for_good]
         return [*kept, *for_good.values()]
+
+    def _never_ordered(self, fragments: Sequence[Fragment]) -> list[Fragment]:
+        """The fragments without an order in the audit, where each order stands before it is given.
+
+        The daemon ended, or its disk was full, after it had written down the fragments of a decision.
+        """
+        if not fragments:
+            return []
+        rows = self._ledger.commands(min(fragment.asked_s for fragment in fragments) - _CLOCKS_DIFFER_S)
+        orders = " ".join(argument for row in rows for argument in row.argv)
+        return [fragment for fragment in fragments if fragment.job not in orders]
 
     def _strangers(self, snapshot: Snapshot, queue: FragmentQueue) -> list[Fragment]:
         """Running fragments that are in no book; also of trainers that are gone, which will be given back."""

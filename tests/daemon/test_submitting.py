@@ -4,6 +4,7 @@ import os
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,10 +13,12 @@ from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
 from freetrain.daemon.trainers.progress_reader import Report
+from freetrain.errors import StateError
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.launcher import NodeLimit
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.submitting import Pattern, Submitting, fragment_script
+from freetrain.store.ledger import Ledger
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm, waiting
 from tests.facts import node
@@ -155,6 +158,30 @@ def test_a_submission_without_an_answer_is_looked_up_and_not_repeated(
     assert fragments_in(slurm) == ["n1"]
     assert [command[0] for command in slurm.told].count("sbatch") == 1
     assert [one.job for one in again.cluster.fragments] == ["102"]
+
+
+def test_fragments_that_were_never_ordered_cost_their_nodes_nothing(
+    slurm: FakeSlurm, start_daemon: StartDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm.submit_array("freetrain:min=1,max=3", tasks=1)
+    record_command = Ledger.record_command
+    writes = iter([True, False])
+
+    def disk_is_full(ledger: Ledger, *args: Any, **kwargs: Any) -> int:
+        if next(writes):
+            return record_command(ledger, *args, **kwargs)
+        raise StateError("The disk is full.", passes=True)
+
+    with monkeypatch.context() as full:
+        full.setattr(Ledger, "record_command", disk_is_full)
+        with pytest.raises(StateError):
+            start_daemon(launcher=submitting()).cycle()
+    assert len(fragments_in(slurm)) == 1
+    again = start_daemon(launcher=submitting())
+    again.cycle()
+    assert FragmentState.LOST not in {fragment.state for fragment in again.cluster.fragments}
+    again.cycle()
+    assert len(fragments_in(slurm)) == 3
 
 
 def test_a_lost_database_is_rebuilt_from_the_fragments_comments(
