@@ -149,8 +149,8 @@ class Fragments:
         changed = self._give_up_lost(changed, snapshot.time_s)
         for fragment in self.save(changed):
             if fragment.end is not None:
-                where = f"{fragment.job} of {fragment.trainer} on {fragment.node}"
-                log.info("fragment %s: %s", where, fragment.end)
+                whose = fragment.job, fragment.trainer, fragment.node
+                log.info("fragment %s of %s on %s: %s", *whose, fragment.end)
         for fragment in self.save(self._strangers(snapshot, queue)):
             log.info("found fragment %s of %s running on %s", fragment.job, fragment.trainer, fragment.node)
         return [fragment for fragment in changed if not fragment.holds_node]

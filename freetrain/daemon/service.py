@@ -295,9 +295,10 @@ def _open_store(path: Path) -> Store:
     make_private(path)
     schema = schema_of(path)
     if schema != NO_SCHEMA and schema < SCHEMA:
-        what = f"bringing the database from schema {schema} to {SCHEMA}"
-        log.info("%s, with a copy of the old one beside it", what)
-        starting(what, _MIGRATION_S)
+        log.info(
+            "bringing the database from schema %s to %s, with a copy of the old one beside it", schema, SCHEMA
+        )
+        starting(f"bringing the database from schema {schema} to {SCHEMA}", _MIGRATION_S)
     return Store.open(path)
 
 
