@@ -65,7 +65,8 @@ def expect(
     looked_s: float | None,
     rules: NodeRules,
     claims: LimitClaims = MappingProxyType({}),
-) -> ExpectedStarts:
+    ready_s: Mapping[str, float] = MappingProxyType({}),
+) -> tuple[ExpectedStarts, Mapping[str, float]]:
     """The jobs that wait although they would have started if nothing were lent.
 
     1. A job that has started, or is gone, is dropped.
@@ -81,6 +82,10 @@ def expect(
         looked_s: when the last look was; None: there was none.
         rules: how Slurm plans, and which jobs are fragments.
         claims: fragments that are given back for jobs that wait for a limit.
+        ready_s: job that could start at the last look, with no fragment in its way → since when.
+
+    Returns:
+        The expected starts, and the jobs that could start now with no fragment in their way.
     """
     now_s = shadow.time_s
     waiting = {job.id: job for job in facts.snapshot.site_jobs(rules.queue) if job.state is JobState.PENDING}
@@ -104,8 +109,18 @@ def expect(
         if in_the_way[id_] and id_ not in known:
             start_s = _start_s(waiting[id_], plan, facts, id_ in blocked, looked_s, rules)
             is_firm, limits = not plan.by_backfill, by_limit.get(id_, ())
+            # Slurm names the limit seconds after the submission: until then the job seems to be about to start.
+            start_s = min(start_s, ready_s.get(id_, start_s)) if limits else start_s
             known[id_] = Expected(start_s, now_s, in_the_way[id_], is_firm, by_limit=limits)
-    return known
+    ready_s = {
+        id_: ready_s.get(id_, _since_s(waiting[id_], looked_s, now_s)) for id_ in starting if id_ not in known
+    }
+    return known, ready_s
+
+
+def _since_s(job: Job, looked_s: float | None, now_s: float) -> float:
+    """Since when a job could start that could not at the last look: since its submission, if that was later."""
+    return job.submitted_s if looked_s is not None and job.submitted_s > looked_s - SAME_S else now_s
 
 
 def _in_the_way(starting: Mapping[str, PlannedStart], facts: Facts) -> Mapping[str, tuple[str, ...]]:
@@ -193,6 +208,7 @@ class Meter:
         began_s: the first look; jobs that started before it are not measured.
         looked_s: the last look.
         expected: waiting job → when it would have started.
+        ready_s: waiting job with no fragment in its way → since when it could start.
         ended: fragments that ended lately.
         measured: job that started lately → when, so that it counts once: squeue may drop it for a moment.
         harms: delays, as far back as they count for a back-off.
@@ -202,6 +218,7 @@ class Meter:
     began_s: float | None = None
     looked_s: float | None = None
     expected: ExpectedStarts = field(default_factory=dict)
+    ready_s: Mapping[str, float] = field(default_factory=dict)
     ended: tuple[Fragment, ...] = ()
     measured: Mapping[str, float] = field(default_factory=dict)
     harms: tuple[Harm, ...] = ()
@@ -239,10 +256,14 @@ class Meter:
         started = {job.id: job for job in own if _has_started(job)}.values()
         new = tuple(before._harms(started, facts, rules, leaving_bound_s))
         oldest_s = now_s - limits.remembered_s
+        expected, ready_s = expect(
+            self.expected, facts, shadow, blocked, self.looked_s, rules, claims, self.ready_s
+        )
         return replace(
             before,
             looked_s=now_s,
-            expected=expect(self.expected, facts, shadow, blocked, self.looked_s, rules, claims),
+            expected=expected,
+            ready_s=ready_s,
             measured={
                 **{id_: at_s for id_, at_s in self.measured.items() if at_s > now_s - IN_THE_WAY_S},
                 **{job.id: job.start_s for job in started if job.start_s is not None},

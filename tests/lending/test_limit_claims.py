@@ -149,7 +149,12 @@ def test_that_holds_too_while_it_waits_for_the_nodes_of_what_was_given_back() ->
     assert looks(seen(WAITS), gone_by)[-1].memory.limits == {}
 
 
-def test_the_delay_is_harm() -> None:
+@pytest.mark.parametrize(
+    ("shown", "leaving_s"),
+    [(WAITS, 10.0), (replace(WAITS, reason="", waits_for=WaitsFor.NODES, limit=None), 5.0)],
+    ids=["at once", "Slurm names the limit later"],
+)
+def test_the_delay_is_harm(shown: Job, leaving_s: float) -> None:
     started = replace(WAITS, state=JobState.RUNNING, limit=None, nodes=frozenset({"n4"}), start_s=NOW_S + 12)
     first = looks(seen(WAITS))[0].memory.limits["9"].fragments[0]
     left = [one for one in HELD if one.job == first]
@@ -157,12 +162,13 @@ def test_the_delay_is_harm() -> None:
     leaving = [replace(one, state=FragmentState.LEAVING) for one in left]
     *_, last = looks(
         seen(after_s=-5),
-        seen(WAITS),
-        *(seen(WAITS, fragments=(*leaving, *others), after_s=after_s) for after_s in (5, 10)),
+        seen(shown),
+        seen(WAITS, fragments=(*leaving, *others) if shown is WAITS else HELD, after_s=5),
+        seen(WAITS, fragments=(*leaving, *others), after_s=10),
         seen(started, fragments=others, ended=gone(*left), after_s=15),
     )
     (harm,) = last.memory.meter.new
-    assert (harm.delay_s, harm.leaving_s, harm.fragments) == (13.0, 10.0, (first,))
+    assert (harm.delay_s, harm.leaving_s, harm.fragments) == (13.0, leaving_s, (first,))
 
 
 def test_a_job_that_waits_for_the_limit_without_any_fragment_is_nobodys_harm() -> None:
