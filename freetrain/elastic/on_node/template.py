@@ -199,8 +199,9 @@ def serve(agent: socket.socket) -> dict[str, Any] | None:
             packet = agent.recv(PACKET_BYTES)
             if not packet:
                 return None
-            pid = os.fork()
+            template, pid = os.getpid(), os.fork()
             if pid == 0:
+                die_with_parent(template)
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 for number in (woken, wakes, agent.detach()):
@@ -218,7 +219,6 @@ def ended_children() -> Iterator[tuple[int, int]]:
 
 def become_worker(request: Mapping[str, Any]) -> None:
     """Be as a process that the agent itself has started."""
-    die_with_parent()
     os.setsid()
     if request["log"] is not None:
         log = os.open(request["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
@@ -231,9 +231,11 @@ def become_worker(request: Mapping[str, Any]) -> None:
         numpy.random.seed()
 
 
-def die_with_parent() -> None:
+def die_with_parent(parent: int) -> None:
     """Have this process killed when its parent ends: an agent that is killed must not leave workers behind."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it had ended before the kernel knew
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def send(agent: socket.socket, message: Mapping[str, object]) -> None:

@@ -13,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Protocol
@@ -120,7 +121,7 @@ def start_process(
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                preexec_fn=template.die_with_parent,
+                preexec_fn=partial(template.die_with_parent, os.getpid()),
                 pass_fds=pass_fds,
             )
     except OSError as error:
