@@ -268,7 +268,7 @@ def propose(site: Site) -> Mapping[str, object]:
 
 
 def choose_queue(site: Site) -> FragmentQueue:
-    """Where fragments may best run: in a partition that is safe as it is, else where the fewest lines change."""
+    """Where fragments may best run: in a partition that is safe as it is, else where least has to change."""
     usual = FragmentQueue(Config().slurm.partition)
     if usual.partition not in site.partitions and site.settings.preempt_type in (BY_PARTITION, BY_QOS):
         for own in sorted(site.partitions.values(), key=lambda own: (own.partition.priority_tier, own.name)):

@@ -283,7 +283,14 @@ def _recent_in(directory: Path) -> tuple[RecentNodes, ...]:
 
 
 class StatusFile:
-    """Publishes one daemon's status; where it cannot be written, that is logged once and the daemon goes on."""
+    """Publishes one daemon's status; where it cannot be written, that is logged once and the daemon goes on.
+
+    Args:
+        directory: the daemon's.
+        poll_s: how often it looks.
+        is_private: whether the site hides the jobs of others from its users: only the group may read it then.
+        clock_s: UTC epoch seconds.
+    """
 
     def __init__(
         self, directory: Path, poll_s: float, is_private: bool, clock_s: Callable[[], float] = time.time

@@ -112,7 +112,7 @@ class NodeStock:
         self._free, self._given = saved
 
     def take(self, row: int) -> bool:
-        """Give a claimant a node: of a kind that it holds, else of the kind that the fewest may use."""
+        """Give a claimant a node: of a kind that it holds, else of the kind with the smallest number of users."""
         kinds = [kind for kind in self._open[row] if self._free[kind]]
         if not kinds:
             return self._pass_on(row)
