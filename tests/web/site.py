@@ -29,8 +29,8 @@ LOOK = LookStatus(
     took_s=0.25,
     idle_nodes=6,
     nodes=(
-        NodeGroup("n[1-3]", "lent", "101", until_s=0.0),
-        NodeGroup("n4", "asked for", "101"),
+        NodeGroup("n[1-3]", "lent", "60000101", until_s=0.0),
+        NodeGroup("n4", "asked for", "60000101"),
         NodeGroup("n[5-6]", "free"),
         NodeGroup("n7", "not lent", why="job 9 runs here", verdict="used by the site"),
         NodeGroup("n8", "not lent", why="job 10 runs here", verdict="used by the site"),
@@ -38,7 +38,9 @@ LOOK = LookStatus(
     ),
     trainers=(
         TrainerStatus("102", "games", "active", why="no idle nodes fit it"),
-        TrainerStatus("101", "news", "active", lent="n[1-3]", asked="n4", samples_done=4e5, ends={"preempted": 2}),
+        TrainerStatus(
+            "60000101", "news", "active", lent="n[1-3]", asked="n4", samples_done=4e5, ends={"preempted": 2}
+        ),
     ),
 )
 
@@ -85,11 +87,13 @@ class Site:
         ledger = store.ledger()
         tag = "freetrain:name=resnet,min=1,max=4,target=1000000"
         seen = (Observation(1, 100.0), Observation(2, 180.0), Observation(4, 320.0))
-        ledger.save_trainers([KnownTrainer("101", "news", tag, TrainerState.ACTIVE, now_s, observations=seen)])
-        ledger.record_command(now_s - ago_s, ["scontrol"], "lend n2 to 101", "1:1", "done")
-        ledger.record_command(now_s - ago_s, ["scontrol"], "lend n3 to 101", "1:1", "done")
-        ledger.record_harm(Harm("77", now_s - ago_s, 1.0, 2.5, 0.5, ("101_0",)))
-        self.lent([("n1", "101", now_s - 7200, None), ("n2", "101", now_s - 1800, None)])
+        ledger.save_trainers(
+            [KnownTrainer("60000101", "news", tag, TrainerState.ACTIVE, now_s, observations=seen)]
+        )
+        ledger.record_command(now_s - ago_s, ["scontrol"], "lend n2 to 60000101", "1:1", "done")
+        ledger.record_command(now_s - ago_s, ["scontrol"], "lend n3 to 60000101", "1:1", "done")
+        ledger.record_harm(Harm("77", now_s - ago_s, 1.0, 2.5, 0.5, ("60000101_0",)))
+        self.lent([("n1", "60000101", now_s - 7200, None), ("n2", "60000101", now_s - 1800, None)])
 
     def lent(self, stays: list[tuple[str, str, float, float | None]]) -> None:
         """Fragments, many at once."""
@@ -122,8 +126,8 @@ class Site:
 
 
 def a_decision(at_s: float) -> tuple[Problem, Decision]:
-    """Trainer 101 has a node and gets two more."""
-    trainer = Trainer("101", ((1, 100.0), (4, 320.0)))
-    problem = Problem(at_s, (Place("n1", None, "101"), Place("n2"), Place("n3")), (trainer,))
-    placement = {"101": ("n1", "n2", "n3")}
+    """Trainer 60000101 has a node and gets two more."""
+    trainer = Trainer("60000101", ((1, 100.0), (4, 320.0)))
+    problem = Problem(at_s, (Place("n1", None, "60000101"), Place("n2"), Place("n3")), (trainer,))
+    placement = {"60000101": ("n1", "n2", "n3")}
     return problem, Decision(Status.OPTIMAL, 3.0, placement, "columns", 0.0, 0.004, ("two nodes were idle",))

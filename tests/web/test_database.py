@@ -22,15 +22,15 @@ def test_of_a_decision_what_it_changed_is_told_and_of_commands_what_they_were_fo
     site.remembers()
     ledger = Store.open(site.path).ledger()
     for number in range(5):
-        ledger.record_command(time.time(), ["scontrol"], f"lend n{number} to 101", "1:2", "done")
-    past = read_history(site.path, time.time() - 3600, ["101", "unknown"])
+        ledger.record_command(time.time(), ["scontrol"], f"lend n{number} to 60000101", "1:2", "done")
+    past = read_history(site.path, time.time() - 3600, ["60000101", "unknown"])
     (decided,) = past.decisions
-    assert (decided.name, decided.trainers, decided.resizes) == ("1:1", 1, (TrainerResize("101", 1, 3),))
+    assert (decided.name, decided.trainers, decided.resizes) == ("1:1", 1, (TrainerResize("60000101", 1, 3),))
     assert [(group.why, group.commands) for group in past.commands] == [
-        ("lend n0 to 101; lend n1 to 101; lend n2 to 101; and 2 more", 5),
-        ("lend n2 to 101; lend n3 to 101", 2),
+        ("lend n0 to 60000101; lend n1 to 60000101; lend n2 to 60000101; and 2 more", 5),
+        ("lend n2 to 60000101; lend n3 to 60000101", 2),
     ]
-    assert list(past.trainers) == ["101"]
+    assert list(past.trainers) == ["60000101"]
     assert [harm.job for harm in past.harms] == ["77"]
     assert {stay.node for stay in past.stays} == {"n1", "n2"}
     assert not read_history(site.path, time.time() - 60, []).harms
@@ -41,7 +41,7 @@ def test_of_a_table_that_keeps_everything_only_the_end_is_looked_at(
 ) -> None:
     site.remembers()
     now_s = time.time()
-    site.lent([("n5", "101", now_s - 60, now_s - 30), ("n6", "101", now_s - 1e6, now_s - 1e6 + 30)])
+    site.lent([("n5", "60000101", now_s - 60, now_s - 30), ("n6", "60000101", now_s - 1e6, now_s - 1e6 + 30)])
     monkeypatch.setattr(database, "_MAX_FRAGMENTS", 3)
     assert [stay.node for stay in read_history(site.path, now_s - 3600, []).stays] == ["n2", "n5"]
 

@@ -69,12 +69,12 @@ def test_everything_is_there(site: Site) -> None:
     assert "lends" in said
     assert "3 of 6 idle nodes are lent" in said
     assert "3 lent 1 asked for 0 due back 2 free 4 not lent" in said
-    assert "101 resnet news 3 +1 1–4 40.0 % 2 runs" in said
+    assert "60000101 resnet news 3 +1 1–4 40.0 % 2 runs" in said
     assert "102 games 0 0" not in said
     assert "no idle nodes fit it" in said
     assert "2 not lent a job runs here It can be lent once that job has ended. n[7-8]" in said
-    assert "1:1 3 nodes, 1 training 101: 1 → 3 nodes optimal, columns, 0.004 s; two nodes were idle" in said
-    assert "daemon lend n2 to 101; lend n3 to 101 2 1:1 done" in said
+    assert "1:1 3 nodes, 1 training 60000101: 1 → 3 nodes optimal, columns, 0.004 s; two nodes were idle" in said
+    assert "daemon lend n2 to 60000101; lend n3 to 60000101 2 1:1 done" in said
     assert "In the last day 1 job of the site started later because of fragments: 4.0 s in all" in said
     assert "samples seen: 100/s on 1, 180/s on 2, 320/s on 4 nodes" in page
     assert page.count("data:image/png;base64,") == 1
@@ -134,7 +134,7 @@ def test_where_nobody_looks_the_page_tells_of_the_last_look_and_foresees_nothing
     assert headline in said
     assert line in said
     assert "What follows is what the daemon found at its last look" in said
-    assert "101 resnet news 3 +1 1–4 40.0 % 2 ran then" in said
+    assert "60000101 resnet news 3 +1 1–4 40.0 % 2 ran then" in said
     for claim in ("idle nodes are lent", "may stay lent", "expected to stay idle", "first wanted", " runs how"):
         assert claim not in said
     assert 'class="unknown"' in page
@@ -169,13 +169,13 @@ def test_a_stop_file_counts_before_the_daemon_has_seen_it(site: Site) -> None:
 
 
 def test_where_the_site_hides_the_jobs_of_others_nobody_is_named(site: Site) -> None:
-    site.publishes(replace(LOOK, rejected=1, rejected_examples=("job 101 of news",)), is_private=True)
+    site.publishes(replace(LOOK, rejected=1, rejected_examples=("job 60000101 of news",)), is_private=True)
     site.remembers()
     page = page_of(site)
     said = words_of(page)
     shown = said + "".join(re.findall(r"<title.*?</title>|aria-label=\".*?\"", page))
     assert len(shown) > len(said) + 100
-    for name in ("news", "games", "101", "resnet", "77", "job 9"):
+    for name in ("news", "games", "60000101", "resnet", "77", "job 9"):
         assert not re.search(rf"(?<![\d.:-]){name}(?!\d)", shown), name
     assert "Trainings 2 trainings." in said
     assert "3 of 6 idle nodes are lent" in said

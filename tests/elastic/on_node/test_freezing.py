@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -49,7 +50,8 @@ class Task:
     def is_ordered_to_leave(self) -> int:
         """As Slurm does it, each process of the step gets the signal; the exit status."""
         for process in self.processes():
-            os.kill(process, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # the program's commands are short
+                os.kill(process, signal.SIGTERM)
         return self.agent.wait(20)
 
     def processes(self) -> list[int]:
