@@ -321,9 +321,14 @@ def _mistakes(
     Each file is read once: its text and its settings are kept in ``texts`` and ``documents``.
     """
     clean = True
-    for source in sources:
+    for number, source in enumerate(sources):
         try:
             texts[source] = _read(source)
+            if number == 0 and not texts[source].strip() and source.is_file():
+                raise ConfigError(
+                    f"{source} is empty, as an interrupted write leaves a file.",
+                    "If you want the defaults, write a comment into it.",
+                )
             documents[source] = _parse(texts[source], source)
         except ConfigError as error:
             yield error

@@ -35,23 +35,57 @@ class Mode(StrEnum):
     ACT = "act"
 
 
-class Executor:
-    """Carries out orders, as far as the mode allows.
+class AuditedOrders:
+    """Gives orders to Slurm, each with a row in the audit.
 
     1. An order is written into the audit, its result unknown.
     2. The order is given.
-    3. The result is written down. Where the daemon ended in between it stays unknown, and :meth:`settle` writes at
-       the next look what Slurm shows then; of people's commands, too, once none can be at work any more.
+    3. The result is written down. If the daemon ended in between it stays unknown until :meth:`Executor.settle`.
+    """
+
+    def __init__(
+        self, gateway: Gateway, ledger: Ledger, clock_s: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:  # fmt: skip
+        self._gateway = gateway
+        self._ledger = ledger
+        self._clock_s = clock_s
+        self._sleep = sleep
+
+    def give(self, order: Order, decision: str | None = None) -> str:
+        """What Slurm printed.
+
+        Raises:
+            SlurmError: see :meth:`freetrain.slurm.gateway.Gateway.perform`.
+        """
+        number = self.record(order, decision, UNKNOWN)
+        try:
+            printed = perform_patiently(self._gateway, order.command, order.stdin, self._sleep)
+        except SlurmError as error:
+            self._ledger.complete_command(number, error.what, error.return_code)
+            raise
+        self._ledger.complete_command(number, "done", 0)
+        return printed
+
+    def record(self, order: Order, decision: str | None, result: str) -> int:
+        """Write an order into the audit; its number there."""
+        return self._ledger.record_command(self._clock_s(), order.command, order.why, decision, result)
+
+
+class Executor:
+    """Carries out orders, as far as the mode allows.
+
+    What became of an order that the daemon's end left unknown, :meth:`settle` writes at the next look as Slurm
+    shows it then; of people's commands, too, once none can be at work any more.
     """
 
     def __init__(
         self, gateway: Gateway, ledger: Ledger, mode: Mode,
         clock_s: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep,
     ) -> None:  # fmt: skip
-        self._gateway = gateway
+        self._orders = AuditedOrders(gateway, ledger, clock_s, sleep)
         self._ledger = ledger
         self._clock_s = clock_s
-        self._sleep = sleep
         self._advised: dict[Order, float] = {}
         self.mode = mode
 
@@ -70,16 +104,11 @@ class Executor:
         if not self.acts:
             self._advise(order, decision)
             return None
-        number = self._record(order, decision, UNKNOWN)
         try:
-            printed = perform_patiently(self._gateway, order.command, order.stdin, self._sleep)
-        except SlurmError as error:
-            self._ledger.complete_command(number, error.what, error.return_code)
-            if not isinstance(error, (SlurmRefusedError, SlurmBusyError)):
-                raise
+            printed = self._orders.give(order, decision)
+        except (SlurmRefusedError, SlurmBusyError) as error:
             log.warning("%s (to %s)", error.what, _described(order, decision))
             return None
-        self._ledger.complete_command(number, "done", 0)
         log.info("%s", _described(order, decision))
         return printed
 
@@ -93,16 +122,13 @@ class Executor:
         while now_s - next(iter(self._advised.values())) >= 3600.0:  # the oldest stands first
             del self._advised[next(iter(self._advised))]
         log.info("would %s: %s", _described(order, decision), shlex.join(order.command))
-        self._record(order, decision, "advised only")
+        self._orders.record(order, decision, "advised only")
 
     def settle(self, snapshot: Snapshot, fragments: Sequence[Fragment]) -> None:
         """Write down what Slurm shows of the jobs of orders of which nobody knows whether it got there."""
         for row in self._ledger.unknown_commands():
             if row.actor == DAEMON or snapshot.time_s - row.time_s > _LONGEST_COMMAND_S:
                 self._ledger.complete_command(row.id, _what_slurm_shows(row, snapshot, fragments), None)
-
-    def _record(self, order: Order, decision: str | None, result: str) -> int:
-        return self._ledger.record_command(self._clock_s(), order.command, order.why, decision, result)
 
 
 def _what_slurm_shows(row: CommandRow, snapshot: Snapshot, fragments: Sequence[Fragment]) -> str:

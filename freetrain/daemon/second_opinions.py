@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +16,7 @@ from queue import Full, Queue
 
 from freetrain.core.decision import Decision
 from freetrain.core.problem import Problem, problem_to_dict
+from freetrain.daemon.background import do_beside
 from freetrain.guest.channel import QuestionEnd
 from freetrain.guest.guest import Guest
 from freetrain.loop.cycle import Journal
@@ -55,7 +55,7 @@ class SecondOpinions:
         self._guest = guest or Guest(_IMPORTS, start_s=_START_S, niceness=19)
         self._claims = 0
         self._sample: Queue[tuple[str, Problem, Decision]] = Queue(maxsize=1)
-        self._thread: threading.Thread | None = None
+        self._is_working = False
         self.one_in = 0
         self.counts: Counter[Agreement] = Counter()
 
@@ -73,14 +73,10 @@ class SecondOpinions:
         if self._claims % self.one_in == 0:
             # The thread still has the one before, or this machine cannot start a thread.
             with suppress(Full, RuntimeError):
-                self._start()
+                if not self._is_working:
+                    do_beside(self._work)
+                    self._is_working = True
                 self._sample.put_nowait((name, problem, decision))
-
-    def _start(self) -> None:
-        if self._thread is None:
-            thread = threading.Thread(target=self._work, name="second-opinions", daemon=True)
-            thread.start()
-            self._thread = thread
 
     def _work(self) -> None:
         while True:

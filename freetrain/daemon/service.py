@@ -17,6 +17,7 @@ from freetrain.config.settings import Setting, changed, keeping_what_needs_resta
 from freetrain.core.decision import GOOD_ENOUGH, Decision, Status
 from freetrain.daemon.admission.admission import Admission, read_settings
 from freetrain.daemon.controls.nudge import Senders
+from freetrain.daemon.executor import AuditedOrders
 from freetrain.daemon.lender import Lender
 from freetrain.daemon.log_output import set_levels
 from freetrain.daemon.publisher import Publisher, notify, starting
@@ -103,12 +104,13 @@ class Service:
         with claim(directory):
             starting("asking Slurm for its settings", LOOK_S)
             settings = read_settings(self._gateway)
-            admission = Admission(self._gateway, self._config, settings)
+            store = _open_store(directory / DAEMONS_STORE)
+            ledger, book = store.ledger(), store.notice_book()
+            orders = AuditedOrders(self._gateway, ledger, self._clock_s)
+            admission = Admission(self._gateway, orders, self._config, settings)
             with contextlib.closing(admission):
                 first = admission.admit(self._config)
                 status = StatusFile(directory, self._config.pace.poll, settings.hides_jobs, self._clock_s)
-                store = _open_store(directory / DAEMONS_STORE)
-                ledger, book = store.ledger(), store.notice_book()
                 queue = self._config.slurm.queue
                 # Partitions and layout are two answers: a partition may be made between them.
                 is_there = not queue.missing(first.partitions)

@@ -113,14 +113,13 @@ def _orders_without_a_row(scene: Scene) -> Iterator[str]:
                 f"the result of {row.argv} is unknown for ever" for row in commands if row.result == UNKNOWN
             )
     for order, count in (given - rows).items():
-        if not _is_of_mark(order, scene):
+        if not _renews_mark(order):
             yield f"{count} times no row before {' '.join(order)}"
 
 
-def _is_of_mark(order: tuple[str, ...], scene: Scene) -> bool:
-    return "freetrain-daemon:" in order[-1] or (
-        order[0] == "scancel" and len(order) == 2 and scene.is_mark(order[1])
-    )
+def _renews_mark(order: tuple[str, ...]) -> bool:
+    """Whether it renews the mark by which a daemon shows that it is there."""
+    return order[0] == "scontrol" and "freetrain-daemon:" in order[-1]
 
 
 def _as_the_program_sees_it(argv: list[str]) -> tuple[str, ...]:

@@ -227,10 +227,6 @@ class Scene:
                 return True
         return False
 
-    def is_mark(self, job: str) -> bool:
-        """Whether it is one of those by which daemons show that they are there; they lend nothing."""
-        return self.site.run("daemon", "sacct", "-n", "-X", "-P", "-o", "JobName", "-j", job) == "freetrain-daemon"
-
     def workers(self) -> list[int]:
         """The processes of the training's script."""
         found = subprocess.run(["pgrep", "-f", f"^{sys.executable} {_TRAINING}"], capture_output=True, text=True)

@@ -15,6 +15,17 @@ def test_without_any_file_the_defaults_count(tmp_path: Path, monkeypatch: pytest
     assert load_config().config.lend.mode == "observe"
 
 
+def test_an_empty_file_is_refused_and_one_of_comments_has_the_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "freetrain.toml"
+    path.write_text(" \n")
+    with pytest.raises(ConfigError, match="is empty, as an interrupted write leaves a file"):
+        load_config(path)
+    path.write_text("# the defaults\n")
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d" / "site.toml").touch()
+    assert load_config(path).config == Config()
+
+
 def test_drop_ins_override_in_the_order_of_their_names(tmp_path: Path) -> None:
     main = tmp_path / "freetrain.toml"
     main.write_text('[pace]\npoll = "10s"\nback_off = "2m"\n')

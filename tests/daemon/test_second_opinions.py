@@ -99,7 +99,7 @@ def test_none_is_asked_for_where_the_site_wants_none(tmp_path: Path) -> None:
     opinions = opinions_of(tmp_path, f"{__name__}:planted_differs")
     opinions.one_in = 0
     opinions.record(PROBLEM, WRONG)
-    assert opinions._thread is None
+    assert not opinions._is_working
 
 
 def test_what_is_kept_is_bounded(

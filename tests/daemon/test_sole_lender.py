@@ -9,9 +9,11 @@ import pytest
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState
 from freetrain.daemon.admission.sole_lender import FRESH_S, RENEW_EVERY_S, Holder, SoleLender, find_marks
+from freetrain.daemon.executor import AuditedOrders
 from freetrain.errors import ExitCode, FreetrainError
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.settings import parse_settings
+from freetrain.store.store import Store
 from tests.daemon.fake_slurm import CONFIG, FakeSlurm
 
 Begin = Callable[..., SoleLender]
@@ -28,7 +30,11 @@ def begin(slurm: FakeSlurm, tmp_path: Path) -> Begin:
 
     def lender(name: str) -> SoleLender:
         settings = parse_settings(CONFIG)
-        return SoleLender(slurm, settings, FragmentQueue("freetrain"), tmp_path / name, lambda: slurm.now_s)
+        ledger = Store.open(tmp_path / "orders.db").ledger()
+        orders = AuditedOrders(slurm, ledger, lambda: slurm.now_s, lambda _: None)
+        return SoleLender(
+            slurm, orders, settings, FragmentQueue("freetrain"), tmp_path / name, lambda: slurm.now_s
+        )
 
     return lender
 
@@ -47,10 +53,12 @@ def test_a_second_daemon_is_told_where_the_first_one_is(slurm: FakeSlurm, begin:
     assert marks(slurm) == ["first"]
 
 
-def test_a_daemon_that_ends_takes_its_mark_with_it(slurm: FakeSlurm, begin: Begin) -> None:
+def test_a_daemon_that_ends_takes_its_mark_with_it(slurm: FakeSlurm, begin: Begin, tmp_path: Path) -> None:
     first = begin("first")
     first.claim(slurm.snapshot())
     first.release()
+    rows = Store.open(tmp_path / "orders.db").ledger().commands()
+    assert [(row.argv[0], row.result) for row in rows] == [("sbatch", "done"), ("scancel", "done")]
     begin("second").claim(slurm.snapshot())
     assert marks(slurm) == ["second"]
 

@@ -18,6 +18,7 @@ from freetrain.daemon.admission.contradictions import (
 )
 from freetrain.daemon.admission.site_guard import SiteGuard
 from freetrain.daemon.admission.sole_lender import SoleLender
+from freetrain.daemon.executor import AuditedOrders
 from freetrain.errors import FreetrainError
 from freetrain.slurm.errors import SlurmMissingError, SlurmUnfitError, SlurmUnreachableError
 from freetrain.slurm.finding import Finding, error, warning
@@ -81,10 +82,10 @@ def lacking_rights(config: Config, gateway: Gateway, settings: SlurmSettings, us
 class Admission:
     """Checks settings, and holds what lending needs: a safe layout, and that nobody else lends."""
 
-    def __init__(self, gateway: Gateway, config: Config, settings: SlurmSettings) -> None:
+    def __init__(self, gateway: Gateway, orders: AuditedOrders, config: Config, settings: SlurmSettings) -> None:
         self._gateway = gateway
         self._settings = settings
-        self._sole = SoleLender(gateway, settings, config.slurm.queue, Path(config.state.directory))
+        self._sole = SoleLender(gateway, orders, settings, config.slurm.queue, Path(config.state.directory))
         self.guard = SiteGuard(gateway, config.pace.poll)
 
     def admit(self, config: Config) -> Snapshot:

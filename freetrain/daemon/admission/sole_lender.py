@@ -21,10 +21,12 @@ from pathlib import Path
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState
-from freetrain.errors import ExitCode, FreetrainError
+from freetrain.daemon.executor import AuditedOrders
+from freetrain.errors import ExitCode, FreetrainError, StateError
 from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.launcher import Order
 from freetrain.slurm.settings import SlurmSettings
 
 log = logging.getLogger(__name__)
@@ -89,10 +91,11 @@ class SoleLender:
     """
 
     def __init__(
-        self, gateway: Gateway, settings: SlurmSettings, queue: FragmentQueue, directory: Path,
-        clock_s: Callable[[], float] = time.time,
+        self, gateway: Gateway, orders: AuditedOrders, settings: SlurmSettings, queue: FragmentQueue,
+        directory: Path, clock_s: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
         self._gateway = gateway
+        self._orders = orders
         self._queue = queue
         self._clock_s = clock_s
         self._user = getpass.getuser()
@@ -115,11 +118,10 @@ class SoleLender:
         self._refuse_beside(marks)
         for mark in marks:  # of daemons that are gone
             with suppress(SlurmRefusedError, SlurmBusyError):
-                self._gateway.perform(commands.cancel(mark.job))
+                self._orders.give(Order(commands.cancel(mark.job), "the mark of a daemon that is gone"))
+        command = commands.submit_held(self._queue, MARK_NAME, self._holder.comment(self._clock_s()))
         try:
-            printed = self._gateway.perform(
-                commands.submit_held(self._queue, MARK_NAME, self._holder.comment(self._clock_s())), NO_SCRIPT
-            )
+            printed = self._orders.give(Order(command, "the mark of this daemon", NO_SCRIPT))
         except (SlurmRefusedError, SlurmBusyError) as error:
             log.warning("no mark can be left in Slurm, so another daemon would not find this one: %s", error.what)
             return
@@ -141,7 +143,7 @@ class SoleLender:
         now_s = self._clock_s()
         if self._job is None or now_s - self._renewed_s < RENEW_EVERY_S:
             return
-        try:
+        try:  # not in the audit: it is the same each minute, and changes nothing that anybody has
             self._gateway.perform(commands.set_comment(self._job, self._holder.comment(now_s)))
         except SlurmBusyError:
             return
@@ -155,8 +157,8 @@ class SoleLender:
         """Take the mark away."""
         job, self._job = self._job, None
         if job is not None:
-            with suppress(SlurmError):
-                self._gateway.perform(commands.cancel(job))
+            with suppress(SlurmError, StateError):
+                self._orders.give(Order(commands.cancel(job), "this daemon does not lend any more"))
 
     def _marks(self, snapshot: Snapshot) -> list[Mark]:
         return [mark for mark in find_marks(snapshot.jobs, self._queue) if self._may_lend(mark.user)]

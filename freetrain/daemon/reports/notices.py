@@ -27,6 +27,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from freetrain.config import Config
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import TrainerState
+from freetrain.daemon.background import do_beside
 from freetrain.daemon.external_actions import Departure, Departures
 from freetrain.daemon.log_output import Problems
 from freetrain.daemon.reports.status import LookStatus, TrainerStatus
@@ -258,6 +259,8 @@ _SILENT_S = 300.0
 """A slurmctld that is started again is silent for a while, which nobody has to hear of."""
 _CLOSING_S = 5.0
 """A daemon that is ordered to stop waits so long for its commands."""
+_BEGINNING_S = 60.0
+"""So much longer than its limit a command may take on a busy machine; then its thread has found no memory."""
 _ACCOUNT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 """Names that may stand in a mail's header and in a command's environment."""
 
@@ -268,6 +271,17 @@ class _Hearer:
 
     kind: NewsKind
     owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A command that runs, until this time of the monotonic clock at the latest."""
+
+    has_ended: threading.Event
+    until_s: float
+
+    def is_over(self, now_s: float) -> bool:
+        return self.has_ended.is_set() or now_s > self.until_s
 
 
 class Notices:
@@ -294,7 +308,7 @@ class Notices:
             _Hearer(NewsKind(kind), owner): clock_s() - (wall_s() - at_s)
             for (kind, owner), at_s in book.last_told(wall_s() - config.notify.every).items()
         }
-        self._running: dict[_Hearer, threading.Thread] = {}
+        self._running: dict[_Hearer, _Running] = {}
         self._problems = Problems()
         self._queue(book.untold())
 
@@ -322,8 +336,8 @@ class Notices:
     def close(self) -> None:
         """Let commands that run come to their end, for a moment: they need not be run again then."""
         until_s = self._clock_s() + _CLOSING_S
-        for thread in self._running.values():
-            thread.join(max(0.0, until_s - self._clock_s()))
+        for running in self._running.values():
+            running.has_ended.wait(max(0.0, until_s - self._clock_s()))
 
     def _note(self, news: Iterable[News], now: Noticed | None) -> None:
         to_tell = [
@@ -341,7 +355,7 @@ class Notices:
     def _tell(self) -> None:
         every_s = self.config.notify.every
         self._told_s = {who: at_s for who, at_s in self._told_s.items() if self._clock_s() - at_s < every_s}
-        self._running = {who: thread for who, thread in self._running.items() if thread.is_alive()}
+        self._running = {who: run for who, run in self._running.items() if not run.is_over(self._clock_s())}
         for hearer in list(self._waiting):
             if self._may_tell(hearer):
                 self._start(hearer, self._waiting.pop(hearer))
@@ -361,16 +375,18 @@ class Notices:
         )  # fmt: skip
         ids = [notice.id for notice in waiting]
         self._book.begin(ids)
-        arguments = (letter, self.config, self._problems, lambda: self._book.mark_delivered(ids, self._wall_s()))
-        name = f"notice of {hearer.kind}"
-        thread = threading.Thread(target=_run, args=arguments, name=name, daemon=True)
+        config, problems = self.config, self._problems
+
+        def run() -> None:
+            _run(letter, config, problems, lambda: self._book.mark_delivered(ids, self._wall_s()))
+
         try:
-            thread.start()
+            has_ended = do_beside(run)
         except RuntimeError as error:  # as where the unit's TasksMax is reached
-            _complain(letter, self._problems, str(error))
+            _complain(letter, problems, str(error))
             self._book.mark_delivered(ids, self._wall_s())
         else:
-            self._running[hearer] = thread
+            self._running[hearer] = _Running(has_ended, self._clock_s() + config.notify.timeout + _BEGINNING_S)
 
 
 def _unfinished(noticed: Noticed) -> list[str]:

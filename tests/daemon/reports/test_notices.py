@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.config import Config
+from freetrain.daemon.background import do_beside
 from freetrain.daemon.reports.notices import Notices, run_hook
 from freetrain.daemon.reports.status import LookStatus, TrainerStatus
 from freetrain.lending.memory import Memory
@@ -20,6 +21,21 @@ STOPPED = LookStatus(time_s=1.0, took_s=0.1, stopped_by="stopped by STOP")
 TELLS = """#!/bin/sh
 { echo "$FREETRAIN_KIND $FREETRAIN_PARTITION $1"; cat; } >> "$0.said"
 """
+
+
+started: list[threading.Event] = []
+"""The commands of this test, by when they ended."""
+
+
+@pytest.fixture(autouse=True)
+def started_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    started.clear()
+
+    def do_and_note(work: Callable[[], object]) -> threading.Event:
+        started.append(do_beside(work))
+        return started[-1]
+
+    monkeypatch.setattr("freetrain.daemon.reports.notices.do_beside", do_and_note)
 
 
 class Clock:
@@ -49,9 +65,8 @@ def notices_of(directory: Path, config: Config, clock: Callable[[], float]) -> N
 
 def said(script: Path) -> list[str]:
     """What it was told so far, all of it."""
-    for thread in threading.enumerate():
-        if thread.name.startswith("notice of"):
-            thread.join(60)
+    for running in started:
+        assert running.wait(60)
     path = script.with_name(f"{script.name}.said")
     return path.read_text().splitlines() if path.exists() else []
 
@@ -168,9 +183,9 @@ def test_many_owners_are_told_a_few_at_a_time_and_none_is_left_out(script: Path,
     look = look_with(*(f"user{number}" for number in range(10)))
     for each in (QUIET, look, look):
         notices.looked(each, Memory())
-    started = [thread for thread in threading.enumerate() if thread.name.startswith("notice of")]
+    assert len(started) == 4
     (tmp_path / "go").touch()
-    assert (len(started), len(said(script))) == (4, 4)
+    assert len(said(script)) == 4
     for _ in range(2):
         notices.looked(look, Memory())
         said(script)
@@ -200,10 +215,10 @@ def test_a_command_that_fails_is_said_once_and_again_after_it_has_worked(
 def test_where_no_thread_can_be_had_the_look_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(_thread: threading.Thread) -> None:
+    def refuse(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr("_thread.start_new_thread", refuse)
     notices = notices_of(tmp_path, config("true"), Clock())
     for look in (QUIET, STOPPED):
         notices.looked(look, Memory())
