@@ -11,7 +11,8 @@ To read, in this order:
 
 - ``live_cluster.py``: observes Slurm and carries actions out; ``fragments.py``: the books;
   ``housekeeping.py``: users' submissions between two looks.
-- ``background.py``: work that no look waits for; ``executor.py``: the only place that gives an order; each is in the audit before Slurm hears of it.
+- ``executor.py``: the only place that gives an order; each is in the audit before Slurm hears of it.
+  ``background.py``: work that no look waits for.
 - ``trainers/``: from what users submit to requests. ``admission/``: whether lending is safe at all.
   ``controls/``: stop, pause, drain and nudge. ``reports/``: status, metrics, log, mails.
 - ``rules.py``, ``setup.py``: from settings to the rules and parts of the loop; ``state_directory.py``:
