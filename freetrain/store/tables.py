@@ -10,7 +10,18 @@ from dataclasses import asdict
 from typing import Any, ClassVar
 
 from pydantic import TypeAdapter
-from sqlalchemy import JSON, Float, ForeignKey, Index, LargeBinary, MetaData, UniqueConstraint, text
+from sqlalchemy import (
+    DDL,
+    JSON,
+    Float,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    MetaData,
+    UniqueConstraint,
+    event,
+    text,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from freetrain.core.fragment import End, Fragment, FragmentState
@@ -189,6 +200,27 @@ class CommandRow(Base):
     decision: Mapped[str | None]
     result: Mapped[str]
     return_code: Mapped[int | None]
+
+
+for trigger in (
+    """
+CREATE TRIGGER commands_never_change BEFORE UPDATE ON commands
+WHEN OLD.result <> 'unknown' OR NEW.id IS NOT OLD.id OR NEW.time_s IS NOT OLD.time_s OR NEW.actor IS NOT OLD.actor
+  OR NEW.argv IS NOT OLD.argv OR NEW.why IS NOT OLD.why OR NEW.decision IS NOT OLD.decision
+BEGIN SELECT RAISE(ABORT, 'the audit is append-only: no entry is changed'); END
+""",
+    """
+CREATE TRIGGER commands_are_never_replaced BEFORE INSERT ON commands
+WHEN EXISTS (SELECT 1 FROM commands WHERE id = NEW.id)
+BEGIN SELECT RAISE(ABORT, 'the audit is append-only: no entry is replaced'); END
+""",
+    """
+CREATE TRIGGER commands_are_kept BEFORE DELETE ON commands
+WHEN NOT EXISTS (SELECT 1 FROM kept_since WHERE what = 'commands' AND OLD.time_s < time_s)
+BEGIN SELECT RAISE(ABORT, 'the audit is append-only: entries go when they are older than kept_since says'); END
+""",
+):
+    event.listen(CommandRow.__table__, "after_create", DDL(trigger))
 
 
 class KeptSinceRow(Base):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import base64
-import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -18,7 +17,7 @@ from freetrain.errors import StateError
 from freetrain.store import schema
 from freetrain.store.packing import PackedDecision, Packer, Roll, compressed, decompressed, unpack, unpack_serving
 from freetrain.store.store import Store
-from tests.store.samples import BERT, NAMES, PLACEMENT, PROBLEM, RESNET, decide, new_run
+from tests.store.samples import BERT, NAMES, PLACEMENT, PROBLEM, RESNET, begin_older_store, decide, new_run
 
 TRAINERS = (RESNET, BERT, *(Trainer(f"t{number}", ((1, 1.0),)) for number in range(3)))
 IDS = [trainer.id for trainer in TRAINERS]
@@ -159,18 +158,11 @@ OLD = {
 """Decisions as a store of schema 0004 kept them."""
 
 
-def later_ones(_, names):
-    """Migrations after 0004."""
-    return [name for name in names if name[:4].isdigit() and name[:4] > "0004"]
-
-
 def test_decisions_of_an_older_store_are_written_anew(tmp_path, monkeypatch):
     path = tmp_path / "runs.db"
     with monkeypatch.context() as older:
-        migrations = tmp_path / "migrations"
-        shutil.copytree(schema.MIGRATIONS, migrations, ignore=later_ones)
+        begin_older_store(path, "0004")
         older.setattr(schema, "SCHEMA", "0004")
-        older.setattr(schema, "MIGRATIONS", migrations)
         with Store.open(path).begin_run(new_run()) as run:
             run.record(PROBLEM, decide())
             run.record(PROBLEM, decide())

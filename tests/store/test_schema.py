@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -22,7 +23,7 @@ from freetrain.store import Store, engine, schema
 from freetrain.store.engine import explained
 from freetrain.store.schema import SCHEMA, back_up, find_problems, name_of_backup, remove_old_backups, schema_of
 from freetrain.store.tables import Base
-from tests.store.samples import PROBLEM, decide, new_run
+from tests.store.samples import PROBLEM, begin_older_store, decide, new_run
 
 SHIPPED_MIGRATIONS, SHIPPED = schema.MIGRATIONS, schema.SCHEMA
 FULL = 2  # https://www.sqlite.org/pragma.html#pragma_synchronous
@@ -67,11 +68,20 @@ def newer_freetrain(tmp_path, monkeypatch):
     monkeypatch.setattr(schema, "SCHEMA", NEXT)
 
 
-def test_the_migrations_make_the_tables_as_they_are_declared(tmp_path):
-    store = Store.open(tmp_path / "runs.db")
-    with engine.make_engine(store.path).connect() as connection:
+def test_the_migrations_make_the_tables_as_they_are_declared_and_as_a_new_store_has_them(tmp_path):
+    migrated, new = tmp_path / "migrated.db", Store.open(tmp_path / "new.db").path
+    begin_older_store(migrated, SHIPPED)
+    with engine.make_engine(migrated).connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, Base.metadata) == []
+    assert written_in(new) == written_in(migrated)
+
+
+def written_in(path: Path) -> dict[str, list[str]]:
+    """The words of each statement that made its tables, indexes and triggers: columns may have any order."""
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT name, coalesce(sql, '') FROM sqlite_master").fetchall()
+    return {name: sorted(re.findall(r"\w+|<>|'[^']*'", text)) for name, text in rows}
 
 
 def test_the_schema_is_that_of_the_last_migration():
