@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -120,11 +122,21 @@ def slurm(request: pytest.FixtureRequest) -> FakeSlurm:
 
 
 @pytest.fixture
-def start_daemon(slurm: FakeSlurm, tmp_path: Path) -> StartDaemon:
+def open_connections() -> Iterator[ExitStack]:
+    """Of journals, as a daemon has: the last connection that closes would write all back to the file."""
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def start_daemon(slurm: FakeSlurm, tmp_path: Path, open_connections: ExitStack) -> StartDaemon:
     """Starts a daemon on the same database as the one before it; changes are of its rules, wherever they are."""
 
     def start(mode: Mode = Mode.ACT, launcher: Launcher | None = None, **changes: object) -> Daemon:
         ledger, launcher = Store.open(tmp_path / "freetrain.db").ledger(), launcher or Steering()
+        journal = sqlite3.connect(tmp_path / "freetrain.db")
+        journal.execute("SELECT * FROM runs").fetchone()
+        open_connections.callback(journal.close)
         config = Config(slurm=Slurm(partition=slurm.queue.partition, qos=slurm.queue.qos))
         rules, roster_rules = rules_of(config, SETTINGS), roster_rules_of(config, SETTINGS, launcher)
         for name, value in changes.items():
