@@ -220,7 +220,7 @@ WHEN NOT EXISTS (SELECT 1 FROM kept_since WHERE what = 'commands' AND OLD.time_s
 BEGIN SELECT RAISE(ABORT, 'the audit is append-only: entries go when they are older than kept_since says'); END
 """,
 ):
-    event.listen(CommandRow.__table__, "after_create", DDL(trigger))
+    event.listen(CommandRow.__table__, "after_create", DDL(trigger))  # type: ignore[no-untyped-call]
 
 
 class KeptSinceRow(Base):

@@ -154,7 +154,8 @@ def test_every_cycle_is_a_decision_that_can_be_asked_for(config: Config) -> None
     store = Store.open_existing(Path(config.state.directory) / DAEMONS_STORE)
     problem, decision = store.decision(1, 1)
     assert len(problem.nodes) == len(decision.placement["101"]) == 4
-    assert {row.decision for row in store.ledger().commands()} == {"1:1"}
+    *orders, _ = (row.decision for row in store.ledger().commands()[1:])  # first and last its mark
+    assert set(orders) == {"1:1"}
 
 
 @pytest.mark.usefixtures("quick")

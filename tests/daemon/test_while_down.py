@@ -166,8 +166,8 @@ def look_and_tell(tmp_path: Path, script: Path, stopped_by: str, dies_before: st
     settings = Config.model_validate({"notify": {"command": str(script), "every": 0}})
     tells = notices.Notices(settings, book, store.ledger(), FakeSlurm())
     tells.looked(LookStatus(time_s=1.0, took_s=0.1, stopped_by=stopped_by), Memory())
-    for thread in tells._running.values():
-        thread.join(60)
+    for running in tells._running.values():
+        running.has_ended.wait(60)
 
 
 def daemon(tmp_path: Path, script: Path, stopped_by: str, dies_before: str = "") -> None:
