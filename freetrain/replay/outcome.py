@@ -28,8 +28,7 @@ class ReplayOutcome:
     useful_node_hours: Annotated[float, "lent node-hours less those lost to evictions, rescales, starts and boots"]
     work: Annotated[float, "what was trained, losses subtracted, in the objective's unit"]
     u_work: Annotated[
-        float | None,
-        "work / work of the same trainers on equal shares of a dedicated machine of equal node-hours",
+        float | None, "work / work of the same trainers on equal shares of a dedicated machine of equal node-hours"
     ]
     samples: Annotated[float, "training samples processed, losses subtracted"]
     u_dedicated: Annotated[

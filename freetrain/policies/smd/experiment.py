@@ -15,7 +15,7 @@ import numpy as np
 
 from freetrain.policies.binary_programme import HIGHS, BinaryProgramme, LinearRow, ProgrammeGuest
 from freetrain.policies.experiment import Experiment, MethodComparison
-from freetrain.policies.smd.inner import (
+from freetrain.policies.smd.policy import (
     Amounts,
     Floats,
     ServerModel,
@@ -23,8 +23,8 @@ from freetrain.policies.smd.inner import (
     fastest,
     fastest_on_grid,
     on_the_way,
+    sigmoid,
 )
-from freetrain.policies.smd.policy import sigmoid
 
 
 @dataclass(frozen=True, slots=True)

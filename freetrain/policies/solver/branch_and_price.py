@@ -27,11 +27,19 @@ import numpy as np
 from freetrain.core.decision import GOOD_ENOUGH
 from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes
-from freetrain.policies.solver.column_generation import EXACT, Clock, Master, Plan, Relaxation, generate_columns
+from freetrain.policies.solver.column_generation import (
+    EXACT,
+    Clock,
+    Duals,
+    Master,
+    Plan,
+    Relaxation,
+    generate_columns,
+    solve_pricing,
+)
 from freetrain.policies.solver.enumeration import Incumbent, ReducedCostEnumeration, plan_value
 from freetrain.policies.solver.guests import SolverAnswer
 from freetrain.policies.solver.pricing_dp import DPStructure, Prices
-from freetrain.policies.solver.pricing_problem import Duals, solve_pricing
 from freetrain.policies.solver.rounding import INTEGRALITY, ColumnWeights, integer_plans
 from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes, no_limits
 

@@ -24,9 +24,8 @@ import numpy as np
 from freetrain.core.decision import GOOD_ENOUGH
 from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes
-from freetrain.policies.solver.column_generation import Plan, Relaxation
+from freetrain.policies.solver.column_generation import ColumnPool, Losses, Plan, Relaxation
 from freetrain.policies.solver.pricing_dp import Prices
-from freetrain.policies.solver.pricing_problem import ColumnPool, Losses
 from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes
 
 _FIRST_GAP = GOOD_ENOUGH / 2

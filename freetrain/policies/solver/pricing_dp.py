@@ -1,8 +1,8 @@
 """The dynamic programme of the pricing problem: the best columns of many choices at some prices.
 
 The value of a column is a sum over the classes of terms that depend on the nodes of all classes up to each
-(``pricing_problem.py``). So the state after a class is the number of nodes so far. Classes that leave at the same
-time have one end together, after the last of them, whose cost is charged once if any of their nodes are taken.
+(``column_generation.py``). So the state after a class is the number of nodes so far. Classes that leave together
+have one end together, after the last of them, whose cost is charged once if any of their nodes are taken.
 Between such classes there are therefore two best values for each state: without and with nodes of theirs.
 A choice takes no node of classes that it does not cover.
 

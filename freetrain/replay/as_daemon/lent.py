@@ -46,10 +46,7 @@ class LentNodes:
     """
 
     def __init__(
-        self,
-        runs: Mapping[str, TrainerRun],
-        timing: Timing,
-        each: Mapping[str, Amount] | None = None,
+        self, runs: Mapping[str, TrainerRun], timing: Timing, each: Mapping[str, Amount] | None = None
     ) -> None:
         self._runs = runs
         self._timing = timing

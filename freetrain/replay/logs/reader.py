@@ -12,11 +12,10 @@ import polars as pl
 
 from freetrain.core.holes import Holes
 from freetrain.errors import InputError
-from freetrain.replay.logs.busy import BusyTimes, add_always_busy, select_nodes
+from freetrain.replay.logs.busy import BusyTimes, add_always_busy, busy_times, read_node_events, select_nodes
 from freetrain.replay.logs.jobs import JobsOnNodes, jobs_on_nodes, logged_jobs, settle_window
 from freetrain.replay.logs.machine import read_machine
 from freetrain.replay.logs.model import EmptyHours, IdleShares, ReadOptions, SiteLog, TaskRequest
-from freetrain.replay.logs.node_events import busy_times, read_node_events
 from freetrain.replay.logs.nodelists import MAX_NODES
 from freetrain.replay.logs.outages import (
     about_empty_hours,

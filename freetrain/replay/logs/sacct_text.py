@@ -247,10 +247,7 @@ def _require(positions: Mapping[str, int], file: str) -> None:
     if not {"node_list", "had_nodes", "asked_nodes", "had_cores", "tres"} & positions.keys():
         missing.append("NodeList (or NNodes, NCPUS or AllocTRES)")
     if missing:
-        raise InputError(
-            f"{file} lacks the column {' and the column '.join(missing)}.",
-            MADE_WITH,
-        )
+        raise InputError(f"{file} lacks the column {' and the column '.join(missing)}.", MADE_WITH)
 
 
 def _layout(names: tuple[str, ...], positions: Mapping[str, int], trailing: bool, separator: str) -> RowLayout:

@@ -23,12 +23,7 @@ _PIECE_BYTES = 12 << 20
 15 ms, however little it is."""
 _MAX_LINE_BYTES = 1 << 25
 """No row is as long, but a whole JSON document may stand in one line."""
-_OTHER_PACKERS = {
-    b"\xfd7zXZ": "xz",
-    b"BZh": "bzip2",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"PK\x03\x04": "zip",
-}
+_OTHER_PACKERS = {b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 _HEAD_BYTES = 1 << 16
 _SWF_FIELDS = 18
 _EXPECTED = (

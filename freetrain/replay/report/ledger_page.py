@@ -150,11 +150,7 @@ def _tiles(report: LedgerReport, total: LedgerLine) -> list[Tile]:
     return [
         Tile(number(total.lent_hours), "node-hours lent", f"to {count(people, 'user')}"),
         Tile(number(total.useful_hours), "useful", "the rest was lost when nodes came and went"),
-        Tile(
-            number(total.evictions),
-            "nodes taken back",
-            f"by Slurm, of {times} lent",
-        ),
+        Tile(number(total.evictions), "nodes taken back", f"by Slurm, of {times} lent"),
         Tile(number(len(report.harms)), "jobs of the site delayed", _about_delays(report.harms)),
     ]
 

@@ -104,11 +104,7 @@ def _deciding(setting: ReplaySetting, trainers: Sequence[Trainer]) -> Iterator[A
     ahead = _seconds([setting.horizon_s]) if setting.horizon_s else "learned"
     yield Assumption("looks ahead", ahead, "" if setting.horizon_s else "as long as idle nodes have stayed so far")
     if setting.foresight != "none":
-        yield Assumption(
-            "foresight",
-            setting.foresight,
-            _FORESIGHT[setting.foresight],
-        )
+        yield Assumption("foresight", setting.foresight, _FORESIGHT[setting.foresight])
     yield Assumption("trainers", setting.trainers)
     sizes = [trainer.min_nodes for trainer in trainers], [trainer.most_nodes for trainer in trainers]
     each = f"of {number(min(sizes[0]))} to {count(max(sizes[1]), 'node')} each" if trainers else ""

@@ -227,13 +227,7 @@ def nodes_by_trainer(grid: NodeGrid, colours: Sequence[str], size: Format) -> st
         shades = ListedColormap(["#00000000", palette.IDLE, *colours])
         axes.set_facecolor(palette.BUSY)
         axes.imshow(
-            grid.states,
-            cmap=shades,
-            vmin=0,
-            vmax=shades.N - 1,
-            aspect="auto",
-            interpolation="none",
-            extent=extent,
+            grid.states, cmap=shades, vmin=0, vmax=shades.N - 1, aspect="auto", interpolation="none", extent=extent
         )
         axes.hlines(
             np.arange(len(grid.nodes) - 1) + 0.5, grid.from_s, grid.until_s, color=palette.PAGE, linewidth=row / 8
