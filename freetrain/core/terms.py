@@ -75,6 +75,7 @@ _ARRAYS = tuple(field.name for field in fields(Terms) if field.name not in ("nam
 
 def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
     """The trainers' terms under an objective; callers share them."""
+    # A replay hands over the very same tuple many times: it is found without hashing thousands of trainers.
     return _terms_of_same(_Same(trainers), objective)
 
 
@@ -150,9 +151,9 @@ def with_sizes_that_stay(terms: Terms, held_nodes: Sizes) -> Terms:
 
 
 def _avoids(numbers: Table) -> Table:
-    """Which avoided evictions count: known ends of all nodes together, or of each by itself."""
     alone = numbers[:, _ALONE]
     where = np.zeros_like(numbers)
+    # Nodes that work together are lost together, those that work by themselves one by one.
     where[:, _KNOWN_END], where[:, _LEAVING] = 1.0 - alone, alone
     return where
 
@@ -181,6 +182,7 @@ def _particulars(trainer: Trainer, objective: str) -> _Particulars:
         alone,
         aim.per_joule * aim.scale_of(trainer.weight),
     )
+    # As bytes, which a dictionary can compare: equal trainers are one row.
     return numbers, worth_per_s(trainer, objective)[: most + 1].tobytes()
 
 

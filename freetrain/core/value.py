@@ -63,7 +63,6 @@ def switching_costs(terms: Terms, held_nodes: Sizes) -> Table:
 
 
 def _costs_of(terms: Terms, held_nodes: Sizes, sizes: NDArray[np.int64], worth: Table) -> Table:
-    """Cost of changing to some sizes of each trainer with this worth; all of shape (trainers, …)."""
     now = terms.worth[np.arange(len(held_nodes)), np.minimum(held_nodes, terms.most_nodes)][:, None]
     change = sizes - held_nodes[:, None]
     seconds = np.where(change > 0, terms.scale_up_s[:, None], terms.scale_down_s[:, None]) * (change != 0)
@@ -126,9 +125,11 @@ def useful_time(
     taken_back = np.array([float(node_class.taken_back) for node_class in classes]) * (lives_s > 0)
     alone_s, leaving = map(_difference_to_next, (np.maximum(lives_s, 0.0), taken_back))
     is_last = np.ones(len(classes), dtype=bool)
+    # Classes that live equally long end together: their one loss stands with the last of them.
     is_last[:-1] = whole_s[1:] < whole_s[:-1]
     end_s = taken_back * is_last * terms.known_end_s[:, None]
     watts = np.array([node_class.watts for node_class in classes])
+    # From now on, not from the end of the boot: a node that boots draws, too.
     power = terms.per_joule[:, None] * whole_s * watts
     alone_s = alone_s - terms.leaving_s[:, None] * leaving
     if last is not None and (together := np.flatnonzero(last >= 0)).size:
@@ -193,6 +194,7 @@ def distinct_tables(
         The tables that differ, shape (tables, sizes), and which of them is each trainer's, shape (trainers,).
     """
     joins = None if may_join is None else may_join.tobytes()
+    # As bytes: arrays cannot be keys of a cache.
     held = np.ascontiguousarray(held_nodes, dtype=np.int64).tobytes()
     return _distinct_tables(terms, held, node_class.life_s, node_class.taken_back, node_class.watts, joins)
 

@@ -12,6 +12,7 @@ from freetrain.core.place import node_of
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.value import counts_of, total_value
 
+# Relative, and absolute near 0: sums of the same values in another order differ by far less.
 VALUE_TOLERANCE = 1e-6
 
 

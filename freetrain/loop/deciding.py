@@ -36,6 +36,7 @@ def decide(
     answer = _ask(policy, problem)
     decision = stay(problem, answer) if isinstance(answer, str) else _decision(problem, answer, placer)
     solve_s = stopwatch_s() - start_s
+    # Checked once more as a whole, whatever was checked of its parts: nothing else may be acted on.
     if wrong := verify(problem, decision):
         decision = stay(problem, f"the decision of {decision.solver} was rejected: {'; '.join(wrong)}")
     decision = _with_servers(problem, decision, placer)
@@ -43,10 +44,10 @@ def decide(
 
 
 def _with_servers(problem: Problem, decision: Decision, placer: Placer) -> Decision:
-    """With servers on some of the nodes of those that use them; a placer that fails rates all nodes alike."""
     try:
         serving = place_servers(problem, decision.placement, placer)
         notes = decision.notes
+    # SystemExit, too: a package that calls exit() must not end the daemon.
     except (Exception, SystemExit) as error:  # somebody else's placer may raise anything
         serving = place_servers(problem, decision.placement, FIRST_NODES)
         notes = (*decision.notes, f"the placer {type(placer).__name__} rated no servers: {_in_one_line(error)}")
@@ -78,7 +79,7 @@ def _ask(policy: Policy, problem: Problem) -> Allocation | str:
 
 
 def _in_one_line(error: BaseException) -> str:
-    """What an error says, even where it cannot say it."""
+    # traceback's own formatting also works for an exception whose __str__ raises.
     return " ".join("".join(traceback.format_exception_only(error)).split())
 
 
@@ -118,6 +119,7 @@ def _held_against_bound(answer: Allocation, value: float) -> tuple[Status, float
         return Status.HEURISTIC, None, (f"{claim}, but its own allocation is worth {value:g}",)
     if proven and missing <= tolerance:
         return Status.OPTIMAL, 0.0, ()
+    # A value of 0, or nearly, would make any gap infinite.
     gap = max(missing, 0.0) / max(abs(value), 1e-9)
     if proven:
         claim = f"{answer.solver} claims the optimum, but its allocation is worth {value:g}"
@@ -159,7 +161,6 @@ def finish(finisher: Finisher, nodes: Iterable[SharedNode]) -> Finished:
 
 
 def _ask_finisher(finisher: Finisher, node: SharedNode) -> dict[str, Amount] | str:
-    """Place → what it gets, or why that cannot be used."""
     name = type(finisher).__name__
     try:
         given = dict(finisher.finish(node))

@@ -20,6 +20,7 @@ from freetrain.policies.aiming import asked_of
 from freetrain.policies.equal_share import equal_sizes
 
 DAY_S = 86400.0
+# A target is never 0, since parts of it are divided by it.
 _LEAST_RATE = 1e-9
 _MOST_NAMED = 5
 

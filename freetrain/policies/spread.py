@@ -49,6 +49,7 @@ def _grow_in_turn(problem: Problem, counts: Counts, change: Sizes, growing: NDAr
     """Grow one trainer after the other to its size; ``counts`` are updated."""
     terms, joins = problem.terms, boots_in_time(problem.terms, problem.classes)
     left = problem.capacity - counts.sum(axis=0)
+    # Stable: of those that lose equally much the one that was admitted first chooses first.
     loss = _loss(problem, problem.held_nodes + change)[growing]
     for row in growing[np.argsort(-loss, kind="stable")].tolist():
         taken = _take(left * joins[row], int(change[row]))
@@ -103,7 +104,6 @@ def _best_choice(problem: Problem, row: int, left: Counts, lacks: int) -> int:
 
 
 def _loss(problem: Problem, sizes: Sizes) -> NDArray[np.float64]:
-    """Cost of an eviction for each trainer of this size."""
     terms = problem.terms
     return np.asarray(terms.eviction_s * terms.worth[np.arange(len(sizes)), sizes])
 
@@ -118,6 +118,7 @@ def spread_as_decided(problem: Problem, decide_sizes: Callable[[Sizes], Sizes], 
     most = np.zeros_like(most)
     np.maximum.at(most, choices.trainer, reach)
     while True:
+        # This ends: in each round the most that some trainer may get falls.
         sizes = decide_sizes(most)
         counts = spread(problem, sizes, evenly=evenly)
         got = counts.sum(axis=1)

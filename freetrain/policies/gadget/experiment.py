@@ -126,8 +126,6 @@ def fill_slot(
 
 
 class _Slot:
-    """A slot being filled."""
-
     def __init__(self, books: LinkBooks, jobs: Sequence[RingJob], slot_s: float, utility: Utility) -> None:
         self._books, self._jobs, self._slot_s, self._utility = books, jobs, slot_s, utility
         self._costs = RingCosts(books)
@@ -137,7 +135,6 @@ class _Slot:
 
     @property
     def gained(self) -> float:
-        """Utility of all rings together."""
         return sum(self._gain(row, ring) for row, ring in enumerate(self.rings))
 
     def best_single(self) -> tuple[float, int, PlacedRing] | None:
@@ -150,7 +147,6 @@ class _Slot:
         return max(found, key=lambda entry: entry[0], default=None)
 
     def take_only(self, row: int, ring: PlacedRing) -> None:
-        """Give one training this ring, and the others none."""
         for other in self.rings:
             if other is not None:
                 self._books.release(other)
@@ -168,6 +164,8 @@ class _Slot:
                 self._books.release(before)
             ring = self._embed(row, width)
             ratio = 0.0 if ring is None else self._ratio(row, before, ring)
+            # Lazy greedy: a hope bounds the ratio from above. An upgrade is made only if none that is hoped for
+            # can beat it.
             if ring is not None and ratio > 0 and not is_found and waiting and ratio < -waiting[0][0]:
                 heapq.heappush(waiting, (-ratio, row, width, True))
                 self._reserve(row, before)
@@ -201,6 +199,7 @@ class _Slot:
 
     def _embed(self, row: int, width: int) -> PlacedRing | None:
         """The ring that it has, if that has room: there nothing is lost; else a new one."""
+        # Where its servers stay the same nothing is lost to a rescale.
         now = self._jobs[row].ring
         if now is not None and now.width == width and self._books.has_room(now):
             return now
@@ -212,7 +211,6 @@ class _Slot:
             self._books.reserve(ring)
 
     def _ratio(self, row: int, before: PlacedRing | None, ring: PlacedRing) -> float:
-        """Utility gained per cost; inf where it costs nothing."""
         gain = self._gain(row, ring) - self._gain(row, before)
         cost = self._cost(ring) - self._cost(before)
         return gain / cost if cost > 0 else (float("inf") if gain > 0 else 0.0)
@@ -246,7 +244,6 @@ class _QueuedJob:
 
     @property
     def remaining_s(self) -> float:
-        """Seconds that it needs in its ring until it is complete."""
         job = self.job
         rate = job.model.rate(_fixed(job), -(-_fixed(job) // 4), _LINK_BYTES_PER_S)
         return (job.target_samples - job.samples) / rate

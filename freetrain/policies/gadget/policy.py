@@ -31,6 +31,7 @@ from freetrain.policies.spread import best_by_tables
 from freetrain.policies.stages import leaf_by_leaf, say_leaves
 
 _MOST_ROUNDS = 8
+# A ring that takes nothing costs nothing, and its gain per cost has to be finite.
 _LEAST_COST = 1e-12
 
 
@@ -139,8 +140,6 @@ class ReservingGadget:
 
 
 class _Turn:
-    """The rings of one problem, embedded and booked beside those of the others."""
-
     def __init__(self, problem: Problem, counts: Counts, books: LinkBooks, topology: Topology) -> None:
         self.rings: dict[str, PlacedRing] = {}
         self._problem, self._books, self._topology = problem, books, topology
@@ -184,7 +183,6 @@ class _Turn:
         return sorted((row for row, size in enumerate(self._sizes) if size), key=order)
 
     def _choice_of(self, trainer: Trainer) -> Choice:
-        """Chooses nodes whose links have room, where there are enough of them."""
         need = self._needs[trainer.id]
         if trainer.id not in self._grows:
             return self._few
@@ -214,6 +212,7 @@ class _Turn:
 
     def _take(self, names: Iterable[str], need: float, beside: Sequence[str]) -> None:
         """Remember what these nodes of a ring, beside others of it, take of their links while others choose."""
+        # The ring changes as a whole: as long as it is on one node it needs no link.
         self._hoped.release(_ring(beside, need, self._topology))
         self._hoped.reserve(_ring((*beside, *names), need, self._topology))
 

@@ -62,6 +62,7 @@ def choose(
     found, why = highs.solve(BinaryProgramme(values, rows), time_s)
     if found is not None:
         chosen = [number for number, taken in zip(possible, found, strict=True) if taken > 0.5]
+        # An answer that is not proven may have left room.
         filled = _filled(options, chosen, capacity) if why else tuple(chosen)
         return OuterSolution(filled, _value(options, filled), "HiGHS", why)
     relaxed, _ = highs.solve(BinaryProgramme(values, rows, integral=False), time_s)
@@ -130,11 +131,9 @@ class _Job:
     deadline_h: float
 
     def hours(self, pair: Pair) -> float:
-        """Time until completion on so many workers and servers."""
         return self.steps * float(self.model.step_s(*pair)) / _HOUR_S
 
     def utility(self, pair: Pair) -> float:
-        """Worth of that time."""
         return sigmoid(self.hours(pair), self.worth, self.steepness, self.deadline_h)
 
 
@@ -249,6 +248,7 @@ def _elastic(jobs: Sequence[_Job], capacity: Amounts) -> float:
         best = (0.0, 0, 0)
         for row in range(len(jobs)):
             gain, more = worth[row] - has[row][0], takes[row] - has[row][1]
+            # A step that takes nothing of the machine must not divide by 0.
             share = np.maximum((more / capacity).sum(axis=1), 1e-12)
             rates = np.where((more <= left + 1e-9).all(axis=1) & (gain > 1e-12), gain / share, 0.0)
             if len(rates) and rates.max() > best[0]:

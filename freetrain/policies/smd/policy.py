@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from freetrain.core.decision import Allocation, Placement
 from freetrain.core.place import node_of
 from freetrain.core.problem import Problem
 from freetrain.core.terms import Sizes, Table
+from freetrain.core.throughput import non_negative_least_squares
 from freetrain.core.trainer import Servers, Serving, Trainer
 from freetrain.policies.ageing import PATIENCE_S, overdue_sizes, say_turns, serve_first
 from freetrain.policies.aiming import HEEDED, asked_of
@@ -78,24 +78,12 @@ def fit_servers(points: Sequence[Point], batch: float) -> ServerModel:
     workers = np.array([point.workers for point in points], dtype=np.float64)
     servers = np.array([point.servers for point in points], dtype=np.float64)
     terms = np.stack([batch / workers, np.ones_like(workers), workers / servers, workers, servers], axis=1)
-    a, b, c, d, e = _not_negative(terms / measured_s[:, None]).tolist()
+    # Relative errors count; each column is scaled to 1, as samples and servers are orders of magnitude apart.
+    relative = terms / measured_s[:, None]
+    scale = np.abs(relative).max(axis=0)
+    best, _ = non_negative_least_squares(relative / scale, np.ones(len(points)), np.ones(len(scale)))
+    a, b, c, d, e = (best / scale).tolist()
     return ServerModel((a, b, c, d, e), batch)
-
-
-def _not_negative(terms: Floats) -> Floats:
-    """Coefficients ≥ 0 for which the terms come closest to 1."""
-    columns = terms.shape[1]
-    scale = np.abs(terms).max(axis=0)
-    best, least = np.zeros(columns), float(len(terms))
-    for count in range(1, columns + 1):
-        for chosen in combinations(range(columns), count):
-            part = terms[:, chosen] / scale[list(chosen)]
-            solution = np.linalg.lstsq(part, np.ones(len(terms)), rcond=None)[0]
-            square = float(np.sum((part @ solution - 1) ** 2))
-            if (solution >= 0).all() and square < least:
-                best, least = np.zeros(columns), square
-                best[list(chosen)] = solution / scale[list(chosen)]
-    return best
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +109,7 @@ class SizeLimits:
     def most_workers_beside(self, servers: int) -> int:
         """The most workers beside so many servers."""
         room = (
+            # Sums of shares may exceed their limit in the last place.
             (most - servers * s + 1e-9) / w
             for w, s, most in zip(self.worker, self.server, self.most, strict=True)
             if w
@@ -137,6 +126,7 @@ class SizeLimits:
 
 def fastest(model: ServerModel, limits: SizeLimits) -> tuple[int, int] | None:
     """Workers and servers of the shortest step, by full search; None: not even one of each is allowed."""
+    # 64 × 64 pairs at most: to try all is quicker than anything cleverer.
     workers, servers = np.mgrid[1 : limits.most_workers + 1, 1 : limits.most_servers + 1]
     allowed = np.ones(workers.shape, dtype=bool)
     for w, s, most in zip(limits.worker, limits.server, limits.most, strict=True):
@@ -243,6 +233,7 @@ def _hosts(
     rate = placer.rate_for_server if isinstance(placer, RatingServers) else lambda node, nodes: 0.0
 
     def claim(node: str) -> tuple[bool, bool, float, float, str]:
+        # Within a short horizon no end is seen before: there every node would end soon.
         ends_soon = life_s[node] < min(MOVES_BEFORE_S, problem.horizon_s)
         return ends_soon, node not in now, -life_s[node], -rate(node, tuple(life_s)), node
 
@@ -296,7 +287,6 @@ class Smd:
         return self._weigh(problem, np.zeros(len(problem.trainers), dtype=np.int64))
 
     def _weigh(self, problem: Problem, turns: Sizes) -> Table:
-        """The worth, with sizes that trainers get because it is their turn among those that are looked at."""
         possible, asked, work = problem.terms.possible, asked_of(problem), work_of(problem)
         values, may_have = np.zeros(possible.shape), possible & asked.may_have(possible.shape[1])
         looked_at = np.zeros(possible.shape, dtype=bool)

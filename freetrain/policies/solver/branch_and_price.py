@@ -66,13 +66,7 @@ _MAX_TYPES = 2
 
 
 def solve(trainers: TrainerTypes, rows: Sequence[Sequence[int]], *, left_s: Clock) -> SolverAnswer:
-    """An allocation and a bound on all of them.
-
-    Args:
-        trainers: the trainers.
-        rows: of the problem's trainers of each type.
-        left_s: wall seconds that are left; at 0 the best allocation so far is the answer.
-    """
+    """An allocation and a bound on all of them, for rows of the problem's trainers of each type."""
     plan, bound = solve_by_type(trainers, left_s)
     counts = np.zeros((sum(map(len, rows)), len(trainers.capacity)), dtype=np.int64)
     for of_type, type_counts in zip(rows, plan, strict=True):
@@ -128,7 +122,6 @@ def _split_plan(plan: Plan) -> Plan:
 
 
 def _rejoin_plan(plan: Plan, number: Sequence[int]) -> Plan:
-    """The same plan with so many trainers of each type again."""
     rows = np.concatenate(plan)
     return np.split(rows, np.cumsum(number)[:-1])
 
@@ -217,7 +210,7 @@ class BranchAndBound:
         return self._strong_branching(found, bound)
 
     def _drop_hopeless_modes(self) -> None:
-        """Leave modes out of the pricing problem that are in no better plan than the incumbent."""
+        # Modes of change become hopeless only with a better incumbent.
         if self.best.value > self._value_of_structure:
             self._value_of_structure = self.best.value
             self._structure = self.root.pricing.structure_within(
@@ -319,6 +312,7 @@ def _by_growth_together(
         type_ids[grows], weights[grows], minlength=len(trainers.number)
     )
     for group, number in zip(several.tolist(), numbers.tolist(), strict=True):
+        # A weight of 2.9999999 is 3: only what is fractional beyond rounding can be branched on.
         whole = int(np.floor(number + INTEGRALITY))
         if number - whole > INTEGRALITY:
             yield limits.at_most_growing(group, whole), limits.more_growing_than(group, whole)

@@ -87,11 +87,7 @@ def solve_pricing(
 ) -> PricingResult:
     """The best column of each type at these prices; its value is -inf where the limits allow none.
 
-    Args:
-        trainers: the trainers.
-        duals: the prices.
-        limits: of the branch.
-        structure: of the modes that may be part of a better plan; None: all modes.
+    ``structure`` is of the modes that may be part of a better plan; None: all modes.
     """
     if structure is None:
         structure = trainers.cached(
@@ -107,8 +103,8 @@ def solve_pricing(
 
 
 def _best_rows(type_of_row: Sizes, value: NDArray[np.float64], types: int) -> Rows:
-    """The best row of each type, the first of equals."""
     begin = np.searchsorted(type_of_row, np.arange(types))
+    # The first of equals, whatever the order of sums: the same problem has the same answer.
     best = np.flatnonzero(value == np.maximum.reduceat(value, begin)[type_of_row])
     return np.asarray(best[np.searchsorted(type_of_row[best], np.arange(types))])
 
@@ -274,6 +270,7 @@ class Master:
         value = -np.inf if impossible else float(self._trainers.values_of(type_id, column))
         if value == -np.inf:
             return False
+        # Columns come by the hundred between two uses: arrays of them are made when they are asked for.
         self._arrays.clear()
         self._position[key] = len(self)
         self._type_ids.append(type_id)
@@ -308,9 +305,8 @@ class Master:
         penalty = 2 * float(np.abs(values).max() * self._trainers.number.sum())
         # Slacks of growth cost as much: they stand for a branch that cannot be fulfilled.
         never = np.full(len(self._growth_rows), -penalty)
-        self._highs.changeColsCost(
-            *self._all_columns(), np.concatenate([never, np.where(within, values, values - penalty)])
-        )
+        costs = np.concatenate([never, np.where(within, values, values - penalty)])
+        self._highs.changeColsCost(len(costs), np.arange(len(costs), dtype=np.int32), costs)
         # A limit that limits nothing must have no price: with one it would weaken the bound.
         lower = np.where(limits.min_growing > 0, limits.min_growing, -highspy.kHighsInf)
         upper = np.where(limits.max_growing < self._trainers.in_group, limits.max_growing, highspy.kHighsInf)
@@ -338,15 +334,9 @@ class Master:
         return [counts[columns] for columns in of_type]
 
     def _array(self, name: str, known: list[Any]) -> NDArray[Any]:
-        """A fact of each column as an array, kept until a column is added."""
         if name not in self._arrays:
             self._arrays[name] = read_only(np.array(known))
         return self._arrays[name]
-
-    def _all_columns(self) -> tuple[int, NDArray[np.int32]]:
-        """Number and indices of all columns that HiGHS has, the slacks of the groups first."""
-        number = len(self._growth_rows) + len(self)
-        return number, np.arange(number, dtype=np.int32)
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,7 @@ def best_combination(
     pools: Sequence[ColumnPool], number: Sequence[int], capacity: Sizes, prices: Prices, slack: float
 ) -> BestCombination | None:
     """The best plan within the slack, of all columns within it; None: there are too many partial plans."""
+    # In floats: a product of integers would overflow without a word.
     if np.prod(capacity + 1.0) > _MAX_KEYS:
         return None
     idle = _idle_nodes(capacity, prices, slack)
@@ -147,6 +148,7 @@ def best_combination(
     # Identical trainers have equal groups, one for each of them.
     groups = [group for group, alike in zip(singles, [*number, 1], strict=True) for _ in range(alike)]
     while len(groups) > 2:
+        # The two with the least partial plans are merged first, since the number of pairs is a product.
         groups.sort(key=lambda group: len(group.loss), reverse=True)
         first_group, second_group = groups.pop(), groups.pop()
         merged = _merge(first_group, second_group, _left_over(groups, capacity), capacity, slack)
@@ -172,7 +174,6 @@ def _idle_nodes(capacity: Sizes, prices: Prices, slack: float) -> ColumnPool | N
 
 
 def _left_over(groups: Sequence[_PartialPlans], capacity: Sizes) -> tuple[Sizes, Sizes]:
-    """Nodes of each class that these groups leave at least, and at most."""
     min_used = sum((group.used.min(axis=0) for group in groups), np.zeros_like(capacity))
     max_used = sum((group.used.max(axis=0) for group in groups), np.zeros_like(capacity))
     return capacity - max_used, capacity - min_used
@@ -189,6 +190,7 @@ def _merge(
     pairs = np.searchsorted(second_group.loss, slack - first_group.loss, side="right")
     if pairs.sum() > _MAX_COMBINATIONS:
         return None
+    # All pairs within the slack: both groups ascend by loss, so each plan pairs with a prefix of the others.
     first = np.repeat(np.arange(len(pairs)), pairs)
     second = np.arange(len(first)) - np.repeat(np.cumsum(pairs) - pairs, pairs)
     # Class by class, so that pairs that cannot fit are dropped before their sums of other classes are made.
@@ -220,7 +222,6 @@ def _match(
 
 
 def _single(type_id: int, pool: ColumnPool, capacity: Sizes) -> _PartialPlans:
-    """The columns of one trainer for which there are nodes, as a group."""
     order = np.argsort(pool.loss, kind="stable")
     fits = order[(pool.counts[order] <= capacity).all(axis=1)]
     return _PartialPlans(pool.counts[fits], pool.loss[fits], type_id)

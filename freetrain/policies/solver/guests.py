@@ -65,6 +65,7 @@ def check_claims(problem: Problem, answer: SolverAnswer, known_value: float) -> 
     value = total_value(problem, answer.counts)
     tolerance = VALUE_TOLERANCE * max(1.0, abs(value), abs(known_value))
     best = max(value, known_value)
+    # What comes out of another process may be of any kind.
     if not isinstance(answer.bound, float) or math.isnan(answer.bound):
         return False, math.inf, f"claims a bound that is not a number ({answer.bound!r:.40})"
     if best > answer.bound + tolerance:

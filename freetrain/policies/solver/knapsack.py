@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from freetrain.core.terms import Sizes, Table
 
+# Each step finds another of finitely many lines; the limit guards against rounding alone.
 _MAX_PRICE_STEPS = 100
 _ROUNDING = 1e-9
 
@@ -284,6 +285,7 @@ def _largest_sums(reached: int, spare: int) -> Sizes:
 def _take(takers: _Takers, sums: Sequence[int], nodes: int, sizes: Sizes) -> None:
     """Let the takers take exactly so many nodes together."""
     for (row, free), before in zip(reversed(takers), reversed(sums[:-1]), strict=True):
+        # From the last taker back: the sums before it tell what the others can still make up.
         taken = next(more for more in reversed(free) if more <= nodes and before >> (nodes - more) & 1)
         sizes[row] += taken
         nodes -= taken

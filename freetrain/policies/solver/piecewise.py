@@ -165,14 +165,9 @@ def _pieces_of_both_modes(problem: Problem, row: int, keeping: _Mode, growing: _
 
 
 def _interval(problem: Problem, row: int, column: int, mode: _Mode, *, charges: bool = False) -> list[Piece]:
-    """Value of a trainer's size while the nodes of classes 0 … column are alive and no others.
+    """Value of a choice's size while the nodes of classes 0 … column are alive and no others.
 
-    Args:
-        problem: the problem.
-        row: of the choice.
-        column: the shortest-lived of these classes.
-        mode: growing or not.
-        charges: mark pieces as charging the end of the class where it costs nothing.
+    ``charges``: mark pieces as charging the end of the class where it costs nothing.
     """
     terms = problem.choices.terms
     worth = terms.worth[row]
@@ -185,6 +180,7 @@ def _interval(problem: Problem, row: int, column: int, mode: _Mode, *, charges: 
     possible = np.flatnonzero(terms.possible[row]).tolist() if whole else range(most + 1)
     sizes = [size for size in possible if size <= most and (not whole or size in mode.sizes)]
     held = int(problem.held_nodes[problem.choices.trainer[row]])
+    # What a change costs stands with the whole size: only there does the held size bend the value.
     runs = list(linear_runs(worth, sizes, held if whole else -1))
     # Without a loss both pieces would be equal, and HiGHS would branch between them.
     if not loss.any():

@@ -135,14 +135,9 @@ class PricingDP:
     def columns_worth_at_least(
         self, least: NDArray[np.float64], max_columns: int
     ) -> tuple[Rows, Counts, Prices] | None:
-        """All columns of a value of at least so much, prices paid.
+        """Row, nodes and value, prices paid, of all columns worth at least so much by row.
 
-        Args:
-            least: the least value of a column of each row.
-            max_columns: how many partial columns may be kept at a time.
-
-        Returns:
-            The row, the nodes and the value of each column; None: there are too many.
+        None: there are more partial columns than may be kept at a time.
         """
         rows, state = np.nonzero(self.final >= least[:, None])
         after, width = -self.change[rows, state], self.final.shape[1] + 1
@@ -151,6 +146,7 @@ class PricingDP:
             after, entered = after + end.gain[rows, state], state + 1  # 0: the loss is charged already
             for place in reversed(range(len(end.places))):
                 # What leads to a state does not depend on what comes after it: each state is expanded once.
+                # Row, state and entry as one number: unique over three columns would compare triples.
                 key, same = np.unique((rows * width + state) * width + entered, return_inverse=True)
                 from_state, from_entered = key // width % width, key % width
                 from_row = key // width**2
@@ -294,7 +290,6 @@ def _shifted(table: Table, offset: Sizes, states: int, beyond: float) -> Table:
 
 
 def _more(optional: Sizes, states: int) -> tuple[Rows, SlidingMaximum]:
-    """The rows with optional nodes of a class, and a window over as many states."""
     some = np.flatnonzero(optional)
     return some, SlidingMaximum(np.minimum(optional[some], states - 1), states)
 
@@ -327,6 +322,7 @@ class SlidingMaximum:
         is_wide = widths >= positions - 1
         self._wide, self._narrow = np.flatnonzero(is_wide), np.flatnonzero(~is_wide)
         self._widths, self._positions = widths[self._narrow], positions
+        # Exact, where a logarithm may round to the wrong power.
         self._power = np.frexp(self._widths)[1].astype(np.int64) - 1
         is_kept = self._narrow.size * positions <= _MAX_KEPT
         self._kept = self._ends() if is_kept else None
