@@ -92,7 +92,7 @@ class DeadlineRates:
     factor: float = 0.0
 
     def on(self, terms: Terms, owner: Iterable[int], speeds: Iterable[float]) -> Terms:
-        """The terms with what deadlines need counted more; each row has an owner (position) and its speed there."""
+        """The terms with what deadlines need counted more; each row has an owner, by position, and a speed."""
         if not self.samples_per_s:
             return terms
         rows = zip(owner, speeds, strict=True)

@@ -118,12 +118,9 @@ class Idle:
     That is what holes allow.
 
     Attributes:
-        now_s: that instant, UTC epoch seconds.
         nodes: idle nodes, lent ones included.
-        trainers: who may have them, in order of submission.
         horizon_s: how far ahead value is counted.
         orders: nodes on which jobs would start now, and those of who does not compete any more.
-        runs: the same trainers and others, as they run.
         serving: trainer → those of its nodes that it is to have servers on.
         changes: how often growing and shrinking are charged.
     """
@@ -174,19 +171,13 @@ class ReplayedCluster:
     """Idle nodes, admitted trainers and who has what, at one instant of the log.
 
     Args:
-        now_s: that instant, UTC epoch seconds.
-        objective: name of what is maximised.
-        foresight: what is known of the time to come.
         as_published: charge evictions as the published method does.
-        plans: what the site's waiting jobs would do; None: that is not known.
         kind_of: node → its kind, which matters while a trainer competes that tells kinds apart.
         watts_of: node → what it takes while it is lent; empty: nobody says.
         in_parts: what is lent are places on nodes that jobs share.
 
     Attributes:
-        now_s: that instant.
         running: admitted trainers by id, in order of admission.
-        lent_nodes: how many idle nodes a trainer has.
         retired_samples: samples of the trainers that have reached their target.
         stays: how long nodes stay idle, as the log so far has shown.
         size_changes: how often trainers change sizes, as the replay so far has shown; learned where it is used.

@@ -32,15 +32,11 @@ class ComparedRun:
     """One run of a comparison.
 
     Attributes:
-        id: its number in the store.
         labels: what it has of everything in which the runs differ.
-        idle_node_hours: idle node-hours of its log.
-        allowed: as the holes allow.
         daemon: as the daemon would have gone; None: that was not asked.
         parts: with parts of nodes lent, too, whose places count as nodes, as the daemon would have gone, or, where
             that was not asked, as the holes allow; None: they were not lent.
         delay_mean_s: how much later each of the site's jobs would have started that started on idle nodes.
-        delay_max_s: the longest of these delays.
         energy_kwh: what it took, where prices were given.
     """
 
@@ -65,9 +61,7 @@ class RunComparison:
     """Runs side by side.
 
     Attributes:
-        title: what they are.
         axes: in what they differ.
-        runs: the runs, in order.
     """
 
     title: str
@@ -76,11 +70,7 @@ class RunComparison:
 
 
 def compare_sweep(runs: Sequence[RunSummary], name: str | None) -> RunComparison:
-    """The replays of a sweep, in its order.
-
-    Args:
-        runs: all runs, the newest first.
-        name: the sweep's; None: the newest.
+    """The replays of a sweep (None: of the newest), in its order, out of all runs, the newest first.
 
     Raises:
         InputError: there is no such sweep.

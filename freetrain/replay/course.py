@@ -64,15 +64,11 @@ class Timeline:
     """Lent nodes and training rate after every event, the stays of some nodes, and how decisions were found.
 
     Attributes:
-        at_s: instants of the events.
         lent_nodes: nodes lent from then on.
         samples_per_s: rate of all trainers from then on.
-        samples: samples of all trainers until then.
         pictured: the nodes whose stays are kept, spread evenly over those that are ever idle, numbers in their
             names in order.
         ever_idle_nodes: how many are.
-        solve_s: how long each decision took.
-        statuses: decisions by status and solver.
     """
 
     def __init__(self, holes: Holes) -> None:
@@ -184,7 +180,6 @@ class SiteImpact:
     """What a replay as the daemon would have gone costs the site.
 
     Attributes:
-        starts: jobs of the site's that started on idle nodes.
         delays_s: of those that had to wait for fragments, how long.
         lent_node_s: seconds of idle nodes on which fragments ran, whether a training was on them or not yet.
     """
@@ -199,13 +194,9 @@ class ReplayRecord:
     """The record of a replay: what came of it.
 
     Attributes:
-        holes: what there was to lend.
         runs: every trainer that came in, in order.
-        timeline: how it went.
         oracle_work: work of the best division at every instant, changes costing nothing.
-        events: instants at which something happened.
         forecast: how good the forecasts of the ends of holes were, whether they were used or not.
-        site_impact: what the replay costs the site; None: that was not asked.
         leaf_links: links between leaves in a training's ring, mean over time; None: no switches are known.
         leaf_bytes: that went from leaf to leaf; None: no switches are known, or nobody's gradients.
         leases: who had which place when, where places on shared nodes were lent.
@@ -253,8 +244,6 @@ class _Population:
     """The trainers that have come in and are not complete, in order.
 
     Attributes:
-        ids: their ids.
-        trainers: the trainers.
         requests: the same as the daemon's rules see them.
         least: minimum nodes of each.
     """
@@ -277,15 +266,9 @@ class Course:
 
     Args:
         cluster: what is replayed; its clock is set from here.
-        holes: what the log left idle.
-        trainers: who wants it, in order of submission.
-        objective: name of what is maximised.
         max_running: most trainers that may compete at once, of those that could run.
-        journal: where decisions are kept.
-        topology: the switches.
 
     Attributes:
-        events: instants at which something happened.
         forecasts: compares them with what the log says later.
     """
 

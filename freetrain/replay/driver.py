@@ -25,17 +25,9 @@ class Replay:
     exact times; all that happen at one instant are answered by one decision.
 
     Args:
-        holes: what the log left idle.
-        trainers: who wants it, in order of submission.
-        goal: what is wanted.
-        foresight: what is known of the time to come.
         max_running: most trainers that may compete at once, of those that could run.
-        journal: where decisions are kept.
-        stopwatch_s: running seconds, to measure how long deciding takes.
         as_published: charge evictions as the published method does.
         logged: the log's jobs; None: nothing is known of plans, as where it tells of nodes only.
-        topology: the switches.
-        draw: what lent nodes take.
     """
 
     def __init__(

@@ -75,13 +75,7 @@ class DaemonEstimate:
 
     Attributes:
         work: of a dedicated machine's work.
-        lent_node_hours: lent by it.
-        useful_node_hours: trained in.
-        blocks: how many blocks were replayed.
         of_blocks: of how many.
-        block_s: how long each is.
-        seed: what they were drawn with.
-        wall_s: seconds that it took.
         whole_s: seconds that the whole log would take, on this machine.
     """
 
@@ -106,10 +100,7 @@ class Block:
     """Some hours of a log.
 
     Attributes:
-        from_s: when they begin, UTC epoch seconds.
-        until_s: when they end.
         idle_s: seconds × nodes that are idle in them.
-        stratum: number of the stratum.
     """
 
     from_s: float
@@ -201,16 +192,10 @@ def estimate_daemon(
     progress: Callable[[float], None],
     seed: int = 0,
 ) -> DaemonEstimate | None:
-    """Replay blocks until the time is over; None: the whole log would not take longer than that.
+    """Replay blocks, each both ways, until the time is over; a few are replayed in any case.
 
-    Args:
-        holes: those of the log.
-        allowed: what the holes allow in it: part of a dedicated machine's work, node-hours lent, and trained in.
-        replay_block: replays one block both ways.
-        budget_s: how long it may take; a few blocks are replayed in any case.
-        stopwatch_s: running seconds.
-        progress: is called with the part of the time that is over.
-        seed: what is drawn.
+    None: the whole log would not take longer than that. ``allowed`` is what the holes allow in it: part of a
+    dedicated machine's work, node-hours lent, and trained in. ``progress`` gets the part of the time that is over.
     """
     block_s = block_length_s(holes.duration_s)
     blocks = blocks_in_turn(holes, block_s, seed)
@@ -261,17 +246,7 @@ def study_estimated(
     stopwatch_s: Callable[[], float],
     progress: Callable[[float], None] = lambda part: None,
 ) -> DaemonEstimate | None:
-    """What the daemon would have got of a long log, from some hours of it; None: all of it is replayed as soon.
-
-    Args:
-        log: what is replayed.
-        allowed: what its holes allow.
-        allow: replays some hours of it as the holes allow.
-        go_as_daemon: replays them as the daemon would have gone.
-        budget_s: how long that may take.
-        stopwatch_s: running seconds.
-        progress: is called with the part of that time that is over.
-    """
+    """What the daemon would have got of a long log, from some hours of it; None: all of it is replayed as soon."""
 
     def replay_block(from_s: float, until_s: float) -> BlockPair:
         holes = cut(log.holes, from_s, until_s)

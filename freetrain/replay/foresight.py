@@ -39,7 +39,6 @@ class Foresight:
 
     Attributes:
         horizon_s: how far ahead value is counted; 0: as long as idle nodes are expected to stay.
-        knows: what is known of the ends of holes.
     """
 
     horizon_s: float = 0.0

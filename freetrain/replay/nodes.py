@@ -20,9 +20,7 @@ class NodeChange:
     """Nodes that change at one instant.
 
     Attributes:
-        at_s: that instant.
         joined: nodes that become idle → when they are taken back; inf: not within the window.
-        left: nodes that are taken back.
     """
 
     at_s: float

@@ -194,13 +194,7 @@ def _lost_s(runs: Iterable[TrainerRun], why: Loss) -> float:
 
 @dataclass(frozen=True, slots=True)
 class FullHours:
-    """Figures of the hours that are left.
-
-    Attributes:
-        idle_node_hours: idle node-hours.
-        lent_node_hours: those of them that trainers had.
-        samples: what the trainers trained then.
-    """
+    """Figures of the hours that are left."""
 
     idle_node_hours: float
     lent_node_hours: float
@@ -208,13 +202,7 @@ class FullHours:
 
 
 def without_empty_hours(timeline: Timeline, empty: EmptyHours, until_s: float) -> FullHours:
-    """The figures without these hours.
-
-    Args:
-        timeline: of a replay of all hours; between two of its instants nothing changes.
-        empty: the hours that do not count.
-        until_s: end of the window.
-    """
+    """The figures of a replay of all hours without these; between two instants of a timeline nothing changes."""
     at_s = np.append(timeline.at_s, until_s)
     lasts_s = np.diff(at_s)
     lent_s = np.concatenate([[0.0], np.cumsum(lasts_s * timeline.lent_nodes)])

@@ -31,11 +31,8 @@ class LentShares:
 
     Attributes:
         beside_jobs_s: in which trainers had places on nodes that had jobs.
-        idle_nodes_s: on nodes without.
         useful_beside_jobs_s: the former, less what was lost of them.
-        useful_idle_nodes_s: the latter.
         cpus_beside_jobs_s: seconds × CPUs of the places beside jobs.
-        gpus_beside_jobs_s: seconds × GPUs of them.
     """
 
     beside_jobs_s: _Seconds
@@ -134,12 +131,7 @@ class ShareRow:
 
 
 def share_outcome(log: SiteLog, lent: LentShares | None = None) -> ShareOutcome | None:
-    """Add up the idle parts of all nodes; None where the log does not show them.
-
-    Args:
-        log: what lay idle, on used nodes and on those without jobs.
-        lent: what a replay lent of it; None: it was not asked.
-    """
+    """Add up the idle parts of all nodes; None where the log does not show them."""
     every = np.arange(len(log.holes.node_names), dtype=np.intp)
     return None if log.shares is None else _added_up(log, log.shares, _idle_s(log.holes), every, lent)
 

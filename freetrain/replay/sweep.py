@@ -61,7 +61,6 @@ class Cell:
     Attributes:
         number: its place in the sweep, from 0.
         labels: what it has of everything that is varied, such as ``{"log": "june", "policy": "greedy"}``.
-        arguments: those of ``freetrain replay``.
         key: a digest of all that its outcome depends on, the contents of files included.
     """
 
@@ -78,12 +77,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A sweep.
-
-    Attributes:
-        name: by which the store knows it.
-        cells: its replays.
-    """
+    """A sweep."""
 
     name: str
     cells: tuple[Cell, ...]
@@ -96,7 +90,6 @@ class _Log(BaseModel):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its files."""
         return (self.files,) if isinstance(self.files, str) else tuple(self.files)
 
 
@@ -121,18 +114,13 @@ class _Choice:
 
 
 class _Files:
-    """The files that a sweep names.
-
-    Args:
-        folders: where they are looked for, in this order.
-    """
+    """The files that a sweep names."""
 
     def __init__(self, folders: tuple[Path, ...]) -> None:
         self._folders = folders
         self._digests: dict[Path, str] = {}
 
     def find(self, name: str) -> Path:
-        """The file of this name."""
         for folder in self._folders:
             if (found := folder / name).is_file():
                 return found.resolve()
@@ -143,7 +131,6 @@ class _Files:
         )
 
     def digest(self, path: Path) -> str:
-        """A digest of its content."""
         if path not in self._digests:
             with path.open("rb") as file:
                 self._digests[path] = hashlib.file_digest(file, "sha256").hexdigest()
@@ -151,11 +138,7 @@ class _Files:
 
 
 def read_sweep(path: Path, data: Path | None = None) -> Sweep:
-    """Read a sweep's file.
-
-    Args:
-        path: a TOML file.
-        data: where files are looked for that it names, before its own folder.
+    """Read a sweep's TOML file; what it names is looked for in ``data``, then in the file's own folder.
 
     Raises:
         InputError: it cannot be read, describes no sweep, or names a file that is not there.
@@ -240,14 +223,7 @@ def known(store: Store, sweep: Sweep) -> dict[str, RunSummary]:
 
 
 def record(store: Store, sweep: Sweep, done: FinishedReplay, now_s: float) -> None:
-    """Keep the outcome of a replay.
-
-    Args:
-        store: where.
-        sweep: to which it belongs.
-        done: the replay; it has not failed.
-        now_s: wall time, UTC epoch seconds.
-    """
+    """Keep the outcome of a replay that has not failed."""
     cell, document = done.cell, done.document
     assert document is not None
     settings = {
@@ -276,7 +252,6 @@ class FinishedReplay:
     """A replay that is over.
 
     Attributes:
-        cell: which one.
         document: what ``freetrain replay --json`` printed; None: it failed.
         why: its last words on standard error where it failed.
     """
@@ -317,15 +292,12 @@ def do_here(cells: Sequence[Cell], workers: int) -> Generator[FinishedReplay, No
 
 
 class _Running:
-    """The processes that are at work."""
-
     def __init__(self) -> None:
         self._lock = Lock()
         self._processes: set[subprocess.Popen[str]] = set()
         self._is_over = False
 
     def do(self, cell: Cell) -> FinishedReplay:
-        """Do one replay in a process of its own."""
         with self._lock:
             if self._is_over:
                 return FinishedReplay(cell, None, "It was not begun.")
@@ -373,12 +345,7 @@ def do_on_slurm(
 ) -> Generator[FinishedReplay, None, None]:
     """Do the replays on Slurm; each is yielded when it is over. They go on if nobody asks any more.
 
-    Args:
-        cells: the replays.
-        folder: on a file system that this machine and all nodes see.
-        options: of sbatch, such as a partition.
-        run: runs a command.
-        pause: waits so many seconds between two questions.
+    The folder is on a file system that this machine and all nodes see; ``options`` are sbatch's.
 
     Raises:
         StateError: the folder cannot be written, or Slurm refuses the array.

@@ -23,9 +23,6 @@ class PlaceLease:
 
     Attributes:
         place: its name, as of the end.
-        trainer: who had it.
-        from_s: since when, UTC epoch seconds.
-        until_s: until when.
     """
 
     place: str
@@ -36,11 +33,7 @@ class PlaceLease:
 
 @dataclass(slots=True)
 class PlaceLeases:
-    """The leases of a replay, in order of their ends.
-
-    Attributes:
-        all: those that are over.
-    """
+    """The leases of a replay, in order of their ends."""
 
     all: list[PlaceLease] = field(default_factory=list)
     _open: dict[str, tuple[str, float]] = field(default_factory=dict)
@@ -96,32 +89,22 @@ class TrainerRun:
     then the others go on, and they cost nothing to lose.
 
     Args:
-        trainer: what is trained.
-        worth: its worth per second by size.
         admitted_s: when it may have nodes, UTC epoch seconds.
         as_published: charge evictions as the published method does.
         kind_of: node → its kind; what it has may be places on nodes.
         watts_of: node → what it takes while it is lent; empty: nobody says.
 
     Attributes:
-        trainer: what is trained.
         request: the same as the daemon's rules see it; trainers that name no owner are one user's.
         counts_as: how many nodes one of its nodes counts as, where nodes are places that differ in size.
-        nodes: the nodes it trains on.
         booting_s: other nodes that it has → when they will have booted.
-        rate: samples/s on them.
         samples: samples done as of ``as_of_s``, losses subtracted.
         work: the same in the objective's unit: worth of the nodes it trained on, losses subtracted.
         node_s: node-seconds lent to it as of ``as_of_s``.
         booting_node_s: node-seconds of them in which nodes booted.
-        joules: electricity that these nodes took.
         lost_node_s: node-seconds of the others that went into losses.
-        losses: how often it paid for what.
-        lost_s: seconds that it lost to what.
         completes_s: when it will have its target samples if nothing changes; inf: never.
-        evicted_nodes: nodes that were taken from it unasked.
         waited_s: how long it has had no node by now; 0: it has one, or is complete.
-        longest_wait_s: the longest that it had none.
     """
 
     def __init__(

@@ -78,7 +78,6 @@ class Preset:
     means: str
 
     def __iter__(self) -> Iterator[Trainer]:
-        """Trainers without end, all there from the start."""
         for number, network in zip(count(1), cycle(self.networks), strict=False):
             yield Trainer(
                 f"{network}-{number:05d}",
@@ -255,10 +254,7 @@ class TrainerQueue:
     def next_arrival_s(self, least: Sequence[int], nodes: int, now_s: float) -> float:
         """When the next trainer comes in if nothing else happens before; inf: not then.
 
-        Args:
-            least: minimum nodes of each that has come in and is not complete.
-            nodes: how many there are for them.
-            now_s: UTC epoch seconds.
+        ``least`` are the minimum nodes of each that has come in and is not complete.
         """
         if self._next is None or not self._has_place(least, nodes):
             return inf

@@ -18,7 +18,6 @@ class Worth:
         gpu_hours: GPU-hours that trained, losses subtracted.
         value: what they would have cost elsewhere.
         energy_kwh: electricity that the lent nodes took beyond what they take idle.
-        energy_cost: its price.
     """
 
     gpu_hours: float | None
@@ -41,11 +40,7 @@ def worth_of(
 ) -> Worth:
     """What they are worth at these prices: hours that trained count, hours that were lent cost.
 
-    Args:
-        lent_node_hours: in which nodes were lent.
-        useful_node_hours: in which they trained.
-        prices: the site's.
-        lent_watts: what a lent node took on average beyond idle; None: watts_per_node, of whatever kind it was.
+    ``lent_watts``: what a lent node took on average beyond idle; None: watts_per_node, of whatever kind it was.
     """
     gpu_hours = _times(useful_node_hours, prices.gpus_per_node)
     if lent_watts is None and prices.watts_per_node:
@@ -94,7 +89,6 @@ def worth_rows(worth: Worth, prices: Prices) -> tuple[WorthRow, ...]:
 
 
 def _times(what: float | None, each: float) -> float | None:
-    """None: one of them is not known."""
     return what * each if what is not None and each else None
 
 

@@ -44,8 +44,6 @@ class _Steps:
     """Steps along the hulls of all trainers, those that gain most per node first.
 
     Attributes:
-        nodes: of each step.
-        worth: that it gains.
         nodes_before: of all steps before each of them, which each of the alike trainers takes; at the end of all.
         worth_before: what those gain, likewise.
     """
@@ -159,7 +157,6 @@ def _hull(values: Table) -> tuple[NDArray[np.int64], Table]:
 
 
 def _lies_below(values: Table, left: int, size: int, right: int, rounding: float) -> bool:
-    """Whether the value of a size lies below the line between those of two others."""
     line = values[left] + (values[right] - values[left]) * (size - left) / (right - left)
     return bool(values[size] < line - rounding)
 
@@ -170,10 +167,8 @@ class DedicatedRecord:
 
     Attributes:
         nodes: how many nodes it has, a fraction of a node included.
-        samples: samples of all trainers in the window.
         work: the same in the objective's unit.
         at_s: instants of arrivals and completions, and the window's end.
-        samples_at: samples until then.
     """
 
     nodes: float
@@ -236,7 +231,6 @@ def train_dedicated(
 
 
 def _least(running: Iterable[_Training]) -> list[int]:
-    """The minimum nodes of each."""
     return [training.trainer.min_nodes for training in running]
 
 

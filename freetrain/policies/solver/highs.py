@@ -47,7 +47,7 @@ def solve(
 ) -> SolverAnswer:
     """Allocation of largest total value, or the best one found in time.
 
-    Choices of a trainer follow each other, classes stand longest-lived first. ``start`` is a known allocation, nodes
+    Choices of a trainer follow each other, classes are longest-lived first. ``start`` is a known allocation, nodes
     of each choice and class, with which the search begins.
     """
     model = state_model(choices, capacity)

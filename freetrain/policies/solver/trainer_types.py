@@ -230,7 +230,7 @@ def types_of(problem: Problem) -> tuple[TrainerTypes, list[list[int]]]:
 def _alike(
     owner: Sizes, fields: Sequence[NDArray[np.generic]]
 ) -> tuple[list[list[int]], NDArray[np.int64], Sizes]:
-    """Rows of trainers that do not differ in any choice; the choices of the first of each group, and their groups."""
+    """Rows of trainers that differ in no choice; the choices of the first of each group, and their groups."""
     keys: dict[int, list[bytes]] = {}
     for row, trainer in enumerate(owner.tolist()):
         key = b"".join(np.ascontiguousarray(values[row]).tobytes() for values in fields)

@@ -38,19 +38,13 @@ class SimulatedCluster:
     """Observed and acted on by the same loop as Slurm: see :class:`freetrain.loop.cycle.Cluster`.
 
     Args:
-        site: the site's own side.
         rules: how the site lends, and how its Slurm plans.
-        timing: how long things take.
-        objective: name of what is maximised.
-        now_s: the first instant.
         watts_of: node → what it takes while it is lent; empty: nobody says.
         shared: what jobs have of nodes that are lent in parts; None: nodes are lent whole.
         as_published: charge evictions as the published method does.
 
     Attributes:
-        now_s: the instant, UTC epoch seconds.
         running: admitted trainings by id, in order of admission.
-        lent: the nodes that are lent.
         retired_samples: samples of the trainings that have reached their target.
     """
 
@@ -263,15 +257,8 @@ class DaemonReplay:
     """Replays a log once, with the daemon's judge and at the daemon's pace.
 
     Args:
-        holes: what the log left idle.
         logged: its jobs; None: it tells of nodes only.
-        trainers: who wants nodes, in order of submission.
-        rules: how the site lends.
-        goal: what is wanted.
-        timing: how long things take.
-        journal: where decisions are kept.
         stopwatch_s: running seconds, to measure how long deciding takes.
-        topology: the switches.
         places: room for tasks, on nodes with jobs and without, where nodes are lent in parts.
         as_ideal: look whenever something has happened, and see no job before it starts: what the holes allow.
         as_published: charge evictions as the published method does.

@@ -33,15 +33,12 @@ class LentNodes:
     """Fragments from the order to the end, and the trainings on their nodes.
 
     Args:
-        runs: trainer → its training.
-        timing: how long things take.
         each: trainer → what one of its fragments has of a node; None: all of it.
 
     Attributes:
         queued: numbers of those that Slurm has been asked to start, and has not.
         running_of: trainer → how many of its fragments Slurm has started that are not gone.
         node_s: seconds of nodes that had running fragments, until these were gone or a job of the site's started.
-        times: when each of these was lent, and to which trainer.
         ended: fragments that ended since somebody took them from here.
     """
 
@@ -105,13 +102,9 @@ class LentNodes:
         now_s: float,
         by_backfill: bool = False,
     ) -> None:
-        """Let Slurm start what is queued, where there is room on the node and what ends before somebody wants it.
+        """Let Slurm start what is queued, where there is room and it ends before somebody is planned there.
 
-        Args:
-            has_room: whether there is for one, beside the site's jobs and what has been started.
-            wanted_s: node → when Slurm has planned somebody there.
-            now_s: UTC epoch seconds.
-            by_backfill: a cycle takes all that it finds; else each needs its time.
+        ``by_backfill``: a cycle takes all that it finds; else each needs its time.
         """
         for fragment in [self._fragments[number] for number in sorted(self.queued)]:
             if not by_backfill and now_s < fragment.asked_s + self._timing.launch_s:
@@ -160,13 +153,9 @@ class LentNodes:
         self._evict([number for number in running if number not in self._gone_s], End.NODE_FAILED, now_s, now_s)
 
     def make_room(self, starts: Sequence[Mapping[str, Amount]], now_s: float) -> list[float]:
-        """Jobs of the site's start on parts of nodes; how many seconds each waits for fragments.
+        """Jobs of the site's start, each leaving so much of its nodes; how many seconds each waits for fragments.
 
         Those that leave already make way first, then the youngest.
-
-        Args:
-            starts: job by job, node → what the site's jobs leave of it, all of these included.
-            now_s: UTC epoch seconds.
         """
         leaving = set(self._gone_s)
         ways: list[list[int]] = []

@@ -32,9 +32,7 @@ class SharedNodes:
     """What the site's jobs have of each node at one instant.
 
     Args:
-        node_names: the nodes.
         logged: the jobs, with what they held.
-        places: when there was room for how many tasks.
 
     Attributes:
         idle: places that were there by the log, lent or not.
@@ -101,12 +99,7 @@ class SharedNodes:
         return self.total[node].without(self._used[node])
 
     def shown(self, node: Node, lent: Amount) -> Node:
-        """The node as Slurm would have shown it.
-
-        Args:
-            node: idle, or busy where jobs have it or it is out of service.
-            lent: what the tasks of trainers have that run there.
-        """
+        """The node as Slurm would have shown it, with what tasks of trainers have of it."""
         used = self._used[node.name] + lent
         before = self._shown.get(node.name)
         if before is None or before[0] is not node or before[1] != used:
@@ -151,9 +144,7 @@ class SiteEvents:
     """What happens on the site's side at one instant.
 
     Attributes:
-        submitted: whether jobs come.
         ended: whether jobs end, or nodes become idle.
-        starts: jobs that start.
         failed: idle nodes that go out of service.
         changes_idle: whether other nodes are idle than before, or other parts of nodes.
     """
@@ -173,9 +164,7 @@ class LoggedSite:
     """The site at one instant. Jobs are known as Slurm would have shown them: their actual ends never are.
 
     Args:
-        holes: when nodes are idle.
         logged: the jobs; None: the log tells of nodes only.
-        partition: freetrain's.
         shared: what jobs have of nodes that are lent in parts; None: nodes are lent whole.
         shows_waiting: whether jobs are seen while they wait.
 
@@ -267,12 +256,7 @@ class LoggedSite:
             self._jobs[job] = replace(known, start_s=(known.start_s or 0.0) + delay_s)
 
     def snapshot(self, now_s: float, lent: Mapping[str, Amount] = MappingProxyType({})) -> Snapshot:
-        """What Slurm would have shown.
-
-        Args:
-            now_s: UTC epoch seconds.
-            lent: node → what fragments have of it.
-        """
+        """What Slurm would have shown, with what fragments have of nodes."""
         partitions = self._partitions
         if self._logged is None:
             partitions = {name: replace(one, nodes=frozenset(self._nodes)) for name, one in partitions.items()}

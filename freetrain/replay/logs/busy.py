@@ -29,11 +29,9 @@ class BusyTimes:
     A job keeps all of its nodes busy for the same interval, so intervals stand beside the rows and not in them.
 
     Attributes:
-        node_names: the nodes.
         node: position in ``node_names``, shape (rows,).
         interval: position in ``start_s`` and ``end_s``, shape (rows,).
         start_s: start of each interval; -inf where a node is busy from the first; shape (intervals,).
-        end_s: its end; inf where a node is busy to the last.
     """
 
     node_names: tuple[str, ...]
@@ -68,11 +66,7 @@ def busy_one_by_one(
 
 
 def select_nodes(busy: BusyTimes, wanted: str) -> tuple[BusyTimes, tuple[str, ...]]:
-    """The chosen nodes alone, and a note if some of them are not in the machine.
-
-    Args:
-        busy: the whole machine.
-        wanted: ClusterShell's node set, or ranges of numbers for nodes whose names are numbers.
+    """The chosen nodes alone (a node set, or ranges of numbers), and a note if some are not in the machine.
 
     Raises:
         InputError: if the text is no node set or none of its nodes is in the machine.
@@ -147,11 +141,7 @@ _STATES = {"1": True, "0": False, "true": True, "false": False}
 def read_node_events(pieces: Iterable[bytes], file: int, timezone: str, tally: RowTally) -> pl.DataFrame:
     """The events of one file: columns file, line, t_s, node, idle; rows in the file's order.
 
-    Args:
-        pieces: its text; each piece ends at the end of a line, and the header is in the first.
-        file: its number among the files read.
-        timezone: zone of times without offset.
-        tally: counts its rows.
+    Each piece of its text ends at the end of a line, and the header is in the first.
     """
     names: list[str] = []
     events, lines_before = [], 0
@@ -174,16 +164,6 @@ def read_node_events(pieces: Iterable[bytes], file: int, timezone: str, tally: R
 def _rows(
     lines: Lines, begin: int, names: Sequence[str], file: int, lines_before: int, tally: RowTally
 ) -> pl.DataFrame:
-    """The rows of a piece as text.
-
-    Args:
-        lines: the piece's lines.
-        begin: the first that may be a row.
-        names: the columns.
-        file: the file's number.
-        lines_before: lines of the file before the piece.
-        tally: counts the rows.
-    """
     body = np.arange(begin, len(lines), dtype=np.int64)
     body = body[lines.end[body] > lines.start[body]]
     sound = lines.separators[body] == len(names) - 1
@@ -239,7 +219,6 @@ def busy_times(events: pl.DataFrame, tally: RowTally) -> BusyTimes:
 
 
 def _sound(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
-    """The rows that can be used; the others are counted."""
     sound, _ = sort_out(
         rows,
         tally,

@@ -56,12 +56,7 @@ def expand(text: str, most: int = MAX_NODES) -> list[str]:
 
 
 class NodeIndex:
-    """Positions of nodes by name; grows with each new name unless the machine is closed.
-
-    Args:
-        names: nodes known beforehand.
-        closed: the machine has no other nodes.
-    """
+    """Positions of nodes by name; grows with each new name unless the machine is closed."""
 
     def __init__(self, names: Iterable[str] = (), closed: bool = False) -> None:
         self.position = {name: position for position, name in enumerate(names)}

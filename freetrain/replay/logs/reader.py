@@ -60,12 +60,7 @@ class _Machine:
 
 
 def read_site_log(paths: Sequence[Path], options: ReadOptions, progress: Progress = lambda stage: None) -> SiteLog:
-    """Read a log, in one file or several, and find the machine's holes.
-
-    Args:
-        paths: the log's files; ``-`` is standard input.
-        options: how to read them.
-        progress: is called with each stage as it begins.
+    """Read a log, in one file or several (``-``: standard input), and find the machine's holes.
 
     Raises:
         InputError: if there is no log in the files, or it does not say enough to find holes.

@@ -35,9 +35,6 @@ class Lines:
     """The lines of one file, numbered from 0.
 
     Attributes:
-        data: the file's text.
-        separator: what stands between fields.
-        start: offset of each line, shape (lines,).
         end: offset of each line's end, its newline left out.
         separators: separators in each line.
     """
@@ -115,14 +112,9 @@ def read_fields(
     lines_before: int = 0,
     repeated: Collection[str] = (),
 ) -> pl.DataFrame:
-    """The wanted fields of the given lines, as text, with the column ``line`` (numbered from 1).
+    """The wanted fields of some lines, as text, with the column ``line`` (numbered from 1).
 
-    Args:
-        lines: some of a file's lines.
-        good: which of them, ascending; all have the same number of separators.
-        columns: wanted fields by position.
-        lines_before: lines of the file before these.
-        repeated: columns of which few texts differ; they are categorical.
+    The lines ascend and have equally many separators. Columns whose texts are ``repeated`` are categorical.
     """
     if not len(good):
         return text_frame([], [], columns, lines_before, repeated)
@@ -177,7 +169,6 @@ class RowLayout:
     """How a row of the file should look.
 
     Attributes:
-        width: number of columns.
         trailing: each row ends with a separator (``sacct -p``).
         free: positions of columns known for free text.
         unread: positions of columns that nothing is read from; surplus does no harm there either.
@@ -206,7 +197,6 @@ class MendedRows:
 
     Attributes:
         line: first line of each mended row, numbered from 0.
-        fields: its fields.
         lost: (line, reason) of each row that could not be mended.
     """
 

@@ -244,15 +244,7 @@ def _end_s() -> pl.Expr:
 
 
 def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptions, tally: RowTally) -> ParsedFile:
-    """Read one sacct file.
-
-    Args:
-        pieces: its text; each piece ends at the end of a line.
-        name: its name in messages.
-        file: its number among the files read.
-        options: its columns, its zone, and whose jobs to read.
-        tally: counts its rows.
-    """
+    """Read one sacct file."""
     named, notes = _WantedNames(options, name), TimeNotes(name)
     runs, unused = [], []
     others, clusters, has_shards, has_mps = set[str](), set[str](), False, False

@@ -134,9 +134,7 @@ def _plain(value: Any) -> str:
 def jobs_of_json(pieces: Iterable[bytes], name: str) -> Iterator[Any]:
     """The jobs of all documents of a text: of lists, of objects with a list ``jobs``, and jobs that stand alone.
 
-    Args:
-        pieces: the text; messages may stand before the first document.
-        name: the file's name in messages.
+    Messages may stand before the first document.
 
     Raises:
         InputError: it is not JSON, or has no list of jobs; what came before may be used up by then.

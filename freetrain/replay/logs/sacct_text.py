@@ -101,8 +101,6 @@ class Header:
     """A header line.
 
     Attributes:
-        begin: offset of its first byte.
-        text: the line.
         separator: what stands between its columns; sacct prints a pipe, or what --delimiter says.
     """
 
@@ -128,12 +126,7 @@ def role_of(column: str) -> str:
 
 
 def separator_of(line: str, expected: str | None = None) -> str | None:
-    """What separates the columns of a header line; None for a line that is no header.
-
-    Args:
-        line: any line.
-        expected: the separator, if it is known.
-    """
+    """What separates the columns of a header line; None for a line that is no header."""
     found = _FIRST_TWO.match(line.replace('"', ""))
     separator = expected or (found[1] if found else None)
     if separator is None or len(_NAMES.intersection(column_names(line.split(separator)))) < 2:
@@ -154,14 +147,7 @@ def find_headers(data: bytes, expected: str | None = None) -> Iterator[Header]:
 
 
 def further_headers(data: bytes, first: Header, at: int, expected: str | None = None) -> Iterator[Header]:
-    """Header lines of a text behind an offset.
-
-    Args:
-        data: the text.
-        first: the first header of the file.
-        at: the offset.
-        expected: what separates columns, if it is known.
-    """
+    """Header lines of a text behind an offset."""
     job_column = _JOB_COLUMN.search(first.text)
     spelled = job_column[0].encode() if job_column else b"JobID"
     while (at := data.find(spelled, at)) >= 0:
@@ -197,7 +183,6 @@ class Form:
     """What rows look like below a header.
 
     Attributes:
-        header: the header.
         positions: the columns that are needed, by what they tell.
         layout: how many there are, and how to tell whether a row was split rightly.
     """
@@ -326,14 +311,7 @@ class _Section:
 def read_sacct_text(
     pieces: Iterable[bytes], name: str, columns: tuple[str, ...], delimiter: str | None = None
 ) -> tuple[Iterator[SacctText], int]:
-    """Split a sacct file into rows and fields, piece by piece, and count the lines before its first header.
-
-    Args:
-        pieces: the file's text; each piece ends at the end of a line.
-        name: its name in messages.
-        columns: its header, where it has none of its own.
-        delimiter: what separates columns; None: what its header shows.
-    """
+    """Split a sacct file into rows and fields, piece by piece, and count the lines before its first header."""
     pieces = iter(pieces)
     head = next(pieces, b"")
     headers = _renamed(list(find_headers(head, delimiter)), columns, name)
@@ -370,9 +348,6 @@ class _Sections:
     Args:
         begin: where the rows begin, or the first header.
         form: the form of the rows before any header; None: the first header comes first.
-        headers: headers of the first piece.
-        delimiter: what separates columns; None: what headers show.
-        name: the file's name in messages.
     """
 
     def __init__(
@@ -428,14 +403,6 @@ def _with_last(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def _text(data: bytes, section: _Section, lines_before: int, goes_on: bool) -> tuple[SacctText, bytes]:
-    """The rows of a section, and the end of its text that is left for the next piece.
-
-    Args:
-        data: the piece.
-        section: which part of it.
-        lines_before: lines of the file before the piece.
-        goes_on: the section's last row may go on in the next piece.
-    """
     form, own = section.form, _slice(data, section.begin, section.end)
     text, separator = one_byte_separated(own, form.header.separator)
     lines = split_lines(text, separator)

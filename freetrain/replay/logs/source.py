@@ -186,13 +186,7 @@ class LogFormat(StrEnum):
 
 
 def detect_format(data: bytes, name: str, columns_given: bool, delimiter: str | None = None) -> LogFormat:
-    """What kind of log the text is.
-
-    Args:
-        data: the file's text, unpacked.
-        name: the file's name in messages.
-        columns_given: the user gave the header of a headerless sacct file.
-        delimiter: what separates sacct's columns, where the user says so.
+    """What kind of log the text is, in columns that the user may have named.
 
     Raises:
         InputError: if it is none; the sentence says what was found.

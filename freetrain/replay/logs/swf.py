@@ -32,13 +32,7 @@ _MAX_CORES = 100_000
 
 
 def read_swf(pieces: Iterable[bytes], file: int, tally: RowTally) -> ParsedFile:
-    """Read one SWF file.
-
-    Args:
-        pieces: its text; each piece ends at the end of a line.
-        file: its number among the files read.
-        tally: counts its rows.
-    """
+    """Read one SWF file."""
     header, waiting = dict[str, int](), list[pl.DataFrame]()
     lines_before = 0
     for piece in pieces:

@@ -61,10 +61,7 @@ def find_zone(timezone: str) -> tzinfo:
 def parse_times(text: pl.Series, timezone: str, later: bool = False) -> pl.Series:
     """Epoch seconds of many times: null where the log says that there is none, NaN where it is not a time.
 
-    Args:
-        text: times as the log writes them.
-        timezone: zone of those without offset.
-        later: of a time that clocks show twice, the second is meant.
+    ``later``: of a time that clocks show twice, the second is meant.
     """
     zone = find_zone(timezone)
 

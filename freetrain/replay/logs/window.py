@@ -22,7 +22,6 @@ class CoveredTime:
     """What the rows prove about the time that the log covers.
 
     Attributes:
-        earliest_start_s: when the first job started.
         latest_end_s: when the last one ended, or started if that is later.
         earliest_end_s: the first end. A dump from X on holds no row that ended before X.
         latest_submit_s: the last submission (start, where there is none). None is after the dump's end.
@@ -37,11 +36,7 @@ class CoveredTime:
 
 
 def covered_time(seen: pl.DataFrame) -> CoveredTime | None:
-    """The time that the rows cover; None if no job started.
-
-    Args:
-        seen: columns ``file``, ``line``, ``job``, ``submit_s``, ``start_s``, ``end_s``.
-    """
+    """The time that the rows cover; None if no job started."""
     start_s = _ascending(seen["start_s"])
     if not len(start_s):
         return None

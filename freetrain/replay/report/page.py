@@ -56,12 +56,8 @@ class ReplaySetting:
     """How the log was replayed, as far as the figures of the replay do not tell it.
 
     Attributes:
-        policy: who decides.
-        objective: name of what is maximised.
         horizon_s: how far ahead value is counted; 0: as long as idle nodes are expected to stay.
         poll_s: how often idle nodes were looked for in the replay of what the holes allow; 0: seen at once.
-        trainers: where they come from.
-        max_running: most trainers at once.
         published_losses: evictions are charged whole.
         foresight: what is known of the ends of holes: none, learned, plan, or perfect.
     """
@@ -88,13 +84,7 @@ class Assumption:
 def assumptions(
     setting: ReplaySetting, trainers: Sequence[Trainer], daemon: DaemonSetup | None
 ) -> tuple[Assumption, ...]:
-    """What the figures rest on, in the order to be shown.
-
-    Args:
-        setting: how the log was replayed.
-        trainers: who came in.
-        daemon: how the daemon would have gone; None: it was not asked.
-    """
+    """What the figures rest on, in the order to be shown."""
     return (*_deciding(setting, trainers), *_costs(setting, trainers, daemon), *_pace(setting, trainers, daemon))
 
 
@@ -176,11 +166,7 @@ class ReportInput:
 
     Attributes:
         title: name of the machine, or of the log.
-        log: the log that was replayed.
         study: what came of it. Where it tells what the daemon would have got, that is what the report shows.
-        setting: how it was replayed.
-        version: of freetrain.
-        command: the command line that was run.
         prices: what the site's nodes have and cost; None: it did not say.
     """
 
@@ -296,7 +282,6 @@ def _assumptions(report: ReportInput) -> Any:
 
 
 def _figures(study: Study) -> list[tuple[str, list[str], str]]:
-    """Every figure's name, its value in each of the replays, and its definition."""
     outcomes: list[ReplayOutcome] = [study.outcome, *([study.as_daemon.outcome] if study.as_daemon else [])]
     return [
         (name, [sentences.shown_figure(name, getattr(outcome, name)) for outcome in outcomes], meaning)

@@ -50,8 +50,6 @@ class Format:
 
     Attributes:
         name: tells the renderings of a picture apart.
-        width: how wide it is.
-        font: size of its text.
         time_marks: how many marks a time axis bears.
         bins: into how many parts time is cut.
     """
@@ -75,12 +73,8 @@ NARROW = Format("narrow", 360, 12, 4, 240)
 def draw(name: str, title: str, size: Format, height: float, paint: Callable[[Figure], None]) -> str:
     """One picture as an ``<svg>`` element without fixed size, equal for equal input.
 
-    Args:
-        name: prefix of all its ids, unique in a page together with the format's.
-        title: what it shows, for those who cannot see it.
-        size: the format it is drawn in.
-        height: its height, in units of the format.
-        paint: draws into the empty figure.
+    ``name`` is a prefix of all its ids, unique in a page together with the format's; ``title`` is read out to
+    those who cannot see it.
     """
     with _matplotlib(size):
         from matplotlib.figure import Figure

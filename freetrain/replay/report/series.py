@@ -44,10 +44,7 @@ class NodesOverTime:
     """Idle and lent nodes, averaged over bins of equal width.
 
     Attributes:
-        edges_s: edges of the bins, shape (bins + 1,).
         idle_nodes: idle nodes in each bin on average, lent ones included, shape (bins,).
-        lent_nodes: lent nodes in each bin on average, shape (bins,).
-        mean_idle_nodes: idle nodes over the whole window on average.
     """
 
     edges_s: Numbers
@@ -62,9 +59,6 @@ class SamplesOverTime:
 
     Attributes:
         at_s: instants, the window's start and end included, shape (points,).
-        allowed: samples until then, as the holes allow, shape (points,).
-        dedicated: samples of the dedicated machine until then, shape (points,).
-        daemon: samples as the daemon would have gone, shape (points,); None: that was not asked.
     """
 
     at_s: Numbers
@@ -75,13 +69,7 @@ class SamplesOverTime:
 
 @dataclass(frozen=True, slots=True)
 class HoleLengths:
-    """How long holes are, in buckets that grow like a logarithm; empty ones at the ends are left out.
-
-    Attributes:
-        labels: each bucket in words, shortest holes first.
-        holes: holes in each bucket, shape (buckets,).
-        node_hours: idle node-hours in the holes of each bucket, shape (buckets,).
-    """
+    """How long holes are, in buckets that grow like a logarithm; empty ones at the ends are left out."""
 
     labels: tuple[str, ...]
     holes: NDArray[np.int64]
@@ -162,11 +150,8 @@ class NodeGrid:
     """What each pictured node did in each column of time.
 
     Attributes:
-        nodes: names of the nodes, one per row.
         states: BUSY, IDLE (and not lent) or FIRST_COLOUR + the colour of the trainer that had the node,
             whichever covers most of the column, shape (nodes, columns).
-        from_s: start of the first column.
-        until_s: end of the last.
     """
 
     nodes: tuple[str, ...]
@@ -237,14 +222,7 @@ def _shares(
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """Idle and lent nodes on average, by hour of the day and by day of the week, as the site's clocks count.
-
-    Attributes:
-        idle_by_hour: idle nodes, lent ones included, shape (24,).
-        lent_by_hour: lent nodes, shape (24,).
-        idle_by_day: the same by weekday from Monday, shape (7,).
-        lent_by_day: the same.
-    """
+    """Idle and lent nodes on average, by hour of the day and by day of the week, as the site's clocks count."""
 
     idle_by_hour: Numbers
     lent_by_hour: Numbers
