@@ -107,7 +107,6 @@ class Decision:
     Attributes:
         objective: its value (``freetrain.core.value``).
         gap: relative distance to the best bound known; 0 where proven optimal, None where unknown.
-        solve_s: wall seconds it took.
         serving: nodes of each trainer that have a server.
     """
 

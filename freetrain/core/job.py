@@ -125,7 +125,6 @@ class Job:
         end_s: when its limit ends; None: unknown.
         limit_s: its time limit; inf without one.
         priority: the higher the sooner; 0: held.
-        features: its constraint, as given.
         qos: its quality of service; empty: it has none, or it was not asked for.
         tasks: how many waiting tasks of an array it stands for, no more than may run at once.
         asks: how much of each of its nodes it wants, or has; None: all, or unknown.

@@ -72,8 +72,7 @@ class Needs:
     def lent_in_part(self, takes_memory: bool = True) -> Needs:
         """The needs of the same task if it is lent just what Slurm gives it by itself.
 
-        Args:
-            takes_memory: whether Slurm shares a node's memory out; elsewhere it shows each task with all of it.
+        Where Slurm does not share a node's memory out (``takes_memory``), it shows each task with all of it.
         """
         cpus = max(self.cpus, self.given_cpus)
         memory_mb = max(self.memory_mb, self.given_memory_mb) if takes_memory else self.memory_mb

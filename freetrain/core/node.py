@@ -76,10 +76,8 @@ class Partition:
     """A partition.
 
     Attributes:
-        is_up: whether jobs may start in it.
         priority_tier: jobs of a higher tier may preempt those of a lower one.
         preempt_mode: OFF, CANCEL, REQUEUE, SUSPEND …; as Slurm says.
-        grace_s: how long a preempted job may go on.
         max_time_s: longest time limit, inf without one.
         default_memory_mb: of a job that asks for none, per CPU or per node; 0: the cluster's default.
     """

@@ -73,7 +73,6 @@ def at_speed_1(observations: Iterable[Observation], speeds: Mapping[str, float])
 
 
 def _believed(seen: Sequence[Observation], rates: Mapping[int, float], first: float, claimed: float) -> float:
-    """The speed of a kind, where the first one has these rates."""
     alike = [observation for observation in seen if observation.nodes in rates]
     if not alike:
         return claimed

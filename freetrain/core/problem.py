@@ -43,7 +43,6 @@ class Problem:
     """A decision problem: which trainer shall have which idle node.
 
     Attributes:
-        now_s: the instant, UTC epoch seconds.
         nodes: what there is to lend, lent nodes included.
         trainers: who may have it, in order of admission.
         horizon_s: how far ahead value is counted.

@@ -33,14 +33,11 @@ class Terms:
 
     Attributes:
         worth: worth per second by size, shape (trainers, sizes); 0 where a trainer may not have the size.
-        possible: whether a trainer may have the size, shape (trainers, sizes).
         most_nodes: largest possible size, shape (trainers,).
         scale_up_s: cost of growing, shape (trainers,); so are the other costs.
         known_end_s: cost of losing nodes at a time that was known; 0 for independent trainers.
         leaving_s: cost of each node that leaves at a time that was known; 0 for all others.
         boot_s: how long a new node does nothing.
-        moldable: whose size stays, shape (trainers,).
-        independent: whose nodes work each by itself, shape (trainers,).
         per_joule: what each must train for a joule of its nodes, in worth, shape (trainers,).
         kind: a number for each trainer, the same for those of which all this is the same, shape (trainers,).
         names_kinds: whether any of them names kinds of nodes that it may have.

@@ -107,14 +107,9 @@ def ends_of(counts: Counts, first_of_life: NDArray[np.int64]) -> NDArray[np.bool
 def useful_time(
     terms: Terms, classes: Sequence[NodeClass], last: Sizes | None = None, *, booted: bool = False
 ) -> UsefulTime:
-    """The useful time of the nodes of each class.
+    """The useful time of the nodes of each class, longest-lived first; ``booted``: from when new nodes train.
 
-    Args:
-        terms: the trainers'.
-        classes: longest-lived first.
-        last: of each trainer the class with whose end all of its nodes are of no more use, as ``Choices.last``
-            tells it; None: no trainer has one.
-        booted: from when new nodes train, instead of from now.
+    ``last`` is ``Choices.last`` of each trainer; None: no trainer has one.
     """
     if _nothing_ends(classes, last) and not booted:
         shape = (len(terms.boot_s), 1)

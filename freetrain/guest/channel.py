@@ -90,7 +90,6 @@ class GuestReport:
     """The outcome of a question to a guest.
 
     Attributes:
-        ending: how it ended.
         message: what happened otherwise, as the rest of a sentence that begins with the guest's name.
         took_s: wall seconds from the question to its end; the start of the process counts only where it failed.
     """

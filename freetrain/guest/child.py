@@ -26,11 +26,7 @@ Question = tuple[str, tuple[Any, ...], float]
 def main(lifeline: int, imports: Sequence[str], memory_bytes: int | None, niceness: int) -> None:
     """Say that all is ready, then answer until the host closes the channel.
 
-    Args:
-        lifeline: file descriptor of a pipe that the host holds open as long as it lives.
-        imports: modules to import before that.
-        memory_bytes: most address space of this process; none: as the host.
-        niceness: by how much its priority is below the host's.
+    ``lifeline`` is a pipe that the host holds open as long as it lives.
     """
     # Before all else: a host may die while this process starts.
     _end_with(lifeline)

@@ -52,7 +52,6 @@ def equal_sizes(
 
 
 def _level(sizes: Sizes, asked: AimedSizes, held_nodes: Sizes, left: int) -> Sizes:
-    """Raise the smallest sizes together while nodes are left."""
     # The highest level that the nodes allow, by bisection: what it takes only grows with it.
     low, high = 0, int(asked.max_nodes.max(initial=0))
     while low < high:

@@ -34,13 +34,7 @@ class ResultTable:
 
 @dataclass(frozen=True, slots=True)
 class MethodComparison:
-    """A method beside a baseline on the same trainings, those of one seed.
-
-    Attributes:
-        setting: what was varied.
-        figure: what is counted.
-        less_is_better: whether the method should have less of it.
-    """
+    """A method beside a baseline on the same trainings, those of one seed."""
 
     setting: str
     figure: str

@@ -101,12 +101,7 @@ class PolicyOption:
 
 @dataclass(frozen=True, slots=True)
 class StageEntry:
-    """A policy, placer or finisher of freetrain's own.
-
-    Attributes:
-        needs: what it has to know of trainers or of the site besides the problem.
-        maximises: what a policy maximises, a few words.
-    """
+    """A policy, placer or finisher of freetrain's own."""
 
     name: str
     stage: Stage
@@ -348,9 +343,7 @@ class About:
     """A policy, placer or finisher that can be chosen, in words.
 
     Attributes:
-        needs: what it has to know besides the problem, and what is assumed where it does not.
         heeds: what of the objective it heeds; empty: nothing of it is its business.
-        maximises: what a policy maximises; empty: unknown.
         options: behind a policy's name, as ``utility=linear|log|fair``.
     """
 

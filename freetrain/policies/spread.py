@@ -46,7 +46,6 @@ def spread(problem: Problem, sizes: Sizes, *, evenly: bool = False) -> Counts:
 
 
 def _grow_in_turn(problem: Problem, counts: Counts, change: Sizes, growing: NDArray[np.int64]) -> None:
-    """Grow one trainer after the other to its size; ``counts`` are updated."""
     terms, joins = problem.terms, boots_in_time(problem.terms, problem.classes)
     left = problem.capacity - counts.sum(axis=0)
     # Stable: of those that lose equally much the one that was admitted first chooses first.

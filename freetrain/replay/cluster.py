@@ -329,7 +329,6 @@ class ReplayedCluster:
         self.retired_samples += run.samples
 
     def _look_ahead(self) -> tuple[float, float]:
-        """How far ahead value is counted, and how often growing and shrinking are charged."""
         if self._foresight.horizon_s:
             return self._foresight.horizon_s, 1.0
         if not self._learns:

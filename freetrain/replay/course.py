@@ -254,7 +254,6 @@ class _Population:
     least: tuple[int, ...] = ()
 
     def trainers_of(self, requests: tuple[Request, ...]) -> tuple[Trainer, ...]:
-        """The trainers of some of the requests."""
         if requests is self.requests:
             return self.trainers
         ids = {request.id for request in requests}
@@ -374,7 +373,6 @@ class Course:
 
     @property
     def _there(self) -> tuple[int, _Population]:
-        """How many nodes are idle, and who is there."""
         return self._cluster.idle_nodes, self._here
 
     @property

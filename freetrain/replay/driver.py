@@ -87,7 +87,6 @@ class Replay:
         return min(change_s, self._course.next_s(), planned_s, self._cluster.next_booted_s)
 
     def _take_in_events(self) -> bool:
-        """Bring the cluster up to date with all that happens now; whether anything did."""
         # Completions come first: what these trainers had is free for those that arrive at the same instant.
         completed = self._complete()
         changed = self._change_nodes()
@@ -114,7 +113,8 @@ class Replay:
         # Where there is nothing to decide no decision is recorded, but the ages of idle nodes are learned from
         # all.
         if self._cluster.running and self._cluster.idle_nodes:
-            run_cycle(self._cluster, self._judge, self._goal, self._course, self._stopwatch_s)
+            # Nothing is judged here: all idle nodes may be lent, to the trainers that compete.
+            run_cycle(self._cluster, self._among_competing, self._goal, self._course, self._stopwatch_s)
             cluster = self._cluster
             # Sizes are noted again after the decision: a change that lasts until the next event must not be
             # missed.
@@ -126,6 +126,5 @@ class Replay:
             self._cluster.note_idle()
         self._course.note()
 
-    def _judge(self, idle: Idle) -> Idle:
-        """The judge of what holes allow: all idle nodes may be lent, to the trainers that compete."""
+    def _among_competing(self, idle: Idle) -> Idle:
         return idle.among(self._course.competing())

@@ -229,7 +229,6 @@ def _strata(blocks: Sequence[Block], pairs: Sequence[BlockPair], figure: int) ->
 def _until_over(
     blocks: Sequence[Block], over_s: float, stopwatch_s: Callable[[], float]
 ) -> Iterator[tuple[int, Block]]:
-    """The blocks with their numbers, from 1, until the time is over."""
     for number, block in enumerate(blocks, 1):
         # On a slow machine the time may be over before; an interval needs these blocks all the same.
         if number > MIN_BLOCKS and stopwatch_s() >= over_s:

@@ -83,8 +83,6 @@ class ForecastScore:
 
 @dataclass(slots=True)
 class _Sums:
-    """Forecasts that are put together."""
-
     forecasts: int = 0
     forecast: float = 0.0
     came: float = 0.0
@@ -100,8 +98,6 @@ class _Sums:
 
 @dataclass(slots=True)
 class _Errors:
-    """Forecasts of the time that is left, by how long it is."""
-
     by_length: defaultdict[int, _Sums] = field(default_factory=lambda: defaultdict(_Sums))
 
     def add(self, forecast_s: float, came_s: Sequence[float]) -> None:
@@ -194,7 +190,6 @@ class ForecastLog:
         return ForecastScore(tuple(calibration), self._learned.all(), self._planned.all(), self._plans.scores)
 
     def _note_group(self, now_s: float, age_s: float, stays: Stays, ends_s: Sequence[float]) -> None:
-        """Nodes that became idle at the same moment."""
         remaining_s = stays.remaining_s(age_s)
         self._learned.add(remaining_s, [end_s - now_s for end_s in ends_s if end_s < self._until_s])
         for ahead_s in AHEAD_S:

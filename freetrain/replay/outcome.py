@@ -161,7 +161,6 @@ def definitions(of: type[object] = ReplayOutcome) -> dict[str, str]:
 
 
 def _due(record: ReplayRecord) -> list[tuple[TrainerRun, float]]:
-    """The trainers whose deadlines lie in the window, with these."""
     named = [(run, run.trainer.deadline_s) for run in record.runs]
     return [(run, end_s) for run, end_s in named if end_s is not None and end_s <= record.holes.until_s]
 

@@ -315,7 +315,6 @@ class _Running:
         return finished(cell, printed if process.returncode == 0 else "", errors)
 
     def end(self) -> None:
-        """End all that is at work, and begin nothing more."""
         with self._lock:
             self._is_over = True
             for process in self._processes:

@@ -296,8 +296,8 @@ class TrainerRun:
             self.booting_s.pop(name, None)
 
     def _save(self, now_s: float) -> None:
-        """Save what was trained, as each change of size in good order does."""
         self.settle(now_s)
+        # Each change of size in good order saves what was trained.
         self._trains_since_s = now_s
 
     def _lose(self, why: Loss, seconds: float) -> None:

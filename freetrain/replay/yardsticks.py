@@ -99,7 +99,6 @@ class Divider:
         return float(priced.tables[priced.row, sizes].sum())
 
     def _kind(self, trainer: Trainer) -> int:
-        """Number shared by all trainers with the same value for every size."""
         if trainer.id not in self._kind_of_trainer:
             values = worth_per_s(trainer, self._objective).copy()
             values[1 : trainer.min_nodes] = -np.inf
@@ -111,7 +110,6 @@ class Divider:
         return self._kind_of_trainer[trainer.id]
 
     def _steps_of(self, kinds: Kinds) -> _Steps:
-        """The steps of all these trainers, in the order in which they are taken."""
         if kinds not in self._steps:
             alike = Counter(kinds)
             nodes = np.concatenate([self._hulls[kind][0] for kind in alike])
@@ -191,7 +189,6 @@ class _Training:
 
     @property
     def left_s(self) -> float:
-        """Seconds until its target."""
         if self.trainer.target_samples is None or self.rate == 0:
             return inf
         return (self.trainer.target_samples - self.samples) / self.rate

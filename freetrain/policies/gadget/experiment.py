@@ -34,7 +34,6 @@ class RingModel:
     Attributes:
         gradient_bytes: exchanged in each step.
         compute_s: of a step on one worker: forward and backward, for its share of the batch.
-        samples_per_worker: that share.
         reduce_bytes_per_s: how fast a worker adds gradients up.
         per_server_s: added to each step by each server of the ring.
     """
@@ -72,11 +71,8 @@ class RingJob:
     """A training that wants a ring.
 
     Attributes:
-        widest: most workers that it can use.
-        samples: done so far.
         ring: that it has now; None: none.
         rescale_s: lost where it gets another one.
-        narrowest: least workers that it can use.
     """
 
     id: str
@@ -138,7 +134,6 @@ class _Slot:
         return sum(self._gain(row, ring) for row, ring in enumerate(self.rings))
 
     def best_single(self) -> tuple[float, int, PlacedRing] | None:
-        """The ring that is worth most by itself, and whose it is."""
         found = [
             (self._gain(row, ring), row, ring)
             for row, job in enumerate(self._jobs)

@@ -173,8 +173,6 @@ class _Turn:
         return _ring(self.placement.get(trainer, ()), self._needs[trainer], self._topology)
 
     def _in_turn(self, gains: Table) -> list[int]:
-        """Rows of those that have nodes or get some, in the order in which they reserve."""
-
         def order(row: int) -> tuple[bool, float, int]:
             gain = gains[row, self._sizes[row]] - gains[row, self._problem.held_nodes[row]]
             cost = max(self._costs.of(self._ring(row)), _LEAST_COST)
@@ -349,7 +347,6 @@ class Gadget:
         return np.where(allowed, asked_of(problem).heed(gains), -np.inf)
 
     def _values(self, problem: Problem) -> tuple[Table, tuple[str, ...]]:
-        """The values that decide, turns first, with sentences on assumptions and turns."""
         values = self.weigh(problem)
         turns: Sizes = overdue_sizes(problem, problem.terms.possible & np.isfinite(values), self._patience_s)
         notes = (*say_missing((TARGET,), problem.trainers), *say_turns(problem, turns))
@@ -357,6 +354,5 @@ class Gadget:
 
 
 def _samples_until(trainer: Trainer, held: int, size: int, slot_s: float) -> float:
-    """Samples of so many seconds on this size, less what the change to it costs."""
     rate, rate_now, lost_s = trainer.rate(size), trainer.rate(held), trainer.change_s(held, size)
     return rate * slot_s - rate_now * lost_s if rate_now else rate * max(slot_s - lost_s, 0.0)

@@ -88,13 +88,7 @@ def fit_servers(points: Sequence[Point], batch: float) -> ServerModel:
 
 @dataclass(frozen=True, slots=True)
 class SizeLimits:
-    """Limits of a training.
-
-    Attributes:
-        worker: what a worker takes of each resource.
-        server: what a parameter server takes.
-        most: what all of them may take.
-    """
+    """Limits of a training."""
 
     worker: Amounts
     server: Amounts
@@ -322,11 +316,7 @@ def _worth(trainer: Trainer, left_samples: float, held: int, size: int) -> float
 def sigmoid(seconds_to_go: float, worth: float, steepness: float, deadline: float) -> float:
     """Worth of a completion after so long: all of it early, half of it at the deadline, nothing much later.
 
-    Args:
-        seconds_to_go: until completion; the unit is that of ``deadline``.
-        worth: if it were at once and the steepness high.
-        steepness: how suddenly it falls; 0: half of it whenever it is.
-        deadline: where it is half.
+    With a steepness of 0 it is half of it whenever it is.
     """
     # math.exp overflows beyond 709.
     exponent = min(max(steepness * (seconds_to_go - deadline), -700.0), 700.0)

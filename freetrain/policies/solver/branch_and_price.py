@@ -91,7 +91,6 @@ def solve_by_type(trainers: TrainerTypes, left_s: Clock) -> tuple[Plan, float]:
 
 
 def _improve_incumbent(best: Incumbent, left_s: Clock) -> float:
-    """Improve the plan until it is good enough; the bound on all plans."""
     master, limits = _initial_master(best.trainers), no_limits(best.trainers)
     root, enumeration = generate_columns(master, best.trainers, limits, left_s), ReducedCostEnumeration(best)
     search = BranchAndBound(master, root, best, enumeration, left_s)
@@ -140,8 +139,6 @@ class BranchAndBound:
     """A search for a better plan.
 
     Attributes:
-        master: the known columns, to which the search adds.
-        best: the incumbent, which the search improves.
         left_s: wall seconds that are left; at 0 the search ends.
     """
 
@@ -269,7 +266,6 @@ class BranchAndBound:
         return min(bound, self.enumeration.bound_within(relaxed.bound - best.good_enough_bound, relaxed, limits))
 
     def _by_restricted_bound(self, found: Sequence[Branches]) -> Iterable[tuple[tuple[float, float], Branches]]:
-        """The branchings with the values of the known columns in their branches, the most promising first."""
         if len(found) == 1:
             return [((-np.inf, -np.inf), found[0])]
         known = [(self.master.value_within(low), self.master.value_within(high)) for low, high in found]

@@ -346,7 +346,6 @@ class Relaxation:
     Attributes:
         bound: no plan within the branch is worth more.
         duals: the prices that prove it.
-        pricing: the pricing problem solved at these prices.
     """
 
     bound: float

@@ -125,7 +125,6 @@ class _PartialPlans:
     parts: tuple[tuple[_PartialPlans, Sizes], ...] = ()
 
     def columns_of(self, row: int) -> Iterator[tuple[int, Counts]]:
-        """Type and column of each trainer in one of the plans."""
         if not self.parts:
             yield self.type_id, self.used[row]
         for group, plans in self.parts:
@@ -161,7 +160,6 @@ def best_combination(
 
 
 def _idle_nodes(capacity: Sizes, prices: Prices, slack: float) -> ColumnPool | None:
-    """Numbers of idle nodes of each class whose prices are within the slack."""
     counts, loss = np.zeros((1, len(capacity)), np.int64), np.zeros(1)
     for column, (nodes, price) in enumerate(zip(capacity.tolist(), prices.tolist(), strict=True)):
         more = np.arange(nodes + 1 if price <= 0 else int(min(nodes, slack / price)) + 1)

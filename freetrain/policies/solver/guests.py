@@ -34,8 +34,6 @@ class SolverAnswer:
 
     Attributes:
         counts: nodes of each trainer by class, or None where it found no allocation.
-        proven: whether it is the optimum.
-        bound: upper bound on the value.
         status_text: the solver's own words for how it ended.
     """
 
@@ -81,7 +79,6 @@ class SolverResult:
 
     Attributes:
         counts: an allocation that may be used; None: there is none.
-        proven: whether it is the optimum.
         bound: no allocation is worth more; inf where that is not known.
         note: what happened, a clause; empty where it is simply solved.
         retry: whether another way to solve it may help.

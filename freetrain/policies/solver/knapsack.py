@@ -88,10 +88,7 @@ class Priced:
 def price_out(tables: Table, nodes: int, row: Sizes | None = None) -> Priced:
     """Find the best price per node, an allocation close to the optimum, and the sizes that can beat it.
 
-    Args:
-        tables: values by size, -inf where impossible, shape (tables, sizes).
-        nodes: how many there are.
-        row: row of each trainer's table, shape (trainers,); None: each has its own.
+    ``tables`` are values by size, -inf where impossible; ``row`` is each trainer's table, None: its own.
     """
     row = np.arange(len(tables)) if row is None else row
     tables = tables[:, : nodes + 1]
@@ -283,7 +280,6 @@ def _largest_sums(reached: int, spare: int) -> Sizes:
 
 
 def _take(takers: _Takers, sums: Sequence[int], nodes: int, sizes: Sizes) -> None:
-    """Let the takers take exactly so many nodes together."""
     for (row, free), before in zip(reversed(takers), reversed(sums[:-1]), strict=True):
         # From the last taker back: the sums before it tell what the others can still make up.
         taken = next(more for more in reversed(free) if more <= nodes and before >> (nodes - more) & 1)

@@ -93,7 +93,6 @@ def _rounded_plans(
 def _patterns(
     trainers: TrainerTypes, type_id: int, columns: Counts, shares: ColumnWeights, number: int
 ) -> Iterator[ChangePattern]:
-    """Patterns of so many trainers of a type, by the weights of these columns."""
     share_of: dict[ChangePattern, float] = {}
     for column, share in zip(columns, shares.tolist(), strict=True):
         key = "change", type_id, column.tobytes()
@@ -176,7 +175,6 @@ def _classes_by_time(trainers: TrainerTypes) -> Iterator[tuple[int, int]]:
 
 
 def _nodes_of(trainers: TrainerTypes, patterns: Sequence[ChangePattern]) -> tuple[Counts, Counts]:
-    """Required nodes of each class and optional ones beyond these, both of shape (patterns, classes)."""
     choices, grows = [pattern.choice for pattern in patterns], np.array([[pattern.grows] for pattern in patterns])
     held, ends = trainers.held[choices], np.array([pattern.ends for pattern in patterns])
     more = (trainers.capacity - held).clip(0) * trainers.joins[choices]

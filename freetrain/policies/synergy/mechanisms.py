@@ -120,8 +120,6 @@ class Board:
     Attributes:
         free: what nobody has of each server.
         shares: CPUs and memory for each GPU of what each server offers; of one without GPUs, nothing.
-        parts: what each training has.
-        on: the trainings on each server.
     """
 
     def __init__(self, servers: Sequence[SharedServer]) -> None:

@@ -359,7 +359,6 @@ class DaemonReplay:
         return has_news or moved
 
     def _wake(self, wakes: Wakes, submitted: bool, ended: bool) -> None:
-        """Look soon after what has happened."""
         now_s, soonest_s = self._cluster.now_s, self._looked_s + _BETWEEN_LOOKS_S
         if submitted:
             self._look_s = min(self._look_s, max(now_s + wakes.submission_s, soonest_s))

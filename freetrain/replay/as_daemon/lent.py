@@ -20,8 +20,6 @@ from freetrain.replay.trainer_run import PlaceLease, TrainerRun
 
 @quick
 class _Step(IntEnum):
-    """What becomes of a fragment next."""
-
     IS_QUEUED = 0
     MAY_START = 1
     TRAINS = 2
@@ -196,10 +194,10 @@ class LentNodes:
         return running
 
     def _evict(self, numbers: Iterable[int], end: End, now_s: float, gone_s: float) -> None:
-        """These fragments lose their nodes unasked; each of their trainings is hurt once."""
         evicted: defaultdict[str, list[Fragment]] = defaultdict(list)
         for number in numbers:
             evicted[self._fragments[number].trainer].append(self._fragments[number])
+        # A training is hurt once, however many of its nodes go at this instant.
         for owner, fragments in evicted.items():
             run = self._runs[owner]
             if training := set(map(self._place_of, fragments)) & run.nodes:
@@ -235,7 +233,6 @@ class LentNodes:
         return happened
 
     def _place_of(self, fragment: Fragment) -> str:
-        """The name of what it has: its node's, or one for the part that it has."""
         return fragment.node if self._each is None else fragment.place
 
     def _start(self, fragment: Fragment, at_s: float) -> None:

@@ -156,7 +156,6 @@ class SiteEvents:
     changes_idle: bool = False
 
     def __bool__(self) -> bool:
-        """Whether anything does."""
         return self.submitted or self.ended or bool(self.starts) or bool(self.failed)
 
 

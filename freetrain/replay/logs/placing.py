@@ -271,7 +271,6 @@ def nodes_used_whole(
 def _need(
     group: PackingGroup | None, partition: str, nodes: int | None, cores: int | None
 ) -> tuple[int, str | None]:
-    """What a run needs of its group, and why it cannot have it."""
     if group is None:
         return 0, f"partition {partition!r} is in no pool of the machine"
     each = int(group.cores[0])

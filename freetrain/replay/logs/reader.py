@@ -150,7 +150,6 @@ def _idle_shares(
 def _busy_times(
     machine: _Machine, window: LogWindow, options: ReadOptions, tally: RowTally
 ) -> tuple[BusyTimes, list[str], list[str]]:
-    """When nodes had jobs or were out of service, notes, and warnings."""
     if machine.jobs is None:
         return machine.busy, [*machine.notes, *machine.proof.notes], []
     settled, warnings = settle_window(machine.jobs, window, tally)
@@ -159,7 +158,6 @@ def _busy_times(
 
 
 def _check(paths: Sequence[Path], options: ReadOptions) -> None:
-    """Refuse options that make no sense before any long reading begins."""
     find_zone(options.timezone)
     if not paths:
         raise InputError("No log was given.", "Name a file, or - for standard input.")
@@ -172,7 +170,6 @@ def _check(paths: Sequence[Path], options: ReadOptions) -> None:
 
 
 def _open(path: Path, options: ReadOptions) -> _Source:
-    """What kind of log a file is, from its first piece."""
     name = display_name(path)
     begun = read_pieces(path)
     head = next(begun, b"")
@@ -218,7 +215,6 @@ def _common_format(sources: Sequence[_Source]) -> LogFormat:
 
 
 def _refuse_unfit(options: ReadOptions, kind: LogFormat) -> None:
-    """Refuse options that would do nothing to a log of this kind."""
     unfit = {
         "--cluster": options.cluster is not None and kind is not LogFormat.SACCT,
         "--ignore-partition": bool(options.ignore_partitions) and kind is not LogFormat.SACCT,

@@ -340,7 +340,6 @@ class _WantedNames:
             self._seen.update((column, name) for name in distinct_texts(rows[column])[0])
 
     def stop_if_of_no_cluster(self) -> None:
-        """Raise an InputError if no row was of the cluster that is asked for."""
         if self._cluster is None or self._cluster in self._clusters:
             return
         found = sorted(self._clusters - {""})

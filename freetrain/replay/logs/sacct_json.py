@@ -177,7 +177,6 @@ class _Text:
         self._more()
 
     def find_beginning(self) -> None:
-        """Go to where the first document begins, if that is in the first piece."""
         found = _BEGINNING.search(self._text)
         self._at = found.end() if found else 0
 
@@ -191,7 +190,6 @@ class _Text:
                 return ""
 
     def value(self) -> Any:
-        """Read a value."""
         self.next_mark()
         while True:
             try:
@@ -208,7 +206,6 @@ class _Text:
                 return value
 
     def elements(self) -> Iterator[Any]:
-        """Read a list, value by value."""
         self._read("[")
         if self.next_mark() == "]":
             self._read("]")
@@ -242,7 +239,6 @@ class _Text:
         return mark
 
     def _more(self) -> bool:
-        """Get the next piece; False if there is none."""
         piece = next(self._pieces, None)
         if piece is None:
             return False

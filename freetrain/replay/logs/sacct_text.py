@@ -358,7 +358,6 @@ class _Sections:
         self._headers: list[Header] | None = headers
 
     def of(self, data: bytes) -> list[_Section]:
-        """The sections of the next piece."""
         begins, forms = [self._begin], [self._form]
         headers: list[list[int]] = [[]]
         for header in self._headers_of(data):
@@ -392,7 +391,6 @@ def _texts(pieces: Iterable[bytes], sections: _Sections, needed_headers: int) ->
 
 
 def _with_last(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Each piece, and whether it is the last."""
     earlier: bytes | None = None
     for piece in pieces:
         if earlier is not None:
@@ -453,5 +451,5 @@ def _open_end(data: bytes, is_sound: NDArray[np.bool_]) -> bytes:
 
 
 def _slice(data: bytes, begin: int, end: int) -> bytes:
-    """A part of the text; all of it is not copied."""
+    # A slice of bytes is a copy, and most pieces have one section.
     return data if begin == 0 and end == len(data) else data[begin:end]

@@ -306,7 +306,6 @@ def _task_room(
 
 
 def _joined_room(parts: Sequence[TaskRoom]) -> TaskRoom | None:
-    """Room for tasks of several slices of nodes as one; None: of none."""
     if not parts:
         return None
     columns = _columns(parts, "on_empty", "node", "start_s", "end_s", "tasks", "sizes")

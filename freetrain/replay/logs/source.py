@@ -110,7 +110,6 @@ def _encoding(head: bytes) -> str | None:
 
 
 def _chunks(path: Path, name: str) -> Iterator[bytes]:
-    """The bytes of a file, or of standard input."""
     if is_stdin(path):
         yield from iter(lambda: sys.stdin.buffer.read(_CHUNK_BYTES), b"")
         return

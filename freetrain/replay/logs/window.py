@@ -74,7 +74,6 @@ def time_covered_by_events(events: pl.DataFrame) -> CoveredTime:
 
 
 def _ascending(times: pl.Series) -> NDArray[np.float64]:
-    """The times that rows have, sorted."""
     at_s: NDArray[np.float64] = np.sort(times.filter(times.is_finite()).to_numpy())
     return at_s
 
@@ -85,7 +84,6 @@ def _last_s(in_order_s: NDArray[np.float64]) -> float:
 
 
 def _first_s(ascending_s: NDArray[np.float64]) -> float:
-    """The first time that can be right."""
     return _last_s(ascending_s[::-1])
 
 

@@ -180,7 +180,6 @@ def _columns(course: Sequence[tuple[date, LentTime]]) -> list[LedgerColumn]:
 
 
 def _tables(report: LedgerReport) -> list[LedgerTable]:
-    """Accounts where there are several, and users."""
     users = _table(
         ("user", "account"), [((user, account), lent) for (account, user), lent in report.users], report
     )

@@ -251,7 +251,6 @@ def fill(template: str, **values: Any) -> str:
 
 
 def _remarks(report: ReportInput) -> list[str]:
-    """What makes the figures doubtful or smaller than they could be, above them."""
     record = report.shown.record
     plateau = find_plateau(record.holes, record.runs, report.setting.max_running)
     remarks = [*report.log.warnings, sentences.ran_out(record), about_plateau(plateau) if plateau else ""]

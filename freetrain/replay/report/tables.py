@@ -255,7 +255,6 @@ def forecast_tables(score: ForecastScore) -> ForecastTables | None:
 
 
 def _length(error: ForecastError) -> str:
-    """Between which bounds these forecasts were."""
     if error.up_to_s is None:
         return f"over {brief_duration(FARTHEST_S[-2])}"
     at = FARTHEST_S.index(error.up_to_s)
