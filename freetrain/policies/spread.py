@@ -62,14 +62,12 @@ def _grow_in_turn(problem: Problem, counts: Counts, change: Sizes, growing: NDAr
 def _grow_in_rounds(
     problem: Problem, counts: Counts, change: Sizes, growing: NDArray[np.int64], parts: int
 ) -> None:
-    """First what each trainer needs at least, then a part of what it lacks, and so on, so that all get some.
-
-    Trainers that can reach the least nodes come first, then those to which an eviction would cost most.
-    """
+    """First what each trainer needs at least, then a part of what it lacks, and so on, so that all get some."""
     choices, wanted = problem.choices, problem.held_nodes + change
     joins = choices.may_join & boots_in_time(choices.terms, problem.classes)
     reach = np.zeros(len(wanted), dtype=np.int64)
     np.add.at(reach, choices.trainer, (joins * problem.capacity).sum(axis=1))
+    # Those that can reach the least nodes have no choice, and come first; then those an eviction would cost most.
     order = growing[np.lexsort((-_loss(problem, wanted)[growing], reach[growing]))].tolist()
     made: dict[int, int] = {}
     left = problem.capacity - counts.sum(axis=0)

@@ -108,7 +108,7 @@ def compare_runs(runs: Sequence[RunSummary], ids: Sequence[int]) -> RunCompariso
             raise InputError(f"Run {number} is no replay that came to its end.", "freetrain runs lists them.")
     chosen = [by_id[number] for number in ids]
     names = dict.fromkeys(name for run in chosen for name in _plain(run))
-    axes = tuple(name for name in names if _differs(chosen, name))
+    axes = tuple(name for name in names if len({_plain(run).get(name) for run in chosen}) > 1)
     labels = [{axis: _plain(run).get(axis, "–") for axis in axes} for run in chosen]
     title = f"runs {', '.join(map(str, ids))}"
     return RunComparison(title, axes, tuple(map(_compared, chosen, labels)))
@@ -120,10 +120,6 @@ def _plain(run: RunSummary) -> dict[str, str]:
         for name, value in run.settings.items()
         if name not in ("cell", "number", "varied", "sweep")
     }
-
-
-def _differs(runs: Sequence[RunSummary], name: str) -> bool:
-    return len({_plain(run).get(name) for run in runs}) > 1
 
 
 def _compared(run: RunSummary, labels: Mapping[str, str]) -> ComparedRun:

@@ -78,7 +78,10 @@ class Timeline:
         self.samples: list[float] = []
         self.solve_s: list[float] = []
         self.statuses: Counter[str] = Counter()
-        self.pictured, self.ever_idle_nodes = _spread_evenly(holes)
+        ever_idle = natural_order(holes.node_names[node] for node in set(holes.node.tolist()))
+        self.ever_idle_nodes = len(ever_idle)
+        # Rounded up, so that there are never more rows than the picture has.
+        self.pictured = tuple(ever_idle[:: max(1, -(-len(ever_idle) // PICTURED_NODES))])
         self._until_s = holes.until_s
         self._stays: list[NodeStay] = []
         self._open: dict[str, NodeStay] = {}
@@ -93,7 +96,7 @@ class Timeline:
         """Note the state after an event."""
         now_s, samples, samples_per_s = cluster.now_s, cluster.retired_samples, 0.0
         for run in cluster.running.values():
-            samples += run.samples + run.rate * (now_s - run.as_of_s)
+            samples += run.samples_at(now_s)
             samples_per_s += run.rate
         self.at_s.append(now_s)
         self.lent_nodes.append(cluster.lent_nodes)
@@ -115,13 +118,6 @@ class Timeline:
             self._stays.append(NodeStay(name, before.from_s, now_s, before.holder))
         if holder is not None:
             self._open[name] = NodeStay(name, now_s, self._until_s, holder)
-
-
-def _spread_evenly(holes: Holes) -> tuple[tuple[str, ...], int]:
-    ever_idle = natural_order(holes.node_names[node] for node in set(holes.node.tolist()))
-    # Rounded up, so that there are never more rows than the picture has.
-    step = max(1, -(-len(ever_idle) // PICTURED_NODES))
-    return tuple(ever_idle[::step]), len(ever_idle)
 
 
 class LeafLinks:

@@ -91,6 +91,7 @@ class Replay:
         completed = self._complete()
         changed = self._change_nodes()
         planned_anew = self._plans is not None and self._plans.advance(self._cluster.now_s)
+        # Admitting comes first in the expression: behind `or` it might not be done.
         return self._course.admit() or completed or changed or planned_anew
 
     def _complete(self) -> bool:
@@ -110,14 +111,12 @@ class Replay:
         return True
 
     def _cycle(self) -> None:
-        # Where there is nothing to decide no decision is recorded, but the ages of idle nodes are learned from
-        # all.
+        # Where there is nothing to decide no decision is recorded, but ages of idle nodes are learned from all.
         if self._cluster.running and self._cluster.idle_nodes:
             # Nothing is judged here: all idle nodes may be lent, to the trainers that compete.
             run_cycle(self._cluster, self._among_competing, self._goal, self._course, self._stopwatch_s)
             cluster = self._cluster
-            # Sizes are noted again after the decision: a change that lasts until the next event must not be
-            # missed.
+            # Sizes are noted again after the decision: none that lasts until the next event must be missed.
             cluster.note_sizes()
             self._course.forecasts.note(
                 cluster.now_s, cluster.stays, cluster.planned_s.items(), cluster.planned_stays

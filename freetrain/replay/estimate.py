@@ -130,6 +130,7 @@ def blocks_in_turn(holes: Holes, block_s: float, seed: int) -> list[Block]:
 
 
 def _spread(numbers: list[int], first: float) -> list[int]:
+    # Four times as many places as numbers meet nearly all of them; the rest follows in order.
     places = ((first + number * _GOLDEN) % 1.0 for number in range(4 * len(numbers)))
     order = dict.fromkeys((*(int(place * len(numbers)) for place in places), *range(len(numbers))))
     return [numbers[place] for place in order]
@@ -166,6 +167,7 @@ class Stratum:
             return inf
         residuals = (part - self.ratio * whole for part, whole in zip(self.parts, self.wholes, strict=True))
         spread = sum(residual**2 for residual in residuals) / (count - 1)
+        # Corrected for a finite population: blocks that were replayed are known, not estimated.
         return spread * (1 - count / self.of_blocks) * count / total**2
 
 
@@ -176,6 +178,7 @@ def ratio_of(strata: Sequence[Stratum]) -> Estimated:
     if not weight:
         return Estimated(0.0, inf)
     free = sum(len(stratum.parts) for stratum in known) - len(known)
+    # Beyond the table Student's t is the normal quantile and 2.4 by the degrees of freedom, to two decimals.
     t = _T_95[max(free, 0)] if free < len(_T_95) else _NORMAL_95 + 2.4 / free
     variance = sum((stratum.weight / weight) ** 2 * stratum.variance for stratum in known)
     return Estimated(

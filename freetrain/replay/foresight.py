@@ -16,6 +16,7 @@ from freetrain.lending.sightings import Sightings
 from freetrain.replay.as_daemon.site import LoggedSite
 from freetrain.replay.logs import LoggedJobs
 
+# Nothing is lent by these rules: they only name freetrain's partition.
 _RULES = NodeRules(FragmentQueue("freetrain"))
 
 

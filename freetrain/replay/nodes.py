@@ -51,6 +51,7 @@ def _by_instant(
     """Instant → those of the rows that belong to it, by node."""
     rows = rows[np.lexsort((node[rows], at_s[rows]))]
     instants, first = np.unique(at_s[rows], return_index=True)
+    # np.split of no rows is one empty piece.
     return dict(zip(instants.tolist(), np.split(rows, first[1:]), strict=True)) if len(rows) else {}
 
 

@@ -20,7 +20,6 @@ from freetrain.replay.trainers import TaskShapes
 
 _Seconds = NDArray[np.float64]
 _GIB = 2.0**30
-_Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +170,9 @@ def _several(groups: Iterable[tuple[str, NDArray[np.intp]]]) -> list[tuple[str, 
 
 
 def _added_up(
-    log: SiteLog, shares: IdleShares, idle_s: _Numbers, nodes: NDArray[np.intp], lent: LentShares | None
+    log: SiteLog, shares: IdleShares, idle_s: _Seconds, nodes: NDArray[np.intp], lent: LentShares | None
 ) -> ShareOutcome:
-    def hours(values_s: _Numbers) -> float:
+    def hours(values_s: _Seconds) -> float:
         return float(values_s[nodes].sum()) / SECONDS_PER_HOUR
 
     def parts(part: IdlePart | None, unit: float) -> tuple[float | None, float | None]:
@@ -200,6 +199,6 @@ def _added_up(
     )
 
 
-def _idle_s(holes: Holes) -> _Numbers:
-    seconds: _Numbers = np.bincount(holes.node, holes.length_s, len(holes.node_names)).astype(np.float64)
+def _idle_s(holes: Holes) -> _Seconds:
+    seconds: _Seconds = np.bincount(holes.node, holes.length_s, len(holes.node_names)).astype(np.float64)
     return seconds

@@ -18,7 +18,6 @@ import shlex
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -32,6 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from freetrain import __version__
 from freetrain.core.problem import first_error
 from freetrain.errors import InputError, StateError
+from freetrain.replay.logs.toml_files import read_toml
 from freetrain.slurm.arrays import MOST_TASKS, ask_array, is_over, submit_array
 from freetrain.store import NewRun, RunStatus, RunSummary, Store
 
@@ -152,12 +152,9 @@ def read_sweep(path: Path, data: Path | None = None) -> Sweep:
 
 
 def _parsed(path: Path) -> _Spec:
+    content = read_toml(path, "sweep", _HINT)
     try:
-        return _Spec.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise InputError(f"The sweep {path} cannot be read: {error.strerror}.", _HINT) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"The sweep {path} is not TOML: {error}.", _HINT) from None
+        return _Spec.model_validate(content)
     except ValidationError as error:
         raise InputError(f"{path} describes no sweep: {first_error(error)}.", _HINT) from None
 
@@ -239,12 +236,8 @@ def record(store: Store, sweep: Sweep, done: FinishedReplay, now_s: float) -> No
         command, document["version"], settings, now_s, log["from_s"], log["until_s"], (), node_count=log["nodes"]
     )
     with store.begin_run(run) as journal:
-        journal.finish(_outcome(document), (), now_s)
-
-
-def _outcome(document: Mapping[str, Any]) -> dict[str, Any]:
-    more = {name: document[name] for name in ("as_daemon", "shares", "worth", "wall_s")}
-    return {**document["outcome"], **more}
+        more = {name: document[name] for name in ("as_daemon", "shares", "worth", "wall_s")}
+        journal.finish({**document["outcome"], **more}, (), now_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +294,7 @@ class _Running:
         with self._lock:
             if self._is_over:
                 return FinishedReplay(cell, None, "It was not begun.")
+            # Begun within the lock, so that end() finds every process.
             process = subprocess.Popen(
                 command_of(cell),
                 stdin=subprocess.DEVNULL,
@@ -350,8 +344,9 @@ def do_on_slurm(
         StateError: the folder cannot be written, or Slurm refuses the array.
     """
     folder = folder.resolve()
-    arrays = [job for job in _arrays(folder) if not _has_ended(job, run)]
-    under_way = {key for job in arrays for key in _keys(folder, job)}
+    known_arrays = sorted(path.stem.removeprefix("array-") for path in folder.glob("array-*.keys"))
+    arrays = [job for job in known_arrays if not _has_ended(job, run)]
+    under_way = {key for job in arrays for key in (folder / f"array-{job}.keys").read_text().split()}
     missing = [cell for cell in cells if cell.key not in under_way and not _result(folder, cell.key).exists()]
     for begin in range(0, len(missing), MOST_TASKS):
         arrays.append(_submit(missing[begin : begin + MOST_TASKS], folder, options, run))
@@ -393,16 +388,9 @@ def _submit_array(cells: Sequence[Cell], folder: Path, options: Sequence[str], r
     if asked.returncode:
         raise StateError(f"Slurm does not take the array: {asked.stderr.strip()}", _RESUME_HINT)
     job = asked.stdout.strip().partition(";")[0]
+    # Only now has Slurm the array: what such a file names is under way, and is not submitted again.
     (folder / f"array-{job}.keys").write_text(new_keys.read_text())
     return job
-
-
-def _arrays(folder: Path) -> list[str]:
-    return sorted(path.stem.removeprefix("array-") for path in folder.glob("array-*.keys"))
-
-
-def _keys(folder: Path, job: str) -> list[str]:
-    return (folder / f"array-{job}.keys").read_text().split()
 
 
 def _has_ended(job: str, run: Run) -> bool:

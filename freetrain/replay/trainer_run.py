@@ -221,7 +221,8 @@ class TrainerRun:
             lost_s = self.trainer.known_end_s if was_known else self.trainer.eviction_s
             self._lose(Loss.EVICTION, lost_s * self._part(len(nodes)))
         elif self.rate > 0:
-            unsaved_s = self._unsaved_s
+            # Since the last save, or since the end of the pause that came with it.
+            unsaved_s = max(0.0, self.as_of_s - self._trains_since_s)
             self._end_pause(now_s)
             pause_s = self.trainer.known_end_s if self.trainer.rescales else 0.0
             work_s = 0.0 if was_known and self.trainer.rescales else self.trainer.eviction_s - pause_s
@@ -234,12 +235,14 @@ class TrainerRun:
         if place in self.booting_s:
             self.booting_s[other] = self.booting_s.pop(place)
         else:
+            # A new set: others see by its identity whether the nodes have changed.
             self.nodes = self.nodes - {place} | {other}
 
     def complete(self, now_s: float) -> None:
         """Reach the target: all samples done, all nodes given back, nothing lost."""
         self.settle(now_s)
         if self.trainer.target_samples is not None:
+            # Exactly: sums of rates × seconds are off in the last place.
             self.samples = self.trainer.target_samples
         self.completed_s = now_s
         self.booting_s.clear()
@@ -270,11 +273,6 @@ class TrainerRun:
         """Its samples as a share of its target; None: it has none."""
         target = self.trainer.target_samples
         return None if target is None else self.samples / target
-
-    @property
-    def _unsaved_s(self) -> float:
-        """Seconds of training since the last save, or since the end of the pause that came with it."""
-        return max(0.0, self.as_of_s - self._trains_since_s)
 
     def _end_pause(self, now_s: float) -> None:
         """Give back the rest of a pause that has not passed yet: another one begins."""

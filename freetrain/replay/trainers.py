@@ -196,7 +196,9 @@ def read_trainers(path: Path) -> tuple[Trainer, ...]:
         if times > 1:
             raise InputError(f"{path} describes {times} trainers with the id {trainer_id!r}; ids must be unique.")
     # sorted is stable: trainers of one instant keep the order of the file.
-    return tuple(sorted(file.trainers, key=_submitted_s))
+    return tuple(
+        sorted(file.trainers, key=lambda trainer: -inf if trainer.submitted_s is None else trainer.submitted_s)
+    )
 
 
 def _check_tasks(path: Path, trainers: Iterable[Trainer]) -> None:
@@ -205,10 +207,6 @@ def _check_tasks(path: Path, trainers: Iterable[Trainer]) -> None:
             read_task(trainer.task)
         except ValueError as error:
             raise InputError(f"{path}: trainer {trainer.id}: task {trainer.task!r}: {error}.") from error
-
-
-def _submitted_s(trainer: Trainer) -> float:
-    return -inf if trainer.submitted_s is None else trainer.submitted_s
 
 
 def _read(path: Path) -> bytes:

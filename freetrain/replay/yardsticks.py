@@ -128,8 +128,8 @@ class Divider:
             there, row = np.unique(kinds, return_inverse=True)
             values = [self._values[kind] for kind in there]
             tables = np.full((len(there), max(map(len, values))), -np.inf)
-            for table, each in zip(tables, values, strict=True):
-                table[: len(each)] = each
+            for table, its_values in zip(tables, values, strict=True):
+                table[: len(its_values)] = its_values
             self._tables[kinds] = tables, row
         return self._tables[kinds]
 
@@ -139,13 +139,11 @@ def _is_close(known: float, most: float) -> bool:
 
 
 def _hull(values: Table) -> tuple[NDArray[np.int64], Table]:
-    """Nodes and gain of each step along the concave hull of a trainer's values, as far as it rises.
-
-    Sizes on the hull between its corners, but for rounding, are ends of steps, too.
-    """
+    """Nodes and gain of each step along the concave hull of a trainer's values, as far as it rises."""
     scale = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
     corners = [0]
     for size in np.flatnonzero(np.isfinite(values)).tolist()[1:]:
+        # Sizes on the hull between its corners, but for rounding, stay: more ends of steps make the bound exact.
         while len(corners) > 1 and _lies_below(values, corners[-2], corners[-1], size, _ROUNDING * scale):
             corners.pop()
         corners.append(size)

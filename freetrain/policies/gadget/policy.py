@@ -47,15 +47,14 @@ class RingPlacer:
 
     def place(self, problem: Problem, counts: Counts) -> Placement:
         """Few leaves for each trainer, its nodes in ring order."""
-        placement = place(problem, counts, self._choose)
+        placement = place(
+            problem, counts, lambda there, count, beside: leaf_by_leaf(there, count, beside, self._topology, _rank)
+        )
         return {trainer: ring_order(names, self._topology) for trainer, names in placement.items()}
 
     def explain(self, placement: Placement) -> Iterable[str]:
         """A sentence on trainers on several leaves."""
         return say_leaves(placement, self._topology)
-
-    def _choose(self, there: Sequence[str], count: int, beside: Sequence[str]) -> Sequence[str]:
-        return leaf_by_leaf(there, count, beside, self._topology, _rank)
 
 
 def _rank(leaf: str, own: int, free: int, missing: int) -> tuple[int, bool, int, str]:

@@ -87,7 +87,8 @@ def solve_by_type(trainers: TrainerTypes, left_s: Clock) -> tuple[Plan, float]:
     # The weights of a type tell what its trainers get together: ends and sizes are branched for single ones only.
     split = Incumbent(single, _split_plan(best.plan), best.value)
     bound = min(bound, _improve_incumbent(split, left_s))
-    return _rejoin_plan(split.plan, trainers.number.tolist()), max(bound, split.value)
+    rows = np.concatenate(split.plan)
+    return np.split(rows, np.cumsum(trainers.number)[:-1]), max(bound, split.value)
 
 
 def _improve_incumbent(best: Incumbent, left_s: Clock) -> float:
@@ -118,11 +119,6 @@ def _split_plan(plan: Plan) -> Plan:
         for counts in plan
         for part in (np.split(counts, len(counts)) if 1 < len(counts) <= _MAX_SPLIT else [counts])
     ]
-
-
-def _rejoin_plan(plan: Plan, number: Sequence[int]) -> Plan:
-    rows = np.concatenate(plan)
-    return np.split(rows, np.cumsum(number)[:-1])
 
 
 def _initial_master(trainers: TrainerTypes) -> Master:

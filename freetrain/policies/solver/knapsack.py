@@ -102,11 +102,7 @@ def price_out(tables: Table, nodes: int, row: Sizes | None = None) -> Priced:
 
 
 def _market_price(distinct: Table, row: Sizes, nodes: int) -> tuple[float, Sizes, Sizes]:
-    """Price that minimises L, with the sizes just above it (they fit) and just below (they do not).
-
-    L is convex and piecewise linear: the lines of a price that is too high and of one that is too low cross at the
-    next price to try, until no line lies above the crossing.
-    """
+    """Price that minimises L, with the sizes just above it (they fit) and just below (they do not)."""
     size, table = np.arange(distinct.shape[1]), np.arange(len(distinct))
     alike = np.bincount(row, minlength=len(distinct))
 
@@ -121,6 +117,8 @@ def _market_price(distinct: Table, row: Sizes, nodes: int) -> tuple[float, Sizes
     modest = np.zeros(len(distinct), dtype=np.int64)
     modest_worth, modest_nodes, price = float(distinct[row, 0].sum()), 0, 0.0
     for _ in range(_MAX_PRICE_STEPS):
+        # L is convex and piecewise linear: the lines of a price that is too high and of one that is too low cross
+        # at the next price to try.
         price = (generous_worth - modest_worth) / (generous_nodes - modest_nodes)
         chosen, worth, total = choices_at(price)
         # One of the two lines again: none lies above the crossing, which is the lowest point of L.

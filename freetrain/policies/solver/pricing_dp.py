@@ -273,10 +273,8 @@ def solve_dp(structure: DPStructure, prices: Prices, limits: BranchLimits | None
 
 
 def _with_ends(time: _TimeData, ends: Sizes, gain: Table, big_m: float) -> tuple[Table, Table]:
-    """The gain and the loss where a branch asks each row to take some nodes (1), none (-1) or either (0).
-
-    A row that has to take some loses big M, and gets it back for taking them.
-    """
+    """The gain and the loss where a branch asks each row to take some nodes (1), none (-1) or either (0)."""
+    # A row that has to take some loses big M, and gets it back for taking them.
     none, some = (ends < 0)[:, None], ((ends > 0) & ~time.must)[:, None]
     gain = np.where(none & time.must[:, None], -np.inf, gain - big_m * some)
     return gain, np.where(none, np.inf, time.may_lose - big_m * some)
@@ -339,10 +337,8 @@ class SlidingMaximum:
         return largest
 
     def _windows(self, table: Table) -> Table:
-        """For each power of two and each narrow row, the largest number in the window that ends at each position.
-
-        Position 0 stands for an empty window; the positions of the table follow.
-        """
+        """For each power of two and narrow row, the largest number in the window that ends at each position."""
+        # Position 0 stands for an empty window; the positions of the table follow.
         windows = np.empty((int(self._power.max()) + 1, self._narrow.size, self._positions + 1))
         windows[0, :, 0] = -np.inf
         windows[0, :, 1:] = table[self._narrow]

@@ -138,7 +138,8 @@ def round_by_flow(
         return None
     flow, node_arcs = Flow(), []
     demands: list[int] = []
-    times = [range(first, end) for first, end in _classes_by_time(trainers)]
+    last = trainers.last_of_life
+    times = [range(first, end) for first, end in zip(trainers.first_of_life[last], last + 1, strict=True)]
     allowed = optional.tolist()
     for row, (pattern, min_sizes, max_sizes) in enumerate(
         zip(patterns, *_sizes_of(trainers, patterns, required, optional, limits), strict=True)
@@ -167,11 +168,6 @@ def round_by_flow(
     arcs, rows, columns = np.array(node_arcs, dtype=np.int64).reshape(-1, 3).T
     required[rows, columns] += units[arcs]
     return required
-
-
-def _classes_by_time(trainers: TrainerTypes) -> Iterator[tuple[int, int]]:
-    last = trainers.last_of_life
-    yield from zip(trainers.first_of_life[last].tolist(), (last + 1).tolist(), strict=True)
 
 
 def _nodes_of(trainers: TrainerTypes, patterns: Sequence[ChangePattern]) -> tuple[Counts, Counts]:

@@ -220,14 +220,13 @@ def place_one(board: Board, job: SharingJob, within_share: bool) -> bool:
 
 
 def _make_room(board: Board, jobs: Mapping[str, SharingJob], job: SharingJob) -> None:
-    """Bring others on the servers with free GPUs within their shares, as far as it takes, and place the training.
-
-    Who gives up CPUs may need memory for that, up to its share: others have that until they are within theirs.
-    """
+    """Bring others on servers with free GPUs within their shares, as far as it takes, and place the training."""
     missing = job.gpus
     for name in _with_free_gpus(board, job.gpus):
         gpus = min(missing, board.free[name].gpus)
         cpus, memory_gb = _within_share(board, job, name)
+        # A peer that gives up CPUs may need memory for that, up to its share, which others have until they gave
+        # theirs.
         for peer in _peers(board, name):
             if board.fits(name, gpus, cpus * gpus, memory_gb * gpus):
                 break

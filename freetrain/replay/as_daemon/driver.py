@@ -231,10 +231,10 @@ class SimulatedCluster:
         return found
 
     def _nodes_of_users(self) -> Counter[str]:
-        """User → how many nodes run fragments of their trainings."""
         used: Counter[str] = Counter()
         for trainer, run in self.running.items():
             used[run.request.owner] += self.lent.running_of[trainer]
+        # The plus drops users that have none.
         return +used
 
     def _wanted_s(self) -> Mapping[str, float]:
@@ -246,6 +246,7 @@ class SimulatedCluster:
         return {name: (end_s + margin_s) // step_s * step_s for name, end_s in ends if end_s < inf}
 
 
+# As of the daemon's timetable: what happens closer together is answered by one look.
 _BETWEEN_LOOKS_S = 0.5
 _MAX_AT_ONCE = 10
 _AT_LATEST_S, _KNOWING_NO_JOBS_S = 60.0, 600.0
@@ -366,9 +367,9 @@ class DaemonReplay:
             self._look_s = min(self._look_s, max(now_s + wakes.end_s, soonest_s))
 
     def _look_at_once(self) -> None:
-        """Look now; not without end where each look makes something happen at once."""
         now_s = self._cluster.now_s
         self._looks_now = self._looks_now + 1 if now_s == self._looked_s else 0
+        # Each look may make something happen at once: this must come to an end.
         if self._looks_now < _MAX_AT_ONCE:
             self._look_s = now_s
 
@@ -387,9 +388,9 @@ class DaemonReplay:
         return True
 
     def _note_forecasts(self, judgement: Judgement) -> None:
-        """Plans are compared without the margin by which nodes are given back before them."""
         margin_s = self._rules.nodes.margin_s
         ends_s = judgement.hole_ends_s.items()
+        # Plans are compared as Slurm made them, without the margin by which nodes are given back before them.
         planned_s = ((name, end_s + margin_s) for name, end_s in ends_s if end_s < inf)
         memory = judgement.memory
         self._course.forecasts.note(judgement.now_s, memory.stays, planned_s, memory.planned_stays)

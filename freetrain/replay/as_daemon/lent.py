@@ -104,6 +104,7 @@ class LentNodes:
 
         ``by_backfill``: a cycle takes all that it finds; else each needs its time.
         """
+        # Slurm takes jobs of one priority in the order of their submission.
         for fragment in [self._fragments[number] for number in sorted(self.queued)]:
             if not by_backfill and now_s < fragment.asked_s + self._timing.launch_s:
                 continue
@@ -176,10 +177,7 @@ class LentNodes:
         return sum((each[self._fragments[number].trainer] for number in numbers), Amount())
 
     def _give_way(self, ways: Sequence[Sequence[int]], now_s: float) -> list[float]:
-        """Fragments are in the way of jobs of the site's, which start at one instant; how long each job waits.
-
-        A training that loses nodes to several of them is hurt once.
-        """
+        """Fragments are in the way of jobs of the site's, which start at one instant; how long each job waits."""
         running = [self._taken(way, now_s) for way in ways]
         evicted = dict.fromkeys(number for way in running for number in way if number not in self._gone_s)
         self._evict(evicted, End.PREEMPTED, now_s, now_s + self._timing.evict_s)
@@ -217,6 +215,7 @@ class LentNodes:
         while self._steps and self._steps[0][0] <= now_s:
             at_s, _, step, number = heapq.heappop(self._steps)
             fragment = self._fragments.get(number)
+            # It ended before: what was noted of its further life is still in the heap.
             if fragment is None:
                 continue
             happened = happened or step not in (_Step.IS_QUEUED, _Step.MAY_START)
@@ -226,6 +225,7 @@ class LentNodes:
                 training[fragment.trainer].append(self._place_of(fragment))
             elif step is _Step.IS_GONE:
                 self._end(fragment, fragment.end or End.RELEASED, at_s)
+            # Its limit may have been changed since this was noted.
             elif step is _Step.IS_TIMED_OUT and self._is_over(fragment, at_s):
                 self._time_out(fragment, at_s)
         for trainer, nodes in training.items():
@@ -279,18 +279,28 @@ class LentNodes:
 
     def _later(self, at_s: float, step: _Step, number: int) -> None:
         if at_s < inf:
+            # The running number answers equal instants in the order in which they were noted.
             heapq.heappush(self._steps, (at_s, next(self._order), step, number))
 
 
 def _later_on(
-    one: Fragment,
+    fragment: Fragment,
     state: FragmentState,
     started_s: float | None = None,
     end: End | None = None,
     ended_s: float | None = None,
 ) -> Fragment:
-    """The fragment as it is now; long logs have millions, and ``replace`` would take three times as long."""
-    started_s = one.started_s if started_s is None else started_s
+    # Not dataclasses.replace(): long logs have millions of fragments, and it would take three times as long.
+    started_s = fragment.started_s if started_s is None else started_s
     return Fragment(
-        one.job, one.trainer, one.node, state, one.asked_s, one.limit_s, started_s, ended_s, end, id=one.id
+        fragment.job,
+        fragment.trainer,
+        fragment.node,
+        state,
+        fragment.asked_s,
+        fragment.limit_s,
+        started_s,
+        ended_s,
+        end,
+        id=fragment.id,
     )

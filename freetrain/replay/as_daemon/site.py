@@ -117,7 +117,8 @@ class SharedNodes:
         parts = self._jobs[name].values()
         total = self.total[name]
         used = total if any(part is None for part in parts) else sum(filter(None, parts), Amount())
-        self._used[name] = total.without(total.without(used))  # no more than there is
+        # No more than there is: the log may have jobs hold more than a node has.
+        self._used[name] = total.without(total.without(used))
         self._shown.pop(name, None)
 
 
@@ -258,7 +259,9 @@ class LoggedSite:
         """What Slurm would have shown, with what fragments have of nodes."""
         partitions = self._partitions
         if self._logged is None:
-            partitions = {name: replace(one, nodes=frozenset(self._nodes)) for name, one in partitions.items()}
+            partitions = {
+                name: replace(partition, nodes=frozenset(self._nodes)) for name, partition in partitions.items()
+            }
         nodes = self._nodes.values()
         shown = (
             (self._shared.shown(node, lent.get(node.name, _NOTHING)) for node in nodes) if self._shared else nodes
@@ -271,7 +274,8 @@ class LoggedSite:
     def _take_in(self, kind: int, row: int, started: list[JobStart]) -> None:
         logged = self._logged
         assert logged is not None
-        id_ = f"{logged.ids[row]}@{row}"  # a requeued job has several rows
+        # With its row: a requeued job has several.
+        id_ = f"{logged.ids[row]}@{row}"
         names = [self._names[number] for number in logged.nodes_of(row).tolist()]
         if kind == _SUBMITTED:
             waiting = _waiting(logged, row, id_)
@@ -303,12 +307,10 @@ class LoggedSite:
 
 
 def _job_events(logged: LoggedJobs, holes: Holes) -> list[tuple[float, int, int]]:
-    """(when, what, row of the job) of the jobs that wait or run within the window, in order.
-
-    A job that starts as it is submitted is submitted first.
-    """
+    """(when, what, row of the job) of the jobs that wait or run within the window, in order."""
     rows = np.flatnonzero((logged.end_s > holes.from_s) & (logged.submit_s < holes.until_s))
     kinds = (_SUBMITTED, logged.submit_s), (_STARTED, logged.start_s), (_ENDED, logged.end_s)
+    # By kind at equal instants: a job that starts as it is submitted is submitted first.
     return sorted(
         (at_s, kind, row)
         for kind, times_s in kinds
@@ -329,5 +331,6 @@ def _partitions(holes: Holes, logged: LoggedJobs | None, partition: str) -> dict
     found = {partition: Partition(partition, frozenset(holes.node_names))}
     for name, numbers in nodes_by_partition(logged) if logged is not None else ():
         its_own = frozenset(holes.node_names[number] for number in numbers)
+        # A higher tier than freetrain's, as the documentation advises.
         found.setdefault(name, Partition(name, its_own, priority_tier=10))
     return found

@@ -262,10 +262,7 @@ class _Rows:
 
 
 def _next_starts_s(rows: _Rows, has_no_end: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """When the first and the last job that has an end began on any of each run's nodes, after that run did.
-
-    inf and -inf where none did.
-    """
+    """When the first (inf) and the last (-inf) job that has an end began on any node of each run, after it did."""
     node, start_s, run = rows.node, rows.start_s, rows.run
     ended = np.flatnonzero(~has_no_end[run])
     first_s, last_s = np.full(len(has_no_end), np.inf), np.full(len(has_no_end), -np.inf)
@@ -341,6 +338,7 @@ def _held(placed: PlacedJobs) -> NDArray[np.float64]:
     """CPUs, bytes of memory and GPUs that each run had of each of its nodes; where they differ, the most."""
     cores = placed.cores
     if placed.cores_by_row:
+        # Of a run without nodes reduceat would take another run's amount.
         first, some = np.cumsum(placed.count) - placed.count, placed.count > 0
         cores = np.full(len(placed.runs), np.nan)
         if some.any():

@@ -49,6 +49,7 @@ def expand(text: str, most: int = MAX_NODES) -> list[str]:
         if len(nodes) > most:
             raise _too_many(text, most)
         return [str(node) for node in nodes]
+    # ClusterShell even fails an assertion at some texts. Our own error is a ValueError, too.
     except (NodeSetException, RangeSetException, ValueError, AssertionError) as error:
         if isinstance(error, NodeListError):
             raise
@@ -69,6 +70,7 @@ class NodeIndex:
             raise NodeListError("ran but names no nodes")
         if text in self.position:
             return (self.position[text],)
+        # Four bytes a node: lists of a large log name hundreds of millions.
         found = array("i")
         at = 0
         while at < len(text):

@@ -348,7 +348,8 @@ def _padded(seen: list[str], total: int | None) -> tuple[tuple[str, ...], tuple[
     """The machine's names, filled up to its number of nodes, and a note if that was needed."""
     if total is None:
         note = (
-            f"The machine is taken to be the {_nodes(len(seen))} that the log names; others cannot be seen in it."
+            f"The machine is taken to be the {len(seen):,} node{'s' * (len(seen) != 1)} that the log names; "
+            "others cannot be seen in it."
         )
         return tuple(seen), (note,)
     if total < len(seen):
@@ -374,10 +375,6 @@ def _about_spelling(names: list[str]) -> tuple[str, ...]:
         f"Names of nodes differ in capitals, in zeros or in a domain alone: {one} and {other}{more}. They "
         "count as nodes of their own; if they are the same, one of the two only looks idle.",
     )
-
-
-def _nodes(count: int) -> str:
-    return f"{count:,} node{'s' * (count != 1)}"
 
 
 def _busy(

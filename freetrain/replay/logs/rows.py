@@ -24,6 +24,7 @@ _BYTES_AT_ONCE = 1 << 20
 _UNIT_SEPARATOR = "\x1f"
 _HEAD_BYTES, _MAX_LINES_LOOKED_AT = 1 << 16, 20
 _OF_SPREADSHEETS = (",", ";", "\t")
+# Bounds for logs that are broken throughout: mending must not take longer than reading.
 _MAX_LINES_PER_ROW = 2000
 _MAX_ENDS_TRIED = 5
 _MAX_SURPLUS_SHARED = 40
@@ -282,13 +283,12 @@ def _fit(fields: list[str], layout: RowLayout, separator: str) -> list[str] | No
 def _share(
     fields: list[str], surplus: int, free: tuple[int, ...], checks: tuple[tuple[int, Fits], ...]
 ) -> tuple[int, ...] | None:
-    """How many surplus separators each free column owns, such that all checked columns fit; None if no way does.
-
-    A column's share shifts the checked ones behind it. Shares are tried from left to right, and given up as soon
-    as a column before the next free one does not fit.
-    """
+    """How many surplus separators each free column owns, such that all checked columns fit; None: no way does."""
+    # A share shifts the columns behind it: from left to right, given up as soon as one before the next free column
+    # does not fit.
     bounds = (-1, *free, sys.maxsize)
     between = [[check for check in checks if low < check[0] < high] for low, high in pairwise(bounds)]
+    # Without these the ways to share would be tried again for each beginning, exponentially many.
     hopeless: set[tuple[int, int]] = set()
 
     def fits(number: int, shift: int) -> bool:

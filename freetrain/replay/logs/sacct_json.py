@@ -58,6 +58,7 @@ def rows_of_json(pieces: Iterable[bytes], name: str) -> Iterator[bytes]:
     while some := list(islice(jobs, _JOBS_AT_ONCE)):
         have_times = have_times or any(isinstance(_value(job, "time"), dict) for job in some)
         lines = "".join("|".join(_fields(job)) + "\n" for job in some)
+        # JSON may escape half a surrogate pair, which is no text.
         yield (before + lines).encode(errors="replace")
         before = ""
     if before:

@@ -149,6 +149,7 @@ def find_headers(data: bytes, expected: str | None = None) -> Iterator[Header]:
 def further_headers(data: bytes, first: Header, at: int, expected: str | None = None) -> Iterator[Header]:
     """Header lines of a text behind an offset."""
     job_column = _JOB_COLUMN.search(first.text)
+    # A search for the job column's name finds the few lines that may be headers, without a look at each line.
     spelled = job_column[0].encode() if job_column else b"JobID"
     while (at := data.find(spelled, at)) >= 0:
         header = _header_at(data, data.rfind(b"\n", 0, at) + 1, expected)
@@ -202,13 +203,10 @@ def form_of(header: Header, name: str) -> Form:
 def form_without_header(header: Header, data: bytes, name: str) -> Form:
     """The form of rows without a header: the one that the user gives does not show how they end."""
     positions = _positions(header.names, name)
-    trailing = _ends_with_separator(split_lines(*one_byte_separated(data, header.separator)), len(header.names))
+    lines = split_lines(*one_byte_separated(data, header.separator))
+    # Made with -p, if most rows have one separator more than -P would print.
+    trailing = len(lines) > 0 and int(np.median(lines.separators)) == len(header.names)
     return Form(header, positions, _layout(header.names, positions, trailing, header.separator))
-
-
-def _ends_with_separator(lines: Lines, width: int) -> bool:
-    """Whether a headerless file was made with -p: most rows have one separator more than -P would print."""
-    return len(lines) > 0 and int(np.median(lines.separators)) == width
 
 
 def _positions(names: tuple[str, ...], file: str) -> dict[str, int]:
@@ -326,11 +324,7 @@ def read_sacct_text(
 
 
 def _renamed(headers: list[Header], columns: tuple[str, ...], name: str) -> list[Header]:
-    """The headers, the first with the names that the user gives where it is the file's first line.
-
-    Raises:
-        InputError: they are not as many.
-    """
+    """The headers, the first with the names that the user gives where it is the file's first line."""
     if not columns or not headers or headers[0].begin:
         return headers
     own = headers[0].names
@@ -401,7 +395,9 @@ def _with_last(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def _text(data: bytes, section: _Section, lines_before: int, goes_on: bool) -> tuple[SacctText, bytes]:
-    form, own = section.form, _slice(data, section.begin, section.end)
+    form, is_all = section.form, section.begin == 0 and section.end == len(data)
+    # A slice of bytes is a copy, and most pieces have one section.
+    own = data if is_all else data[section.begin : section.end]
     text, separator = one_byte_separated(own, form.header.separator)
     lines = split_lines(text, separator)
     headers = [own.count(b"\n", 0, begin - section.begin) for begin in section.headers]
@@ -425,12 +421,10 @@ def _text(data: bytes, section: _Section, lines_before: int, goes_on: bool) -> t
 def _is_sound_by_chance(
     lines: Lines, is_sound: NDArray[np.bool_], headers: list[int], form: Form, goes_on: bool
 ) -> NDArray[np.bool_]:
-    """Lines with as many separators as a row, whose start is no time, where the line after them is broken.
-
-    A newline and separators in free text have made up for each other. What follows the last line is not known
-    where the text goes on.
-    """
+    """Lines with as many separators as a row, whose start is no time, where the line after them is broken."""
+    # A newline and separators in free text have made up for each other.
     found = np.zeros(len(is_sound), bool)
+    # What follows the last line is not known where the text goes on: it counts as broken.
     before_broken = np.flatnonzero(is_sound & np.append(~is_sound[1:], goes_on)[: len(is_sound)])
     suspects = np.setdiff1d(before_broken, headers)
     if form.layout.free and len(suspects):
@@ -448,8 +442,3 @@ def _open_end(data: bytes, is_sound: NDArray[np.bool_]) -> bytes:
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
     begin = int(ends[closed - 1]) + 1 if closed else 0
     return data[begin:] if len(data) - begin <= _MAX_OPEN_BYTES else b""
-
-
-def _slice(data: bytes, begin: int, end: int) -> bytes:
-    # A slice of bytes is a copy, and most pieces have one section.
-    return data if begin == 0 and end == len(data) else data[begin:end]

@@ -157,7 +157,9 @@ def free_of(stretches: Stretches, held: HeldAmount, alone: NDArray[np.bool_], no
     amount = stretches.of_jobs(held.amount, held.by_row)
     unknown = np.isnan(amount)
     amount[unknown] = 0.0
+    # Of a job on several nodes the log tells the sum alone: only the least is sure to be on this one.
     sure = np.where(alone, amount, np.minimum(amount, held.least))
+    # Jobs that end and begin at one instant would count together in a stretch of no length.
     lasting = np.where(stretches.lasts_s > 0, stretches.held(sure), 0.0)
     at_least = np.maximum(stretches.most(lasting), stretches.most(amount))
     size = np.where(np.isnan(known), at_least, known)
@@ -194,6 +196,7 @@ def find_idle_shares(
     nodes = len(busy.node_names)
     whole = np.empty(0, np.intp)
     if task is None and idle_s is not None and not placed.cores_by_row:
+        # Nodes that jobs used whole have nothing idle: their rows, most of many logs, need not be sorted.
         used = taken(nodes_used_whole(placed, sizes.cpus, busy, idle_s, from_s, until_s), busy.node)
         whole, within = np.flatnonzero(within & used), within & ~used
     found = [

@@ -15,6 +15,7 @@ from freetrain.errors import InputError
 from freetrain.replay.logs.sacct_text import MADE_WITH, find_headers
 
 _GZIP = b"\x1f\x8b"
+# zlib's code for a gzip header (16) and the largest window (15).
 _GZIP_WBITS = 31
 _UTF16_HEAD_BYTES = 64
 _CHUNK_BYTES = 1 << 20
@@ -190,7 +191,8 @@ def detect_format(data: bytes, name: str, columns_given: bool, delimiter: str | 
     Raises:
         InputError: if it is none; the sentence says what was found.
     """
-    _refuse_binary(data, name)
+    if b"\0" in data[:_HEAD_BYTES]:
+        raise InputError(f"{name} is a binary file, not a log.", _EXPECTED)
     lines = [line.strip() for line in data[:_HEAD_BYTES].decode(errors="replace").split("\n")]
     lines = [line for line in lines if line]
     if not lines:
@@ -219,11 +221,6 @@ def _is_swf(lines: list[str]) -> bool:
 
 def _numeric(cells: list[str]) -> bool:
     return all(cell.lstrip("-").replace(".", "", 1).isdigit() for cell in cells)
-
-
-def _refuse_binary(data: bytes, name: str) -> None:
-    if b"\0" in data[:_HEAD_BYTES]:
-        raise InputError(f"{name} is a binary file, not a log.", _EXPECTED)
 
 
 def _other_separator(data: bytes, name: str, delimiter: str | None) -> InputError | None:

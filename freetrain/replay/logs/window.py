@@ -88,12 +88,9 @@ def _first_s(ascending_s: NDArray[np.float64]) -> float:
 
 
 def _outliers_from(in_order_s: NDArray[np.float64]) -> int:
-    """Where the outliers among the last of some times begin; the number of times where there are none.
-
-    A few times are outliers if a gap of more than a day separates them from all others, and is longer than the
-    whole time that these cover.
-    """
+    """Where the outliers among the last of some times begin; the number of times where there are none."""
     count = len(in_order_s)
+    # Of many times 2 % may be outliers: more than that is no accident.
     few = max(2, count // 50)
     begin = max(count - few, _MIN_OTHERS)
     if begin >= count:
@@ -101,6 +98,7 @@ def _outliers_from(in_order_s: NDArray[np.float64]) -> int:
     gaps_s = np.abs(np.diff(in_order_s[begin - 1 :]))
     # The first may be outliers as well.
     covered_s = np.abs(in_order_s[begin - 1 : -1] - in_order_s[min(few, begin - 1)])
+    # Outliers are separated by a gap of more than a day that is longer than all that the other times cover.
     far = np.flatnonzero(gaps_s > np.maximum(covered_s, _DAY_S))
     return begin + int(far[0]) if len(far) else count
 

@@ -240,7 +240,11 @@ def render(report: ReportInput) -> str:
         about_holes=sentences.about_holes(record.holes),
         about_trainers=sentences.about_trainers(record, len(rows), len(kinds)),
         about_rows=sentences.about_rows(report.log.rows),
-        assumptions=_assumptions(report),
+        assumptions=assumptions(
+            report.setting,
+            [run.trainer for run in record.runs],
+            report.study.as_daemon.how if report.study.as_daemon else None,
+        ),
         figures=_figures(report.study),
     )
 
@@ -274,12 +278,6 @@ def _worth(report: ReportInput) -> tuple[WorthRow, ...]:
     return worth_rows(worth, prices)
 
 
-def _assumptions(report: ReportInput) -> Any:
-    daemon = report.study.as_daemon
-    trainers = [run.trainer for run in report.shown.record.runs]
-    return assumptions(report.setting, trainers, daemon.how if daemon else None)
-
-
 def _figures(study: Study) -> list[tuple[str, list[str], str]]:
     outcomes: list[ReplayOutcome] = [study.outcome, *([study.as_daemon.outcome] if study.as_daemon else [])]
     return [
@@ -295,10 +293,8 @@ def _colours(report: ReportInput) -> list[str]:
 
 
 def _pictures(report: ReportInput) -> dict[str, Markup]:
-    """Every picture that has something to show, by name, for wide screens and for narrow ones.
-
-    The style sheet shows one of the two.
-    """
+    """Every picture that has something to show, by name, for wide screens and for narrow ones."""
+    # The style sheet shows one of the two.
     wide, narrow = _drawn(report, WIDE), _drawn(report, NARROW)
     return {name: Markup("\n".join((wide[name], narrow[name]))) for name in wide}
 

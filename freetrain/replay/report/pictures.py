@@ -143,9 +143,11 @@ def _inline(svg: str, prefix: str, title: str) -> str:
     """The bare ``<svg>`` element: sized by the page, named for screen readers, its ids all its own."""
     svg = svg[svg.index("<svg") :].rstrip()
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    # matplotlib's style sheet would hold for the whole page.
     svg = re.sub(r"<style [^>]*>.*?</style>", "", svg, flags=re.DOTALL)
     svg = re.sub(r' width="[^"]*pt"| height="[^"]*pt"', "", svg, count=2)
     svg = re.sub(r"(font-family: |font: (?:[\w.]+ )*[\d.]+px )[^;\"]*", lambda font: font[1] + _FONTS, svg)
+    # Hundredths of a pixel are enough, and make the page smaller.
     svg = re.sub(r' (?:d|x|y)="[^"]*"', lambda place: re.sub(r"(\.\d\d)\d+", r"\1", place[0]), svg)
     svg = re.sub(r"(?<=: )#[0-9a-f]{6}\b", lambda colour: _VARIABLES.get(colour[0], colour[0]), svg)
     svg = _own_ids(svg, prefix)

@@ -313,5 +313,6 @@ def _hours(holes: Holes, timeline: Timeline, zone: tzinfo) -> _Hours:
 
 def _means(nodes: Numbers, lasts_s: Numbers, group: NDArray[np.intp], groups: int) -> Numbers:
     node_s = np.bincount(group, nodes * lasts_s, groups)
+    # An hour or weekday that the window does not have counts as 0.
     means: Numbers = node_s / np.maximum(np.bincount(group, lasts_s, groups), 1e-9)
     return means
