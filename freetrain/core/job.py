@@ -49,6 +49,7 @@ class JobState(StrEnum):
 
 
 _WITH_NODES = {JobState.RUNNING, JobState.SUSPENDED, JobState.CONFIGURING, JobState.COMPLETING}
+# A state that is not understood is not an end.
 _NOT_FINAL = _WITH_NODES | {JobState.PENDING, JobState.REQUEUED, JobState.REQUEUE_HOLD, JobState.UNKNOWN}
 
 

@@ -32,9 +32,7 @@ class Node:
     Attributes:
         state_text: its state in Slurm's own words, for people.
         may_be_lent: whether Slurm says nothing that speaks against lending it.
-        is_planned: whether Slurm has planned a job on it.
         is_wanted: whether it is to be drained, rebooted, powered down or reserved; a fragment has to leave then.
-        starts_jobs: whether a job may start on it.
         was_not_cleared: whether Slurm took it out of service since what ran there could not be cleared up.
         cpus: that jobs may have, threads counted.
         used: how much of it jobs have; None: unknown.

@@ -94,7 +94,6 @@ class SizeChange:
 
     Attributes:
         time_s: when it trained again, UTC epoch seconds.
-        nodes: that it has since.
         cause: start, join, leave, loss or broken.
         start_s: from the start of its programs to their first step; None: not known.
     """

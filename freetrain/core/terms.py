@@ -113,6 +113,7 @@ def _terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
     worth = np.zeros((len(alike), len(size)))
     for row, (_, worth_bytes) in enumerate(alike):
         worth[row, : max_nodes[row] + 1] = np.frombuffer(worth_bytes)
+    # To have no node is possible for everybody.
     possible = (size == 0) | ((size >= min_nodes[:, None]) & (size <= max_nodes[:, None]))
     *costs_s, moldable, independent, per_joule = numbers[kind, 2:].T.copy()
     flags = moldable.astype(bool), independent.astype(bool)
@@ -125,6 +126,7 @@ def _terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
 
 _Particulars = tuple[tuple[float, ...], bytes]
 """The facts by which trainers differ: numbers, and worth by size."""
+# Positions in the numbers of ``_particulars``, which stand in the order of ``Terms``.
 _NUMBERS, _KNOWN_END, _LEAVING, _ALONE = 12, 5, 6, 10
 
 

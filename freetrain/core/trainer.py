@@ -48,6 +48,7 @@ def _epoch_s(given: object) -> object:
     return given
 
 
+# TOML has dates of its own and JSON has text: both become numbers before pydantic looks at them.
 Instant = Annotated[float, BeforeValidator(_epoch_s), bounds.INSTANT.field]
 
 

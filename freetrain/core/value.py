@@ -164,6 +164,7 @@ def value_before_boot(
     terms: Terms, held: Counts, ends: NDArray[np.bool_], now: UsefulTime, booted: UsefulTime
 ) -> NDArray[np.float64]:
     """Worth of held nodes until new ones would train, shape (trainers,); ``ends`` are :func:`ends_of` these."""
+    # It may hold more than it may have now, as after its limits were lowered.
     alive = np.minimum(np.cumsum(held, axis=1), terms.most_nodes[:, None])
     seconds = now.alone_s - booted.alone_s - ends * (now.end_s - booted.end_s)
     return np.asarray((seconds * np.take_along_axis(terms.worth, alive, axis=1)).sum(axis=1))

@@ -125,6 +125,7 @@ def _foreign_or_shared_nodes(problem: Problem, placement: Placement) -> Iterator
         yield f"{min(foreign)} is lent, which is not among the problem's nodes or due back already"
     if len(lent) < sum(map(len, placement.values())):
         names = [name for names in placement.values() for name in names]
+        # Quadratic, and reached only by a decision that is wrong: the first name is enough.
         yield f"{min(name for name in lent if names.count(name) > 1)} is lent twice over"
 
 

@@ -182,6 +182,7 @@ def _past(
     policy: Policy, objective: str, judged: Judged, trainers: Sequence[Trainer], past_of: PastOf
 ) -> Mapping[str, TrainerPast]:
     """What the policy or a deadline needs of these trainers' past."""
+    # Packages' policies are checked where they are loaded: what is unknown all the same is left out.
     needs = frozenset(getattr(policy, NEEDS_PAST, ())) & PAST_FIELDS
     by_deadline = read_aim(objective).deadlines > 0
     had = past_of([trainer.id for trainer in trainers]) if needs - {"done_samples"} else {}

@@ -60,6 +60,7 @@ def stay(problem: Problem, why: str) -> Decision:
     sizes = problem.held_nodes.copy()
     for row, trainer in enumerate(problem.trainers):
         sizes[row] = min(sizes[row], trainer.most_nodes) if sizes[row] >= trainer.min_nodes else 0
+    # Without trainers or nodes there is nothing to spread.
     counts = spread(problem, sizes) if problem.held.size else problem.held
     return Decision(Status.FALLBACK, total_value(problem, counts), place(problem, counts), STAY, notes=(why,))
 
@@ -97,6 +98,7 @@ def _place(placer: Placer, problem: Problem, counts: Counts) -> tuple[Placement,
         return place(problem, counts), ()
     name = type(placer).__name__
     try:
+        # A package's placer may hand over any sequences: they become tuples here.
         placement = {trainer: tuple(names) for trainer, names in placer.place(problem, counts).items() if names}
         explanation = tuple(map(str, placer.explain(placement))) if isinstance(placer, Explaining) else ()
     except (Exception, SystemExit) as error:  # somebody else's placer may raise anything

@@ -104,6 +104,7 @@ def work_of(problem: Problem) -> TrainingWork:
     done = np.array([problem.done_samples.get(trainer.id, 0.0) for trainer in problem.trainers])
     targets, most = done.copy(), np.minimum(problem.terms.most_nodes, problem.node_count)
     endless = [row for row, trainer in enumerate(problem.trainers) if trainer.target_samples is None]
+    # Shares are only computed where somebody names no target.
     share = equal_sizes(asked_of(problem), problem.node_count, problem.held_nodes) if endless else most
     for row, trainer in enumerate(problem.trainers):
         if trainer.target_samples is not None:

@@ -180,7 +180,6 @@ class ReplayedCluster:
 
     Attributes:
         running: admitted trainers by id, in order of admission.
-        retired_samples: samples of the trainers that have reached their target.
         stays: how long nodes stay idle, as the log so far has shown.
         size_changes: how often trainers change sizes, as the replay so far has shown; learned where it is used.
         leases: who had which place when; None: nodes are lent whole, and nobody keeps it.
@@ -234,6 +233,7 @@ class ReplayedCluster:
     def observe(self) -> Idle:
         """What there is now."""
         trainers = tuple(run.trainer for run in self.running.values())
+        # Learned before the look ahead: how far this decision counts follows from what is seen now, too.
         self.note_idle()
         self.note_sizes()
         horizon_s, changes = self._look_ahead()

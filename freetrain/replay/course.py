@@ -64,8 +64,6 @@ class Timeline:
     """Lent nodes and training rate after every event, the stays of some nodes, and how decisions were found.
 
     Attributes:
-        lent_nodes: nodes lent from then on.
-        samples_per_s: rate of all trainers from then on.
         pictured: the nodes whose stays are kept, spread evenly over those that are ever idle, numbers in their
             names in order.
         ever_idle_nodes: how many are.
@@ -294,11 +292,10 @@ class Course:
 
     def next_s(self) -> float:
         """When the next trainer arrives or completes; inf: there are none."""
-        completes_s = min((run.completes_s for run in self._cluster.running.values()), default=inf)
         cluster = self._cluster
-        return min(
-            completes_s, self._admission.next_arrival_s(self._here.least, cluster.idle_nodes, cluster.now_s)
-        )
+        completes_s = min((run.completes_s for run in cluster.running.values()), default=inf)
+        arrives_s = self._admission.next_arrival_s(self._here.least, cluster.idle_nodes, cluster.now_s)
+        return min(completes_s, arrives_s)
 
     @property
     def is_over(self) -> bool:

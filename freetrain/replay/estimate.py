@@ -75,7 +75,6 @@ class DaemonEstimate:
 
     Attributes:
         work: of a dedicated machine's work.
-        of_blocks: of how many.
         whole_s: seconds that the whole log would take, on this machine.
     """
 

@@ -59,7 +59,6 @@ class Cell:
     """One replay of a sweep.
 
     Attributes:
-        number: its place in the sweep, from 0.
         labels: what it has of everything that is varied, such as ``{"log": "june", "policy": "greedy"}``.
         key: a digest of all that its outcome depends on, the contents of files included.
     """

@@ -89,7 +89,6 @@ class TrainerRun:
     then the others go on, and they cost nothing to lose.
 
     Args:
-        admitted_s: when it may have nodes, UTC epoch seconds.
         as_published: charge evictions as the published method does.
         kind_of: node → its kind; what it has may be places on nodes.
         watts_of: node → what it takes while it is lent; empty: nobody says.
@@ -305,6 +304,7 @@ class TrainerRun:
         self.lost_node_s += seconds * nodes
         self.losses[why] += 1
         self.lost_s[why] += seconds
+        # An eviction undoes work; what sets when training goes on is the pause that comes with it.
         if why is not Loss.EVICTION:
             self._trains_since_s = self.as_of_s + seconds
             if not self.trainer.independent:

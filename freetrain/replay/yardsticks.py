@@ -164,7 +164,6 @@ class DedicatedRecord:
     Attributes:
         nodes: how many nodes it has, a fraction of a node included.
         work: the same in the objective's unit.
-        at_s: instants of arrivals and completions, and the window's end.
     """
 
     nodes: float

@@ -193,7 +193,6 @@ class _Slot:
         return min(self._jobs[row].model.wanted_bytes_per_s(width), self._books.link_bytes_per_s)
 
     def _embed(self, row: int, width: int) -> PlacedRing | None:
-        """The ring that it has, if that has room: there nothing is lost; else a new one."""
         # Where its servers stay the same nothing is lost to a rescale.
         now = self._jobs[row].ring
         if now is not None and now.width == width and self._books.has_room(now):

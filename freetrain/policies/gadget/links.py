@@ -35,6 +35,7 @@ class Links:
     @classmethod
     def of_gbit(cls, node_gbit: float, uplink_gbit: float, topology: Topology) -> Links:
         """Links of so many Gbit/s; 0: unknown."""
+        # A link of which nothing is known carries anything.
         return cls(node_gbit * _BYTES_OF_A_GBIT or inf, uplink_gbit * _BYTES_OF_A_GBIT or inf, topology)
 
     @property

@@ -283,6 +283,7 @@ class Utility:
     def of(self, samples: float, target_samples: float, weight: float = 1.0) -> float:
         """Utility of so many samples; samples beyond the target count nothing."""
         reach = 1 + _STEEPNESS * min(max(samples / target_samples, 0.0), 1.0)
+        # The limit of the family at 1, where its formula would divide by 0.
         if self.alpha == 1:
             return weight * math.log(reach) / math.log(1 + _STEEPNESS)
         power = 1 - self.alpha

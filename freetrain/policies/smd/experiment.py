@@ -221,7 +221,6 @@ def _knapsack(sizes: Iterable[tuple[int, _Job, Pair]], capacity: Amounts, by_lim
 
 
 def _one_size_each(pair_of: PairOf, jobs: Sequence[_Job], capacity: Amounts, by_limits: bool = False) -> float:
-    """The best choice of trainings, each of which has one size, or none that would do."""
     sizes = [(row, job, pair) for row, job in enumerate(jobs) if (pair := pair_of(job)) is not None]
     return _knapsack(sizes, capacity, by_limits)
 

@@ -135,6 +135,7 @@ def fastest(model: ServerModel, limits: SizeLimits) -> tuple[int, int] | None:
 def best_servers(model: ServerModel, workers: int, most_servers: int) -> int:
     """The number of servers with which so many workers make the shortest step, the least of equals."""
     servers = np.arange(1, most_servers + 1, dtype=np.float64)
+    # argmin takes the first: of equals the fewest servers.
     return int(servers[np.argmin(model.step_s(workers, servers))])
 
 

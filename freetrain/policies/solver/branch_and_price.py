@@ -109,6 +109,7 @@ def _improve_incumbent(best: Incumbent, left_s: Clock) -> float:
     is_open = bound - best.value > EXACT * max(1.0, abs(bound)) and left_s() > 0
     if is_open and (bound > best.good_enough_bound or enumeration.is_promising(root.bound - best.value)):
         bound = min(bound, enumeration.bound_within(np.inf, root, limits))
+    # A bound below a known plan is rounding.
     return max(bound, best.value)
 
 
@@ -228,6 +229,7 @@ class BranchAndBound:
                 if self._score(bounds) >= least:
                     break
             else:
+                # Not cut off: both branches were evaluated, and none before left a lower bound.
                 chosen, least = subproblems, self._score(bounds)
             # Both branches are good enough: no branching can be better.
             if least <= (1 + _WEIGHT_OF_LOWER) * self.best.good_enough_bound:

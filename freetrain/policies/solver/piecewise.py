@@ -82,7 +82,6 @@ class PiecewiseChoice:
     """One choice of one trainer.
 
     Attributes:
-        trainer: row of the trainer in the problem.
         pieces: value of its size in each interval, one list per class.
         held: nodes it has now, by class.
         joins: whether it may get a new node of each class, and that boots before it leaves.

@@ -93,6 +93,7 @@ class TrainerTypes:
             covers=self.covers[rows],
             held=self.held[rows],
             number=np.array(number, dtype=np.int64),
+            # Not shared: results are kept by numbers of types and choices, which change here.
             cache={},
         )
 

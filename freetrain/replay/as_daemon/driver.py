@@ -45,7 +45,6 @@ class SimulatedCluster:
 
     Attributes:
         running: admitted trainings by id, in order of admission.
-        retired_samples: samples of the trainings that have reached their target.
     """
 
     def __init__(
@@ -259,7 +258,6 @@ class DaemonReplay:
 
     Args:
         logged: its jobs; None: it tells of nodes only.
-        stopwatch_s: running seconds, to measure how long deciding takes.
         places: room for tasks, on nodes with jobs and without, where nodes are lent in parts.
         as_ideal: look whenever something has happened, and see no job before it starts: what the holes allow.
         as_published: charge evictions as the published method does.

@@ -80,6 +80,7 @@ class LoggedMachine:
             if pool.nodes_per_leaf
             for number, name in enumerate(names[pool.begin : pool.end])
         }
+        # A slash at the end: no name of a leaf, nor of a node, ends so.
         pools = {leaf.rpartition("/")[0] + "/" for leaf in leaves.values()}
         above = {leaf: leaf.rpartition("/")[0] + "/" for leaf in leaves.values()}
         return Topology(leaves, above | dict.fromkeys(pools, "/"))

@@ -43,11 +43,9 @@ class ReadOptions:
         node_states: output of ``sacctmgr show event -P``: when nodes were down or drained.
         reservations: output of ``sacctmgr show reservation -P`` or ``scontrol show reservation``.
         failures: let nodes fail at random; None: only what files say of that counts.
-        machine: a TOML file that describes the machine (docs/reference/logs.md).
         only_nodes: read the holes of these nodes alone, such as ``0-255`` or ``c[01-16]``.
         from_s: start of the window; the log's own where not given.
         timezone: zone of the times in the log that name none (zoneinfo name).
-        rejects: write every rejected row to this file.
         task: count how many such tasks would have fit beside jobs; None: that is not asked.
     """
 
@@ -87,7 +85,6 @@ class RowCount:
 
     Attributes:
         read: rows of the log, headers and blank lines left out.
-        used: rows that the holes come from.
         ignored: rows that say nothing about busy nodes, by reason.
         first_rejects: the first bad rows by file and line, at most 20.
     """

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+# Small types: a row of these columns is kept for each run of the log.
 RUN_SCHEMA: Mapping[str, type[pl.DataType]] = {
     "file": pl.Int32,
     "line": pl.UInt32,

@@ -233,6 +233,7 @@ def _read_jobs(sources: list[_Source], options: ReadOptions, tally: RowTally, pr
         progress(f"reading {sources[number].name}")
         files.append(_read_job_file(sources[number], number, options, tally))
         if options.rejects is None:
+            # The text is let go of: only rejects would be looked up in it.
             sources[number].pieces = ()
     if options.strict:
         tally.stop_if_bad()

@@ -86,26 +86,26 @@ def _fields(job: Any) -> Iterator[str]:
     yield _text(job, "time", "elapsed")
     yield _text(job, "time", "suspended")
     yield _text(job, "time", "limit")
-    yield _text(job, "allocation_nodes") or _allocated(job, "node")
-    yield _allocated(job, "cpu") or _text(job, "required", "CPUs")
+    yield _text(job, "allocation_nodes") or _count_of(job, "node")
+    yield _count_of(job, "cpu") or _text(job, "required", "CPUs")
     yield _text(job, "nodes")
     yield ",".join(_resources(job))
 
 
 def _resources(job: Any) -> Iterator[str]:
     """What the job had, as ``AllocTRES`` says it; memory counts in MiB."""
-    allocated = _value(job, "tres", "allocated")
-    for entry in allocated if isinstance(allocated, list) else ():
+    for entry in _allocated(job):
         name = "/".join(filter(None, (_text(entry, "type"), _text(entry, "name"))))
         yield f"{name}={_text(entry, 'count')}{'M' if name == 'mem' else ''}"
 
 
-def _allocated(job: Any, kind: str) -> str:
+def _allocated(job: Any) -> list[Any]:
     allocated = _value(job, "tres", "allocated")
-    for entry in allocated if isinstance(allocated, list) else ():
-        if _text(entry, "type") == kind:
-            return _text(entry, "count")
-    return ""
+    return allocated if isinstance(allocated, list) else []
+
+
+def _count_of(job: Any, kind: str) -> str:
+    return next((_text(entry, "count") for entry in _allocated(job) if _text(entry, "type") == kind), "")
 
 
 def _value(record: Any, *path: str) -> Any:

@@ -219,16 +219,16 @@ def _positions(names: tuple[str, ...], file: str) -> dict[str, int]:
     return positions
 
 
+_NEEDED = {
+    "JobID": ("job",),
+    "Start": ("start",),
+    "End (or Elapsed)": ("end", "elapsed"),
+    "NodeList (or NNodes, NCPUS or AllocTRES)": ("node_list", "had_nodes", "asked_nodes", "had_cores", "tres"),
+}
+
+
 def _require(positions: Mapping[str, int], file: str) -> None:
-    missing = []
-    if "job" not in positions:
-        missing.append("JobID")
-    if "start" not in positions:
-        missing.append("Start")
-    if "end" not in positions and "elapsed" not in positions:
-        missing.append("End (or Elapsed)")
-    if not {"node_list", "had_nodes", "asked_nodes", "had_cores", "tres"} & positions.keys():
-        missing.append("NodeList (or NNodes, NCPUS or AllocTRES)")
+    missing = [column for column, roles in _NEEDED.items() if positions.keys().isdisjoint(roles)]
     if missing:
         raise InputError(f"{file} lacks the column {' and the column '.join(missing)}.", MADE_WITH)
 

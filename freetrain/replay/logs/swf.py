@@ -26,6 +26,7 @@ _COLUMNS = {
     "status": 10,
     "partition": 15,
 }
+# SWF's status codes of partial executions, which another row of the job sums up.
 _PARTIAL = (2.0, 3.0, 4.0)
 _HEADER = re.compile(r"^;\s*(\w+):\s*(-?\d{1,18})\b")
 _MAX_CORES = 100_000

@@ -50,7 +50,6 @@ class Format:
 
     Attributes:
         name: tells the renderings of a picture apart.
-        time_marks: how many marks a time axis bears.
         bins: into how many parts time is cut.
     """
 

@@ -121,9 +121,8 @@ def samples_over_time(study: Study, points: int = MAX_BINS) -> SamplesOverTime:
 
 def _samples_at(record: ReplayRecord, at_s: Numbers) -> Numbers:
     holes, timeline = record.holes, record.timeline
-    total = sum(run.samples for run in record.runs)
     known_s = [holes.from_s, *timeline.at_s, holes.until_s]
-    samples: Numbers = np.interp(at_s, known_s, [0.0, *timeline.samples, total])
+    samples: Numbers = np.interp(at_s, known_s, [0.0, *timeline.samples, record.samples])
     return samples
 
 
@@ -300,6 +299,7 @@ def about_weeks(weeks: tuple[Week, ...]) -> str:
 def _hours(holes: Holes, timeline: Timeline, zone: tzinfo) -> _Hours:
     edges_s = clock_hours(holes.from_s, holes.until_s)
     idle, lent = node_means(holes, timeline, edges_s)
+    # By its middle: where clocks change, an hour begins in one hour of the day and ends in another.
     middle = [datetime.fromtimestamp(at_s, zone) for at_s in ((edges_s[1:] + edges_s[:-1]) / 2).tolist()]
     return _Hours(
         np.diff(edges_s),

@@ -149,7 +149,6 @@ class TrainerKindRow:
 
     Attributes:
         name: what their names have in common; the name of a single one.
-        evictions: nodes taken from them unasked.
         lost_h: hours of training lost to all of these and to starting.
     """
 
