@@ -70,7 +70,7 @@ def deadline_rate_of(trainer: Trainer, done_samples: float, now_s: float) -> Dea
     # All time left counts here, spare or not: a deadline is given up only where nothing could meet it.
     if left > fastest * left_s:
         return DeadlineRate(Outlook.OUT_OF_REACH)
-    # Late in its life a trainer may need more than its fastest, with the spare time; it cannot be asked for that.
+    # With spare time taken off it may need more than its fastest: that cannot be asked for.
     return DeadlineRate(Outlook.OPEN, min(left / ((1 - _SPARE) * left_s), fastest))
 
 

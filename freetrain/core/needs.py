@@ -211,7 +211,7 @@ def _any_or_all(tokens: list[str], present: frozenset[str]) -> bool:
     met = _operand(tokens, present)
     while tokens and tokens[0] in "&|":
         joint = tokens.pop(0)
-        # Read before it is combined: and, or would skip it, and leave its tokens.
+        # Read in any case: `and` and `or` would skip it, and leave its tokens.
         other = _operand(tokens, present)
         met = met and other if joint == "&" else met or other
     return met

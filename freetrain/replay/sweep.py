@@ -273,7 +273,7 @@ def do_here(cells: Sequence[Cell], workers: int) -> Generator[FinishedReplay, No
 
     Anybody who stops asking ends those that run.
     """
-    running = _Running()
+    running = _ReplayProcesses()
     pool = ThreadPoolExecutor(workers)
     try:
         for done in as_completed([pool.submit(running.do, cell) for cell in cells]):
@@ -283,7 +283,7 @@ def do_here(cells: Sequence[Cell], workers: int) -> Generator[FinishedReplay, No
         pool.shutdown(cancel_futures=True)
 
 
-class _Running:
+class _ReplayProcesses:
     def __init__(self) -> None:
         self._lock = Lock()
         self._processes: set[subprocess.Popen[str]] = set()

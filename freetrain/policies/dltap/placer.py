@@ -132,7 +132,7 @@ class _Board:
                 continue
             scores = np.where(fits, self._scores(task, asked), -1)
             free_cpus = self._size[:, 0] - asked[:, 0]
-            # Highest score, then fewest free CPUs; lexsort is stable, so the first host of equals.
+            # Highest score, then least free CPUs; lexsort is stable, so the first host of equals.
             best = int(np.lexsort((free_cpus, -scores))[0])
             self._used[best] += (task.cpus, task.memory_gb)
             self._placed[task.kind][best] += 1

@@ -120,7 +120,7 @@ class SizeLimits:
 
 def fastest(model: ServerModel, limits: SizeLimits) -> tuple[int, int] | None:
     """Workers and servers of the shortest step, by full search; None: not even one of each is allowed."""
-    # 64 × 64 pairs at most: to try all is quicker than anything cleverer.
+    # Some thousand pairs: to try all is quicker than anything cleverer.
     workers, servers = np.mgrid[1 : limits.most_workers + 1, 1 : limits.most_servers + 1]
     allowed = np.ones(workers.shape, dtype=bool)
     for w, s, most in zip(limits.worker, limits.server, limits.most, strict=True):
@@ -135,7 +135,7 @@ def fastest(model: ServerModel, limits: SizeLimits) -> tuple[int, int] | None:
 def best_servers(model: ServerModel, workers: int, most_servers: int) -> int:
     """The number of servers with which so many workers make the shortest step, the least of equals."""
     servers = np.arange(1, most_servers + 1, dtype=np.float64)
-    # argmin takes the first: of equals the fewest servers.
+    # argmin takes the first: of equals the smallest number of servers.
     return int(servers[np.argmin(model.step_s(workers, servers))])
 
 

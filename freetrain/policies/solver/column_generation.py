@@ -104,7 +104,7 @@ def solve_pricing(
 
 def _best_rows(type_of_row: Sizes, value: NDArray[np.float64], types: int) -> Rows:
     begin = np.searchsorted(type_of_row, np.arange(types))
-    # The first of equals, whatever the order of sums: the same problem has the same answer.
+    # The first of equals: the same problem has the same answer.
     best = np.flatnonzero(value == np.maximum.reduceat(value, begin)[type_of_row])
     return np.asarray(best[np.searchsorted(type_of_row[best], np.arange(types))])
 
@@ -270,7 +270,7 @@ class Master:
         value = -np.inf if impossible else float(self._trainers.values_of(type_id, column))
         if value == -np.inf:
             return False
-        # Columns come by the hundred between two uses: arrays of them are made when they are asked for.
+        # Many columns are added between two uses: arrays of them are made when they are asked for.
         self._arrays.clear()
         self._position[key] = len(self)
         self._type_ids.append(type_id)

@@ -262,7 +262,7 @@ class _Rows:
 
 
 def _next_starts_s(rows: _Rows, has_no_end: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """When the first (inf) and the last (-inf) job that has an end began on any node of each run, after it did."""
+    """When the first and the last job with an end began on any node of each run, after it did; inf, -inf: none."""
     node, start_s, run = rows.node, rows.start_s, rows.run
     ended = np.flatnonzero(~has_no_end[run])
     first_s, last_s = np.full(len(has_no_end), np.inf), np.full(len(has_no_end), -np.inf)

@@ -241,7 +241,7 @@ def _end_s() -> pl.Expr:
 
 
 def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptions, tally: RowTally) -> ParsedFile:
-    """Read one sacct file."""
+    """Read one sacct file; each piece of its text ends at the end of a line."""
     named, notes = _WantedNames(options, name), TimeNotes(name)
     runs, unused = [], []
     others, clusters, has_shards, has_mps = set[str](), set[str](), False, False

@@ -395,6 +395,7 @@ def _with_last(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def _text(data: bytes, section: _Section, lines_before: int, goes_on: bool) -> tuple[SacctText, bytes]:
+    """The rows of a section, and the end of its text that is left for the next piece."""
     form, is_all = section.form, section.begin == 0 and section.end == len(data)
     # A slice of bytes is a copy, and most pieces have one section.
     own = data if is_all else data[section.begin : section.end]

@@ -33,7 +33,7 @@ _MAX_CORES = 100_000
 
 
 def read_swf(pieces: Iterable[bytes], file: int, tally: RowTally) -> ParsedFile:
-    """Read one SWF file."""
+    """Read one SWF file; each piece of its text ends at the end of a line."""
     header, waiting = dict[str, int](), list[pl.DataFrame]()
     lines_before = 0
     for piece in pieces:
