@@ -53,10 +53,6 @@ class Experiment:
     compare: Callable[[int], Iterable[MethodComparison]]
     notes: tuple[str, ...]
 
-    def run(self, seeds: int = SEEDS) -> ResultTable:
-        """The table of so many seeds."""
-        return self.table([tuple(self.compare(seed)) for seed in range(seeds)])
-
     def table(self, by_seed: Sequence[Sequence[MethodComparison]]) -> ResultTable:
         """A table with a row for each comparison, of the seeds that are there."""
         rows = tuple(map(row_of, zip(*by_seed, strict=True)))

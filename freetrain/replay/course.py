@@ -162,6 +162,7 @@ class LeafLinks:
 
     def _links_of(self, run: TrainerRun) -> int:
         nodes, links = self._of.get(run.trainer.id, (None, 0))
+        # A run has a new set of nodes whenever they change, so their leaves are counted once.
         if nodes is not run.nodes:
             leaves = len(nodes_by_leaf(run.nodes, self._topology))
             links = leaves if leaves > 1 else 0

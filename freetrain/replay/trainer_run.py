@@ -225,6 +225,7 @@ class TrainerRun:
             self._end_pause(now_s)
             pause_s = self.trainer.known_end_s if self.trainer.rescales else 0.0
             work_s = 0.0 if was_known and self.trainer.rescales else self.trainer.eviction_s - pause_s
+            # No more can be undone than was trained since the last save.
             self._lose(Loss.EVICTION, min(work_s, unsaved_s) * self._part(len(nodes)))
             self._lose(Loss.EVICTION_PAUSE, pause_s)
         self._resize(self.nodes - nodes)

@@ -213,6 +213,7 @@ def _read(path: Path) -> bytes:
     try:
         content = path.read_bytes()
         return gzip.decompress(content) if path.suffix == ".gz" else content
+    # gzip raises EOFError for a file that is cut off, and lets zlib's error of a damaged one through.
     except (OSError, EOFError, zlib.error) as error:
         hint = f"Trainers come from a file or a preset: {', '.join(PRESET_PREFIX + name for name in PRESETS)}."
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -36,6 +36,7 @@ Kinds = tuple[int, ...]
 _ROUNDING = 1e-12
 _CLOSE = 5e-4
 """So much more than the best division, as a share of it, may be taken for its worth."""
+# Rounding leaves a training so short of its target: it is complete.
 _NEGLIGIBLE_S = 1e-6
 
 
