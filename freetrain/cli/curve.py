@@ -25,7 +25,7 @@ from freetrain.daemon.trainers.kinds import believed_costs
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.progress import ProgressLog, Rate, read_progress
 from freetrain.errors import InputError
-from freetrain.policies.smd.inner import LEAST_POINTS, Point, ServerModel, SizeLimits, fastest, fit_servers
+from freetrain.policies.smd.policy import LEAST_POINTS, Point, ServerModel, SizeLimits, fastest, fit_servers
 from freetrain.replay.trainers import UNNAMED
 from freetrain.showing.words import NOTHING, show_value
 from freetrain.slurm.tags import Tag

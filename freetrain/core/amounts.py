@@ -31,7 +31,6 @@ class Amount:
         return left_of(room, self) is not None
 
     def __add__(self, other: Amount) -> Amount:
-        """Both together."""
         gres = dict(self.gres)
         for name, count in other.gres:
             gres[name] = gres.get(name, 0) + count
@@ -67,6 +66,7 @@ def left_of(room: Amount, taken: Amount) -> Amount | None:
     return Amount(room.cpus - taken.cpus, room.memory_mb - taken.memory_mb, gres)
 
 
+# Nodes and tasks come in few sizes, and each look asks for all of them again.
 @lru_cache(maxsize=65536)
 def times_in(room: Amount, each: Amount) -> int:
     """How often ``each`` fits into ``room`` at once; at most as often as it has CPUs."""
@@ -89,6 +89,7 @@ def in_both_forms(taken: Amount, total: Amount) -> Amount:
     if not divided:
         return taken
     as_parts = tuple((name, taken.gpus * parts) for name, parts in divided.items())
+    # Rounded up: a GPU of which any part is taken is no whole GPU any more.
     as_gpus = sum(-(-count_gres(taken.gres, name) // parts) for name, parts in divided.items())
     return taken + Amount(gres=(*as_parts, (GPU, as_gpus)))
 

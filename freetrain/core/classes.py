@@ -97,12 +97,14 @@ def group_nodes(nodes: Sequence[Place], now_s: float, horizon_s: float) -> tuple
         return (NodeClass(horizon_s, False, nodes.names),) if nodes else ()
     groups: defaultdict[tuple[float | None, str, float, str | None], list[str]] = defaultdict(list)
     for node in nodes:
+        # Few groups of many nodes: lives are computed for each group, not for each node.
         groups[_GROUP(node)].append(node.name)
     classes: defaultdict[tuple[float, str, float], defaultdict[str | None, list[str]]] = defaultdict(
         lambda: defaultdict(list)
     )
     for (end_s, kind, watts, holder), names in groups.items():
         life_s = horizon_s if end_s is None else min(end_s - now_s, horizon_s)
+        # Negative, so that sorting puts the longest-lived class first.
         classes[-life_s, kind, watts][holder] += names
     return tuple(
         NodeClass(-minus_s, -minus_s < horizon_s, classes[minus_s, kind, watts], kind, watts)
@@ -142,7 +144,9 @@ class Choices:
         if self.is_free:
             return self.trainer
         made = np.full(len(counts), -1, dtype=np.int64)
+        # A choice fits if it covers every class of which the trainer has nodes.
         fitting = np.flatnonzero(((counts[self.trainer] > 0) <= self.covers).all(axis=1))[::-1]
+        # Backwards, as numpy keeps the last of several assignments: the first choice that fits stays.
         made[self.trainer[fitting]] = fitting
         return made
 
@@ -154,15 +158,7 @@ def choices_of(
     held: NDArray[np.int64],
     rates: DeadlineRates,
 ) -> Choices:
-    """The choices that are left.
-
-    Args:
-        trainers: that have them.
-        terms: theirs at speed 1.
-        classes: the nodes.
-        held: how many of each class each trainer has, shape (trainers, classes).
-        rates: what their deadlines ask for.
-    """
+    """The choices that are left, by terms at speed 1 and what each trainer holds, shape (trainers, classes)."""
     kinds = [node_class.kind for node_class in classes]
     if len(set(kinds)) <= 1 and not terms.names_kinds and not _tell_ends(terms, held):
         every = read_only(np.ones(held.shape, dtype=bool))
@@ -192,7 +188,6 @@ def choices_of(
 
 
 def _choices(trainer: Trainer, kinds: Sequence[str], has: Mask) -> Iterator[tuple[float, Mask]]:
-    """Speed, and the classes that belong to it: of each choice that the trainer has."""
     known = trainer.choices
     if known is None:
         known = tuple(KindChoice((kind,)) for kind in dict.fromkeys(kinds))
@@ -203,6 +198,7 @@ def _choices(trainer: Trainer, kinds: Sequence[str], has: Mask) -> Iterator[tupl
         yield from there or [(1.0, nowhere)]
         return
     own = [(speed, mask) for speed, mask in there if mask[has].any()]
+    # A trainer that has nodes stays with the choice to which all of them belong.
     if len(own) == 1 and own[0][1][has].all():
         yield own[0]
     else:  # its nodes wait for each other
@@ -235,6 +231,8 @@ def _until(mask: Mask, has: Mask, ends: Sequence[int]) -> Iterator[tuple[Mask, i
 
 
 def _at_speed(terms: Terms, speed: NDArray[np.float64]) -> Terms:
+    # One kind for equal curves at equal speeds: their tables are computed once. numpy 2.0 returns the inverse with
+    # more axes than other releases do, hence reshape.
     _, kind = np.unique(np.stack([terms.kind, speed]), axis=1, return_inverse=True)
     return replace(
         terms, worth=read_only(terms.worth * speed[:, None]), kind=read_only(kind.reshape(-1).astype(np.int64))

@@ -16,7 +16,6 @@ class Snapshot:
     """Everything observed at one instant.
 
     Attributes:
-        time_s: that instant, UTC epoch seconds.
         jobs: all that wait, run, or ended a moment ago.
         rejected: lines of Slurm's answers that could not be understood, with the reason.
     """
@@ -36,6 +35,7 @@ class Snapshot:
     @cached_property
     def site_jobs(self) -> Callable[[FragmentQueue], Sequence[Job]]:
         """The site's own jobs, which are all that are not in the queue of fragments."""
+        # Kept with the snapshot: many rules ask for the same queue's jobs in a look.
         return cache(lambda queue: [job for job in self.jobs if not queue.has(job)])
 
     @cached_property

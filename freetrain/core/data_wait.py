@@ -12,6 +12,7 @@ from freetrain.core.amounts import Amount
 WAITS = 0.05
 """A training that waits for data for a smaller part of its steps gains next to nothing by more CPUs."""
 
+# A speed is never 0: powers are fitted to ratios of speeds.
 _MOST_WAITING = 0.99
 _MOST_POINTS = 16
 _APART = 1.25
@@ -100,17 +101,18 @@ class WaitProfile:
         speeds = list[tuple[int, float]]()
         for cpus, seen in of_cpus.items():
             speed = 1 - min(seen.share, _MOST_WAITING)
+            # Measurements are noisy, and more CPUs never make a step slower.
             speeds.append((cpus, max(speed, speeds[-1][1] if speeds else 0.0)))
         return speeds
 
 
 def _exponent_beyond(speeds: Sequence[tuple[int, float]]) -> float:
-    """1 where a single point is known: that it waits for CPUs is taken for granted."""
     most, fastest = speeds[-1]
     if fastest > 1 - WAITS:
         return 0.0
     before = [(cpus, speed) for cpus, speed in speeds if cpus * _APART <= most]
     if not before:
+        # That what waits for data waits for CPUs is taken for granted until a second point is known.
         return 1.0
     fewer, slower = before[-1]
     found = min(_exponent(slower, fastest, fewer, most), 1.0)
@@ -131,6 +133,7 @@ def summed_up(measurements: Sequence[tuple[DataWait, float]]) -> WaitProfile | N
     Those that follow each other with the same CPUs and memory are averaged.
     """
     known: WaitProfile | None = None
+    # Not sorted: what was measured after a change is news, and is not averaged with what came before it.
     for (cpus, memory_mb), alike in groupby(measurements, key=lambda pair: (pair[0].cpus, pair[0].memory_mb)):
         measured = list(alike)
         elapsed_s = sum(each_s for _, each_s in measured)

@@ -67,8 +67,10 @@ def deadline_rate_of(trainer: Trainer, done_samples: float, now_s: float) -> Dea
     if left_s <= 0:
         return DeadlineRate(Outlook.PASSED)
     fastest = float(_rates(trainer).max()) * best_speed(trainer)
+    # All time left counts here, spare or not: a deadline is given up only where nothing could meet it.
     if left > fastest * left_s:
         return DeadlineRate(Outlook.OUT_OF_REACH)
+    # With spare time taken off it may need more than its fastest: that cannot be asked for.
     return DeadlineRate(Outlook.OPEN, min(left / ((1 - _SPARE) * left_s), fastest))
 
 
@@ -76,6 +78,7 @@ def nodes_needed(trainer: Trainer, samples_per_s: float, speed: float = 1.0) -> 
     """Smallest number of nodes on which the trainer is that fast; 0: on none, or nothing is asked for."""
     if samples_per_s <= 0:
         return 0
+    # Rates between two points are interpolated, and may be off in the last place.
     fast_enough = _rates(trainer) * speed >= samples_per_s * (1 - _ROUNDING)
     return int(fast_enough.argmax()) if fast_enough.any() else 0
 
@@ -89,13 +92,7 @@ class DeadlineRates:
     factor: float = 0.0
 
     def on(self, terms: Terms, owner: Iterable[int], speeds: Iterable[float]) -> Terms:
-        """The terms with what deadlines need counted more.
-
-        Args:
-            terms: some rows of them.
-            owner: the trainer of each row, by its position.
-            speeds: how fast that trainer is there.
-        """
+        """The terms with what deadlines need counted more; each row has an owner, by position, and a speed."""
         if not self.samples_per_s:
             return terms
         rows = zip(owner, speeds, strict=True)
@@ -103,6 +100,7 @@ class DeadlineRates:
         needed = np.array(found, dtype=np.int64)[:, None]
         size = np.minimum(np.arange(terms.worth.shape[1]), needed)
         more = np.where(needed > 0, np.take_along_axis(terms.worth, size, axis=1), 0.0)
+        # Trainers of one kind that need equally many nodes stay one kind.
         _, kind = np.unique(np.stack([terms.kind, needed[:, 0]]), axis=1, return_inverse=True)
         worth, kind = terms.worth + self.factor * more, kind.reshape(-1).astype(np.int64)
         return replace(terms, worth=read_only(worth), kind=read_only(kind))

@@ -47,6 +47,7 @@ def place_each(problem: Problem, counts: Counts, choice_of: Callable[[Trainer], 
     chosen: defaultdict[str, list[list[str]]] = defaultdict(lambda: [[] for _ in problem.classes])
     there = [list(node_class.names.get(None, [])) for node_class in problem.classes]
     wanted = []
+    # Most trainers keep what they have in most decisions: only the others are placed.
     for row in np.flatnonzero((counts != problem.held).any(axis=1)).tolist():
         trainer = problem.trainers[row]
         for column, (node_class, size) in enumerate(zip(problem.classes, counts[row].tolist(), strict=True)):
@@ -65,6 +66,7 @@ def place_each(problem: Problem, counts: Counts, choice_of: Callable[[Trainer], 
         trainer = problem.trainers[row]
         mine = chosen[trainer.id]
         gained = list(choice_of(trainer)(there[column], missing, _all(mine)))
+        # The usual choice, for which a list of thousands of nodes need not be searched.
         if gained == there[column][:missing]:
             del there[column][:missing]
         else:
@@ -105,7 +107,6 @@ class Decision:
     Attributes:
         objective: its value (``freetrain.core.value``).
         gap: relative distance to the best bound known; 0 where proven optimal, None where unknown.
-        solve_s: wall seconds it took.
         serving: nodes of each trainer that have a server.
     """
 
@@ -121,6 +122,7 @@ class Decision:
 
 def decision_to_dict(decision: Decision) -> dict[str, Any]:
     """The decision in its JSON form."""
+    serving = {trainer: list(nodes) for trainer, nodes in decision.serving.items()}
     return {
         "format": RESULT_FORMAT,
         "status": str(decision.status),
@@ -130,11 +132,7 @@ def decision_to_dict(decision: Decision) -> dict[str, Any]:
         "solver": decision.solver,
         "allocation": {trainer: list(nodes) for trainer, nodes in decision.placement.items()},
         "notes": list(decision.notes),
-        **(
-            {"serving": {trainer: list(nodes) for trainer, nodes in decision.serving.items()}}
-            if decision.serving
-            else {}
-        ),
+        **({"serving": serving} if serving else {}),
     }
 
 
@@ -158,7 +156,7 @@ class Allocation:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Checked here, since a package's policy may not have checked its types."""
+        # Checked here, since a package's policy may not have checked its types.
         counts = np.asarray(self.counts)
         if counts.dtype.kind not in "iu":
             raise TypeError(f"counts must be integers, not {counts.dtype}")

@@ -64,7 +64,6 @@ class Fragment:
         share: how much of its node it has: the largest of its parts of the CPUs, the memory and the GPUs.
         parts: these three; empty: unknown.
         job: Slurm's id: of the array task (``123_4``) or of the job.
-        asked_s: when its start was ordered, UTC epoch seconds.
         started_s: when it began to run, as Slurm says.
         ended_s: when it ended, as Slurm says.
         decision: the one that lent it, as ``run:number``; None: found running, not lent by this database's daemon.
@@ -130,8 +129,6 @@ class LentTime:
         lent_s: node-seconds.
         lost_to_starts_s: of these, those lost when nodes came, the first ones or more.
         lost_to_ends_s: those lost when nodes went and others stayed: evicted, released or failed.
-        starts: how often a node came.
-        evictions: how often Slurm took one for the site's jobs.
     """
 
     lent_s: float = 0.0

@@ -30,6 +30,7 @@ class FragmentQueue:
         """Whether a job waits or runs in it: any other job is the site's own."""
         if self.qos not in ("", job.qos):
             return False
+        # Slurm lists several partitions of a waiting job with commas; few jobs have any, and sets cost time.
         if job.partition == self.partition or "," not in job.partition + self.partition:
             return job.partition == self.partition
         return set(job.partition.split(",")) <= set(self.partitions)
@@ -47,6 +48,7 @@ class FragmentQueue:
         if self.partition in partitions:
             return partitions[self.partition]
         every = [partitions[name] for name in self.partitions]
+        # Where all are down, all of them tell what the queue would be.
         partitions_up = [partition for partition in every if partition.is_up] or every
         return Partition(
             self.partition,
@@ -60,6 +62,5 @@ class FragmentQueue:
         )
 
     def __str__(self) -> str:
-        """Its name in sentences."""
         several = "s" if len(self.partitions) > 1 else ""
         return f"partition{several} {', '.join(self.partitions)}" + (f" with QOS {self.qos}" if self.qos else "")

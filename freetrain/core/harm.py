@@ -10,7 +10,6 @@ class Harm:
     """The delay of one job, and what it is made of.
 
     Attributes:
-        started_s: when it started, UTC epoch seconds.
         unnoticed_s: from the moment when it would have started until freetrain, or Slurm, did something about it.
         leaving_s: until the fragments had left its nodes, a grace time included.
         window_s: until Slurm started it on the free nodes, as where it had to wait for the next backfill cycle.

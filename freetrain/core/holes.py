@@ -82,14 +82,8 @@ def find_holes(
 ) -> Holes:
     """The holes of a window: each node's time without its busy intervals.
 
-    Args:
-        node_names: the machine's nodes; a node without a busy interval is idle throughout.
-        busy_node: a row for each busy node, which it names by position, shape (rows,).
-        busy_start_s: start of each busy interval, shape (intervals,). Those of a node may overlap.
-        busy_end_s: end of each busy interval; ``inf`` for one that has not ended.
-        from_s: start of the window.
-        until_s: end of the window.
-        interval: of each row its interval, by position; None: each row has its own.
+    The node of row i is busy in its interval, ``interval[i]`` (None: i), until ``inf`` where that has not ended.
+    Intervals of a node may overlap; a node without a row is idle throughout.
     """
     lasting = busy_end_s > busy_start_s
     found = []
@@ -137,17 +131,11 @@ def cut(holes: Holes, from_s: float, until_s: float) -> Holes:
 def seconds_within(
     holes: Holes, node: NDArray[np.int32], start_s: NDArray[np.float64], end_s: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """For how long nodes are idle within stretches of time, shape (stretches,).
-
-    Args:
-        holes: when nodes are idle.
-        node: position of the node of each stretch among the holes' nodes.
-        start_s: when each begins, within the window.
-        end_s: when it ends, within the window.
-    """
+    """For how long nodes, by position, are idle within stretches of time in the window, shape (stretches,)."""
     if not len(holes):
         return np.zeros(len(node))
-    day_s = holes.duration_s + 1.0  # all nodes' times are laid one behind the other
+    # All nodes' times are laid one behind the other, with a second between them so that none touches the next.
+    day_s = holes.duration_s + 1.0
     order = np.lexsort((holes.start_s, holes.node))
     first_s, last_s = (
         holes.node[order] * day_s + at_s[order] - holes.from_s for at_s in (holes.start_s, holes.end_s)
@@ -156,6 +144,7 @@ def seconds_within(
 
     def idle_before(at_s: NDArray[np.float64]) -> NDArray[np.float64]:
         laid_s = node * day_s + at_s - holes.from_s
+        # Idle time of all nodes before this one is in both sums, and cancels when they are subtracted.
         row = np.searchsorted(first_s, laid_s, side="right") - 1
         idle_s: NDArray[np.float64] = before_s[row] + np.minimum(laid_s, last_s[row]) - first_s[row]
         return np.where(row >= 0, idle_s, 0.0)
@@ -173,12 +162,12 @@ def idle_until(holes: Holes, at_s: NDArray[np.float64]) -> NDArray[np.float64]:
         passed: NDArray[np.float64] = count * (at_s - holes.from_s) - sums[count]
         return passed
 
+    # What has passed since all starts less what has passed since all ends; rows are in order of starts alone.
     idle_s: NDArray[np.float64] = since(holes.start_s) - since(np.sort(holes.end_s))
     return idle_s
 
 
 def _in_order(holes: Holes) -> Holes:
-    """The same holes, whose rows may be in any order."""
     order = np.lexsort((holes.node, holes.start_s))
     return replace(holes, node=holes.node[order], start_s=holes.start_s[order], end_s=holes.end_s[order])
 
@@ -191,7 +180,6 @@ def _holes_of(
     from_s: float,
     until_s: float,
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
-    """Nodes, starts and ends of the holes of some nodes."""
     everywhere = np.arange(nodes.start, nodes.stop, dtype=np.int32)
     # Two intervals of no length at the window's ends spare every special case for first and last holes.
     first_s, last_s = np.full(len(everywhere), from_s), np.full(len(everywhere), until_s)
@@ -201,6 +189,7 @@ def _holes_of(
     order = order_by_node(node, start_s - from_s, until_s - from_s)
     node, start_s, end_s = node[order], start_s[order], end_s[order]
     busy_until_s = _running_maximum_within(node, end_s)
+    # Idle is what lies between the latest end so far and the next start on the same node.
     follows = (node[1:] == node[:-1]) & (start_s[1:] > busy_until_s[:-1])
     return node[1:][follows], busy_until_s[:-1][follows], start_s[1:][follows]
 
@@ -218,13 +207,7 @@ def _running_maximum_within(group: NDArray[np.int32], value: NDArray[np.float64]
 def some_nodes_at_a_time(
     node: NDArray[np.int32], counts: NDArray[np.bool_], nodes: int
 ) -> Iterator[tuple[slice, NDArray[np.int32]]]:
-    """Nodes that follow each other, with the rows that tell of them, ascending; each node comes once.
-
-    Args:
-        node: of each row.
-        counts: whether the row counts; others are left out.
-        nodes: how many nodes there are.
-    """
+    """Nodes that follow each other, with the rows of them that count, ascending; each node comes once."""
     slices = _slices(len(node))
     upto = np.cumsum(sum(np.bincount(node[some], minlength=nodes) for some in slices))
     begins = np.diff(upto // _ROWS_AT_ONCE, prepend=-1) > 0
@@ -251,25 +234,20 @@ def taken(values: NDArray[_Kind], index: NDArray[np.int32]) -> NDArray[_Kind]:
 
 
 def order_by_node(node: NDArray[np.int32], at_s: NDArray[np.float64], until_s: float) -> NDArray[np.int64]:
-    """The order of instants by node, then time.
+    """The order of instants from 0 to ``until_s`` by node, then time.
 
     All nodes' times are laid one behind the other: one number to sort by takes a quarter of the time of two. For
     whole seconds it is exact, and on the largest machines to 0.01 s.
-
-    Args:
-        node: of each instant.
-        at_s: when, from 0 to ``until_s``.
-        until_s: the latest that there may be.
     """
     return np.argsort(node * (until_s + 1.0) + at_s)
 
 
 def _slices(rows: int) -> list[slice]:
-    """All rows in slices; at least one slice."""
     return [slice(begin, begin + _ROWS_SORTED_AT_ONCE) for begin in range(0, max(rows, 1), _ROWS_SORTED_AT_ONCE)]
 
 
 def _by_lot(lot: _Lots, lots: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Rows in order of their lots, and where each lot begins and the last one ends among them."""
     begin = np.append(0, np.cumsum(np.bincount(lot, minlength=lots)))
+    # Stable, which is a radix sort for two bytes, and keeps rows ascending within a lot.
     return np.argsort(lot, kind="stable").astype(np.int32), begin

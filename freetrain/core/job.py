@@ -49,6 +49,7 @@ class JobState(StrEnum):
 
 
 _WITH_NODES = {JobState.RUNNING, JobState.SUSPENDED, JobState.CONFIGURING, JobState.COMPLETING}
+# A state that is not understood is not an end.
 _NOT_FINAL = _WITH_NODES | {JobState.PENDING, JobState.REQUEUED, JobState.REQUEUE_HOLD, JobState.UNKNOWN}
 
 
@@ -120,15 +121,11 @@ class Job:
         array: id of the array it is a task of, else its own.
         partition: where it runs or waits; several, comma-separated, while it waits.
         reason: why it waits, in Slurm's own word, for people.
-        nodes: that it has (running) or had.
         node_count: how many it wants, or has.
-        submitted_s: when it was submitted, UTC epoch seconds.
         start_s: when it started; of a waiting job: when Slurm plans to start it, or None.
         end_s: when its limit ends; None: unknown.
-        planned_nodes: on which nodes Slurm plans to start it.
         limit_s: its time limit; inf without one.
         priority: the higher the sooner; 0: held.
-        features: its constraint, as given.
         qos: its quality of service; empty: it has none, or it was not asked for.
         tasks: how many waiting tasks of an array it stands for, no more than may run at once.
         asks: how much of each of its nodes it wants, or has; None: all, or unknown.
@@ -181,7 +178,6 @@ class JobRun:
 
     Attributes:
         state: how it ended, or RUNNING.
-        start_s: when it began, UTC epoch seconds.
         end_s: when it ended; None: it has not.
     """
 
@@ -198,6 +194,7 @@ def shares_limit(job: Job, other: Job) -> bool:
     """
     if job.limit is None:
         return False
+    # Chained with != "": a name that is not known equals no other.
     same_account = job.account == other.account != ""
     same_qos = job.qos == other.qos != ""
     names = {

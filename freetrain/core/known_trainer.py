@@ -49,7 +49,6 @@ class Misread:
         return replace(self, lines=self.lines + later.lines) if self.lines else later
 
     def __str__(self) -> str:
-        """A sentence for the trainer's owner; empty: all was understood."""
         if self.lines <= 1:
             message = f"a line of its progress was not understood: at byte {self.at_byte}, because {self.why}"
             return message if self.lines else ""
@@ -84,7 +83,6 @@ class Losses:
         return replace(later, count=self.count + later.count, lost_s=self.lost_s + later.lost_s)
 
     def __str__(self) -> str:
-        """A sentence for the trainer's owner; empty: nothing was lost."""
         if not self.count:
             return ""
         return f"{self.count} runs of its tasks, {self.lost_s:.0f} s, were lost: the last time {self.why}"
@@ -102,7 +100,6 @@ class KnownTrainer:
         tag: its comment.
         failures_in_a_row: fragments that failed since one last did not.
         rests_until_s: not before then it competes again.
-        samples_done: as its progress says.
         progress_bytes: how far its progress has been read.
         misread: lines of its progress that were not believed since the daemon began.
         losses: what could not be saved of its tasks since the daemon began.
@@ -154,6 +151,7 @@ def _prior_rate(nodes: int) -> float:
 
 def thinned(curve: Curve) -> Curve:
     """The curve by a few of its points: every piece between two points costs the solver, and it bends slowly."""
+    # The first and the last point stay: they decide where the curve begins and how far it reaches.
     kept = [curve[0]]
     for point in curve[1:]:
         if point[0] >= _STEP * kept[-1][0] or point == curve[-1]:
@@ -188,8 +186,8 @@ def curve_of(trainer: KnownTrainer, given: Curve, most_nodes: int) -> Curve:
 
 
 def _seen_rates(trainer: KnownTrainer, most_nodes: int) -> Mapping[int, float]:
-    """Size at which it was seen → samples/s."""
     sizes = {observation.nodes for observation in trainer.observations}
+    # It may have been seen at sizes that it may not have any more.
     fitted = fit_throughput(trainer.observations, max(most_nodes, *sizes, 1)).curve
     return {nodes: rate for nodes, rate in fitted if nodes in sizes}
 

@@ -18,10 +18,7 @@ class Needs:
 
     Attributes:
         features: its constraint, in Slurm's words.
-        gres: generic resources, GPUs above all, by name and type.
         cpus: all that its processes need together.
-        sockets: how many the node must have.
-        cores_per_socket: how many each of these must have.
         threads_per_core: how many of each core it uses; the node may have more.
         is_whole: whether Slurm gives it whole nodes without further options.
         in_parts: why Slurm would give it only part of a node, whatever its options; empty: it would not.
@@ -58,7 +55,7 @@ class Needs:
         return hash(tuple(getattr(self, field.name) for field in fields(self) if field.compare))
 
     def __hash__(self) -> int:
-        """Found out once: each trainer's needs are looked up again and again."""
+        # Found out once: each trainer's needs are looked up again and again.
         return self._hash
 
     def met_by(self, node: Node) -> bool:
@@ -75,8 +72,7 @@ class Needs:
     def lent_in_part(self, takes_memory: bool = True) -> Needs:
         """The needs of the same task if it is lent just what Slurm gives it by itself.
 
-        Args:
-            takes_memory: whether Slurm shares a node's memory out; elsewhere it shows each task with all of it.
+        Where Slurm does not share a node's memory out (``takes_memory``), it shows each task with all of it.
         """
         cpus = max(self.cpus, self.given_cpus)
         memory_mb = max(self.memory_mb, self.given_memory_mb) if takes_memory else self.memory_mb
@@ -88,6 +84,7 @@ class Needs:
             not self.unclear
             and not self.held_back
             and node.name not in self.excluded
+            # None, a constraint that is not understood, admits no node.
             and meets_constraint(self.features, node.features) is True
             and all(count_gres(node.gres, name) >= count for name, count in self.gres)
             and self.cpus <= self.usable_cpus(node)
@@ -105,11 +102,8 @@ class Needs:
         return node.cpus * self.threads_per_core // node.threads_per_core
 
     def _fills(self, node: Node) -> bool:
-        """Whether Slurm gives it all CPUs of the node if it asks for them.
-
-        It does so for one process of one CPU. To several, or larger ones, some versions of Slurm give what they
-        asked for nevertheless, and the rest to others.
-        """
+        # Slurm gives a process of one CPU all CPUs of the node. To several, or larger ones, some versions give
+        # what they asked for, and the rest to others.
         return not self.in_parts and (self.cpus <= 1 or self.cpus == self.usable_cpus(node))
 
     @cached_property
@@ -161,6 +155,7 @@ def kinds_of(nodes: Iterable[Node]) -> NodeKinds:
 
 def nodes_meeting(needs: Needs, kinds: NodeKinds) -> Nodes:
     """The names of those nodes on which such a task can run."""
+    # Nodes of a kind differ in their names alone, so excluded names are taken off in the end.
     anywhere = replace(needs, excluded=frozenset())
     return frozenset(node.name for kind in kinds if anywhere.met_by(kind[0]) for node in kind) - needs.excluded
 
@@ -213,10 +208,10 @@ def meets_constraint(text: str, present: frozenset[str]) -> bool | None:
 
 
 def _any_or_all(tokens: list[str], present: frozenset[str]) -> bool:
-    """The value of what stands before the next closing parenthesis; takes it from the tokens."""
     met = _operand(tokens, present)
     while tokens and tokens[0] in "&|":
         joint = tokens.pop(0)
+        # Read in any case: `and` and `or` would skip it, and leave its tokens.
         other = _operand(tokens, present)
         met = met and other if joint == "&" else met or other
     return met

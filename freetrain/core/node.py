@@ -32,9 +32,7 @@ class Node:
     Attributes:
         state_text: its state in Slurm's own words, for people.
         may_be_lent: whether Slurm says nothing that speaks against lending it.
-        is_planned: whether Slurm has planned a job on it.
         is_wanted: whether it is to be drained, rebooted, powered down or reserved; a fragment has to leave then.
-        starts_jobs: whether a job may start on it.
         was_not_cleared: whether Slurm took it out of service since what ran there could not be cleared up.
         cpus: that jobs may have, threads counted.
         used: how much of it jobs have; None: unknown.
@@ -76,10 +74,8 @@ class Partition:
     """A partition.
 
     Attributes:
-        is_up: whether jobs may start in it.
         priority_tier: jobs of a higher tier may preempt those of a lower one.
         preempt_mode: OFF, CANCEL, REQUEUE, SUSPEND …; as Slurm says.
-        grace_s: how long a preempted job may go on.
         max_time_s: longest time limit, inf without one.
         default_memory_mb: of a job that asks for none, per CPU or per node; 0: the cluster's default.
     """

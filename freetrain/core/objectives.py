@@ -30,6 +30,7 @@ def throughput(trainer: Trainer) -> NDArray[np.float64]:
 def speedup(trainer: Trainer) -> NDArray[np.float64]:
     """Throughput relative to the trainer's own on one node: fair between fast and slow models."""
     table = trainer.samples_per_s
+    # A curve may begin with rates of 0: then its best size stands for one node.
     one_node = float(table[1] or table.max()) or 1.0
     return table / one_node
 
@@ -96,6 +97,7 @@ def worth_per_s(trainer: Trainer, objective_name: str) -> NDArray[np.float64]:
     sizes = trainer.most_nodes + 1
     try:
         with np.errstate(over="ignore"):  # reported below, in a sentence
+            # A copy: an objective may hand out the trainer's own rates, which are shared and read-only.
             table = np.array(objective(trainer), dtype=float)
     except Exception as error:
         if read_aim(objective_name).objective in OBJECTIVES:

@@ -33,11 +33,10 @@ _LONGEST_S = 86400.0
 def kind_of_nodes(nodes: Iterable[Iterable[str]], claimed: Mapping[str, float]) -> str:
     """The kind that sets a trainer's speed: the slowest that its owner names of any of its nodes.
 
-    Args:
-        nodes: features and types of GPUs of each of its nodes.
-        claimed: kind → speed on it, as its owner says.
+    ``nodes`` are the features and types of GPUs of each.
     """
     kinds = {
+        # By name, too: of kinds that are equally fast always the same one is learned of.
         min((name for name in names if name in claimed), key=lambda name: (claimed[name], name), default=ELSEWHERE)
         for names in nodes
     }
@@ -56,7 +55,8 @@ def seen_speeds(observations: Iterable[Observation], claimed: Mapping[str, float
     first = max(known, key=lambda kind: speeds[kind])
     rates = mean_rates(seen[first])
     found = {kind: _believed(seen[kind], rates, speeds[first], speeds[kind]) for kind in known if kind != first}
-    scale = 1.0 / found.get(ELSEWHERE, 1.0)  # nodes of no named kind have speed 1, whatever was seen
+    # Nodes of no named kind have speed 1 by definition, whatever was seen: the others are measured by them.
+    scale = 1.0 / found.get(ELSEWHERE, 1.0)
     return {kind: _sober(found.get(kind, speed) * scale) for kind, speed in claimed.items()}
 
 
@@ -73,7 +73,6 @@ def at_speed_1(observations: Iterable[Observation], speeds: Mapping[str, float])
 
 
 def _believed(seen: Sequence[Observation], rates: Mapping[int, float], first: float, claimed: float) -> float:
-    """The speed of a kind, where the first one has these rates."""
     alike = [observation for observation in seen if observation.nodes in rates]
     if not alike:
         return claimed
@@ -85,7 +84,7 @@ def _believed(seen: Sequence[Observation], rates: Mapping[int, float], first: fl
 
 
 def _sober(speed: float) -> float:
-    """The speed within bounds and rounded, so that small differences change no decision."""
+    # Rounded, so that small differences change no decision.
     return float(f"{min(max(speed, _LEAST_SPEED), _MOST_SPEED):.2g}")
 
 
@@ -95,7 +94,6 @@ class SizeChange:
 
     Attributes:
         time_s: when it trained again, UTC epoch seconds.
-        nodes: that it has since.
         cause: start, join, leave, loss or broken.
         start_s: from the start of its programs to their first step; None: not known.
     """
@@ -180,9 +178,9 @@ class SeenCosts:
         return costs
 
     def _boot(self, change: SizeChange, started_s: list[float]) -> RunningMean:
-        """Only where it is clear who joined: as many as were started since the last change."""
         joined_s = change.time_s - change.pause_s
         new_s = [start_s for start_s in started_s if self.since_s < start_s <= joined_s]
+        # Learned only where it is clear who joined: as many as were started since the last change.
         if len(new_s) != change.nodes - self.nodes or not new_s:
             return self.boot
         return self.boot.and_then(joined_s - new_s[-1])

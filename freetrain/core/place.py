@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field
 
 from freetrain.core import bounds
 
+# No host name holds this character.
 _MARK = "#"
 
 

@@ -15,7 +15,6 @@ class Release:
     """Take these nodes from their holders.
 
     Attributes:
-        nodes: which, or which places on nodes that are lent in parts.
         why: the end of a sentence for the audit; empty: a policy decided so.
         trainer: from this one only; None: from all.
     """
@@ -30,7 +29,6 @@ class Lend:
     """Give these nodes to a trainer; they are free before.
 
     Attributes:
-        nodes: which, or which places.
         limits_s: for how long at most, each of them; empty: for as long as they are idle.
         amounts: place → how much of its node it is, where that is more than the trainer's tasks ask for.
     """
@@ -92,6 +90,7 @@ def plan_serving(now: Serving, wanted: Serving) -> Iterator[PlaceServers]:
 
 
 def _changing(now: Placement, wanted: Placement) -> list[str]:
+    # Sorted, as the order of a set of names differs from process to process, and replays must not.
     return sorted(trainer for trainer in now.keys() | wanted.keys() if now.get(trainer) != wanted.get(trainer))
 
 

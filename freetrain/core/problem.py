@@ -43,7 +43,6 @@ class Problem:
     """A decision problem: which trainer shall have which idle node.
 
     Attributes:
-        now_s: the instant, UTC epoch seconds.
         nodes: what there is to lend, lent nodes included.
         trainers: who may have it, in order of admission.
         horizon_s: how far ahead value is counted.
@@ -138,6 +137,7 @@ class Problem:
     def held_names(self) -> Mapping[str, tuple[str, ...]]:
         """Trainer → the nodes it has now; trainers without a node are left out."""
         if len(self.classes) == 1:
+            # The usual case of large replays: one class, whose names need not be gathered.
             (node_class,) = self.classes
             return {holder: tuple(names) for holder, names in node_class.names.items() if holder is not None}
         held: defaultdict[str, list[str]] = defaultdict(list)
@@ -217,6 +217,7 @@ def problem_from_json(text: str | bytes) -> Problem:
 
 def problem_to_dict(problem: Problem) -> dict[str, Any]:
     """The problem in its JSON form."""
+    # Alike nodes make their places when they are asked for: pydantic has to see all of them.
     problem = replace(problem, nodes=tuple(problem.nodes))
     document = {"format": PROBLEM_FORMAT, **_adapter(Problem).dump_python(problem, mode="json", by_alias=True)}
     for name, unsaid in (("past", {}), ("serving", {}), ("changes", 1.0)):
@@ -234,7 +235,6 @@ def problem_to_dict(problem: Problem) -> dict[str, Any]:
 
 
 def _leave_out(document: dict[str, Any], names: Sequence[str]) -> None:
-    """Take those of these entries out that say nothing."""
     for name in names:
         if not document[name]:
             del document[name]

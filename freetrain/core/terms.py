@@ -33,14 +33,11 @@ class Terms:
 
     Attributes:
         worth: worth per second by size, shape (trainers, sizes); 0 where a trainer may not have the size.
-        possible: whether a trainer may have the size, shape (trainers, sizes).
         most_nodes: largest possible size, shape (trainers,).
         scale_up_s: cost of growing, shape (trainers,); so are the other costs.
         known_end_s: cost of losing nodes at a time that was known; 0 for independent trainers.
         leaving_s: cost of each node that leaves at a time that was known; 0 for all others.
         boot_s: how long a new node does nothing.
-        moldable: whose size stays, shape (trainers,).
-        independent: whose nodes work each by itself, shape (trainers,).
         per_joule: what each must train for a joule of its nodes, in worth, shape (trainers,).
         kind: a number for each trainer, the same for those of which all this is the same, shape (trainers,).
         names_kinds: whether any of them names kinds of nodes that it may have.
@@ -75,6 +72,7 @@ _ARRAYS = tuple(field.name for field in fields(Terms) if field.name not in ("nam
 
 def terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
     """The trainers' terms under an objective; callers share them."""
+    # A replay hands over the very same tuple many times: it is found without hashing thousands of trainers.
     return _terms_of_same(_Same(trainers), objective)
 
 
@@ -115,6 +113,7 @@ def _terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
     worth = np.zeros((len(alike), len(size)))
     for row, (_, worth_bytes) in enumerate(alike):
         worth[row, : max_nodes[row] + 1] = np.frombuffer(worth_bytes)
+    # To have no node is possible for everybody.
     possible = (size == 0) | ((size >= min_nodes[:, None]) & (size <= max_nodes[:, None]))
     *costs_s, moldable, independent, per_joule = numbers[kind, 2:].T.copy()
     flags = moldable.astype(bool), independent.astype(bool)
@@ -127,6 +126,7 @@ def _terms_of(trainers: tuple[Trainer, ...], objective: str) -> Terms:
 
 _Particulars = tuple[tuple[float, ...], bytes]
 """The facts by which trainers differ: numbers, and worth by size."""
+# Positions in the numbers of ``_particulars``, which stand in the order of ``Terms``.
 _NUMBERS, _KNOWN_END, _LEAVING, _ALONE = 12, 5, 6, 10
 
 
@@ -150,9 +150,9 @@ def with_sizes_that_stay(terms: Terms, held_nodes: Sizes) -> Terms:
 
 
 def _avoids(numbers: Table) -> Table:
-    """Which avoided evictions count: known ends of all nodes together, or of each by itself."""
     alone = numbers[:, _ALONE]
     where = np.zeros_like(numbers)
+    # Nodes that work together are lost together, those that work by themselves one by one.
     where[:, _KNOWN_END], where[:, _LEAVING] = 1.0 - alone, alone
     return where
 
@@ -181,6 +181,7 @@ def _particulars(trainer: Trainer, objective: str) -> _Particulars:
         alone,
         aim.per_joule * aim.scale_of(trainer.weight),
     )
+    # As bytes, which a dictionary can compare: equal trainers are one row.
     return numbers, worth_per_s(trainer, objective)[: most + 1].tobytes()
 
 

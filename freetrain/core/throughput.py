@@ -90,6 +90,7 @@ def usable(observations: Iterable[Observation]) -> tuple[Observation, ...]:
     return tuple(
         observation
         for observation in observations
+        # Not isinstance(): True is an int, too.
         if type(observation.nodes) is int
         and observation.nodes in NODES
         and observation.samples_per_s in SEEN_RATE
@@ -175,23 +176,24 @@ _TERMS: dict[ScalingModel, Callable[[Floats], Floats]] = {
 def _fit(
     model: ScalingModel, terms: Callable[[Floats], Floats], nodes: Floats, rates: Floats
 ) -> tuple[float, ScalingModel, Floats, float]:
-    """(corrected error, model, coefficients, relative error)."""
     # Each row divided by the measured time makes the residual relative; times are counted in one near all of them.
     unit_s = float(1 / np.sqrt(rates.min() * rates.max()))
     matrix = terms(nodes) * (rates * unit_s)[:, None]
-    coefficients, square = _non_negative_least_squares(matrix, np.ones(len(nodes)), terms(np.ones(1))[0])
+    coefficients, square = non_negative_least_squares(matrix, np.ones(len(nodes)), terms(np.ones(1))[0])
     coefficients = coefficients * unit_s
     spare = len(nodes) - matrix.shape[1]
+    # By degree of freedom, so that a further coefficient has to earn its place.
     corrected = (square / max(spare, 1)) ** 0.5
     error = (square / len(nodes)) ** 0.5 if spare > 0 else float("nan")
     return corrected, model, coefficients, error
 
 
-def _non_negative_least_squares(matrix: Floats, target: Floats, alone: Floats) -> tuple[Floats, float]:
-    """The best coefficients ≥ 0 and their squared error: with three columns, all subsets can be tried.
+def non_negative_least_squares(matrix: Floats, target: Floats, alone: Floats) -> tuple[Floats, float]:
+    """The best coefficients ≥ 0 with ``alone`` @ coefficients > 0, and their squared error.
 
-    A sample takes some time on one node too: ``alone`` @ coefficients > 0, where ``alone`` are the terms there.
+    A step takes some time on one node, too, whose terms are ``alone``.
     """
+    # A handful of columns: all subsets can be tried, and the best without a negative coefficient is the optimum.
     columns = matrix.shape[1]
     best, best_square = np.zeros(columns), float("inf")
     for count in range(columns, 0, -1):
@@ -208,9 +210,9 @@ def _non_negative_least_squares(matrix: Floats, target: Floats, alone: Floats) -
 
 
 def _least_squares(matrix: Floats, target: Floats) -> Floats:
-    """The best coefficients of either sign; nan where the decomposition, an iteration, comes to no end."""
     try:
         solution = np.linalg.lstsq(matrix, target, rcond=None)[0]
+    # The decomposition is an iteration, and may come to no end.
     except np.linalg.LinAlgError:
         return np.full(matrix.shape[1], np.nan)
     return np.asarray(solution, dtype=np.float64)

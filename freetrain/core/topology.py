@@ -68,6 +68,7 @@ class Topology:
 
     @cached_property
     def _ranks(self) -> Mapping[str, int]:
+        # From the root down, so that the leaves of each switch follow each other.
         in_order = sorted(set(self.leaves.values()), key=lambda leaf: self._ways_up[leaf][::-1])
         return {leaf: rank for rank, leaf in enumerate(in_order)}
 
@@ -84,6 +85,7 @@ def ring_order(nodes: Iterable[str], topology: Topology) -> tuple[str, ...]:
 def crossings(ring: Iterable[str], topology: Topology) -> int:
     """Links of the ring that lead from one leaf to another; two for each leaf at best, none within one."""
     leaves = [topology.leaf_of(node) for node in ring]
+    # A ring is closed: the last node sends to the first.
     return sum(leaf != following for leaf, following in zip(leaves, leaves[1:] + leaves[:1], strict=True))
 
 

@@ -48,6 +48,7 @@ def _epoch_s(given: object) -> object:
     return given
 
 
+# TOML has dates of its own and JSON has text: both become numbers before pydantic looks at them.
 Instant = Annotated[float, BeforeValidator(_epoch_s), bounds.INSTANT.field]
 
 
@@ -77,12 +78,9 @@ class Trainer:
     When the first of them leaves it has ended, and then the others are of no more use to it.
 
     Attributes:
-        id: name, unique among the trainers.
         throughput: measured points (nodes, samples/s).
         min_nodes: least nodes it can train on; with less it stands still.
         max_nodes: most nodes it can use; None, and anything past the last point, is the last point.
-        scale_up_s: seconds lost when it grows.
-        scale_down_s: seconds lost when freetrain shrinks it.
         forced_loss_s: seconds lost when nodes are taken from it unasked; None: as ``scale_down_s``.
         start_s: seconds lost when it starts from nothing.
         boot_s: seconds that a new node needs before it trains (launch, container, import, connect), while those
@@ -136,7 +134,7 @@ class Trainer:
             raise ValueError("each kind of node may stand in one of its choices only")
 
     def __hash__(self) -> int:
-        """By id alone: trainers key many caches, and two of one id in one place are an error anyway."""
+        # By id alone: trainers key many caches, and two of one id in one place are an error anyway.
         return hash(self.id)
 
     @property
@@ -206,7 +204,6 @@ class TrainerPast:
     """What a trainer has done and had until now.
 
     Attributes:
-        done_samples: samples that it has done, as its progress says.
         node_s: node-seconds that it was lent; a part of a node counts as that part.
         first_start_s: when it first had a node, UTC epoch seconds; None: never.
         waiting_since_s: since when it has had none, UTC epoch seconds; None: it has some, or it is not known.

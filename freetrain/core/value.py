@@ -63,7 +63,6 @@ def switching_costs(terms: Terms, held_nodes: Sizes) -> Table:
 
 
 def _costs_of(terms: Terms, held_nodes: Sizes, sizes: NDArray[np.int64], worth: Table) -> Table:
-    """Cost of changing to some sizes of each trainer with this worth; all of shape (trainers, …)."""
     now = terms.worth[np.arange(len(held_nodes)), np.minimum(held_nodes, terms.most_nodes)][:, None]
     change = sizes - held_nodes[:, None]
     seconds = np.where(change > 0, terms.scale_up_s[:, None], terms.scale_down_s[:, None]) * (change != 0)
@@ -108,14 +107,9 @@ def ends_of(counts: Counts, first_of_life: NDArray[np.int64]) -> NDArray[np.bool
 def useful_time(
     terms: Terms, classes: Sequence[NodeClass], last: Sizes | None = None, *, booted: bool = False
 ) -> UsefulTime:
-    """The useful time of the nodes of each class.
+    """The useful time of the nodes of each class, longest-lived first; ``booted``: from when new nodes train.
 
-    Args:
-        terms: the trainers'.
-        classes: longest-lived first.
-        last: of each trainer the class with whose end all of its nodes are of no more use, as ``Choices.last``
-            tells it; None: no trainer has one.
-        booted: from when new nodes train, instead of from now.
+    ``last`` is ``Choices.last`` of each trainer; None: no trainer has one.
     """
     if _nothing_ends(classes, last) and not booted:
         shape = (len(terms.boot_s), 1)
@@ -126,9 +120,11 @@ def useful_time(
     taken_back = np.array([float(node_class.taken_back) for node_class in classes]) * (lives_s > 0)
     alone_s, leaving = map(_difference_to_next, (np.maximum(lives_s, 0.0), taken_back))
     is_last = np.ones(len(classes), dtype=bool)
+    # Classes that live equally long end together: their one loss stands with the last of them.
     is_last[:-1] = whole_s[1:] < whole_s[:-1]
     end_s = taken_back * is_last * terms.known_end_s[:, None]
     watts = np.array([node_class.watts for node_class in classes])
+    # From now on, not from the end of the boot: a node that boots draws, too.
     power = terms.per_joule[:, None] * whole_s * watts
     alone_s = alone_s - terms.leaving_s[:, None] * leaving
     if last is not None and (together := np.flatnonzero(last >= 0)).size:
@@ -168,6 +164,7 @@ def value_before_boot(
     terms: Terms, held: Counts, ends: NDArray[np.bool_], now: UsefulTime, booted: UsefulTime
 ) -> NDArray[np.float64]:
     """Worth of held nodes until new ones would train, shape (trainers,); ``ends`` are :func:`ends_of` these."""
+    # It may hold more than it may have now, as after its limits were lowered.
     alive = np.minimum(np.cumsum(held, axis=1), terms.most_nodes[:, None])
     seconds = now.alone_s - booted.alone_s - ends * (now.end_s - booted.end_s)
     return np.asarray((seconds * np.take_along_axis(terms.worth, alive, axis=1)).sum(axis=1))
@@ -193,6 +190,7 @@ def distinct_tables(
         The tables that differ, shape (tables, sizes), and which of them is each trainer's, shape (trainers,).
     """
     joins = None if may_join is None else may_join.tobytes()
+    # As bytes: arrays cannot be keys of a cache.
     held = np.ascontiguousarray(held_nodes, dtype=np.int64).tobytes()
     return _distinct_tables(terms, held, node_class.life_s, node_class.taken_back, node_class.watts, joins)
 

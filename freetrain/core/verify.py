@@ -12,6 +12,7 @@ from freetrain.core.place import node_of
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.value import counts_of, total_value
 
+# Relative, and absolute near 0: sums of the same values in another order differ by far less.
 VALUE_TOLERANCE = 1e-6
 
 
@@ -124,6 +125,7 @@ def _foreign_or_shared_nodes(problem: Problem, placement: Placement) -> Iterator
         yield f"{min(foreign)} is lent, which is not among the problem's nodes or due back already"
     if len(lent) < sum(map(len, placement.values())):
         names = [name for names in placement.values() for name in names]
+        # Quadratic, and reached only by a decision that is wrong: the first name is enough.
         yield f"{min(name for name in lent if names.count(name) > 1)} is lent twice over"
 
 

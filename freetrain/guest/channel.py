@@ -54,6 +54,7 @@ class Channel:
             piece = self._socket.recv(_AT_ONCE)
             if not piece:
                 raise EOFError
+            # A piece may hold more than this message: the rest stays for the next one.
             self._unread += piece
         taken = bytes(self._unread[:length])
         del self._unread[:length]
@@ -64,6 +65,7 @@ class Channel:
             self._socket.settimeout(None)
             return
         left_s = until_s - time.monotonic()
+        # A timeout of 0 would make the socket non-blocking instead.
         if left_s <= 0:
             raise TimeoutError
         self._socket.settimeout(min(left_s, LONGEST_S))
@@ -88,7 +90,6 @@ class GuestReport:
     """The outcome of a question to a guest.
 
     Attributes:
-        ending: how it ended.
         message: what happened otherwise, as the rest of a sentence that begins with the guest's name.
         took_s: wall seconds from the question to its end; the start of the process counts only where it failed.
     """

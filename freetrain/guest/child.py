@@ -26,12 +26,9 @@ Question = tuple[str, tuple[Any, ...], float]
 def main(lifeline: int, imports: Sequence[str], memory_bytes: int | None, niceness: int) -> None:
     """Say that all is ready, then answer until the host closes the channel.
 
-    Args:
-        lifeline: file descriptor of a pipe that the host holds open as long as it lives.
-        imports: modules to import before that.
-        memory_bytes: most address space of this process; none: as the host.
-        niceness: by how much its priority is below the host's.
+    ``lifeline`` is a pipe that the host holds open as long as it lives.
     """
+    # Before all else: a host may die while this process starts.
     _end_with(lifeline)
     os.nice(niceness)
     for number in _FOR_THE_HOST:
@@ -47,18 +44,16 @@ def main(lifeline: int, imports: Sequence[str], memory_bytes: int | None, nicene
 
 
 def _end_with(lifeline: int) -> None:
-    """A host that is killed leaves no guest behind, even one that hangs and would never read the end.
-
-    The kernel sends SIGIO when the pipe is closed, which ends a process that does not handle it. PR_SET_PDEATHSIG
-    would not do: it sends its signal at the end of the thread that started the process.
-    """
+    """A host that is killed leaves no guest behind, even one that hangs and would never read the end."""
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    # The kernel sends SIGIO when the pipe is closed, which ends a process that does not handle it.
+    # PR_SET_PDEATHSIG would not do: it sends its signal at the end of the thread that started the process.
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def _take_standard_input() -> Channel:
-    """The channel to the host; what solvers print or read from the standard streams cannot disturb it."""
     channel = Channel(socket.socket(fileno=os.dup(0)))
+    # What solvers print to or read from the standard streams must not disturb the channel.
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.close(nothing)
@@ -66,6 +61,7 @@ def _take_standard_input() -> Channel:
 
 
 def _limit(memory_bytes: int | None) -> None:
+    # A solver that crashes with a large model would leave gigabytes behind.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory_bytes is None:
         return
@@ -87,6 +83,7 @@ def _call(path: str, arguments: tuple[Any, ...], until_s: float) -> object:
 
 def _outcome(call: Callable[[], object]) -> bytes:
     try:
+        # Pickled within the try: an answer that cannot be sent is the function's failure, not the guest's.
         return pickle.dumps((QuestionEnd.ANSWERED, call()))
     except Exception as error:
         return pickle.dumps((QuestionEnd.RAISED, f"{type(error).__name__}: {error}"))

@@ -19,6 +19,7 @@ from typing import IO
 
 from freetrain.guest.channel import LONGEST_S, Channel, GuestReport, QuestionEnd
 
+# The guest imports what its host would, from the same places, however the host was started.
 _PROGRAM = """
 import json, sys
 paths, *arguments = json.loads(sys.argv[1])
@@ -47,6 +48,7 @@ class GuestProcess:
     """
 
     def __init__(self, imports: Sequence[str], memory_bytes: int | None, niceness: int) -> None:
+        # A file and not a pipe: nobody reads while the guest works, and it would hang at a full pipe.
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this object
         ours, theirs = socket.socketpair()
         self.channel = Channel(ours)
@@ -155,6 +157,7 @@ class Guest:
     def ask(self, function: str, *arguments: object, time_s: float) -> GuestReport:
         """Call a function there; always returns within the time, the patience and what a start takes."""
         with self._turn:
+            # Within the turn: two threads must not start two processes.
             if failure := self._start():
                 return failure
             began_s = time.monotonic()

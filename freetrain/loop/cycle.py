@@ -140,6 +140,7 @@ def run_cycle(
     decided = _decide_all(judged, goal, stopwatch_s, cluster.past_of)
     finished = Finished()
     if goal.finisher is not AS_ASKED:
+        # A node's parts may belong to trainings of several decisions, and the finisher has to see all of them.
         decided = iter(all_of_them := list(decided))
         finished = finish(goal.finisher, judged.shared_nodes(_lent(all_of_them)))
     decisions = []
@@ -159,7 +160,6 @@ def run_cycle(
 def _decide_all(
     judged: Judged, goal: Goal, stopwatch_s: Callable[[], float], past_of: PastOf
 ) -> Iterator[tuple[Problem, Decision]]:
-    """Each question's problem with its decision, made when it is asked for."""
     questions, serving_now = judged.questions, judged.serving
     policy, placer = with_links(goal.policy_for(len(questions)), goal.placer, goal.links, questions)
     for nodes, trainers in questions:
@@ -168,6 +168,7 @@ def _decide_all(
         problem = Problem(
             judged.now_s, nodes, trainers, judged.horizon_s, goal.objective, past, serving, judged.changes
         )
+        # A generator, so that each decision is carried out before the next one is made.
         yield problem, decide(policy, problem, stopwatch_s, placer)
 
 
@@ -180,7 +181,8 @@ def _lent(decided: Iterable[tuple[Problem, Decision]]) -> Mapping[str, Sequence[
 def _past(
     policy: Policy, objective: str, judged: Judged, trainers: Sequence[Trainer], past_of: PastOf
 ) -> Mapping[str, TrainerPast]:
-    """What the policy or a deadline needs of these trainers' past: problems are kept, most without it."""
+    """What the policy or a deadline needs of these trainers' past."""
+    # Packages' policies are checked where they are loaded: what is unknown all the same is left out.
     needs = frozenset(getattr(policy, NEEDS_PAST, ())) & PAST_FIELDS
     by_deadline = read_aim(objective).deadlines > 0
     had = past_of([trainer.id for trainer in trainers]) if needs - {"done_samples"} else {}
@@ -189,7 +191,9 @@ def _past(
         known = had.get(trainer.id, NO_PAST)
         values = {name: getattr(known, name) for name in needs}
         if "done_samples" in needs or (by_deadline and trainer.deadline_s is not None):
+            # Progress is what its owner says: less than nothing is nothing.
             values["done_samples"] = max(judged.done_samples.get(trainer.id, 0.0), 0.0)
+        # The journal keeps every problem: most are kept without a past.
         if any(value is not None and value != 0 for value in values.values()):
             past[trainer.id] = TrainerPast(**values)
     return past

@@ -21,7 +21,7 @@ from freetrain.core.problem import Counts, Problem
 from freetrain.core.value import total_value
 from freetrain.core.verify import VALUE_TOLERANCE, verify, verify_counts, verify_placement
 from freetrain.policies import FIRST_NODES, Explaining, Finisher, Placer, Policy
-from freetrain.policies.smd.inner import place_servers
+from freetrain.policies.smd.policy import place_servers
 from freetrain.policies.spread import spread
 
 STAY = "stay"
@@ -36,6 +36,7 @@ def decide(
     answer = _ask(policy, problem)
     decision = stay(problem, answer) if isinstance(answer, str) else _decision(problem, answer, placer)
     solve_s = stopwatch_s() - start_s
+    # Checked once more as a whole, whatever was checked of its parts: nothing else may be acted on.
     if wrong := verify(problem, decision):
         decision = stay(problem, f"the decision of {decision.solver} was rejected: {'; '.join(wrong)}")
     decision = _with_servers(problem, decision, placer)
@@ -43,10 +44,10 @@ def decide(
 
 
 def _with_servers(problem: Problem, decision: Decision, placer: Placer) -> Decision:
-    """With servers on some of the nodes of those that use them; a placer that fails rates all nodes alike."""
     try:
         serving = place_servers(problem, decision.placement, placer)
         notes = decision.notes
+    # SystemExit, too: a package that calls exit() must not end the daemon.
     except (Exception, SystemExit) as error:  # somebody else's placer may raise anything
         serving = place_servers(problem, decision.placement, FIRST_NODES)
         notes = (*decision.notes, f"the placer {type(placer).__name__} rated no servers: {_in_one_line(error)}")
@@ -59,6 +60,7 @@ def stay(problem: Problem, why: str) -> Decision:
     sizes = problem.held_nodes.copy()
     for row, trainer in enumerate(problem.trainers):
         sizes[row] = min(sizes[row], trainer.most_nodes) if sizes[row] >= trainer.min_nodes else 0
+    # Without trainers or nodes there is nothing to spread.
     counts = spread(problem, sizes) if problem.held.size else problem.held
     return Decision(Status.FALLBACK, total_value(problem, counts), place(problem, counts), STAY, notes=(why,))
 
@@ -78,7 +80,7 @@ def _ask(policy: Policy, problem: Problem) -> Allocation | str:
 
 
 def _in_one_line(error: BaseException) -> str:
-    """What an error says, even where it cannot say it."""
+    # traceback's own formatting also works for an exception whose __str__ raises.
     return " ".join("".join(traceback.format_exception_only(error)).split())
 
 
@@ -96,6 +98,7 @@ def _place(placer: Placer, problem: Problem, counts: Counts) -> tuple[Placement,
         return place(problem, counts), ()
     name = type(placer).__name__
     try:
+        # A package's placer may hand over any sequences: they become tuples here.
         placement = {trainer: tuple(names) for trainer, names in placer.place(problem, counts).items() if names}
         explanation = tuple(map(str, placer.explain(placement))) if isinstance(placer, Explaining) else ()
     except (Exception, SystemExit) as error:  # somebody else's placer may raise anything
@@ -118,6 +121,7 @@ def _held_against_bound(answer: Allocation, value: float) -> tuple[Status, float
         return Status.HEURISTIC, None, (f"{claim}, but its own allocation is worth {value:g}",)
     if proven and missing <= tolerance:
         return Status.OPTIMAL, 0.0, ()
+    # A value of 0, or nearly, would make any gap infinite.
     gap = max(missing, 0.0) / max(abs(value), 1e-9)
     if proven:
         claim = f"{answer.solver} claims the optimum, but its allocation is worth {value:g}"
@@ -159,7 +163,6 @@ def finish(finisher: Finisher, nodes: Iterable[SharedNode]) -> Finished:
 
 
 def _ask_finisher(finisher: Finisher, node: SharedNode) -> dict[str, Amount] | str:
-    """Place → what it gets, or why that cannot be used."""
     name = type(finisher).__name__
     try:
         given = dict(finisher.finish(node))

@@ -64,11 +64,13 @@ def overdue_sizes(problem: Problem, allowed: NDArray[np.bool_], patience_s: floa
         for row, trainer in enumerate(problem.trainers)
         if allowed[row, 1:].any() and not stays[row] and owed_s(problem, trainer) >= patience_s
     ]
+    # The turn that began last comes first: those before it have had their time.
     for _, row in sorted(overdue, reverse=True):
         least = int(allowed[row, 1:].argmax()) + 1
         if least <= left:
             sizes[row] = least
             left -= least
+    # Where somebody has a turn, sizes that stay are kept as if they had one, and cannot be priced out.
     return np.where(stays & sizes.any(), problem.held_nodes, sizes)
 
 
@@ -77,6 +79,7 @@ def serve_first(values: Table, sizes: Sizes) -> Table:
     if not sizes.any():
         return values
     finite = np.where(np.isfinite(values), np.abs(values), 0.0)
+    # More than all the others could lose together: no plan that denies a turn is worth as much.
     more = 1.0 + 2.0 * float(finite.max(axis=1).sum())
     has_turn = (sizes > 0)[:, None] & (np.arange(values.shape[1]) >= sizes[:, None])
     return np.where(has_turn, values + more, values)

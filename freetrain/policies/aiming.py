@@ -93,6 +93,7 @@ def _worth_their_electricity(problem: Problem, min_nodes: Sizes) -> tuple[Sizes,
     terms, net = problem.terms, _net_worth(problem)
     possible, size = terms.possible[:, : net.shape[1]], np.arange(net.shape[1])
     net = np.where(possible, net, -np.inf)
+    # Reversed, so that of sizes that are worth equally much the largest is found.
     max_nodes = net.shape[1] - 1 - net[:, ::-1].argmax(axis=1)
     loses = possible & (net < 0) & (size < max_nodes[:, None])
     return np.maximum(min_nodes, np.where(loses, size + 1, 0).max(axis=1)), max_nodes
@@ -109,6 +110,7 @@ def _net_worth(problem: Problem) -> Table:
     )
     price = (terms.per_joule * watts)[:, None]
     net = terms.worth - price * np.arange(terms.worth.shape[1])
+    # Where worth and electricity balance, rounding must not decide.
     net = np.where(np.abs(net) <= _ROUNDING * terms.worth, 0.0, net)
     best: Table = np.maximum.reduceat(net, np.searchsorted(choices.trainer, np.arange(len(problem.trainers))))
     return best

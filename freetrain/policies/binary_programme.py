@@ -12,7 +12,6 @@ from freetrain.guest.channel import QuestionEnd
 from freetrain.guest.guest import Guest
 
 _MODULE = "freetrain.policies.binary_programme"
-_MEMORY_BYTES = 3 << 30
 _TOLERANCE = 1e-6
 
 
@@ -37,6 +36,7 @@ class BinaryProgramme:
         """Whether these are values of the variables that keep all rows."""
         if len(found) != len(self.values) or not all(-_TOLERANCE <= value <= 1 + _TOLERANCE for value in found):
             return False
+        # HiGHS calls integral what is so within its own tolerance, which is the same.
         if self.integral and not all(min(abs(value), abs(value - 1)) <= _TOLERANCE for value in found):
             return False
         for row in self.rows:
@@ -73,6 +73,7 @@ def solve(programme: BinaryProgramme, *, left_s: Callable[[], float]) -> tuple[t
     highs = quiet_highs()
     highs.setOptionValue("mip_rel_gap", 1e-6)
     highs.passModel(_model(programme))
+    # Only now: stating the model has taken its share of the time.
     highs.setOptionValue("time_limit", max(left_s(), 0.0))
     highs.run()
     status = highs.getModelStatus()

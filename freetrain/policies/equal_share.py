@@ -52,7 +52,7 @@ def equal_sizes(
 
 
 def _level(sizes: Sizes, asked: AimedSizes, held_nodes: Sizes, left: int) -> Sizes:
-    """Raise the smallest sizes together while nodes are left."""
+    # The highest level that the nodes allow, by bisection: what it takes only grows with it.
     low, high = 0, int(asked.max_nodes.max(initial=0))
     while low < high:
         share = (low + high + 1) // 2
@@ -63,7 +63,9 @@ def _level(sizes: Sizes, asked: AimedSizes, held_nodes: Sizes, left: int) -> Siz
     levelled = _at_level(sizes, asked, low)
     left -= int((levelled - sizes).sum())
     lacks = _at_level(sizes, asked, low + 1) - levelled
+    # lexsort's last key counts first: needs of deadlines, then those that have one node more already.
     order = np.lexsort((held_nodes <= low, asked.needed <= levelled))
+    # Differences of a cut running sum: each in turn gets what it lacks until nothing is left.
     levelled[order] += np.diff(np.minimum(np.cumsum(lacks[order]), left), prepend=0)
     return levelled
 

@@ -34,13 +34,7 @@ class ResultTable:
 
 @dataclass(frozen=True, slots=True)
 class MethodComparison:
-    """A method beside a baseline on the same trainings, those of one seed.
-
-    Attributes:
-        setting: what was varied.
-        figure: what is counted.
-        less_is_better: whether the method should have less of it.
-    """
+    """A method beside a baseline on the same trainings, those of one seed."""
 
     setting: str
     figure: str
@@ -58,10 +52,6 @@ class Experiment:
     title: str
     compare: Callable[[int], Iterable[MethodComparison]]
     notes: tuple[str, ...]
-
-    def run(self, seeds: int = SEEDS) -> ResultTable:
-        """The table of so many seeds."""
-        return self.table([tuple(self.compare(seed)) for seed in range(seeds)])
 
     def table(self, by_seed: Sequence[Sequence[MethodComparison]]) -> ResultTable:
         """A table with a row for each comparison, of the seeds that are there."""

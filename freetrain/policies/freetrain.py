@@ -73,7 +73,6 @@ class FreeTrain:
         return self._with_highs(problem, list(choices), start, self._time_limit_s - took_s)
 
     def _with_columns(self, problem: Problem) -> tuple[Allocation, float]:
-        """The plan of the columns, and the wall seconds that it took."""
         greedy = Allocation(greedy_counts(problem), "greedy", Status.FALLBACK)
         asked, known_value = (problem, *types_of(problem)), total_value(problem, greedy.counts)
         found, took_s = self._columns.ask(*asked, time_s=self._time_limit_s, known_value=known_value)
@@ -82,7 +81,7 @@ class FreeTrain:
     def _with_highs(
         self, problem: Problem, choices: Sequence[PiecewiseChoice], start: Allocation, time_s: float
     ) -> Allocation:
-        """HiGHS's optimum of the whole model; it begins from ``start``, so that it is never worse."""
+        # HiGHS begins from what is known, so that its answer is never worse.
         found = solve_whole_model(self._highs, problem, choices, start.counts, time_s)
         return _best_of(problem, start, found, "HiGHS")
 

@@ -37,13 +37,13 @@ def greedy_counts(problem: Problem) -> Counts:
 
 
 def _tables(problem: Problem) -> Table:
-    """Value by size, of each trainer's best choice."""
     choices, typical = problem.choices, _typical_class(problem)
     held_nodes = problem.held_nodes[choices.trainer]
     may_join = None if choices.is_free else choices.may_join.sum(axis=1) > 0
     tables = value_tables(choices.terms, held_nodes, typical, may_join)
     if len(tables) == len(problem.trainers):
         return tables
+    # A trainer's choices follow each other, so one reduceat takes the best of each.
     return np.maximum.reduceat(tables, np.searchsorted(choices.trainer, np.arange(len(problem.trainers))))
 
 

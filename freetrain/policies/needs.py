@@ -20,6 +20,7 @@ from freetrain.policies.aiming import asked_of
 from freetrain.policies.equal_share import equal_sizes
 
 DAY_S = 86400.0
+# A target is never 0, since parts of it are divided by it.
 _LEAST_RATE = 1e-9
 _MOST_NAMED = 5
 
@@ -103,6 +104,7 @@ def work_of(problem: Problem) -> TrainingWork:
     done = np.array([problem.done_samples.get(trainer.id, 0.0) for trainer in problem.trainers])
     targets, most = done.copy(), np.minimum(problem.terms.most_nodes, problem.node_count)
     endless = [row for row, trainer in enumerate(problem.trainers) if trainer.target_samples is None]
+    # Shares are only computed where somebody names no target.
     share = equal_sizes(asked_of(problem), problem.node_count, problem.held_nodes) if endless else most
     for row, trainer in enumerate(problem.trainers):
         if trainer.target_samples is not None:

@@ -101,13 +101,7 @@ class PolicyOption:
 
 @dataclass(frozen=True, slots=True)
 class StageEntry:
-    """A policy, placer or finisher of freetrain's own.
-
-    Attributes:
-        name: as options and settings name it.
-        needs: what it has to know of trainers or of the site besides the problem.
-        maximises: what a policy maximises, a few words.
-    """
+    """A policy, placer or finisher of freetrain's own."""
 
     name: str
     stage: Stage
@@ -297,7 +291,7 @@ def _read_options(entry: StageEntry, name: str) -> Mapping[str, str | float]:
 
 @lru_cache(maxsize=128)
 def _installed_once(stage: Stage, name: str) -> object:
-    """Made once, so that a policy that was there when settings were checked stays there."""
+    # Made once, so that a policy that was there when settings were checked stays there.
     return _installed(stage, name)
 
 
@@ -309,11 +303,7 @@ def names(stage: Stage, but: str = "") -> tuple[str, ...]:
 
 
 def _installed(stage: Stage, name: str, *arguments: object) -> object:
-    """A policy, placer or finisher of a package, made with the arguments.
-
-    Raises:
-        InputError: there is none of this name, or it cannot be loaded.
-    """
+    """A policy, placer or finisher of a package, made with the arguments."""
     found = tuple(entry_points(group=stage.group, name=name))
     if not found:
         hint = f"Choose one of {', '.join(names(stage))}, or install the package that has it."
@@ -332,7 +322,6 @@ def _installed(stage: Stage, name: str, *arguments: object) -> object:
 
 
 def _unknown_needs(policy: object) -> str:
-    """What a policy needs of the past of which nothing is known; empty: all is."""
     if hasattr(policy, "needs_progress"):  # as it was named until there was more of a past than samples
         return "needs_progress"
     return ", ".join(sorted({*getattr(policy, NEEDS_PAST, ())} - PAST_FIELDS))
@@ -354,10 +343,7 @@ class About:
     """A policy, placer or finisher that can be chosen, in words.
 
     Attributes:
-        name: as options and settings name it.
-        needs: what it has to know besides the problem, and what is assumed where it does not.
         heeds: what of the objective it heeds; empty: nothing of it is its business.
-        maximises: what a policy maximises; empty: unknown.
         options: behind a policy's name, as ``utility=linear|log|fair``.
     """
 

@@ -46,9 +46,9 @@ def spread(problem: Problem, sizes: Sizes, *, evenly: bool = False) -> Counts:
 
 
 def _grow_in_turn(problem: Problem, counts: Counts, change: Sizes, growing: NDArray[np.int64]) -> None:
-    """Grow one trainer after the other to its size; ``counts`` are updated."""
     terms, joins = problem.terms, boots_in_time(problem.terms, problem.classes)
     left = problem.capacity - counts.sum(axis=0)
+    # Stable: of those that lose equally much the one that was admitted first chooses first.
     loss = _loss(problem, problem.held_nodes + change)[growing]
     for row in growing[np.argsort(-loss, kind="stable")].tolist():
         taken = _take(left * joins[row], int(change[row]))
@@ -62,14 +62,12 @@ def _grow_in_turn(problem: Problem, counts: Counts, change: Sizes, growing: NDAr
 def _grow_in_rounds(
     problem: Problem, counts: Counts, change: Sizes, growing: NDArray[np.int64], parts: int
 ) -> None:
-    """First what each trainer needs at least, then a part of what it lacks, and so on, so that all get some.
-
-    Trainers that can reach the least nodes come first, then those to which an eviction would cost most.
-    """
+    """First what each trainer needs at least, then a part of what it lacks, and so on, so that all get some."""
     choices, wanted = problem.choices, problem.held_nodes + change
     joins = choices.may_join & boots_in_time(choices.terms, problem.classes)
     reach = np.zeros(len(wanted), dtype=np.int64)
     np.add.at(reach, choices.trainer, (joins * problem.capacity).sum(axis=1))
+    # Those that can reach the least nodes have no choice, and come first; then those an eviction would cost most.
     order = growing[np.lexsort((-_loss(problem, wanted)[growing], reach[growing]))].tolist()
     made: dict[int, int] = {}
     left = problem.capacity - counts.sum(axis=0)
@@ -103,7 +101,6 @@ def _best_choice(problem: Problem, row: int, left: Counts, lacks: int) -> int:
 
 
 def _loss(problem: Problem, sizes: Sizes) -> NDArray[np.float64]:
-    """Cost of an eviction for each trainer of this size."""
     terms = problem.terms
     return np.asarray(terms.eviction_s * terms.worth[np.arange(len(sizes)), sizes])
 
@@ -118,6 +115,7 @@ def spread_as_decided(problem: Problem, decide_sizes: Callable[[Sizes], Sizes], 
     most = np.zeros_like(most)
     np.maximum.at(most, choices.trainer, reach)
     while True:
+        # This ends: in each round the most that some trainer may get falls.
         sizes = decide_sizes(most)
         counts = spread(problem, sizes, evenly=evenly)
         got = counts.sum(axis=1)

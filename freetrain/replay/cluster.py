@@ -40,6 +40,7 @@ class IdleNodes:
         self.came: dict[str, None] = {}
         self.gone: set[str] = set()
         self._end_s: dict[str, float] = {}
+        # Dictionaries as sets that keep their order: that of a set of names differs from run to run.
         self._names: defaultdict[str | None, dict[str, None]] = defaultdict(dict)
         self._unchanged: dict[str | None, tuple[str, ...]] = {}
 
@@ -55,6 +56,7 @@ class IdleNodes:
     def alike(self) -> AlikeNodes:
         """The idle nodes as alike ones, where no feature and no known end distinguishes them."""
         known = self._unchanged
+        # Names of holders that have not changed are made once: a replay asks at each event.
         known |= {holder: tuple(names) for holder, names in self._names.items() if holder not in known}
         return AlikeNodes(dict(known))
 
@@ -64,7 +66,7 @@ class IdleNodes:
         return tuple(Place(name, self._end_s.get(name), holder) for name, holder in self.holder.items())
 
     def of(self, holder: str) -> tuple[str, ...]:
-        """Nodes of a trainer, in the order in which it got them; that of a set would differ from run to run."""
+        """Nodes of a trainer, in the order in which it got them."""
         return tuple(self._names.get(holder, ()))
 
     def join(self, name: str, end_s: float | None) -> None:
@@ -118,12 +120,9 @@ class Idle:
     That is what holes allow.
 
     Attributes:
-        now_s: that instant, UTC epoch seconds.
         nodes: idle nodes, lent ones included.
-        trainers: who may have them, in order of submission.
         horizon_s: how far ahead value is counted.
         orders: nodes on which jobs would start now, and those of who does not compete any more.
-        runs: the same trainers and others, as they run.
         serving: trainer → those of its nodes that it is to have servers on.
         changes: how often growing and shrinking are charged.
     """
@@ -174,20 +173,13 @@ class ReplayedCluster:
     """Idle nodes, admitted trainers and who has what, at one instant of the log.
 
     Args:
-        now_s: that instant, UTC epoch seconds.
-        objective: name of what is maximised.
-        foresight: what is known of the time to come.
         as_published: charge evictions as the published method does.
-        plans: what the site's waiting jobs would do; None: that is not known.
         kind_of: node → its kind, which matters while a trainer competes that tells kinds apart.
         watts_of: node → what it takes while it is lent; empty: nobody says.
         in_parts: what is lent are places on nodes that jobs share.
 
     Attributes:
-        now_s: that instant.
         running: admitted trainers by id, in order of admission.
-        lent_nodes: how many idle nodes a trainer has.
-        retired_samples: samples of the trainers that have reached their target.
         stays: how long nodes stay idle, as the log so far has shown.
         size_changes: how often trainers change sizes, as the replay so far has shown; learned where it is used.
         leases: who had which place when; None: nodes are lent whole, and nobody keeps it.
@@ -241,6 +233,7 @@ class ReplayedCluster:
     def observe(self) -> Idle:
         """What there is now."""
         trainers = tuple(run.trainer for run in self.running.values())
+        # Learned before the look ahead: how far this decision counts follows from what is seen now, too.
         self.note_idle()
         self.note_sizes()
         horizon_s, changes = self._look_ahead()
@@ -290,6 +283,7 @@ class ReplayedCluster:
 
     def finish_boots(self) -> bool:
         """Let trainers train on what has booted by now; whether anything has."""
+        # A list, so that any() does not stop at the first.
         booted = [run.finish_boots(self.now_s) for run in self.running.values() if run.booting_s]
         return any(booted)
 
@@ -338,7 +332,6 @@ class ReplayedCluster:
         self.retired_samples += run.samples
 
     def _look_ahead(self) -> tuple[float, float]:
-        """How far ahead value is counted, and how often growing and shrinking are charged."""
         if self._foresight.horizon_s:
             return self._foresight.horizon_s, 1.0
         if not self._learns:
@@ -359,10 +352,7 @@ class ReplayedCluster:
             )
 
     def _leaving_node_s(self) -> tuple[float, float]:
-        """What giving nodes back saves where they are taken, and costs where they are not, in seconds × nodes.
-
-        Evictions of all trainers count together: each one alone has seen too few, and the first is counted dear.
-        """
+        """What giving nodes back saves where they are taken, and costs where they are not, in seconds × nodes."""
         runs = [run for run in self.running.values() if run.nodes]
         if not runs:
             return 0.0, 0.0
@@ -371,6 +361,7 @@ class ReplayedCluster:
             sum(run.evictions_lost_s for run in runs),
             sum(run.losses[Loss.EVICTION] for run in runs),
         )
+        # All trainers' evictions together, since each has seen too few; what owners say counts as one more.
         eviction_s = (fmean(run.trainer.eviction_s for run in runs) + lost_s) / (1 + evictions)
         shrink_s = fmean(run.trainer.scale_down_s for run in runs)
         grow_s = fmean(run.trainer.scale_up_s for run in runs)
@@ -424,16 +415,14 @@ class ReplayedCluster:
             self._idle_on[node_of(place)].pop(place, None)
 
     def _let_idle_places_leave(self, places: Sequence[str]) -> None:
-        """Let those that leave be idle ones, as far as their nodes have any that stay.
-
-        Which CPUs or GPUs of a node somebody has matters to nobody: a job of the site's that finds as much free
-        takes nothing back. So a lent place that would leave changes its name with an idle one of the same node.
-        """
+        """Let those that leave be idle ones, as far as their nodes have any that stay."""
         for name in places:
             self._idle_on[node_of(name)].pop(name, None)
         for name in places:
             holder, others = self._idle.holder[name], self._idle_on[node_of(name)]
             if holder is not None and others:
+                # Which CPUs or GPUs of a node somebody has matters to nobody: a job that finds as much free takes
+                # nothing back. So the lent place changes its name with an idle one.
                 other = next(iter(others))
                 self.running[holder].rename(name, other)
                 self._hold((other,), holder)

@@ -32,15 +32,11 @@ class ComparedRun:
     """One run of a comparison.
 
     Attributes:
-        id: its number in the store.
         labels: what it has of everything in which the runs differ.
-        idle_node_hours: idle node-hours of its log.
-        allowed: as the holes allow.
         daemon: as the daemon would have gone; None: that was not asked.
         parts: with parts of nodes lent, too, whose places count as nodes, as the daemon would have gone, or, where
             that was not asked, as the holes allow; None: they were not lent.
         delay_mean_s: how much later each of the site's jobs would have started that started on idle nodes.
-        delay_max_s: the longest of these delays.
         energy_kwh: what it took, where prices were given.
     """
 
@@ -65,9 +61,7 @@ class RunComparison:
     """Runs side by side.
 
     Attributes:
-        title: what they are.
         axes: in what they differ.
-        runs: the runs, in order.
     """
 
     title: str
@@ -76,11 +70,7 @@ class RunComparison:
 
 
 def compare_sweep(runs: Sequence[RunSummary], name: str | None) -> RunComparison:
-    """The replays of a sweep, in its order.
-
-    Args:
-        runs: all runs, the newest first.
-        name: the sweep's; None: the newest.
+    """The replays of a sweep (None: of the newest), in its order, out of all runs, the newest first.
 
     Raises:
         InputError: there is no such sweep.
@@ -118,7 +108,7 @@ def compare_runs(runs: Sequence[RunSummary], ids: Sequence[int]) -> RunCompariso
             raise InputError(f"Run {number} is no replay that came to its end.", "freetrain runs lists them.")
     chosen = [by_id[number] for number in ids]
     names = dict.fromkeys(name for run in chosen for name in _plain(run))
-    axes = tuple(name for name in names if _differs(chosen, name))
+    axes = tuple(name for name in names if len({_plain(run).get(name) for run in chosen}) > 1)
     labels = [{axis: _plain(run).get(axis, "–") for axis in axes} for run in chosen]
     title = f"runs {', '.join(map(str, ids))}"
     return RunComparison(title, axes, tuple(map(_compared, chosen, labels)))
@@ -130,10 +120,6 @@ def _plain(run: RunSummary) -> dict[str, str]:
         for name, value in run.settings.items()
         if name not in ("cell", "number", "varied", "sweep")
     }
-
-
-def _differs(runs: Sequence[RunSummary], name: str) -> bool:
-    return len({_plain(run).get(name) for run in runs}) > 1
 
 
 def _compared(run: RunSummary, labels: Mapping[str, str]) -> ComparedRun:

@@ -64,15 +64,9 @@ class Timeline:
     """Lent nodes and training rate after every event, the stays of some nodes, and how decisions were found.
 
     Attributes:
-        at_s: instants of the events.
-        lent_nodes: nodes lent from then on.
-        samples_per_s: rate of all trainers from then on.
-        samples: samples of all trainers until then.
         pictured: the nodes whose stays are kept, spread evenly over those that are ever idle, numbers in their
             names in order.
         ever_idle_nodes: how many are.
-        solve_s: how long each decision took.
-        statuses: decisions by status and solver.
     """
 
     def __init__(self, holes: Holes) -> None:
@@ -82,7 +76,10 @@ class Timeline:
         self.samples: list[float] = []
         self.solve_s: list[float] = []
         self.statuses: Counter[str] = Counter()
-        self.pictured, self.ever_idle_nodes = _spread_evenly(holes)
+        ever_idle = natural_order(holes.node_names[node] for node in set(holes.node.tolist()))
+        self.ever_idle_nodes = len(ever_idle)
+        # Rounded up, so that there are never more rows than the picture has.
+        self.pictured = tuple(ever_idle[:: max(1, -(-len(ever_idle) // PICTURED_NODES))])
         self._until_s = holes.until_s
         self._stays: list[NodeStay] = []
         self._open: dict[str, NodeStay] = {}
@@ -97,7 +94,7 @@ class Timeline:
         """Note the state after an event."""
         now_s, samples, samples_per_s = cluster.now_s, cluster.retired_samples, 0.0
         for run in cluster.running.values():
-            samples += run.samples + run.rate * (now_s - run.as_of_s)
+            samples += run.samples_at(now_s)
             samples_per_s += run.rate
         self.at_s.append(now_s)
         self.lent_nodes.append(cluster.lent_nodes)
@@ -119,13 +116,6 @@ class Timeline:
             self._stays.append(NodeStay(name, before.from_s, now_s, before.holder))
         if holder is not None:
             self._open[name] = NodeStay(name, now_s, self._until_s, holder)
-
-
-def _spread_evenly(holes: Holes) -> tuple[tuple[str, ...], int]:
-    ever_idle = natural_order(holes.node_names[node] for node in set(holes.node.tolist()))
-    # Rounded up, so that there are never more rows than the picture has.
-    step = max(1, -(-len(ever_idle) // PICTURED_NODES))
-    return tuple(ever_idle[::step]), len(ever_idle)
 
 
 class LeafLinks:
@@ -172,6 +162,7 @@ class LeafLinks:
 
     def _links_of(self, run: TrainerRun) -> int:
         nodes, links = self._of.get(run.trainer.id, (None, 0))
+        # A run has a new set of nodes whenever they change, so their leaves are counted once.
         if nodes is not run.nodes:
             leaves = len(nodes_by_leaf(run.nodes, self._topology))
             links = leaves if leaves > 1 else 0
@@ -184,7 +175,6 @@ class SiteImpact:
     """What a replay as the daemon would have gone costs the site.
 
     Attributes:
-        starts: jobs of the site's that started on idle nodes.
         delays_s: of those that had to wait for fragments, how long.
         lent_node_s: seconds of idle nodes on which fragments ran, whether a training was on them or not yet.
     """
@@ -199,13 +189,9 @@ class ReplayRecord:
     """The record of a replay: what came of it.
 
     Attributes:
-        holes: what there was to lend.
         runs: every trainer that came in, in order.
-        timeline: how it went.
         oracle_work: work of the best division at every instant, changes costing nothing.
-        events: instants at which something happened.
         forecast: how good the forecasts of the ends of holes were, whether they were used or not.
-        site_impact: what the replay costs the site; None: that was not asked.
         leaf_links: links between leaves in a training's ring, mean over time; None: no switches are known.
         leaf_bytes: that went from leaf to leaf; None: no switches are known, or nobody's gradients.
         leases: who had which place when, where places on shared nodes were lent.
@@ -253,8 +239,6 @@ class _Population:
     """The trainers that have come in and are not complete, in order.
 
     Attributes:
-        ids: their ids.
-        trainers: the trainers.
         requests: the same as the daemon's rules see them.
         least: minimum nodes of each.
     """
@@ -265,7 +249,6 @@ class _Population:
     least: tuple[int, ...] = ()
 
     def trainers_of(self, requests: tuple[Request, ...]) -> tuple[Trainer, ...]:
-        """The trainers of some of the requests."""
         if requests is self.requests:
             return self.trainers
         ids = {request.id for request in requests}
@@ -277,15 +260,9 @@ class Course:
 
     Args:
         cluster: what is replayed; its clock is set from here.
-        holes: what the log left idle.
-        trainers: who wants it, in order of submission.
-        objective: name of what is maximised.
         max_running: most trainers that may compete at once, of those that could run.
-        journal: where decisions are kept.
-        topology: the switches.
 
     Attributes:
-        events: instants at which something happened.
         forecasts: compares them with what the log says later.
     """
 
@@ -316,11 +293,10 @@ class Course:
 
     def next_s(self) -> float:
         """When the next trainer arrives or completes; inf: there are none."""
-        completes_s = min((run.completes_s for run in self._cluster.running.values()), default=inf)
         cluster = self._cluster
-        return min(
-            completes_s, self._admission.next_arrival_s(self._here.least, cluster.idle_nodes, cluster.now_s)
-        )
+        completes_s = min((run.completes_s for run in cluster.running.values()), default=inf)
+        arrives_s = self._admission.next_arrival_s(self._here.least, cluster.idle_nodes, cluster.now_s)
+        return min(completes_s, arrives_s)
 
     @property
     def is_over(self) -> bool:
@@ -391,7 +367,6 @@ class Course:
 
     @property
     def _there(self) -> tuple[int, _Population]:
-        """How many nodes are idle, and who is there."""
         return self._cluster.idle_nodes, self._here
 
     @property

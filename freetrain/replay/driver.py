@@ -25,17 +25,9 @@ class Replay:
     exact times; all that happen at one instant are answered by one decision.
 
     Args:
-        holes: what the log left idle.
-        trainers: who wants it, in order of submission.
-        goal: what is wanted.
-        foresight: what is known of the time to come.
         max_running: most trainers that may compete at once, of those that could run.
-        journal: where decisions are kept.
-        stopwatch_s: running seconds, to measure how long deciding takes.
         as_published: charge evictions as the published method does.
         logged: the log's jobs; None: nothing is known of plans, as where it tells of nodes only.
-        topology: the switches.
-        draw: what lent nodes take.
     """
 
     def __init__(
@@ -95,11 +87,11 @@ class Replay:
         return min(change_s, self._course.next_s(), planned_s, self._cluster.next_booted_s)
 
     def _take_in_events(self) -> bool:
-        """Bring the cluster up to date with all that happens now; whether anything did."""
         # Completions come first: what these trainers had is free for those that arrive at the same instant.
         completed = self._complete()
         changed = self._change_nodes()
         planned_anew = self._plans is not None and self._plans.advance(self._cluster.now_s)
+        # Admitting comes first in the expression: behind `or` it might not be done.
         return self._course.admit() or completed or changed or planned_anew
 
     def _complete(self) -> bool:
@@ -119,13 +111,12 @@ class Replay:
         return True
 
     def _cycle(self) -> None:
-        # Where there is nothing to decide no decision is recorded, but the ages of idle nodes are learned from
-        # all.
+        # Where there is nothing to decide no decision is recorded, but ages of idle nodes are learned from all.
         if self._cluster.running and self._cluster.idle_nodes:
-            run_cycle(self._cluster, self._judge, self._goal, self._course, self._stopwatch_s)
+            # Nothing is judged here: all idle nodes may be lent, to the trainers that compete.
+            run_cycle(self._cluster, self._among_competing, self._goal, self._course, self._stopwatch_s)
             cluster = self._cluster
-            # Sizes are noted again after the decision: a change that lasts until the next event must not be
-            # missed.
+            # Sizes are noted again after the decision: none that lasts until the next event must be missed.
             cluster.note_sizes()
             self._course.forecasts.note(
                 cluster.now_s, cluster.stays, cluster.planned_s.items(), cluster.planned_stays
@@ -134,6 +125,5 @@ class Replay:
             self._cluster.note_idle()
         self._course.note()
 
-    def _judge(self, idle: Idle) -> Idle:
-        """The judge of what holes allow: all idle nodes may be lent, to the trainers that compete."""
+    def _among_competing(self, idle: Idle) -> Idle:
         return idle.among(self._course.competing())

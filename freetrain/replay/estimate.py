@@ -75,13 +75,6 @@ class DaemonEstimate:
 
     Attributes:
         work: of a dedicated machine's work.
-        lent_node_hours: lent by it.
-        useful_node_hours: trained in.
-        blocks: how many blocks were replayed.
-        of_blocks: of how many.
-        block_s: how long each is.
-        seed: what they were drawn with.
-        wall_s: seconds that it took.
         whole_s: seconds that the whole log would take, on this machine.
     """
 
@@ -106,10 +99,7 @@ class Block:
     """Some hours of a log.
 
     Attributes:
-        from_s: when they begin, UTC epoch seconds.
-        until_s: when they end.
         idle_s: seconds × nodes that are idle in them.
-        stratum: number of the stratum.
     """
 
     from_s: float
@@ -139,6 +129,7 @@ def blocks_in_turn(holes: Holes, block_s: float, seed: int) -> list[Block]:
 
 
 def _spread(numbers: list[int], first: float) -> list[int]:
+    # Four times as many places as numbers meet nearly all of them; the rest follows in order.
     places = ((first + number * _GOLDEN) % 1.0 for number in range(4 * len(numbers)))
     order = dict.fromkeys((*(int(place * len(numbers)) for place in places), *range(len(numbers))))
     return [numbers[place] for place in order]
@@ -175,6 +166,7 @@ class Stratum:
             return inf
         residuals = (part - self.ratio * whole for part, whole in zip(self.parts, self.wholes, strict=True))
         spread = sum(residual**2 for residual in residuals) / (count - 1)
+        # Corrected for a finite population: blocks that were replayed are known, not estimated.
         return spread * (1 - count / self.of_blocks) * count / total**2
 
 
@@ -185,6 +177,7 @@ def ratio_of(strata: Sequence[Stratum]) -> Estimated:
     if not weight:
         return Estimated(0.0, inf)
     free = sum(len(stratum.parts) for stratum in known) - len(known)
+    # Beyond the table Student's t is the normal quantile and 2.4 by the degrees of freedom, to two decimals.
     t = _T_95[max(free, 0)] if free < len(_T_95) else _NORMAL_95 + 2.4 / free
     variance = sum((stratum.weight / weight) ** 2 * stratum.variance for stratum in known)
     return Estimated(
@@ -201,16 +194,10 @@ def estimate_daemon(
     progress: Callable[[float], None],
     seed: int = 0,
 ) -> DaemonEstimate | None:
-    """Replay blocks until the time is over; None: the whole log would not take longer than that.
+    """Replay blocks, each both ways, until the time is over; a few are replayed in any case.
 
-    Args:
-        holes: those of the log.
-        allowed: what the holes allow in it: part of a dedicated machine's work, node-hours lent, and trained in.
-        replay_block: replays one block both ways.
-        budget_s: how long it may take; a few blocks are replayed in any case.
-        stopwatch_s: running seconds.
-        progress: is called with the part of the time that is over.
-        seed: what is drawn.
+    None: the whole log would not take longer than that. ``allowed`` is what the holes allow in it: part of a
+    dedicated machine's work, node-hours lent, and trained in. ``progress`` gets the part of the time that is over.
     """
     block_s = block_length_s(holes.duration_s)
     blocks = blocks_in_turn(holes, block_s, seed)
@@ -244,7 +231,6 @@ def _strata(blocks: Sequence[Block], pairs: Sequence[BlockPair], figure: int) ->
 def _until_over(
     blocks: Sequence[Block], over_s: float, stopwatch_s: Callable[[], float]
 ) -> Iterator[tuple[int, Block]]:
-    """The blocks with their numbers, from 1, until the time is over."""
     for number, block in enumerate(blocks, 1):
         # On a slow machine the time may be over before; an interval needs these blocks all the same.
         if number > MIN_BLOCKS and stopwatch_s() >= over_s:
@@ -261,17 +247,7 @@ def study_estimated(
     stopwatch_s: Callable[[], float],
     progress: Callable[[float], None] = lambda part: None,
 ) -> DaemonEstimate | None:
-    """What the daemon would have got of a long log, from some hours of it; None: all of it is replayed as soon.
-
-    Args:
-        log: what is replayed.
-        allowed: what its holes allow.
-        allow: replays some hours of it as the holes allow.
-        go_as_daemon: replays them as the daemon would have gone.
-        budget_s: how long that may take.
-        stopwatch_s: running seconds.
-        progress: is called with the part of that time that is over.
-    """
+    """What the daemon would have got of a long log, from some hours of it; None: all of it is replayed as soon."""
 
     def replay_block(from_s: float, until_s: float) -> BlockPair:
         holes = cut(log.holes, from_s, until_s)

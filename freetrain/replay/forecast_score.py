@@ -36,7 +36,6 @@ class Calibration:
 
     Attributes:
         ahead_s: that a node is idle still so much later.
-        forecasts: how many there were.
         expected: their mean.
         came: the share of the nodes that was.
     """
@@ -53,7 +52,6 @@ class ForecastError:
 
     Attributes:
         up_to_s: the longest of them; None: there is no limit.
-        forecasts: how many there were.
         expected_s: their mean.
         came_s: how long these nodes really stayed, on average.
         off_s: by how much each one was wrong, on average, whichever way.
@@ -85,8 +83,6 @@ class ForecastScore:
 
 @dataclass(slots=True)
 class _Sums:
-    """Forecasts that are put together."""
-
     forecasts: int = 0
     forecast: float = 0.0
     came: float = 0.0
@@ -102,8 +98,6 @@ class _Sums:
 
 @dataclass(slots=True)
 class _Errors:
-    """Forecasts of the time that is left, by how long it is."""
-
     by_length: defaultdict[int, _Sums] = field(default_factory=lambda: defaultdict(_Sums))
 
     def add(self, forecast_s: float, came_s: Sequence[float]) -> None:
@@ -167,14 +161,7 @@ class ForecastLog:
         planned_s: Iterable[tuple[str, float]] = (),
         plans: PlannedStays = PlannedStays(),  # noqa: B008  # frozen
     ) -> None:
-        """Compare what is forecast now, if it is time again.
-
-        Args:
-            now_s: now.
-            stays: what was learned.
-            planned_s: nodes, with when one of the site's jobs is planned to take each, as far as that is known.
-            plans: how such plans have been scored.
-        """
+        """Compare what was learned, and when jobs are planned to take nodes, with the log, if it is time again."""
         self._plans = plans
         if now_s < self._next_s:
             return
@@ -203,7 +190,6 @@ class ForecastLog:
         return ForecastScore(tuple(calibration), self._learned.all(), self._planned.all(), self._plans.scores)
 
     def _note_group(self, now_s: float, age_s: float, stays: Stays, ends_s: Sequence[float]) -> None:
-        """Nodes that became idle at the same moment."""
         remaining_s = stays.remaining_s(age_s)
         self._learned.add(remaining_s, [end_s - now_s for end_s in ends_s if end_s < self._until_s])
         for ahead_s in AHEAD_S:
@@ -257,13 +243,6 @@ class Calibrator:
         return float(_PROBABILITIES[at])
 
     def note(self, now_s: float, probability: float, count: int, came: float) -> None:
-        """Note forecasts that were made now.
-
-        Args:
-            now_s: now.
-            probability: theirs.
-            count: how many there are.
-            came: of how many the event will come, which counts when it is known.
-        """
+        """Note forecasts of a probability; of how many the event will come counts when it is known."""
         self._noted += count
         self._open.append((now_s, probability, count, came))

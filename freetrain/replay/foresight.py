@@ -16,6 +16,7 @@ from freetrain.lending.sightings import Sightings
 from freetrain.replay.as_daemon.site import LoggedSite
 from freetrain.replay.logs import LoggedJobs
 
+# Nothing is lent by these rules: they only name freetrain's partition.
 _RULES = NodeRules(FragmentQueue("freetrain"))
 
 
@@ -39,7 +40,6 @@ class Foresight:
 
     Attributes:
         horizon_s: how far ahead value is counted; 0: as long as idle nodes are expected to stay.
-        knows: what is known of the ends of holes.
     """
 
     horizon_s: float = 0.0

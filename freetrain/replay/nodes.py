@@ -20,9 +20,7 @@ class NodeChange:
     """Nodes that change at one instant.
 
     Attributes:
-        at_s: that instant.
         joined: nodes that become idle → when they are taken back; inf: not within the window.
-        left: nodes that are taken back.
     """
 
     at_s: float
@@ -53,6 +51,7 @@ def _by_instant(
     """Instant → those of the rows that belong to it, by node."""
     rows = rows[np.lexsort((node[rows], at_s[rows]))]
     instants, first = np.unique(at_s[rows], return_index=True)
+    # np.split of no rows is one empty piece.
     return dict(zip(instants.tolist(), np.split(rows, first[1:]), strict=True)) if len(rows) else {}
 
 

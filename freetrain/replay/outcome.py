@@ -28,8 +28,7 @@ class ReplayOutcome:
     useful_node_hours: Annotated[float, "lent node-hours less those lost to evictions, rescales, starts and boots"]
     work: Annotated[float, "what was trained, losses subtracted, in the objective's unit"]
     u_work: Annotated[
-        float | None,
-        "work / work of the same trainers on equal shares of a dedicated machine of equal node-hours",
+        float | None, "work / work of the same trainers on equal shares of a dedicated machine of equal node-hours"
     ]
     samples: Annotated[float, "training samples processed, losses subtracted"]
     u_dedicated: Annotated[
@@ -162,7 +161,6 @@ def definitions(of: type[object] = ReplayOutcome) -> dict[str, str]:
 
 
 def _due(record: ReplayRecord) -> list[tuple[TrainerRun, float]]:
-    """The trainers whose deadlines lie in the window, with these."""
     named = [(run, run.trainer.deadline_s) for run in record.runs]
     return [(run, end_s) for run, end_s in named if end_s is not None and end_s <= record.holes.until_s]
 
@@ -195,13 +193,7 @@ def _lost_s(runs: Iterable[TrainerRun], why: Loss) -> float:
 
 @dataclass(frozen=True, slots=True)
 class FullHours:
-    """Figures of the hours that are left.
-
-    Attributes:
-        idle_node_hours: idle node-hours.
-        lent_node_hours: those of them that trainers had.
-        samples: what the trainers trained then.
-    """
+    """Figures of the hours that are left."""
 
     idle_node_hours: float
     lent_node_hours: float
@@ -209,13 +201,7 @@ class FullHours:
 
 
 def without_empty_hours(timeline: Timeline, empty: EmptyHours, until_s: float) -> FullHours:
-    """The figures without these hours.
-
-    Args:
-        timeline: of a replay of all hours; between two of its instants nothing changes.
-        empty: the hours that do not count.
-        until_s: end of the window.
-    """
+    """The figures of a replay of all hours without these; between two instants of a timeline nothing changes."""
     at_s = np.append(timeline.at_s, until_s)
     lasts_s = np.diff(at_s)
     lent_s = np.concatenate([[0.0], np.cumsum(lasts_s * timeline.lent_nodes)])

@@ -20,7 +20,6 @@ from freetrain.replay.trainers import TaskShapes
 
 _Seconds = NDArray[np.float64]
 _GIB = 2.0**30
-_Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +30,8 @@ class LentShares:
 
     Attributes:
         beside_jobs_s: in which trainers had places on nodes that had jobs.
-        idle_nodes_s: on nodes without.
         useful_beside_jobs_s: the former, less what was lost of them.
-        useful_idle_nodes_s: the latter.
         cpus_beside_jobs_s: seconds × CPUs of the places beside jobs.
-        gpus_beside_jobs_s: seconds × GPUs of them.
     """
 
     beside_jobs_s: _Seconds
@@ -134,12 +130,7 @@ class ShareRow:
 
 
 def share_outcome(log: SiteLog, lent: LentShares | None = None) -> ShareOutcome | None:
-    """Add up the idle parts of all nodes; None where the log does not show them.
-
-    Args:
-        log: what lay idle, on used nodes and on those without jobs.
-        lent: what a replay lent of it; None: it was not asked.
-    """
+    """Add up the idle parts of all nodes; None where the log does not show them."""
     every = np.arange(len(log.holes.node_names), dtype=np.intp)
     return None if log.shares is None else _added_up(log, log.shares, _idle_s(log.holes), every, lent)
 
@@ -179,9 +170,9 @@ def _several(groups: Iterable[tuple[str, NDArray[np.intp]]]) -> list[tuple[str, 
 
 
 def _added_up(
-    log: SiteLog, shares: IdleShares, idle_s: _Numbers, nodes: NDArray[np.intp], lent: LentShares | None
+    log: SiteLog, shares: IdleShares, idle_s: _Seconds, nodes: NDArray[np.intp], lent: LentShares | None
 ) -> ShareOutcome:
-    def hours(values_s: _Numbers) -> float:
+    def hours(values_s: _Seconds) -> float:
         return float(values_s[nodes].sum()) / SECONDS_PER_HOUR
 
     def parts(part: IdlePart | None, unit: float) -> tuple[float | None, float | None]:
@@ -208,6 +199,6 @@ def _added_up(
     )
 
 
-def _idle_s(holes: Holes) -> _Numbers:
-    seconds: _Numbers = np.bincount(holes.node, holes.length_s, len(holes.node_names)).astype(np.float64)
+def _idle_s(holes: Holes) -> _Seconds:
+    seconds: _Seconds = np.bincount(holes.node, holes.length_s, len(holes.node_names)).astype(np.float64)
     return seconds

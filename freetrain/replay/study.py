@@ -54,13 +54,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class DaemonSetup:
-    """How a daemon would have gone about it.
-
-    Attributes:
-        rules: how the site lends.
-        goal: what it wants decided.
-        timing: how long things take.
-    """
+    """How a daemon would have gone about it."""
 
     rules: Rules
     goal: Goal
@@ -77,15 +71,7 @@ class DaemonReplayed:
 
 @dataclass(frozen=True, slots=True)
 class DaemonStudy:
-    """What the daemon would have got, and what the site's jobs would have felt.
-
-    Attributes:
-        how: how it would have gone about it.
-        record: the replay.
-        outcome: the figures.
-        site: those of the site's jobs.
-        wall_s: seconds that the replay took.
-    """
+    """What the daemon would have got, and what the site's jobs would have felt."""
 
     how: DaemonSetup
     record: ReplayRecord
@@ -99,10 +85,7 @@ class Study:
     """What came of a replay.
 
     Attributes:
-        record: the replay of what the holes allow.
         dedicated: the same trainers on a machine of their own.
-        outcome: the figures.
-        wall_s: seconds that the replay took.
         as_daemon: what the daemon would have got; None: it was not asked.
         on_shares: the same trainers on places, on nodes with jobs and without; None: it was not asked.
         estimate: what the daemon would have got, where only some hours were replayed; None: all were, or none.
@@ -182,16 +165,6 @@ def study_shapes(
     They are dealt parts of nodes by the daemon's own rules at every instant at which something happens, without
     any time that looks, starts and ends take, and nobody knows of jobs before they start. All is counted in the
     tasks of those trainers that say nothing of their own.
-
-    Args:
-        log: what is replayed, with room for such tasks.
-        trainers: who wants it, in order of submission.
-        costs: what changes cost them.
-        rules: how parts are shared among them.
-        goal: what is wanted.
-        stopwatch_s: running seconds.
-        progress: is called with the log's time.
-        topology: the switches.
     """
     assert log.places is not None
     start_s = stopwatch_s()

@@ -18,7 +18,6 @@ import shlex
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -32,6 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from freetrain import __version__
 from freetrain.core.problem import first_error
 from freetrain.errors import InputError, StateError
+from freetrain.replay.logs.toml_files import read_toml
 from freetrain.slurm.arrays import MOST_TASKS, ask_array, is_over, submit_array
 from freetrain.store import NewRun, RunStatus, RunSummary, Store
 
@@ -59,9 +59,7 @@ class Cell:
     """One replay of a sweep.
 
     Attributes:
-        number: its place in the sweep, from 0.
         labels: what it has of everything that is varied, such as ``{"log": "june", "policy": "greedy"}``.
-        arguments: those of ``freetrain replay``.
         key: a digest of all that its outcome depends on, the contents of files included.
     """
 
@@ -78,12 +76,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A sweep.
-
-    Attributes:
-        name: by which the store knows it.
-        cells: its replays.
-    """
+    """A sweep."""
 
     name: str
     cells: tuple[Cell, ...]
@@ -96,7 +89,6 @@ class _Log(BaseModel):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its files."""
         return (self.files,) if isinstance(self.files, str) else tuple(self.files)
 
 
@@ -121,18 +113,13 @@ class _Choice:
 
 
 class _Files:
-    """The files that a sweep names.
-
-    Args:
-        folders: where they are looked for, in this order.
-    """
+    """The files that a sweep names."""
 
     def __init__(self, folders: tuple[Path, ...]) -> None:
         self._folders = folders
         self._digests: dict[Path, str] = {}
 
     def find(self, name: str) -> Path:
-        """The file of this name."""
         for folder in self._folders:
             if (found := folder / name).is_file():
                 return found.resolve()
@@ -143,7 +130,6 @@ class _Files:
         )
 
     def digest(self, path: Path) -> str:
-        """A digest of its content."""
         if path not in self._digests:
             with path.open("rb") as file:
                 self._digests[path] = hashlib.file_digest(file, "sha256").hexdigest()
@@ -151,11 +137,7 @@ class _Files:
 
 
 def read_sweep(path: Path, data: Path | None = None) -> Sweep:
-    """Read a sweep's file.
-
-    Args:
-        path: a TOML file.
-        data: where files are looked for that it names, before its own folder.
+    """Read a sweep's TOML file; what it names is looked for in ``data``, then in the file's own folder.
 
     Raises:
         InputError: it cannot be read, describes no sweep, or names a file that is not there.
@@ -169,12 +151,9 @@ def read_sweep(path: Path, data: Path | None = None) -> Sweep:
 
 
 def _parsed(path: Path) -> _Spec:
+    content = read_toml(path, "sweep", _HINT)
     try:
-        return _Spec.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise InputError(f"The sweep {path} cannot be read: {error.strerror}.", _HINT) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"The sweep {path} is not TOML: {error}.", _HINT) from None
+        return _Spec.model_validate(content)
     except ValidationError as error:
         raise InputError(f"{path} describes no sweep: {first_error(error)}.", _HINT) from None
 
@@ -240,14 +219,7 @@ def known(store: Store, sweep: Sweep) -> dict[str, RunSummary]:
 
 
 def record(store: Store, sweep: Sweep, done: FinishedReplay, now_s: float) -> None:
-    """Keep the outcome of a replay.
-
-    Args:
-        store: where.
-        sweep: to which it belongs.
-        done: the replay; it has not failed.
-        now_s: wall time, UTC epoch seconds.
-    """
+    """Keep the outcome of a replay that has not failed."""
     cell, document = done.cell, done.document
     assert document is not None
     settings = {
@@ -263,12 +235,8 @@ def record(store: Store, sweep: Sweep, done: FinishedReplay, now_s: float) -> No
         command, document["version"], settings, now_s, log["from_s"], log["until_s"], (), node_count=log["nodes"]
     )
     with store.begin_run(run) as journal:
-        journal.finish(_outcome(document), (), now_s)
-
-
-def _outcome(document: Mapping[str, Any]) -> dict[str, Any]:
-    more = {name: document[name] for name in ("as_daemon", "shares", "worth", "wall_s")}
-    return {**document["outcome"], **more}
+        more = {name: document[name] for name in ("as_daemon", "shares", "worth", "wall_s")}
+        journal.finish({**document["outcome"], **more}, (), now_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +244,6 @@ class FinishedReplay:
     """A replay that is over.
 
     Attributes:
-        cell: which one.
         document: what ``freetrain replay --json`` printed; None: it failed.
         why: its last words on standard error where it failed.
     """
@@ -306,7 +273,7 @@ def do_here(cells: Sequence[Cell], workers: int) -> Generator[FinishedReplay, No
 
     Anybody who stops asking ends those that run.
     """
-    running = _Running()
+    running = _ReplayProcesses()
     pool = ThreadPoolExecutor(workers)
     try:
         for done in as_completed([pool.submit(running.do, cell) for cell in cells]):
@@ -316,19 +283,17 @@ def do_here(cells: Sequence[Cell], workers: int) -> Generator[FinishedReplay, No
         pool.shutdown(cancel_futures=True)
 
 
-class _Running:
-    """The processes that are at work."""
-
+class _ReplayProcesses:
     def __init__(self) -> None:
         self._lock = Lock()
         self._processes: set[subprocess.Popen[str]] = set()
         self._is_over = False
 
     def do(self, cell: Cell) -> FinishedReplay:
-        """Do one replay in a process of its own."""
         with self._lock:
             if self._is_over:
                 return FinishedReplay(cell, None, "It was not begun.")
+            # Begun within the lock, so that end() finds every process.
             process = subprocess.Popen(
                 command_of(cell),
                 stdin=subprocess.DEVNULL,
@@ -343,7 +308,6 @@ class _Running:
         return finished(cell, printed if process.returncode == 0 else "", errors)
 
     def end(self) -> None:
-        """End all that is at work, and begin nothing more."""
         with self._lock:
             self._is_over = True
             for process in self._processes:
@@ -373,19 +337,15 @@ def do_on_slurm(
 ) -> Generator[FinishedReplay, None, None]:
     """Do the replays on Slurm; each is yielded when it is over. They go on if nobody asks any more.
 
-    Args:
-        cells: the replays.
-        folder: on a file system that this machine and all nodes see.
-        options: of sbatch, such as a partition.
-        run: runs a command.
-        pause: waits so many seconds between two questions.
+    The folder is on a file system that this machine and all nodes see; ``options`` are sbatch's.
 
     Raises:
         StateError: the folder cannot be written, or Slurm refuses the array.
     """
     folder = folder.resolve()
-    arrays = [job for job in _arrays(folder) if not _has_ended(job, run)]
-    under_way = {key for job in arrays for key in _keys(folder, job)}
+    known_arrays = sorted(path.stem.removeprefix("array-") for path in folder.glob("array-*.keys"))
+    arrays = [job for job in known_arrays if not _has_ended(job, run)]
+    under_way = {key for job in arrays for key in (folder / f"array-{job}.keys").read_text().split()}
     missing = [cell for cell in cells if cell.key not in under_way and not _result(folder, cell.key).exists()]
     for begin in range(0, len(missing), MOST_TASKS):
         arrays.append(_submit(missing[begin : begin + MOST_TASKS], folder, options, run))
@@ -427,16 +387,9 @@ def _submit_array(cells: Sequence[Cell], folder: Path, options: Sequence[str], r
     if asked.returncode:
         raise StateError(f"Slurm does not take the array: {asked.stderr.strip()}", _RESUME_HINT)
     job = asked.stdout.strip().partition(";")[0]
+    # Only now has Slurm the array: what such a file names is under way, and is not submitted again.
     (folder / f"array-{job}.keys").write_text(new_keys.read_text())
     return job
-
-
-def _arrays(folder: Path) -> list[str]:
-    return sorted(path.stem.removeprefix("array-") for path in folder.glob("array-*.keys"))
-
-
-def _keys(folder: Path, job: str) -> list[str]:
-    return (folder / f"array-{job}.keys").read_text().split()
 
 
 def _has_ended(job: str, run: Run) -> bool:

@@ -23,9 +23,6 @@ class PlaceLease:
 
     Attributes:
         place: its name, as of the end.
-        trainer: who had it.
-        from_s: since when, UTC epoch seconds.
-        until_s: until when.
     """
 
     place: str
@@ -36,11 +33,7 @@ class PlaceLease:
 
 @dataclass(slots=True)
 class PlaceLeases:
-    """The leases of a replay, in order of their ends.
-
-    Attributes:
-        all: those that are over.
-    """
+    """The leases of a replay, in order of their ends."""
 
     all: list[PlaceLease] = field(default_factory=list)
     _open: dict[str, tuple[str, float]] = field(default_factory=dict)
@@ -96,32 +89,21 @@ class TrainerRun:
     then the others go on, and they cost nothing to lose.
 
     Args:
-        trainer: what is trained.
-        worth: its worth per second by size.
-        admitted_s: when it may have nodes, UTC epoch seconds.
         as_published: charge evictions as the published method does.
         kind_of: node → its kind; what it has may be places on nodes.
         watts_of: node → what it takes while it is lent; empty: nobody says.
 
     Attributes:
-        trainer: what is trained.
         request: the same as the daemon's rules see it; trainers that name no owner are one user's.
         counts_as: how many nodes one of its nodes counts as, where nodes are places that differ in size.
-        nodes: the nodes it trains on.
         booting_s: other nodes that it has → when they will have booted.
-        rate: samples/s on them.
         samples: samples done as of ``as_of_s``, losses subtracted.
         work: the same in the objective's unit: worth of the nodes it trained on, losses subtracted.
         node_s: node-seconds lent to it as of ``as_of_s``.
         booting_node_s: node-seconds of them in which nodes booted.
-        joules: electricity that these nodes took.
         lost_node_s: node-seconds of the others that went into losses.
-        losses: how often it paid for what.
-        lost_s: seconds that it lost to what.
         completes_s: when it will have its target samples if nothing changes; inf: never.
-        evicted_nodes: nodes that were taken from it unasked.
         waited_s: how long it has had no node by now; 0: it has one, or is complete.
-        longest_wait_s: the longest that it had none.
     """
 
     def __init__(
@@ -238,10 +220,12 @@ class TrainerRun:
             lost_s = self.trainer.known_end_s if was_known else self.trainer.eviction_s
             self._lose(Loss.EVICTION, lost_s * self._part(len(nodes)))
         elif self.rate > 0:
-            unsaved_s = self._unsaved_s
+            # Since the last save, or since the end of the pause that came with it.
+            unsaved_s = max(0.0, self.as_of_s - self._trains_since_s)
             self._end_pause(now_s)
             pause_s = self.trainer.known_end_s if self.trainer.rescales else 0.0
             work_s = 0.0 if was_known and self.trainer.rescales else self.trainer.eviction_s - pause_s
+            # No more can be undone than was trained since the last save.
             self._lose(Loss.EVICTION, min(work_s, unsaved_s) * self._part(len(nodes)))
             self._lose(Loss.EVICTION_PAUSE, pause_s)
         self._resize(self.nodes - nodes)
@@ -251,12 +235,14 @@ class TrainerRun:
         if place in self.booting_s:
             self.booting_s[other] = self.booting_s.pop(place)
         else:
+            # A new set: others see by its identity whether the nodes have changed.
             self.nodes = self.nodes - {place} | {other}
 
     def complete(self, now_s: float) -> None:
         """Reach the target: all samples done, all nodes given back, nothing lost."""
         self.settle(now_s)
         if self.trainer.target_samples is not None:
+            # Exactly: sums of rates × seconds are off in the last place.
             self.samples = self.trainer.target_samples
         self.completed_s = now_s
         self.booting_s.clear()
@@ -288,11 +274,6 @@ class TrainerRun:
         target = self.trainer.target_samples
         return None if target is None else self.samples / target
 
-    @property
-    def _unsaved_s(self) -> float:
-        """Seconds of training since the last save, or since the end of the pause that came with it."""
-        return max(0.0, self.as_of_s - self._trains_since_s)
-
     def _end_pause(self, now_s: float) -> None:
         """Give back the rest of a pause that has not passed yet: another one begins."""
         pause, self._last_pause = self._last_pause, None
@@ -313,8 +294,8 @@ class TrainerRun:
             self.booting_s.pop(name, None)
 
     def _save(self, now_s: float) -> None:
-        """Save what was trained, as each change of size in good order does."""
         self.settle(now_s)
+        # Each change of size in good order saves what was trained.
         self._trains_since_s = now_s
 
     def _lose(self, why: Loss, seconds: float) -> None:
@@ -324,6 +305,7 @@ class TrainerRun:
         self.lost_node_s += seconds * nodes
         self.losses[why] += 1
         self.lost_s[why] += seconds
+        # An eviction undoes work; what sets when training goes on is the pause that comes with it.
         if why is not Loss.EVICTION:
             self._trains_since_s = self.as_of_s + seconds
             if not self.trainer.independent:

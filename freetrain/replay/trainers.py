@@ -78,7 +78,6 @@ class Preset:
     means: str
 
     def __iter__(self) -> Iterator[Trainer]:
-        """Trainers without end, all there from the start."""
         for number, network in zip(count(1), cycle(self.networks), strict=False):
             yield Trainer(
                 f"{network}-{number:05d}",
@@ -197,7 +196,9 @@ def read_trainers(path: Path) -> tuple[Trainer, ...]:
         if times > 1:
             raise InputError(f"{path} describes {times} trainers with the id {trainer_id!r}; ids must be unique.")
     # sorted is stable: trainers of one instant keep the order of the file.
-    return tuple(sorted(file.trainers, key=_submitted_s))
+    return tuple(
+        sorted(file.trainers, key=lambda trainer: -inf if trainer.submitted_s is None else trainer.submitted_s)
+    )
 
 
 def _check_tasks(path: Path, trainers: Iterable[Trainer]) -> None:
@@ -208,14 +209,11 @@ def _check_tasks(path: Path, trainers: Iterable[Trainer]) -> None:
             raise InputError(f"{path}: trainer {trainer.id}: task {trainer.task!r}: {error}.") from error
 
 
-def _submitted_s(trainer: Trainer) -> float:
-    return -inf if trainer.submitted_s is None else trainer.submitted_s
-
-
 def _read(path: Path) -> bytes:
     try:
         content = path.read_bytes()
         return gzip.decompress(content) if path.suffix == ".gz" else content
+    # gzip raises EOFError for a file that is cut off, and lets zlib's error of a damaged one through.
     except (OSError, EOFError, zlib.error) as error:
         hint = f"Trainers come from a file or a preset: {', '.join(PRESET_PREFIX + name for name in PRESETS)}."
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -255,10 +253,7 @@ class TrainerQueue:
     def next_arrival_s(self, least: Sequence[int], nodes: int, now_s: float) -> float:
         """When the next trainer comes in if nothing else happens before; inf: not then.
 
-        Args:
-            least: minimum nodes of each that has come in and is not complete.
-            nodes: how many there are for them.
-            now_s: UTC epoch seconds.
+        ``least`` are the minimum nodes of each that has come in and is not complete.
         """
         if self._next is None or not self._has_place(least, nodes):
             return inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from freetrain.config import Prices
@@ -18,7 +19,6 @@ class Worth:
         gpu_hours: GPU-hours that trained, losses subtracted.
         value: what they would have cost elsewhere.
         energy_kwh: electricity that the lent nodes took beyond what they take idle.
-        energy_cost: its price.
     """
 
     gpu_hours: float | None
@@ -41,11 +41,7 @@ def worth_of(
 ) -> Worth:
     """What they are worth at these prices: hours that trained count, hours that were lent cost.
 
-    Args:
-        lent_node_hours: in which nodes were lent.
-        useful_node_hours: in which they trained.
-        prices: the site's.
-        lent_watts: what a lent node took on average beyond idle; None: watts_per_node, of whatever kind it was.
+    ``lent_watts``: what a lent node took on average beyond idle; None: watts_per_node, of whatever kind it was.
     """
     gpu_hours = _times(useful_node_hours, prices.gpus_per_node)
     if lent_watts is None and prices.watts_per_node:
@@ -56,45 +52,27 @@ def worth_of(
 
 def worth_rows(worth: Worth, prices: Prices) -> tuple[WorthRow, ...]:
     """The worth in lines for the reader."""
-    money = prices.currency
-    rows = []
+    return tuple(_known_rows(worth, prices, prices.currency))
+
+
+def _known_rows(worth: Worth, prices: Prices, money: str) -> Iterator[WorthRow]:
     if worth.gpu_hours is not None:
-        rows.append(
-            WorthRow(
-                "GPU-hours trained",
-                amount(worth.gpu_hours),
-                f"node-hours trained × {number(prices.gpus_per_node)} GPUs",
-            )
-        )
+        reckoned = f"node-hours trained × {number(prices.gpus_per_node)} GPUs"
+        yield WorthRow("GPU-hours trained", amount(worth.gpu_hours), reckoned)
     if worth.value is not None:
-        rows.append(
-            WorthRow(
-                "they would cost elsewhere",
-                f"{money} {amount(worth.value)}",
-                f"{money} {number(prices.per_gpu_hour)} a GPU-hour",
-            )
-        )
+        reckoned = f"{money} {number(prices.per_gpu_hour)} a GPU-hour"
+        yield WorthRow("they would cost elsewhere", f"{money} {amount(worth.value)}", reckoned)
     if worth.energy_kwh is not None:
-        rows.append(
-            WorthRow("electricity for it", _energy(worth.energy_kwh), f"node-hours lent × {_watts(prices)}")
-        )
+        reckoned = f"node-hours lent × {_watts(prices)}"
+        yield WorthRow("electricity for it", _energy(worth.energy_kwh), reckoned)
     if worth.energy_cost is not None:
-        rows.append(
-            WorthRow(
-                "that electricity costs",
-                f"{money} {amount(worth.energy_cost)}",
-                f"{money} {number(prices.per_kwh)} a kWh",
-            )
-        )
+        reckoned = f"{money} {number(prices.per_kwh)} a kWh"
+        yield WorthRow("that electricity costs", f"{money} {amount(worth.energy_cost)}", reckoned)
     if worth.value is not None and worth.energy_cost is not None:
-        rows.append(
-            WorthRow("what is left", f"{money} {amount(worth.value - worth.energy_cost)}", "the difference")
-        )
-    return tuple(rows)
+        yield WorthRow("what is left", f"{money} {amount(worth.value - worth.energy_cost)}", "the difference")
 
 
 def _times(what: float | None, each: float) -> float | None:
-    """None: one of them is not known."""
     return what * each if what is not None and each else None
 
 

@@ -36,6 +36,7 @@ Kinds = tuple[int, ...]
 _ROUNDING = 1e-12
 _CLOSE = 5e-4
 """So much more than the best division, as a share of it, may be taken for its worth."""
+# Rounding leaves a training so short of its target: it is complete.
 _NEGLIGIBLE_S = 1e-6
 
 
@@ -44,8 +45,6 @@ class _Steps:
     """Steps along the hulls of all trainers, those that gain most per node first.
 
     Attributes:
-        nodes: of each step.
-        worth: that it gains.
         nodes_before: of all steps before each of them, which each of the alike trainers takes; at the end of all.
         worth_before: what those gain, likewise.
     """
@@ -101,7 +100,6 @@ class Divider:
         return float(priced.tables[priced.row, sizes].sum())
 
     def _kind(self, trainer: Trainer) -> int:
-        """Number shared by all trainers with the same value for every size."""
         if trainer.id not in self._kind_of_trainer:
             values = worth_per_s(trainer, self._objective).copy()
             values[1 : trainer.min_nodes] = -np.inf
@@ -113,7 +111,6 @@ class Divider:
         return self._kind_of_trainer[trainer.id]
 
     def _steps_of(self, kinds: Kinds) -> _Steps:
-        """The steps of all these trainers, in the order in which they are taken."""
         if kinds not in self._steps:
             alike = Counter(kinds)
             nodes = np.concatenate([self._hulls[kind][0] for kind in alike])
@@ -132,8 +129,8 @@ class Divider:
             there, row = np.unique(kinds, return_inverse=True)
             values = [self._values[kind] for kind in there]
             tables = np.full((len(there), max(map(len, values))), -np.inf)
-            for table, each in zip(tables, values, strict=True):
-                table[: len(each)] = each
+            for table, its_values in zip(tables, values, strict=True):
+                table[: len(its_values)] = its_values
             self._tables[kinds] = tables, row
         return self._tables[kinds]
 
@@ -143,13 +140,11 @@ def _is_close(known: float, most: float) -> bool:
 
 
 def _hull(values: Table) -> tuple[NDArray[np.int64], Table]:
-    """Nodes and gain of each step along the concave hull of a trainer's values, as far as it rises.
-
-    Sizes on the hull between its corners, but for rounding, are ends of steps, too.
-    """
+    """Nodes and gain of each step along the concave hull of a trainer's values, as far as it rises."""
     scale = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
     corners = [0]
     for size in np.flatnonzero(np.isfinite(values)).tolist()[1:]:
+        # Sizes on the hull between its corners, but for rounding, stay: more ends of steps make the bound exact.
         while len(corners) > 1 and _lies_below(values, corners[-2], corners[-1], size, _ROUNDING * scale):
             corners.pop()
         corners.append(size)
@@ -159,7 +154,6 @@ def _hull(values: Table) -> tuple[NDArray[np.int64], Table]:
 
 
 def _lies_below(values: Table, left: int, size: int, right: int, rounding: float) -> bool:
-    """Whether the value of a size lies below the line between those of two others."""
     line = values[left] + (values[right] - values[left]) * (size - left) / (right - left)
     return bool(values[size] < line - rounding)
 
@@ -170,10 +164,7 @@ class DedicatedRecord:
 
     Attributes:
         nodes: how many nodes it has, a fraction of a node included.
-        samples: samples of all trainers in the window.
         work: the same in the objective's unit.
-        at_s: instants of arrivals and completions, and the window's end.
-        samples_at: samples until then.
     """
 
     nodes: float
@@ -196,7 +187,6 @@ class _Training:
 
     @property
     def left_s(self) -> float:
-        """Seconds until its target."""
         if self.trainer.target_samples is None or self.rate == 0:
             return inf
         return (self.trainer.target_samples - self.samples) / self.rate
@@ -236,7 +226,6 @@ def train_dedicated(
 
 
 def _least(running: Iterable[_Training]) -> list[int]:
-    """The minimum nodes of each."""
     return [training.trainer.min_nodes for training in running]
 
 

@@ -17,7 +17,7 @@ from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.policies.dltap.placer import Host, PlacedTask, TaskKind, Weights
 from freetrain.policies.smd.experiment import RunOption
-from freetrain.policies.smd.inner import ServerModel, SizeLimits
+from freetrain.policies.smd.policy import ServerModel, SizeLimits
 from freetrain.policies.synergy.mechanisms import Profile, SharedServer, SharingJob
 
 TINY = 1e-9

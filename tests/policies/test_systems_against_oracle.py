@@ -16,8 +16,7 @@ from freetrain.policies import find_policy
 from freetrain.policies.dltap.placer import Host, PlacedTask, TaskKind, Weights, place_tasks
 from freetrain.policies.gadget.policy import UTILITIES, Gadget
 from freetrain.policies.smd.experiment import RunOption, choose
-from freetrain.policies.smd.inner import ServerModel, SizeLimits, fastest, fastest_on_grid
-from freetrain.policies.smd.policy import Smd
+from freetrain.policies.smd.policy import ServerModel, SizeLimits, Smd, fastest, fastest_on_grid
 from freetrain.policies.synergy.mechanisms import Profile, SharedServer, SharingJob, rate_of, split_optimally, tune
 from tests.oracle import systems as oracle
 

@@ -85,6 +85,7 @@ def _trainings(draw: random.Random, nodes: int) -> Iterator[_Training]:
 
 
 def _host(draw: random.Random, number: int) -> Host:
+    # Other jobs' load as in the simulator of DLTAP's author: up to 14 tasks of up to three containers.
     containers = [
         (draw.randint(0, 9), draw.randint(0, 9))
         for _ in range(draw.randint(0, 14))

@@ -30,6 +30,7 @@ def aggregation_score(peers_here: int, peers: int) -> int:
 
 def least_requested(asked: Amounts, size: Amounts) -> Whole:
     """0 to 10 for each node: how empty it would be, mean of CPUs and memory (shape (nodes, 2)), rounded down."""
+    # A quotient that is whole but for rounding must not lose a point: scores are whole numbers.
     free = np.floor(10 * (size - asked) / size + 1e-9).astype(np.int64)
     return np.asarray(free.sum(axis=1) // 2, dtype=np.int64)
 
@@ -83,9 +84,6 @@ class Weights:
 
     Attributes:
         aggregation: the share of the task's peers on the node; the peers of a server are the workers.
-        least_requested: how empty the node would be.
-        balanced: how equally its CPUs and memory would be used.
-        spreading: how few tasks of the training it has.
         leaf: the share of the peers on the node's leaf; freetrain's addition.
         all_are_peers: workers aggregate, too: all tasks of a training are peers. freetrain's addition.
     """
@@ -115,8 +113,6 @@ def place_tasks(tasks: Sequence[PlacedTask], hosts: Sequence[Host], weights: Wei
 
 
 class _Board:
-    """Tasks being placed."""
-
     def __init__(self, tasks: Sequence[PlacedTask], hosts: Sequence[Host], weights: Weights) -> None:
         self._tasks = tasks
         self._weights = weights
@@ -136,6 +132,7 @@ class _Board:
                 continue
             scores = np.where(fits, self._scores(task, asked), -1)
             free_cpus = self._size[:, 0] - asked[:, 0]
+            # Highest score, then least free CPUs; lexsort is stable, so the first host of equals.
             best = int(np.lexsort((free_cpus, -scores))[0])
             self._used[best] += (task.cpus, task.memory_gb)
             self._placed[task.kind][best] += 1
@@ -205,7 +202,7 @@ class Dltap:
         tasks = len(beside) + count
 
         def rank(leaf: str, own: int, free: int, missing: int) -> tuple[int, int, int, str]:
-            """The highest score first; then where most of its nodes are, the least room, and the name."""
+            # The highest score first; then where most of its nodes are, the least room, and the name.
             return (-aggregation_score(own + min(free, missing), tasks), -own, free, leaf)
 
         return leaf_by_leaf(there, count, beside, self._topology, rank)

@@ -34,7 +34,6 @@ class RingModel:
     Attributes:
         gradient_bytes: exchanged in each step.
         compute_s: of a step on one worker: forward and backward, for its share of the batch.
-        samples_per_worker: that share.
         reduce_bytes_per_s: how fast a worker adds gradients up.
         per_server_s: added to each step by each server of the ring.
     """
@@ -72,11 +71,8 @@ class RingJob:
     """A training that wants a ring.
 
     Attributes:
-        widest: most workers that it can use.
-        samples: done so far.
         ring: that it has now; None: none.
         rescale_s: lost where it gets another one.
-        narrowest: least workers that it can use.
     """
 
     id: str
@@ -126,8 +122,6 @@ def fill_slot(
 
 
 class _Slot:
-    """A slot being filled."""
-
     def __init__(self, books: LinkBooks, jobs: Sequence[RingJob], slot_s: float, utility: Utility) -> None:
         self._books, self._jobs, self._slot_s, self._utility = books, jobs, slot_s, utility
         self._costs = RingCosts(books)
@@ -137,11 +131,9 @@ class _Slot:
 
     @property
     def gained(self) -> float:
-        """Utility of all rings together."""
         return sum(self._gain(row, ring) for row, ring in enumerate(self.rings))
 
     def best_single(self) -> tuple[float, int, PlacedRing] | None:
-        """The ring that is worth most by itself, and whose it is."""
         found = [
             (self._gain(row, ring), row, ring)
             for row, job in enumerate(self._jobs)
@@ -150,7 +142,6 @@ class _Slot:
         return max(found, key=lambda entry: entry[0], default=None)
 
     def take_only(self, row: int, ring: PlacedRing) -> None:
-        """Give one training this ring, and the others none."""
         for other in self.rings:
             if other is not None:
                 self._books.release(other)
@@ -168,6 +159,8 @@ class _Slot:
                 self._books.release(before)
             ring = self._embed(row, width)
             ratio = 0.0 if ring is None else self._ratio(row, before, ring)
+            # Lazy greedy: a hope bounds the ratio from above. An upgrade is made only if none that is hoped for
+            # can beat it.
             if ring is not None and ratio > 0 and not is_found and waiting and ratio < -waiting[0][0]:
                 heapq.heappush(waiting, (-ratio, row, width, True))
                 self._reserve(row, before)
@@ -200,7 +193,7 @@ class _Slot:
         return min(self._jobs[row].model.wanted_bytes_per_s(width), self._books.link_bytes_per_s)
 
     def _embed(self, row: int, width: int) -> PlacedRing | None:
-        """The ring that it has, if that has room: there nothing is lost; else a new one."""
+        # Where its servers stay the same nothing is lost to a rescale.
         now = self._jobs[row].ring
         if now is not None and now.width == width and self._books.has_room(now):
             return now
@@ -212,7 +205,6 @@ class _Slot:
             self._books.reserve(ring)
 
     def _ratio(self, row: int, before: PlacedRing | None, ring: PlacedRing) -> float:
-        """Utility gained per cost; inf where it costs nothing."""
         gain = self._gain(row, ring) - self._gain(row, before)
         cost = self._cost(ring) - self._cost(before)
         return gain / cost if cost > 0 else (float("inf") if gain > 0 else 0.0)
@@ -246,7 +238,6 @@ class _QueuedJob:
 
     @property
     def remaining_s(self) -> float:
-        """Seconds that it needs in its ring until it is complete."""
         job = self.job
         rate = job.model.rate(_fixed(job), -(-_fixed(job) // 4), _LINK_BYTES_PER_S)
         return (job.target_samples - job.samples) / rate

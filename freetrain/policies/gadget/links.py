@@ -35,6 +35,7 @@ class Links:
     @classmethod
     def of_gbit(cls, node_gbit: float, uplink_gbit: float, topology: Topology) -> Links:
         """Links of so many Gbit/s; 0: unknown."""
+        # A link of which nothing is known carries anything.
         return cls(node_gbit * _BYTES_OF_A_GBIT or inf, uplink_gbit * _BYTES_OF_A_GBIT or inf, topology)
 
     @property
@@ -141,6 +142,8 @@ class LinkBooks:
             return PlacedRing(self._fill(by_leaf[leaf], width), 1, bytes_per_s)
         chosen: list[tuple[str, int]] = []
         leaves, missing = 0, width
+        # The roomiest first, for few leaves; by name in the end, so that equal leaves give the same ring each
+        # time.
         for leaf in sorted(room, key=lambda leaf: (-room[leaf], leaf)):
             if missing and self.uplink[leaf] >= bytes_per_s:
                 chosen += self._fill(by_leaf[leaf], missing)
@@ -149,7 +152,6 @@ class LinkBooks:
         return None if missing else PlacedRing(tuple(chosen), leaves, bytes_per_s)
 
     def _fill(self, names: Iterable[str], width: int) -> tuple[tuple[str, int], ...]:
-        """Workers on these servers, ``width`` in all, those with most room first."""
         taken = []
         for name in sorted(names, key=lambda name: (-self.free[name], name)):
             workers = min(width, self.free[name])

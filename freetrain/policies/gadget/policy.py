@@ -31,6 +31,7 @@ from freetrain.policies.spread import best_by_tables
 from freetrain.policies.stages import leaf_by_leaf, say_leaves
 
 _MOST_ROUNDS = 8
+# A ring that takes nothing costs nothing, and its gain per cost has to be finite.
 _LEAST_COST = 1e-12
 
 
@@ -46,15 +47,14 @@ class RingPlacer:
 
     def place(self, problem: Problem, counts: Counts) -> Placement:
         """Few leaves for each trainer, its nodes in ring order."""
-        placement = place(problem, counts, self._choose)
+        placement = place(
+            problem, counts, lambda there, count, beside: leaf_by_leaf(there, count, beside, self._topology, _rank)
+        )
         return {trainer: ring_order(names, self._topology) for trainer, names in placement.items()}
 
     def explain(self, placement: Placement) -> Iterable[str]:
         """A sentence on trainers on several leaves."""
         return say_leaves(placement, self._topology)
-
-    def _choose(self, there: Sequence[str], count: int, beside: Sequence[str]) -> Sequence[str]:
-        return leaf_by_leaf(there, count, beside, self._topology, _rank)
 
 
 def _rank(leaf: str, own: int, free: int, missing: int) -> tuple[int, bool, int, str]:
@@ -139,8 +139,6 @@ class ReservingGadget:
 
 
 class _Turn:
-    """The rings of one problem, embedded and booked beside those of the others."""
-
     def __init__(self, problem: Problem, counts: Counts, books: LinkBooks, topology: Topology) -> None:
         self.rings: dict[str, PlacedRing] = {}
         self._problem, self._books, self._topology = problem, books, topology
@@ -174,8 +172,6 @@ class _Turn:
         return _ring(self.placement.get(trainer, ()), self._needs[trainer], self._topology)
 
     def _in_turn(self, gains: Table) -> list[int]:
-        """Rows of those that have nodes or get some, in the order in which they reserve."""
-
         def order(row: int) -> tuple[bool, float, int]:
             gain = gains[row, self._sizes[row]] - gains[row, self._problem.held_nodes[row]]
             cost = max(self._costs.of(self._ring(row)), _LEAST_COST)
@@ -184,7 +180,6 @@ class _Turn:
         return sorted((row for row, size in enumerate(self._sizes) if size), key=order)
 
     def _choice_of(self, trainer: Trainer) -> Choice:
-        """Chooses nodes whose links have room, where there are enough of them."""
         need = self._needs[trainer.id]
         if trainer.id not in self._grows:
             return self._few
@@ -214,6 +209,7 @@ class _Turn:
 
     def _take(self, names: Iterable[str], need: float, beside: Sequence[str]) -> None:
         """Remember what these nodes of a ring, beside others of it, take of their links while others choose."""
+        # The ring changes as a whole: as long as it is on one node it needs no link.
         self._hoped.release(_ring(beside, need, self._topology))
         self._hoped.reserve(_ring((*beside, *names), need, self._topology))
 
@@ -287,6 +283,7 @@ class Utility:
     def of(self, samples: float, target_samples: float, weight: float = 1.0) -> float:
         """Utility of so many samples; samples beyond the target count nothing."""
         reach = 1 + _STEEPNESS * min(max(samples / target_samples, 0.0), 1.0)
+        # The limit of the family at 1, where its formula would divide by 0.
         if self.alpha == 1:
             return weight * math.log(reach) / math.log(1 + _STEEPNESS)
         power = 1 - self.alpha
@@ -350,7 +347,6 @@ class Gadget:
         return np.where(allowed, asked_of(problem).heed(gains), -np.inf)
 
     def _values(self, problem: Problem) -> tuple[Table, tuple[str, ...]]:
-        """The values that decide, turns first, with sentences on assumptions and turns."""
         values = self.weigh(problem)
         turns: Sizes = overdue_sizes(problem, problem.terms.possible & np.isfinite(values), self._patience_s)
         notes = (*say_missing((TARGET,), problem.trainers), *say_turns(problem, turns))
@@ -358,6 +354,5 @@ class Gadget:
 
 
 def _samples_until(trainer: Trainer, held: int, size: int, slot_s: float) -> float:
-    """Samples of so many seconds on this size, less what the change to it costs."""
     rate, rate_now, lost_s = trainer.rate(size), trainer.rate(held), trainer.change_s(held, size)
     return rate * slot_s - rate_now * lost_s if rate_now else rate * max(slot_s - lost_s, 0.0)

@@ -5,9 +5,8 @@ In come a problem, the trainings' progress and the measured steps of those with 
 
 Files in reading order:
 
-- ``inner.py``: the inner problem: the model of a step's time, its fit, the fastest workers and servers, the number
-  of servers beside a trainer's nodes, and where they run.
-- ``policy.py``: the policy for idle nodes.
+- ``policy.py``: the inner problem: a model of a step's time, its fit, the fastest workers and servers, the number
+  of servers beside a trainer's nodes, and where they run; and the policy for idle nodes.
 - ``experiment.py``: the outer problem, which trainings run, a knapsack over resources, by HiGHS; and what it gains
   over other ways to choose sizes on made-up trainings.
 """

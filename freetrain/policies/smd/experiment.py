@@ -15,7 +15,7 @@ import numpy as np
 
 from freetrain.policies.binary_programme import HIGHS, BinaryProgramme, LinearRow, ProgrammeGuest
 from freetrain.policies.experiment import Experiment, MethodComparison
-from freetrain.policies.smd.inner import (
+from freetrain.policies.smd.policy import (
     Amounts,
     Floats,
     ServerModel,
@@ -23,8 +23,8 @@ from freetrain.policies.smd.inner import (
     fastest,
     fastest_on_grid,
     on_the_way,
+    sigmoid,
 )
-from freetrain.policies.smd.policy import sigmoid
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,7 @@ def choose(
     found, why = highs.solve(BinaryProgramme(values, rows), time_s)
     if found is not None:
         chosen = [number for number, taken in zip(possible, found, strict=True) if taken > 0.5]
+        # An answer that is not proven may have left room.
         filled = _filled(options, chosen, capacity) if why else tuple(chosen)
         return OuterSolution(filled, _value(options, filled), "HiGHS", why)
     relaxed, _ = highs.solve(BinaryProgramme(values, rows, integral=False), time_s)
@@ -130,11 +131,9 @@ class _Job:
     deadline_h: float
 
     def hours(self, pair: Pair) -> float:
-        """Time until completion on so many workers and servers."""
         return self.steps * float(self.model.step_s(*pair)) / _HOUR_S
 
     def utility(self, pair: Pair) -> float:
-        """Worth of that time."""
         return sigmoid(self.hours(pair), self.worth, self.steepness, self.deadline_h)
 
 
@@ -222,7 +221,6 @@ def _knapsack(sizes: Iterable[tuple[int, _Job, Pair]], capacity: Amounts, by_lim
 
 
 def _one_size_each(pair_of: PairOf, jobs: Sequence[_Job], capacity: Amounts, by_limits: bool = False) -> float:
-    """The best choice of trainings, each of which has one size, or none that would do."""
     sizes = [(row, job, pair) for row, job in enumerate(jobs) if (pair := pair_of(job)) is not None]
     return _knapsack(sizes, capacity, by_limits)
 
@@ -249,6 +247,7 @@ def _elastic(jobs: Sequence[_Job], capacity: Amounts) -> float:
         best = (0.0, 0, 0)
         for row in range(len(jobs)):
             gain, more = worth[row] - has[row][0], takes[row] - has[row][1]
+            # A step that takes nothing of the machine must not divide by 0.
             share = np.maximum((more / capacity).sum(axis=1), 1e-12)
             rates = np.where((more <= left + 1e-9).all(axis=1) & (gain > 1e-12), gain / share, 0.0)
             if len(rates) and rates.max() > best[0]:

@@ -1,21 +1,239 @@
-"""SMD as a policy for idle nodes: each trainer at its fastest size or not at all, by what completing is worth."""
+"""SMD as a policy for idle nodes: each trainer at its fastest size or not at all, by what completing is worth.
+
+Its inner problem, the servers that make a step shortest beside so many nodes, is asked whichever policy decided
+how many nodes. Where servers run is a matter of how long nodes are expected to stay, then of the placer.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from freetrain.core.decision import Allocation
+from freetrain.core.decision import Allocation, Placement
+from freetrain.core.place import node_of
 from freetrain.core.problem import Problem
 from freetrain.core.terms import Sizes, Table
-from freetrain.core.trainer import Trainer
+from freetrain.core.throughput import non_negative_least_squares
+from freetrain.core.trainer import Servers, Serving, Trainer
 from freetrain.policies.ageing import PATIENCE_S, overdue_sizes, say_turns, serve_first
 from freetrain.policies.aiming import HEEDED, asked_of
 from freetrain.policies.needs import STEP_MODEL, TARGET, say_missing, work_of
-from freetrain.policies.smd.inner import best_step_s
 from freetrain.policies.spread import best_by_tables
+from freetrain.policies.stages import Placer, RatingServers
+
+Floats = NDArray[np.float64]
+LEAST_POINTS = 5
+"""With fewer different sizes the coefficients are not determined."""
+Amounts = tuple[float, ...]
+"""Amounts of each resource, in an order that all share."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerModel:
+    """Seconds of a synchronous step on w workers and p servers: a·M/w + b + c·w/p + d·w + e·p.
+
+    Attributes:
+        coefficients: a (per sample), b (fixed), c (sending to the servers), d and e (per connection); none is < 0.
+        batch: samples of a step over all workers, M.
+    """
+
+    coefficients: tuple[float, float, float, float, float]
+    batch: float
+
+    def step_s(self, workers: Floats | float, servers: Floats | float) -> Floats:
+        """Seconds of a step; for arrays, of each pair."""
+        a, b, c, d, e = self.coefficients
+        workers, servers = np.asarray(workers, dtype=np.float64), np.asarray(servers, dtype=np.float64)
+        step_s: Floats = a * self.batch / workers + b + c * workers / servers + d * workers + e * servers
+        return step_s
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A measurement."""
+
+    workers: int
+    servers: int
+    step_s: float
+
+
+def fit_servers(points: Sequence[Point], batch: float) -> ServerModel:
+    """The model with the least squares of relative errors, no coefficient below 0.
+
+    With five coefficients all subsets of them can be tried: of those whose free least squares are not negative one
+    is the best.
+
+    Raises:
+        ValueError: fewer than five different sizes were measured, or a time is not above 0.
+    """
+    if len({(point.workers, point.servers) for point in points}) < LEAST_POINTS:
+        raise ValueError(f"the model needs {LEAST_POINTS} different sizes to be fitted")
+    measured_s = np.array([point.step_s for point in points])
+    if not (measured_s > 0).all():
+        raise ValueError("a step takes more than 0 seconds")
+    workers = np.array([point.workers for point in points], dtype=np.float64)
+    servers = np.array([point.servers for point in points], dtype=np.float64)
+    terms = np.stack([batch / workers, np.ones_like(workers), workers / servers, workers, servers], axis=1)
+    # Relative errors count; each column is scaled to 1, as samples and servers are orders of magnitude apart.
+    relative = terms / measured_s[:, None]
+    scale = np.abs(relative).max(axis=0)
+    best, _ = non_negative_least_squares(relative / scale, np.ones(len(points)), np.ones(len(scale)))
+    a, b, c, d, e = (best / scale).tolist()
+    return ServerModel((a, b, c, d, e), batch)
+
+
+@dataclass(frozen=True, slots=True)
+class SizeLimits:
+    """Limits of a training."""
+
+    worker: Amounts
+    server: Amounts
+    most: Amounts
+    most_workers: int = 64
+    most_servers: int = 64
+
+    def demand(self, workers: int, servers: int) -> Amounts:
+        """Resources of so many workers and servers."""
+        return tuple(workers * w + servers * s for w, s in zip(self.worker, self.server, strict=True))
+
+    def most_workers_beside(self, servers: int) -> int:
+        """The most workers beside so many servers."""
+        room = (
+            # Sums of shares may exceed their limit in the last place.
+            (most - servers * s + 1e-9) / w
+            for w, s, most in zip(self.worker, self.server, self.most, strict=True)
+            if w
+        )
+        return max(min(self.most_workers, *map(math.floor, room)), 0)
+
+    def allow(self, workers: int, servers: int) -> bool:
+        """Whether so many workers and servers are within the limits."""
+        within = 1 <= workers <= self.most_workers and 1 <= servers <= self.most_servers
+        return within and all(
+            taken <= most + 1e-9 for taken, most in zip(self.demand(workers, servers), self.most, strict=True)
+        )
+
+
+def fastest(model: ServerModel, limits: SizeLimits) -> tuple[int, int] | None:
+    """Workers and servers of the shortest step, by full search; None: not even one of each is allowed."""
+    # Some thousand pairs: to try all is quicker than anything cleverer.
+    workers, servers = np.mgrid[1 : limits.most_workers + 1, 1 : limits.most_servers + 1]
+    allowed = np.ones(workers.shape, dtype=bool)
+    for w, s, most in zip(limits.worker, limits.server, limits.most, strict=True):
+        allowed &= workers * w + servers * s <= most + 1e-9
+    if not allowed.any():
+        return None
+    step_s = np.where(allowed, model.step_s(workers, servers), np.inf)
+    best = int(np.argmin(step_s))
+    return int(workers.flat[best]), int(servers.flat[best])
+
+
+def best_servers(model: ServerModel, workers: int, most_servers: int) -> int:
+    """The number of servers with which so many workers make the shortest step, the least of equals."""
+    servers = np.arange(1, most_servers + 1, dtype=np.float64)
+    # argmin takes the first: of equals the smallest number of servers.
+    return int(servers[np.argmin(model.step_s(workers, servers))])
+
+
+def fastest_on_grid(model: ServerModel, limits: SizeLimits, epsilon: float = 0.05) -> tuple[int, int] | None:
+    """The shortest step within a factor of 1 + ``epsilon``, by few numbers of servers, 1 + epsilon apart.
+
+    With p servers the step is a·M/w + (c/p + d)·w and what does not depend on w: the best whole w lies beside
+    sqrt(a·M / (c/p + d)), within the limits. The optimum's p° lies between a p that is tried and (1 + epsilon)
+    times it: with the same w that p is allowed, as it takes less, and only c·w/p grows, by epsilon at most.
+    """
+    a, _, c, d, _ = model.coefficients
+    found: list[tuple[int, int]] = []
+    for p in _grid(limits.most_servers, epsilon):
+        per_worker = c / p + d
+        best = math.sqrt(a * model.batch / per_worker) if per_worker > 0 else limits.most_workers
+        most = limits.most_workers_beside(p)
+        for w in {min(max(math.floor(best), 1), most), min(max(math.ceil(best), 1), most)}:
+            if limits.allow(w, p):
+                found.append((w, p))
+    return min(found, key=lambda pair: (float(model.step_s(*pair)), pair), default=None)
+
+
+def _grid(most: int, epsilon: float) -> Iterator[int]:
+    """Integers from 1, each the largest within 1 + epsilon times the one before, or the next."""
+    number = 1
+    while number <= most:
+        yield number
+        number = max(number + 1, math.floor(number * (1 + epsilon)))
+
+
+def on_the_way(model: ServerModel, limits: SizeLimits) -> Sequence[tuple[int, int]]:
+    """Smaller sizes, too: with each number of workers the best number of servers, the fastest of all last.
+
+    ``sizes = "menu"`` chooses from these, freetrain's extension.
+    """
+    best: list[tuple[int, int]] = []
+    for workers in range(1, limits.most_workers + 1):
+        servers = [p for p in range(1, limits.most_servers + 1) if limits.allow(workers, p)]
+        if servers:
+            best.append((workers, min(servers, key=lambda p: float(model.step_s(workers, p)))))
+    best.sort(key=lambda pair: -float(model.step_s(*pair)))
+    return best
+
+
+MOVES_BEFORE_S = 300.0
+"""A server moves so long before the end of its node: its nodes hear of it a moment later, and then boot one."""
+
+_MIN_NODES = 2
+"""Workers of one node need no server for their gradients."""
+
+
+def count_servers(servers: Servers, nodes: int) -> int:
+    """The best number of servers beside so many nodes, at most one on a node; without a model one."""
+    if nodes < _MIN_NODES:
+        return 0
+    if servers.step_s is None:
+        return 1
+    return best_servers(ServerModel(servers.step_s, 1.0), nodes, min(servers.most, nodes))
+
+
+def best_step_s(servers: Servers, nodes: int) -> float | None:
+    """Seconds of a step on so many nodes with the best number of servers; None: no steps were measured."""
+    if servers.step_s is None:
+        return None
+    a, b, c, d, e = servers.step_s
+    count = count_servers(servers, nodes)
+    return a / nodes + b + d * nodes + (c * nodes / count + e * count if count else 0.0)
+
+
+def place_servers(problem: Problem, placement: Placement, placer: Placer) -> Serving:
+    """The nodes that have a server, of each trainer that uses servers.
+
+    1. A server stays where it is, unless its node is about to be taken back and another is not.
+    2. Others go to the nodes that are expected to stay longest.
+    3. Of those that stay equally long the placer's rating counts, then the order of their names.
+    """
+    serving = {
+        trainer.id: _hosts(problem, trainer, trainer.servers, names, placer)
+        for trainer in problem.trainers
+        if trainer.servers is not None and (names := placement.get(trainer.id))
+    }
+    return {trainer: nodes for trainer, nodes in serving.items() if nodes}
+
+
+def _hosts(
+    problem: Problem, trainer: Trainer, servers: Servers, names: Sequence[str], placer: Placer
+) -> tuple[str, ...]:
+    life_s = {node_of(name): problem.classes[problem.class_of_node[name]].life_s for name in names}
+    now = problem.serving.get(trainer.id, ())
+    rate = placer.rate_for_server if isinstance(placer, RatingServers) else lambda node, nodes: 0.0
+
+    def claim(node: str) -> tuple[bool, bool, float, float, str]:
+        # Within a short horizon no end is seen before: there every node would end soon.
+        ends_soon = life_s[node] < min(MOVES_BEFORE_S, problem.horizon_s)
+        return ends_soon, node not in now, -life_s[node], -rate(node, tuple(life_s)), node
+
+    return tuple(sorted(sorted(life_s, key=claim)[: count_servers(servers, len(life_s))]))
+
 
 SIZES = ("fastest", "menu")
 """Words for the sizes that may be chosen, the default first."""
@@ -64,7 +282,6 @@ class Smd:
         return self._weigh(problem, np.zeros(len(problem.trainers), dtype=np.int64))
 
     def _weigh(self, problem: Problem, turns: Sizes) -> Table:
-        """The worth, with sizes that trainers get because it is their turn among those that are looked at."""
         possible, asked, work = problem.terms.possible, asked_of(problem), work_of(problem)
         values, may_have = np.zeros(possible.shape), possible & asked.may_have(possible.shape[1])
         looked_at = np.zeros(possible.shape, dtype=bool)
@@ -100,11 +317,7 @@ def _worth(trainer: Trainer, left_samples: float, held: int, size: int) -> float
 def sigmoid(seconds_to_go: float, worth: float, steepness: float, deadline: float) -> float:
     """Worth of a completion after so long: all of it early, half of it at the deadline, nothing much later.
 
-    Args:
-        seconds_to_go: until completion; the unit is that of ``deadline``.
-        worth: if it were at once and the steepness high.
-        steepness: how suddenly it falls; 0: half of it whenever it is.
-        deadline: where it is half.
+    With a steepness of 0 it is half of it whenever it is.
     """
     # math.exp overflows beyond 709.
     exponent = min(max(steepness * (seconds_to_go - deadline), -700.0), 700.0)

@@ -37,7 +37,7 @@ It stops within ``freetrain.core.decision.GOOD_ENOUGH`` of the bound. Identical 
 mixed-integer programme: the reference, and what ``--solver highs`` asks.
 
 Files in reading order: ``knapsack.py``; ``trainer_types.py`` (the trainers as arrays, and what a branch allows
-them), ``pricing_dp.py`` and ``pricing_problem.py``, ``column_generation.py`` (master), ``rounding.py``,
+them), ``pricing_dp.py``, ``column_generation.py`` (pricing problem and master), ``rounding.py``,
 ``enumeration.py``, ``branch_and_price.py``; ``piecewise.py`` (values as linear pieces) and
 ``highs.py``; ``guests.py`` runs the solvers in processes of their own and checks their answers.
 """

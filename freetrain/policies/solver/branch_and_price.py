@@ -27,11 +27,19 @@ import numpy as np
 from freetrain.core.decision import GOOD_ENOUGH
 from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes
-from freetrain.policies.solver.column_generation import EXACT, Clock, Master, Plan, Relaxation, generate_columns
+from freetrain.policies.solver.column_generation import (
+    EXACT,
+    Clock,
+    Duals,
+    Master,
+    Plan,
+    Relaxation,
+    generate_columns,
+    solve_pricing,
+)
 from freetrain.policies.solver.enumeration import Incumbent, ReducedCostEnumeration, plan_value
 from freetrain.policies.solver.guests import SolverAnswer
 from freetrain.policies.solver.pricing_dp import DPStructure, Prices
-from freetrain.policies.solver.pricing_problem import Duals, solve_pricing
 from freetrain.policies.solver.rounding import INTEGRALITY, ColumnWeights, integer_plans
 from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes, no_limits
 
@@ -58,13 +66,7 @@ _MAX_TYPES = 2
 
 
 def solve(trainers: TrainerTypes, rows: Sequence[Sequence[int]], *, left_s: Clock) -> SolverAnswer:
-    """An allocation and a bound on all of them.
-
-    Args:
-        trainers: the trainers.
-        rows: of the problem's trainers of each type.
-        left_s: wall seconds that are left; at 0 the best allocation so far is the answer.
-    """
+    """An allocation and a bound on all of them, for rows of the problem's trainers of each type."""
     plan, bound = solve_by_type(trainers, left_s)
     counts = np.zeros((sum(map(len, rows)), len(trainers.capacity)), dtype=np.int64)
     for of_type, type_counts in zip(rows, plan, strict=True):
@@ -85,11 +87,11 @@ def solve_by_type(trainers: TrainerTypes, left_s: Clock) -> tuple[Plan, float]:
     # The weights of a type tell what its trainers get together: ends and sizes are branched for single ones only.
     split = Incumbent(single, _split_plan(best.plan), best.value)
     bound = min(bound, _improve_incumbent(split, left_s))
-    return _rejoin_plan(split.plan, trainers.number.tolist()), max(bound, split.value)
+    rows = np.concatenate(split.plan)
+    return np.split(rows, np.cumsum(trainers.number)[:-1]), max(bound, split.value)
 
 
 def _improve_incumbent(best: Incumbent, left_s: Clock) -> float:
-    """Improve the plan until it is good enough; the bound on all plans."""
     master, limits = _initial_master(best.trainers), no_limits(best.trainers)
     root, enumeration = generate_columns(master, best.trainers, limits, left_s), ReducedCostEnumeration(best)
     search = BranchAndBound(master, root, best, enumeration, left_s)
@@ -107,6 +109,7 @@ def _improve_incumbent(best: Incumbent, left_s: Clock) -> float:
     is_open = bound - best.value > EXACT * max(1.0, abs(bound)) and left_s() > 0
     if is_open and (bound > best.good_enough_bound or enumeration.is_promising(root.bound - best.value)):
         bound = min(bound, enumeration.bound_within(np.inf, root, limits))
+    # A bound below a known plan is rounding.
     return max(bound, best.value)
 
 
@@ -117,12 +120,6 @@ def _split_plan(plan: Plan) -> Plan:
         for counts in plan
         for part in (np.split(counts, len(counts)) if 1 < len(counts) <= _MAX_SPLIT else [counts])
     ]
-
-
-def _rejoin_plan(plan: Plan, number: Sequence[int]) -> Plan:
-    """The same plan with so many trainers of each type again."""
-    rows = np.concatenate(plan)
-    return np.split(rows, np.cumsum(number)[:-1])
 
 
 def _initial_master(trainers: TrainerTypes) -> Master:
@@ -139,8 +136,6 @@ class BranchAndBound:
     """A search for a better plan.
 
     Attributes:
-        master: the known columns, to which the search adds.
-        best: the incumbent, which the search improves.
         left_s: wall seconds that are left; at 0 the search ends.
     """
 
@@ -209,7 +204,7 @@ class BranchAndBound:
         return self._strong_branching(found, bound)
 
     def _drop_hopeless_modes(self) -> None:
-        """Leave modes out of the pricing problem that are in no better plan than the incumbent."""
+        # Modes of change become hopeless only with a better incumbent.
         if self.best.value > self._value_of_structure:
             self._value_of_structure = self.best.value
             self._structure = self.root.pricing.structure_within(
@@ -234,6 +229,7 @@ class BranchAndBound:
                 if self._score(bounds) >= least:
                     break
             else:
+                # Not cut off: both branches were evaluated, and none before left a lower bound.
                 chosen, least = subproblems, self._score(bounds)
             # Both branches are good enough: no branching can be better.
             if least <= (1 + _WEIGHT_OF_LOWER) * self.best.good_enough_bound:
@@ -268,7 +264,6 @@ class BranchAndBound:
         return min(bound, self.enumeration.bound_within(relaxed.bound - best.good_enough_bound, relaxed, limits))
 
     def _by_restricted_bound(self, found: Sequence[Branches]) -> Iterable[tuple[tuple[float, float], Branches]]:
-        """The branchings with the values of the known columns in their branches, the most promising first."""
         if len(found) == 1:
             return [((-np.inf, -np.inf), found[0])]
         known = [(self.master.value_within(low), self.master.value_within(high)) for low, high in found]
@@ -311,6 +306,7 @@ def _by_growth_together(
         type_ids[grows], weights[grows], minlength=len(trainers.number)
     )
     for group, number in zip(several.tolist(), numbers.tolist(), strict=True):
+        # A weight of 2.9999999 is 3: only what is fractional beyond rounding can be branched on.
         whole = int(np.floor(number + INTEGRALITY))
         if number - whole > INTEGRALITY:
             yield limits.at_most_growing(group, whole), limits.more_growing_than(group, whole)

@@ -24,9 +24,8 @@ import numpy as np
 from freetrain.core.decision import GOOD_ENOUGH
 from freetrain.core.problem import Counts
 from freetrain.core.terms import Sizes
-from freetrain.policies.solver.column_generation import Plan, Relaxation
+from freetrain.policies.solver.column_generation import ColumnPool, Losses, Plan, Relaxation
 from freetrain.policies.solver.pricing_dp import Prices
-from freetrain.policies.solver.pricing_problem import ColumnPool, Losses
 from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes
 
 _FIRST_GAP = GOOD_ENOUGH / 2
@@ -126,7 +125,6 @@ class _PartialPlans:
     parts: tuple[tuple[_PartialPlans, Sizes], ...] = ()
 
     def columns_of(self, row: int) -> Iterator[tuple[int, Counts]]:
-        """Type and column of each trainer in one of the plans."""
         if not self.parts:
             yield self.type_id, self.used[row]
         for group, plans in self.parts:
@@ -137,6 +135,7 @@ def best_combination(
     pools: Sequence[ColumnPool], number: Sequence[int], capacity: Sizes, prices: Prices, slack: float
 ) -> BestCombination | None:
     """The best plan within the slack, of all columns within it; None: there are too many partial plans."""
+    # In floats: a product of integers would overflow without a word.
     if np.prod(capacity + 1.0) > _MAX_KEYS:
         return None
     idle = _idle_nodes(capacity, prices, slack)
@@ -148,6 +147,7 @@ def best_combination(
     # Identical trainers have equal groups, one for each of them.
     groups = [group for group, alike in zip(singles, [*number, 1], strict=True) for _ in range(alike)]
     while len(groups) > 2:
+        # The two with the least partial plans are merged first, since the number of pairs is a product.
         groups.sort(key=lambda group: len(group.loss), reverse=True)
         first_group, second_group = groups.pop(), groups.pop()
         merged = _merge(first_group, second_group, _left_over(groups, capacity), capacity, slack)
@@ -160,7 +160,6 @@ def best_combination(
 
 
 def _idle_nodes(capacity: Sizes, prices: Prices, slack: float) -> ColumnPool | None:
-    """Numbers of idle nodes of each class whose prices are within the slack."""
     counts, loss = np.zeros((1, len(capacity)), np.int64), np.zeros(1)
     for column, (nodes, price) in enumerate(zip(capacity.tolist(), prices.tolist(), strict=True)):
         more = np.arange(nodes + 1 if price <= 0 else int(min(nodes, slack / price)) + 1)
@@ -173,7 +172,6 @@ def _idle_nodes(capacity: Sizes, prices: Prices, slack: float) -> ColumnPool | N
 
 
 def _left_over(groups: Sequence[_PartialPlans], capacity: Sizes) -> tuple[Sizes, Sizes]:
-    """Nodes of each class that these groups leave at least, and at most."""
     min_used = sum((group.used.min(axis=0) for group in groups), np.zeros_like(capacity))
     max_used = sum((group.used.max(axis=0) for group in groups), np.zeros_like(capacity))
     return capacity - max_used, capacity - min_used
@@ -190,6 +188,7 @@ def _merge(
     pairs = np.searchsorted(second_group.loss, slack - first_group.loss, side="right")
     if pairs.sum() > _MAX_COMBINATIONS:
         return None
+    # All pairs within the slack: both groups ascend by loss, so each plan pairs with a prefix of the others.
     first = np.repeat(np.arange(len(pairs)), pairs)
     second = np.arange(len(first)) - np.repeat(np.cumsum(pairs) - pairs, pairs)
     # Class by class, so that pairs that cannot fit are dropped before their sums of other classes are made.
@@ -221,7 +220,6 @@ def _match(
 
 
 def _single(type_id: int, pool: ColumnPool, capacity: Sizes) -> _PartialPlans:
-    """The columns of one trainer for which there are nodes, as a group."""
     order = np.argsort(pool.loss, kind="stable")
     fits = order[(pool.counts[order] <= capacity).all(axis=1)]
     return _PartialPlans(pool.counts[fits], pool.loss[fits], type_id)

@@ -34,8 +34,6 @@ class SolverAnswer:
 
     Attributes:
         counts: nodes of each trainer by class, or None where it found no allocation.
-        proven: whether it is the optimum.
-        bound: upper bound on the value.
         status_text: the solver's own words for how it ended.
     """
 
@@ -65,6 +63,7 @@ def check_claims(problem: Problem, answer: SolverAnswer, known_value: float) -> 
     value = total_value(problem, answer.counts)
     tolerance = VALUE_TOLERANCE * max(1.0, abs(value), abs(known_value))
     best = max(value, known_value)
+    # What comes out of another process may be of any kind.
     if not isinstance(answer.bound, float) or math.isnan(answer.bound):
         return False, math.inf, f"claims a bound that is not a number ({answer.bound!r:.40})"
     if best > answer.bound + tolerance:
@@ -80,7 +79,6 @@ class SolverResult:
 
     Attributes:
         counts: an allocation that may be used; None: there is none.
-        proven: whether it is the optimum.
         bound: no allocation is worth more; inf where that is not known.
         note: what happened, a clause; empty where it is simply solved.
         retry: whether another way to solve it may help.

@@ -47,12 +47,8 @@ def solve(
 ) -> SolverAnswer:
     """Allocation of largest total value, or the best one found in time.
 
-    Args:
-        choices: of each trainer, one trainer after the other.
-        capacity: nodes in each class, longest-lived class first.
-        start: a known allocation, nodes of each choice and class, with which the search begins; none: without.
-        presolve: whether HiGHS may simplify the model first.
-        left_s: wall seconds that are left; stating the model takes its share of them.
+    Choices of a trainer follow each other, classes are longest-lived first. ``start`` is a known allocation, nodes
+    of each choice and class, with which the search begins.
     """
     model = state_model(choices, capacity)
     lp, column = lp_of(model)
@@ -70,6 +66,7 @@ def solve(
     counts = _counts(model, choices, values, column) if found else None
     proven = status == highspy.HighsModelStatus.kOptimal
     out_of_time = status == highspy.HighsModelStatus.kTimeLimit
+    # Before its first relaxation is solved HiGHS knows no bound.
     bound = float(info.mip_dual_bound) if np.isfinite(info.mip_dual_bound) else float("inf")
     return SolverAnswer(counts, proven, bound, solver.modelStatusToString(status), out_of_time)
 

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from freetrain.core.terms import Sizes, Table
 
+# Each step finds another of finitely many lines; the limit guards against rounding alone.
 _MAX_PRICE_STEPS = 100
 _ROUNDING = 1e-9
 
@@ -87,10 +88,7 @@ class Priced:
 def price_out(tables: Table, nodes: int, row: Sizes | None = None) -> Priced:
     """Find the best price per node, an allocation close to the optimum, and the sizes that can beat it.
 
-    Args:
-        tables: values by size, -inf where impossible, shape (tables, sizes).
-        nodes: how many there are.
-        row: row of each trainer's table, shape (trainers,); None: each has its own.
+    ``tables`` are values by size, -inf where impossible; ``row`` is each trainer's table, None: its own.
     """
     row = np.arange(len(tables)) if row is None else row
     tables = tables[:, : nodes + 1]
@@ -104,11 +102,7 @@ def price_out(tables: Table, nodes: int, row: Sizes | None = None) -> Priced:
 
 
 def _market_price(distinct: Table, row: Sizes, nodes: int) -> tuple[float, Sizes, Sizes]:
-    """Price that minimises L, with the sizes just above it (they fit) and just below (they do not).
-
-    L is convex and piecewise linear: the lines of a price that is too high and of one that is too low cross at the
-    next price to try, until no line lies above the crossing.
-    """
+    """Price that minimises L, with the sizes just above it (they fit) and just below (they do not)."""
     size, table = np.arange(distinct.shape[1]), np.arange(len(distinct))
     alike = np.bincount(row, minlength=len(distinct))
 
@@ -123,6 +117,8 @@ def _market_price(distinct: Table, row: Sizes, nodes: int) -> tuple[float, Sizes
     modest = np.zeros(len(distinct), dtype=np.int64)
     modest_worth, modest_nodes, price = float(distinct[row, 0].sum()), 0, 0.0
     for _ in range(_MAX_PRICE_STEPS):
+        # L is convex and piecewise linear: the lines of a price that is too high and of one that is too low cross
+        # at the next price to try.
         price = (generous_worth - modest_worth) / (generous_nodes - modest_nodes)
         chosen, worth, total = choices_at(price)
         # One of the two lines again: none lies above the crossing, which is the lowest point of L.
@@ -282,8 +278,8 @@ def _largest_sums(reached: int, spare: int) -> Sizes:
 
 
 def _take(takers: _Takers, sums: Sequence[int], nodes: int, sizes: Sizes) -> None:
-    """Let the takers take exactly so many nodes together."""
     for (row, free), before in zip(reversed(takers), reversed(sums[:-1]), strict=True):
+        # From the last taker back: the sums before it tell what the others can still make up.
         taken = next(more for more in reversed(free) if more <= nodes and before >> (nodes - more) & 1)
         sizes[row] += taken
         nodes -= taken

@@ -82,7 +82,6 @@ class PiecewiseChoice:
     """One choice of one trainer.
 
     Attributes:
-        trainer: row of the trainer in the problem.
         pieces: value of its size in each interval, one list per class.
         held: nodes it has now, by class.
         joins: whether it may get a new node of each class, and that boots before it leaves.
@@ -165,14 +164,9 @@ def _pieces_of_both_modes(problem: Problem, row: int, keeping: _Mode, growing: _
 
 
 def _interval(problem: Problem, row: int, column: int, mode: _Mode, *, charges: bool = False) -> list[Piece]:
-    """Value of a trainer's size while the nodes of classes 0 … column are alive and no others.
+    """Value of a choice's size while the nodes of classes 0 … column are alive and no others.
 
-    Args:
-        problem: the problem.
-        row: of the choice.
-        column: the shortest-lived of these classes.
-        mode: growing or not.
-        charges: mark pieces as charging the end of the class where it costs nothing.
+    ``charges``: mark pieces as charging the end of the class where it costs nothing.
     """
     terms = problem.choices.terms
     worth = terms.worth[row]
@@ -185,6 +179,7 @@ def _interval(problem: Problem, row: int, column: int, mode: _Mode, *, charges: 
     possible = np.flatnonzero(terms.possible[row]).tolist() if whole else range(most + 1)
     sizes = [size for size in possible if size <= most and (not whole or size in mode.sizes)]
     held = int(problem.held_nodes[problem.choices.trainer[row]])
+    # What a change costs stands with the whole size: only there does the held size bend the value.
     runs = list(linear_runs(worth, sizes, held if whole else -1))
     # Without a loss both pieces would be equal, and HiGHS would branch between them.
     if not loss.any():

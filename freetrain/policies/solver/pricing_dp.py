@@ -1,8 +1,8 @@
 """The dynamic programme of the pricing problem: the best columns of many choices at some prices.
 
 The value of a column is a sum over the classes of terms that depend on the nodes of all classes up to each
-(``pricing_problem.py``). So the state after a class is the number of nodes so far. Classes that leave at the same
-time have one end together, after the last of them, whose cost is charged once if any of their nodes are taken.
+(``column_generation.py``). So the state after a class is the number of nodes so far. Classes that leave together
+have one end together, after the last of them, whose cost is charged once if any of their nodes are taken.
 Between such classes there are therefore two best values for each state: without and with nodes of theirs.
 A choice takes no node of classes that it does not cover.
 
@@ -135,14 +135,9 @@ class PricingDP:
     def columns_worth_at_least(
         self, least: NDArray[np.float64], max_columns: int
     ) -> tuple[Rows, Counts, Prices] | None:
-        """All columns of a value of at least so much, prices paid.
+        """Row, nodes and value, prices paid, of all columns worth at least so much by row.
 
-        Args:
-            least: the least value of a column of each row.
-            max_columns: how many partial columns may be kept at a time.
-
-        Returns:
-            The row, the nodes and the value of each column; None: there are too many.
+        None: there are more partial columns than may be kept at a time.
         """
         rows, state = np.nonzero(self.final >= least[:, None])
         after, width = -self.change[rows, state], self.final.shape[1] + 1
@@ -151,6 +146,7 @@ class PricingDP:
             after, entered = after + end.gain[rows, state], state + 1  # 0: the loss is charged already
             for place in reversed(range(len(end.places))):
                 # What leads to a state does not depend on what comes after it: each state is expanded once.
+                # Row, state and entry as one number: unique over three columns would compare triples.
                 key, same = np.unique((rows * width + state) * width + entered, return_inverse=True)
                 from_state, from_entered = key // width % width, key % width
                 from_row = key // width**2
@@ -277,10 +273,8 @@ def solve_dp(structure: DPStructure, prices: Prices, limits: BranchLimits | None
 
 
 def _with_ends(time: _TimeData, ends: Sizes, gain: Table, big_m: float) -> tuple[Table, Table]:
-    """The gain and the loss where a branch asks each row to take some nodes (1), none (-1) or either (0).
-
-    A row that has to take some loses big M, and gets it back for taking them.
-    """
+    """The gain and the loss where a branch asks each row to take some nodes (1), none (-1) or either (0)."""
+    # A row that has to take some loses big M, and gets it back for taking them.
     none, some = (ends < 0)[:, None], ((ends > 0) & ~time.must)[:, None]
     gain = np.where(none & time.must[:, None], -np.inf, gain - big_m * some)
     return gain, np.where(none, np.inf, time.may_lose - big_m * some)
@@ -294,7 +288,6 @@ def _shifted(table: Table, offset: Sizes, states: int, beyond: float) -> Table:
 
 
 def _more(optional: Sizes, states: int) -> tuple[Rows, SlidingMaximum]:
-    """The rows with optional nodes of a class, and a window over as many states."""
     some = np.flatnonzero(optional)
     return some, SlidingMaximum(np.minimum(optional[some], states - 1), states)
 
@@ -327,6 +320,7 @@ class SlidingMaximum:
         is_wide = widths >= positions - 1
         self._wide, self._narrow = np.flatnonzero(is_wide), np.flatnonzero(~is_wide)
         self._widths, self._positions = widths[self._narrow], positions
+        # Exact, where a logarithm may round to the wrong power.
         self._power = np.frexp(self._widths)[1].astype(np.int64) - 1
         is_kept = self._narrow.size * positions <= _MAX_KEPT
         self._kept = self._ends() if is_kept else None
@@ -343,10 +337,8 @@ class SlidingMaximum:
         return largest
 
     def _windows(self, table: Table) -> Table:
-        """For each power of two and each narrow row, the largest number in the window that ends at each position.
-
-        Position 0 stands for an empty window; the positions of the table follow.
-        """
+        """For each power of two and narrow row, the largest number in the window that ends at each position."""
+        # Position 0 stands for an empty window; the positions of the table follow.
         windows = np.empty((int(self._power.max()) + 1, self._narrow.size, self._positions + 1))
         windows[0, :, 0] = -np.inf
         windows[0, :, 1:] = table[self._narrow]

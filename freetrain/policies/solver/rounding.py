@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from math import inf
 
@@ -92,19 +93,15 @@ def _rounded_plans(
 def _patterns(
     trainers: TrainerTypes, type_id: int, columns: Counts, shares: ColumnWeights, number: int
 ) -> Iterator[ChangePattern]:
-    """Patterns of so many trainers of a type, by the weights of these columns."""
     share_of: dict[ChangePattern, float] = {}
     for column, share in zip(columns, shares.tolist(), strict=True):
-        pattern = _pattern_of(trainers, type_id, column)
+        key = "change", type_id, column.tobytes()
+        pattern = trainers.cached(key, partial(_find_pattern, trainers, type_id, column))
         share_of[pattern] = share_of.get(pattern, 0.0) + share
     for _ in range(number):
         pattern = max(share_of, key=share_of.__getitem__)
         share_of[pattern] -= 1.0
         yield pattern
-
-
-def _pattern_of(trainers: TrainerTypes, type_id: int, column: Counts) -> ChangePattern:
-    return trainers.cached(("change", type_id, column.tobytes()), lambda: _find_pattern(trainers, type_id, column))
 
 
 def _find_pattern(trainers: TrainerTypes, type_id: int, column: Counts) -> ChangePattern:
@@ -141,7 +138,8 @@ def round_by_flow(
         return None
     flow, node_arcs = Flow(), []
     demands: list[int] = []
-    times = [range(first, end) for first, end in _classes_by_time(trainers)]
+    last = trainers.last_of_life
+    times = [range(first, end) for first, end in zip(trainers.first_of_life[last], last + 1, strict=True)]
     allowed = optional.tolist()
     for row, (pattern, min_sizes, max_sizes) in enumerate(
         zip(patterns, *_sizes_of(trainers, patterns, required, optional, limits), strict=True)
@@ -160,6 +158,8 @@ def round_by_flow(
             for (size, worth), (larger, more) in pairwise(hull):
                 flow.add(place, following, (more - worth) / (larger - size), larger - size)
             smallest = hull[0][0]
+            # The smallest size, less what is required, is a demand: so arcs begin at 0, and the matrix keeps its
+            # form.
             demands.append(smallest - before - int(required[row, times[time]].sum()))
             before = smallest
     units = flow.solve(free, demands, time_limit_s)
@@ -170,14 +170,7 @@ def round_by_flow(
     return required
 
 
-def _classes_by_time(trainers: TrainerTypes) -> Iterator[tuple[int, int]]:
-    """First class that leaves at each time, and the first class of the next time."""
-    last = trainers.last_of_life
-    yield from zip(trainers.first_of_life[last].tolist(), (last + 1).tolist(), strict=True)
-
-
 def _nodes_of(trainers: TrainerTypes, patterns: Sequence[ChangePattern]) -> tuple[Counts, Counts]:
-    """Required nodes of each class and optional ones beyond these, both of shape (patterns, classes)."""
     choices, grows = [pattern.choice for pattern in patterns], np.array([[pattern.grows] for pattern in patterns])
     held, ends = trainers.held[choices], np.array([pattern.ends for pattern in patterns])
     more = (trainers.capacity - held).clip(0) * trainers.joins[choices]
@@ -193,7 +186,6 @@ def _sizes_of(
     optional: Counts,
     limits: BranchLimits,
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Smallest and largest size of each trainer until each time."""
     choices = [pattern.choice for pattern in patterns]
     largest = [[int(np.flatnonzero(np.isfinite(_switching(trainers, pattern))).max())] for pattern in patterns]
     min_sizes = np.maximum(trainers.sizes_of(required), limits.min_nodes[choices])
@@ -242,6 +234,7 @@ def _hull(points: Points) -> Points:
     for size, worth in points:
         while len(hull) > 1:
             (first, low), (middle, high) = hull[-2:]
+            # Slopes compared without a division.
             if (high - low) * (size - middle) > (worth - high) * (middle - first):
                 break
             hull.pop()
@@ -271,10 +264,7 @@ class Flow:
     def solve(self, supply: Counts, demands: Sequence[int], time_limit_s: float = inf) -> Counts | None:
         """Units on each arc; None: there is no such flow, or it takes longer.
 
-        Args:
-            supply: how much may leave each of the first places.
-            demands: how much must stay at each of the other places.
-            time_limit_s: wall seconds.
+        ``supply`` may leave each of the first places, ``demands`` have to stay at the others.
         """
         if not self._arcs:
             return None if any(demands) else np.zeros(0, np.int64)
@@ -285,6 +275,7 @@ class Flow:
         highs.run()
         if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
+        # The vertex is integer but for the solver's tolerance.
         units: Counts = np.rint(highs.getSolution().col_value).astype(np.int64)
         return units
 

@@ -93,6 +93,7 @@ class TrainerTypes:
             covers=self.covers[rows],
             held=self.held[rows],
             number=np.array(number, dtype=np.int64),
+            # Not shared: results are kept by numbers of types and choices, which change here.
             cache={},
         )
 
@@ -126,7 +127,6 @@ class TrainerTypes:
 
     @cached_property
     def _leave_apart(self) -> bool:
-        """Whether no two classes live equally long."""
         return bool((np.diff(self.first_of_life) > 0).all())
 
     @cached_property
@@ -231,15 +231,7 @@ def types_of(problem: Problem) -> tuple[TrainerTypes, list[list[int]]]:
 def _alike(
     owner: Sizes, fields: Sequence[NDArray[np.generic]]
 ) -> tuple[list[list[int]], NDArray[np.int64], Sizes]:
-    """Groups of trainers that do not differ in any choice.
-
-    Args:
-        owner: the trainer of each choice, ascending.
-        fields: arrays in which choices may differ, with a row for each.
-
-    Returns:
-        The trainers of each type; the choices of the first trainer of each; the type of each of these choices.
-    """
+    """Rows of trainers that differ in no choice; the choices of the first of each group, and their groups."""
     keys: dict[int, list[bytes]] = {}
     for row, trainer in enumerate(owner.tolist()):
         key = b"".join(np.ascontiguousarray(values[row]).tobytes() for values in fields)

@@ -174,6 +174,8 @@ def arrivals(
         now_h += draw.expovariate(per_hour)
         (kind,) = draw.choices(tuple(KINDS.values()), mix)
         profile = PROFILES[draw.choice(kind)]
+        # Lengths as in Synergy's simulator: 10^U(1.5, 3) minutes for 80 % of the trainings, 10^U(3, 4) for the
+        # others.
         exponent = draw.uniform(1.5, 3) if draw.random() < 0.8 else draw.uniform(3, 4)
         gpus = draw.choices((1, 2, 4, 8), (70, 10, 15, 5))[0] if several_gpus else 1
         runs.append(SimulatedRun(SharingJob(f"j{number:04}", gpus, profile), now_h, 10**exponent / 60))

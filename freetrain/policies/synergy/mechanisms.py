@@ -42,6 +42,7 @@ class Profile:
 
         A data set that does not quite fit into memory is as slow as one that does not fit at all.
         """
+        # Amounts per GPU are quotients, and may miss a point in the last place.
         column = bisect_right(self.cpus, cpus + 1e-9) - 1
         row = bisect_right(self.memory_gb, memory_gb + 1e-9) - 1
         return self.rates[row][column] if column >= 0 and row >= 0 else 0.0
@@ -53,6 +54,7 @@ class Profile:
 
     def demand_within(self, cpus: float, memory_gb: float) -> tuple[float, float]:
         """The demand within so much: as fast as with all of it; all of it where it lies below the points."""
+        # A dictionary of its own: lru_cache would hash the whole profile at each question.
         known = self._demands_within
         if (cpus, memory_gb) not in known:
             known[cpus, memory_gb] = self._find_demand(cpus, memory_gb)
@@ -118,8 +120,6 @@ class Board:
     Attributes:
         free: what nobody has of each server.
         shares: CPUs and memory for each GPU of what each server offers; of one without GPUs, nothing.
-        parts: what each training has.
-        on: the trainings on each server.
     """
 
     def __init__(self, servers: Sequence[SharedServer]) -> None:
@@ -195,7 +195,6 @@ def _by_demand(job: SharingJob) -> tuple[float, float, float, str]:
 
 
 def _within_share(board: Board, job: SharingJob, name: str) -> tuple[float, float]:
-    """The least CPUs and memory for each of its GPUs that are as fast as its share of this server."""
     return job.profile.demand_within(*board.shares[name])
 
 
@@ -221,14 +220,13 @@ def place_one(board: Board, job: SharingJob, within_share: bool) -> bool:
 
 
 def _make_room(board: Board, jobs: Mapping[str, SharingJob], job: SharingJob) -> None:
-    """Bring others on the servers with free GPUs within their shares, as far as it takes, and place the training.
-
-    Who gives up CPUs may need memory for that, up to its share: others have that until they are within theirs.
-    """
+    """Bring others on servers with free GPUs within their shares, as far as it takes, and place the training."""
     missing = job.gpus
     for name in _with_free_gpus(board, job.gpus):
         gpus = min(missing, board.free[name].gpus)
         cpus, memory_gb = _within_share(board, job, name)
+        # A peer that gives up CPUs may need memory for that, up to its share, which others have until they gave
+        # theirs.
         for peer in _peers(board, name):
             if board.fits(name, gpus, cpus * gpus, memory_gb * gpus):
                 break
@@ -237,6 +235,7 @@ def _make_room(board: Board, jobs: Mapping[str, SharingJob], job: SharingJob) ->
         missing -= gpus
         if not missing:
             return
+    # Others within their shares leave at least the share of the free GPUs (module docstring).
     raise AssertionError("the GPUs were counted, so there is room")
 
 
@@ -354,6 +353,7 @@ class Synergy:
         finished = {}
         for part in parts:
             more = given[part.place][node.name]
+            # Slurm gives whole cores.
             cpus = int(more.cpus + 1e-9) // threads * threads
             memory_mb = part.cache_mb if more.memory_gb * _MB_OF_A_GB >= part.cache_mb - 1e-6 else 0
             if cpus or memory_mb:

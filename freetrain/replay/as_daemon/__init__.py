@@ -7,6 +7,5 @@ jobs are seen as they wait and run, their ends are not.
 ``timing.py``   how long orders, starts, boots and ends take, and when Slurm's backfill cycles begin
 ``site.py``     the site's own side from event to event: jobs, idle nodes, and parts of nodes
 ``lent.py``     the fragments, from the order to the end
-``cluster.py``  what the loop observes and acts on
-``driver.py``   the clock: events at their exact times, looks at the daemon's
+``driver.py``   what the loop observes and acts on, and the clock: exact events, looks at the daemon's pace
 """

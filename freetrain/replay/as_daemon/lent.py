@@ -20,8 +20,6 @@ from freetrain.replay.trainer_run import PlaceLease, TrainerRun
 
 @quick
 class _Step(IntEnum):
-    """What becomes of a fragment next."""
-
     IS_QUEUED = 0
     MAY_START = 1
     TRAINS = 2
@@ -33,23 +31,17 @@ class LentNodes:
     """Fragments from the order to the end, and the trainings on their nodes.
 
     Args:
-        runs: trainer → its training.
-        timing: how long things take.
         each: trainer → what one of its fragments has of a node; None: all of it.
 
     Attributes:
         queued: numbers of those that Slurm has been asked to start, and has not.
         running_of: trainer → how many of its fragments Slurm has started that are not gone.
         node_s: seconds of nodes that had running fragments, until these were gone or a job of the site's started.
-        times: when each of these was lent, and to which trainer.
         ended: fragments that ended since somebody took them from here.
     """
 
     def __init__(
-        self,
-        runs: Mapping[str, TrainerRun],
-        timing: Timing,
-        each: Mapping[str, Amount] | None = None,
+        self, runs: Mapping[str, TrainerRun], timing: Timing, each: Mapping[str, Amount] | None = None
     ) -> None:
         self._runs = runs
         self._timing = timing
@@ -108,14 +100,11 @@ class LentNodes:
         now_s: float,
         by_backfill: bool = False,
     ) -> None:
-        """Let Slurm start what is queued, where there is room on the node and what ends before somebody wants it.
+        """Let Slurm start what is queued, where there is room and it ends before somebody is planned there.
 
-        Args:
-            has_room: whether there is for one, beside the site's jobs and what has been started.
-            wanted_s: node → when Slurm has planned somebody there.
-            now_s: UTC epoch seconds.
-            by_backfill: a cycle takes all that it finds; else each needs its time.
+        ``by_backfill``: a cycle takes all that it finds; else each needs its time.
         """
+        # Slurm takes jobs of one priority in the order of their submission.
         for fragment in [self._fragments[number] for number in sorted(self.queued)]:
             if not by_backfill and now_s < fragment.asked_s + self._timing.launch_s:
                 continue
@@ -163,13 +152,9 @@ class LentNodes:
         self._evict([number for number in running if number not in self._gone_s], End.NODE_FAILED, now_s, now_s)
 
     def make_room(self, starts: Sequence[Mapping[str, Amount]], now_s: float) -> list[float]:
-        """Jobs of the site's start on parts of nodes; how many seconds each waits for fragments.
+        """Jobs of the site's start, each leaving so much of its nodes; how many seconds each waits for fragments.
 
         Those that leave already make way first, then the youngest.
-
-        Args:
-            starts: job by job, node → what the site's jobs leave of it, all of these included.
-            now_s: UTC epoch seconds.
         """
         leaving = set(self._gone_s)
         ways: list[list[int]] = []
@@ -192,10 +177,7 @@ class LentNodes:
         return sum((each[self._fragments[number].trainer] for number in numbers), Amount())
 
     def _give_way(self, ways: Sequence[Sequence[int]], now_s: float) -> list[float]:
-        """Fragments are in the way of jobs of the site's, which start at one instant; how long each job waits.
-
-        A training that loses nodes to several of them is hurt once.
-        """
+        """Fragments are in the way of jobs of the site's, which start at one instant; how long each job waits."""
         running = [self._taken(way, now_s) for way in ways]
         evicted = dict.fromkeys(number for way in running for number in way if number not in self._gone_s)
         self._evict(evicted, End.PREEMPTED, now_s, now_s + self._timing.evict_s)
@@ -210,10 +192,10 @@ class LentNodes:
         return running
 
     def _evict(self, numbers: Iterable[int], end: End, now_s: float, gone_s: float) -> None:
-        """These fragments lose their nodes unasked; each of their trainings is hurt once."""
         evicted: defaultdict[str, list[Fragment]] = defaultdict(list)
         for number in numbers:
             evicted[self._fragments[number].trainer].append(self._fragments[number])
+        # A training is hurt once, however many of its nodes go at this instant.
         for owner, fragments in evicted.items():
             run = self._runs[owner]
             if training := set(map(self._place_of, fragments)) & run.nodes:
@@ -233,6 +215,7 @@ class LentNodes:
         while self._steps and self._steps[0][0] <= now_s:
             at_s, _, step, number = heapq.heappop(self._steps)
             fragment = self._fragments.get(number)
+            # It ended before: what was noted of its further life is still in the heap.
             if fragment is None:
                 continue
             happened = happened or step not in (_Step.IS_QUEUED, _Step.MAY_START)
@@ -242,6 +225,7 @@ class LentNodes:
                 training[fragment.trainer].append(self._place_of(fragment))
             elif step is _Step.IS_GONE:
                 self._end(fragment, fragment.end or End.RELEASED, at_s)
+            # Its limit may have been changed since this was noted.
             elif step is _Step.IS_TIMED_OUT and self._is_over(fragment, at_s):
                 self._time_out(fragment, at_s)
         for trainer, nodes in training.items():
@@ -249,7 +233,6 @@ class LentNodes:
         return happened
 
     def _place_of(self, fragment: Fragment) -> str:
-        """The name of what it has: its node's, or one for the part that it has."""
         return fragment.node if self._each is None else fragment.place
 
     def _start(self, fragment: Fragment, at_s: float) -> None:
@@ -296,18 +279,28 @@ class LentNodes:
 
     def _later(self, at_s: float, step: _Step, number: int) -> None:
         if at_s < inf:
+            # The running number answers equal instants in the order in which they were noted.
             heapq.heappush(self._steps, (at_s, next(self._order), step, number))
 
 
 def _later_on(
-    one: Fragment,
+    fragment: Fragment,
     state: FragmentState,
     started_s: float | None = None,
     end: End | None = None,
     ended_s: float | None = None,
 ) -> Fragment:
-    """The fragment as it is now; long logs have millions, and ``replace`` would take three times as long."""
-    started_s = one.started_s if started_s is None else started_s
+    # Not dataclasses.replace(): long logs have millions of fragments, and it would take three times as long.
+    started_s = fragment.started_s if started_s is None else started_s
     return Fragment(
-        one.job, one.trainer, one.node, state, one.asked_s, one.limit_s, started_s, ended_s, end, id=one.id
+        fragment.job,
+        fragment.trainer,
+        fragment.node,
+        state,
+        fragment.asked_s,
+        fragment.limit_s,
+        started_s,
+        ended_s,
+        end,
+        id=fragment.id,
     )

@@ -32,9 +32,7 @@ class SharedNodes:
     """What the site's jobs have of each node at one instant.
 
     Args:
-        node_names: the nodes.
         logged: the jobs, with what they held.
-        places: when there was room for how many tasks.
 
     Attributes:
         idle: places that were there by the log, lent or not.
@@ -101,12 +99,7 @@ class SharedNodes:
         return self.total[node].without(self._used[node])
 
     def shown(self, node: Node, lent: Amount) -> Node:
-        """The node as Slurm would have shown it.
-
-        Args:
-            node: idle, or busy where jobs have it or it is out of service.
-            lent: what the tasks of trainers have that run there.
-        """
+        """The node as Slurm would have shown it, with what tasks of trainers have of it."""
         used = self._used[node.name] + lent
         before = self._shown.get(node.name)
         if before is None or before[0] is not node or before[1] != used:
@@ -124,7 +117,8 @@ class SharedNodes:
         parts = self._jobs[name].values()
         total = self.total[name]
         used = total if any(part is None for part in parts) else sum(filter(None, parts), Amount())
-        self._used[name] = total.without(total.without(used))  # no more than there is
+        # No more than there is: the log may have jobs hold more than a node has.
+        self._used[name] = total.without(total.without(used))
         self._shown.pop(name, None)
 
 
@@ -151,9 +145,7 @@ class SiteEvents:
     """What happens on the site's side at one instant.
 
     Attributes:
-        submitted: whether jobs come.
         ended: whether jobs end, or nodes become idle.
-        starts: jobs that start.
         failed: idle nodes that go out of service.
         changes_idle: whether other nodes are idle than before, or other parts of nodes.
     """
@@ -165,7 +157,6 @@ class SiteEvents:
     changes_idle: bool = False
 
     def __bool__(self) -> bool:
-        """Whether anything does."""
         return self.submitted or self.ended or bool(self.starts) or bool(self.failed)
 
 
@@ -173,9 +164,7 @@ class LoggedSite:
     """The site at one instant. Jobs are known as Slurm would have shown them: their actual ends never are.
 
     Args:
-        holes: when nodes are idle.
         logged: the jobs; None: the log tells of nodes only.
-        partition: freetrain's.
         shared: what jobs have of nodes that are lent in parts; None: nodes are lent whole.
         shows_waiting: whether jobs are seen while they wait.
 
@@ -267,15 +256,12 @@ class LoggedSite:
             self._jobs[job] = replace(known, start_s=(known.start_s or 0.0) + delay_s)
 
     def snapshot(self, now_s: float, lent: Mapping[str, Amount] = MappingProxyType({})) -> Snapshot:
-        """What Slurm would have shown.
-
-        Args:
-            now_s: UTC epoch seconds.
-            lent: node → what fragments have of it.
-        """
+        """What Slurm would have shown, with what fragments have of nodes."""
         partitions = self._partitions
         if self._logged is None:
-            partitions = {name: replace(one, nodes=frozenset(self._nodes)) for name, one in partitions.items()}
+            partitions = {
+                name: replace(partition, nodes=frozenset(self._nodes)) for name, partition in partitions.items()
+            }
         nodes = self._nodes.values()
         shown = (
             (self._shared.shown(node, lent.get(node.name, _NOTHING)) for node in nodes) if self._shared else nodes
@@ -288,7 +274,8 @@ class LoggedSite:
     def _take_in(self, kind: int, row: int, started: list[JobStart]) -> None:
         logged = self._logged
         assert logged is not None
-        id_ = f"{logged.ids[row]}@{row}"  # a requeued job has several rows
+        # With its row: a requeued job has several.
+        id_ = f"{logged.ids[row]}@{row}"
         names = [self._names[number] for number in logged.nodes_of(row).tolist()]
         if kind == _SUBMITTED:
             waiting = _waiting(logged, row, id_)
@@ -320,12 +307,10 @@ class LoggedSite:
 
 
 def _job_events(logged: LoggedJobs, holes: Holes) -> list[tuple[float, int, int]]:
-    """(when, what, row of the job) of the jobs that wait or run within the window, in order.
-
-    A job that starts as it is submitted is submitted first.
-    """
+    """(when, what, row of the job) of the jobs that wait or run within the window, in order."""
     rows = np.flatnonzero((logged.end_s > holes.from_s) & (logged.submit_s < holes.until_s))
     kinds = (_SUBMITTED, logged.submit_s), (_STARTED, logged.start_s), (_ENDED, logged.end_s)
+    # By kind at equal instants: a job that starts as it is submitted is submitted first.
     return sorted(
         (at_s, kind, row)
         for kind, times_s in kinds
@@ -346,5 +331,6 @@ def _partitions(holes: Holes, logged: LoggedJobs | None, partition: str) -> dict
     found = {partition: Partition(partition, frozenset(holes.node_names))}
     for name, numbers in nodes_by_partition(logged) if logged is not None else ():
         its_own = frozenset(holes.node_names[number] for number in numbers)
+        # A higher tier than freetrain's, as the documentation advises.
         found.setdefault(name, Partition(name, its_own, priority_tier=10))
     return found

@@ -71,6 +71,7 @@ class BackfillCycles:
         if self._next_s <= at_s:
             self._last_s = self._next_s
         if self._next_s == self._last_s:
+            # Slurm looks at full seconds since the last cycle.
             self._next_s += max(self._interval_s, ceil(at_s - self._last_s))
 
     def last_s(self, now_s: float) -> float:

@@ -11,7 +11,7 @@ notes on all that was assumed. No row is left out without a count, no oddity wit
 ``times.py``       times as logs write them
 ``sacct_text.py``  the text of ``sacct -P``; ``sacct_json.py`` makes it of ``sacct --json``
 ``traces.py``      public traces and other tables as such text; ``toml_files.py``: files that describe logs
-``sacct_jobs.py``  what its fields mean; ``swf.py`` and ``node_events.py`` read the other two kinds
+``sacct_jobs.py``  what its fields mean; ``swf.py`` reads another kind, ``busy.py`` node events
 ``parsed.py``      runs of jobs as these readers hand them on
 ``nodelists.py``   node lists as positions; ``machine.py``: the machine's pools
 ``placing.py``     jobs on nodes

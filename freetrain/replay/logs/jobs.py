@@ -18,14 +18,7 @@ from freetrain.errors import InputError
 from freetrain.replay.logs.machine import LoggedMachine, NodeSizes, node_sizes, read_machine, uniform_machine
 from freetrain.replay.logs.model import LoggedJobs, NodeKind, ReadOptions
 from freetrain.replay.logs.nodelists import MAX_NODES, NodeLists, gathered
-from freetrain.replay.logs.parsed import (
-    MachineSize,
-    ParsedFile,
-    distinct_texts,
-    seen,
-    take_runs,
-    without_repeats,
-)
+from freetrain.replay.logs.parsed import MachineSize, ParsedFile, distinct_texts, seen, take_runs, without_repeats
 from freetrain.replay.logs.placing import PlacedJobs, peak_in_use, place_by_lists, place_by_packing
 from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.times import iso
@@ -49,9 +42,7 @@ class JobsOnNodes:
     """The jobs of a log on the machine's nodes.
 
     Attributes:
-        placed: which run was on which nodes.
         packed: the log does not say; the runs were packed first-fit.
-        notes: sentences for the report.
         name: the machine's; empty where neither a machine file nor the log says it.
         kinds: its kinds of nodes, where a machine file tells them apart.
         sizes: what its nodes have, as far as it is known; None: jobs were packed on nodes that they do not share.
@@ -133,15 +124,7 @@ def settle_window(jobs: JobsOnNodes, window: LogWindow, tally: RowTally) -> tupl
 def _unlike_the_machine(
     placed: PlacedJobs, packed: bool, inside: NDArray[np.bool_], within_s: NDArray[np.float64], short_h: float
 ) -> list[str]:
-    """Warnings where the jobs within the window and the machine do not belong together.
-
-    Args:
-        placed: the jobs on their nodes.
-        packed: whether the log names no nodes.
-        inside: which of them are within the window.
-        within_s: for how long each is.
-        short_h: node-hours of jobs for which there was no room.
-    """
+    """Warnings where the jobs within the window and the machine do not belong together."""
     asked = np.ceil(placed.count + placed.missing_nodes).astype(np.int64)
     asked_h = float((asked * within_s)[inside].sum()) / SECONDS_PER_HOUR
     nodes = len(placed.busy.node_names)
@@ -216,12 +199,7 @@ def _jobs_are(which: NDArray[np.bool_]) -> str:
 
 
 def cut_by_limits(runs: pl.DataFrame, last_s: float) -> tuple[pl.DataFrame, list[str]]:
-    """End jobs without an end at their limits if these passed more than a day before the log's end.
-
-    Args:
-        runs: columns as of a parsed file.
-        last_s: when the log ends.
-    """
+    """End jobs without an end at their limits if these passed more than a day before the log's end."""
     has_no_end, limit = pl.col("end_s").is_infinite(), pl.col("start_s") + pl.col("limit_s")
     past = limit + _GRACE_S < last_s
     # Few jobs of a large log have no end: of these alone it is asked when they passed their limits.
@@ -274,15 +252,7 @@ def cut_by_successors(placed: PlacedJobs) -> tuple[PlacedJobs, list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows of busy times, by node and start.
-
-    Attributes:
-        node: the node.
-        start_s: when it was busy from.
-        end_s: until when.
-        run: whose row it is.
-        nodes: how many nodes the machine has.
-    """
+    """Rows of busy times, by node and start."""
 
     node: NDArray[np.int32]
     start_s: _Times
@@ -292,10 +262,7 @@ class _Rows:
 
 
 def _next_starts_s(rows: _Rows, has_no_end: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """When the first and the last job that has an end began on any of each run's nodes, after that run did.
-
-    inf and -inf where none did.
-    """
+    """When the first and the last job with an end began on any node of each run, after it did; inf, -inf: none."""
     node, start_s, run = rows.node, rows.start_s, rows.run
     ended = np.flatnonzero(~has_no_end[run])
     first_s, last_s = np.full(len(has_no_end), np.inf), np.full(len(has_no_end), -np.inf)
@@ -332,7 +299,6 @@ def _rows_beside(placed: PlacedJobs, suspect: NDArray[np.bool_]) -> _Rows:
 
 
 def _jobs(placed: PlacedJobs, which: NDArray[np.bool_]) -> pl.DataFrame:
-    """The names and starts of some runs."""
     return pl.DataFrame(
         {"job": placed.runs["job"].filter(pl.Series(which)), "start_s": placed.busy.start_s[which]}
     )
@@ -345,13 +311,7 @@ def _named(gone: pl.DataFrame, what: str) -> str:
 
 
 def logged_jobs(placed: PlacedJobs, holes: Holes, with_held: bool = False) -> LoggedJobs:
-    """The jobs that ran within the window, on the nodes that are looked at.
-
-    Args:
-        placed: all jobs.
-        holes: of these nodes.
-        with_held: also what each had of each of its nodes.
-    """
+    """The jobs that ran within the window on these nodes; ``with_held``: and what each had of each of them."""
     runs, start_s, end_s = placed.runs, placed.busy.start_s, placed.busy.end_s
     lists = _on_nodes_looked_at(placed, holes)
     inside = (np.diff(lists.begin) > 0) & (end_s > holes.from_s) & (start_s < holes.until_s)
@@ -378,6 +338,7 @@ def _held(placed: PlacedJobs) -> NDArray[np.float64]:
     """CPUs, bytes of memory and GPUs that each run had of each of its nodes; where they differ, the most."""
     cores = placed.cores
     if placed.cores_by_row:
+        # Of a run without nodes reduceat would take another run's amount.
         first, some = np.cumsum(placed.count) - placed.count, placed.count > 0
         cores = np.full(len(placed.runs), np.nan)
         if some.any():
@@ -389,7 +350,6 @@ def _held(placed: PlacedJobs) -> NDArray[np.float64]:
 
 
 def _partitions(partition: pl.Series, rows: NDArray[np.intp]) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-    """The partitions of some rows, and which of these each row's is."""
     texts, number = distinct_texts(partition)
     known, number = [name or "main" for name in texts], number[rows]
     names = sorted({known[at] for at in np.unique(number).tolist()})

@@ -28,11 +28,6 @@ class Pool:
     """Nodes that are alike, at the positions ``begin`` to ``end`` (excluded) of the machine.
 
     Attributes:
-        name: the pool's name.
-        begin: position of its first node.
-        end: position after its last node.
-        cores: cores of each node.
-        gpus: GPUs of each node.
         memory_bytes: memory of each node that jobs can have; 0: unknown.
         partitions: partitions whose jobs run on it; empty for all.
         shared: jobs share nodes and take cores; otherwise they take whole nodes.
@@ -55,9 +50,7 @@ class LoggedMachine:
     """The nodes of a machine.
 
     Attributes:
-        name: the machine's name.
         node_names: its nodes, pool after pool.
-        pools: its pools, in the same order.
         named: the nodes' names are the machine's own, not made up.
         node_gbit: what the link between a node and its switch carries, Gbit/s each way; 0: unknown.
         uplink_gbit: what all links together from a leaf switch to the others carry; likewise.
@@ -78,8 +71,7 @@ class LoggedMachine:
     def topology(self, node_names: Sequence[str]) -> Topology:
         """The switches: leaves of as many nodes as the pools say, a switch for each pool, and one for all.
 
-        Args:
-            node_names: as a log names the nodes; where it names others than the machine, their order counts.
+        Where a log names other nodes than the machine, their order counts.
         """
         names = self.node_names if set(self.node_names).issuperset(node_names) else node_names
         leaves = {
@@ -88,6 +80,7 @@ class LoggedMachine:
             if pool.nodes_per_leaf
             for number, name in enumerate(names[pool.begin : pool.end])
         }
+        # A slash at the end: no name of a leaf, nor of a node, ends so.
         pools = {leaf.rpartition("/")[0] + "/" for leaf in leaves.values()}
         above = {leaf: leaf.rpartition("/")[0] + "/" for leaf in leaves.values()}
         return Topology(leaves, above | dict.fromkeys(pools, "/"))
@@ -192,13 +185,7 @@ _UNKNOWN = Pool("", 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class NodeSizes:
-    """What each node has, shape (nodes,); nan: unknown.
-
-    Attributes:
-        cpus: CPUs.
-        memory_bytes: memory.
-        gpus: GPUs.
-    """
+    """What each node has, shape (nodes,); nan: unknown."""
 
     cpus: NDArray[np.float64]
     memory_bytes: NDArray[np.float64]

@@ -24,7 +24,6 @@ class Failures:
 
     Attributes:
         every_s: idle time of a node between two failures, on average.
-        repair_s: how long a node is out of service then.
     """
 
     every_s: float
@@ -39,21 +38,14 @@ class ReadOptions:
         columns: header of a headerless sacct file.
         delimiter: what separates its columns; None: what its header shows.
         trace: what its columns are called, where that is not what sacct calls them.
-        cluster: read this cluster's jobs alone.
         ignore_partitions: jobs of these partitions are not the site's.
         ignore_accounts: nor are those of these accounts.
         node_states: output of ``sacctmgr show event -P``: when nodes were down or drained.
         reservations: output of ``sacctmgr show reservation -P`` or ``scontrol show reservation``.
         failures: let nodes fail at random; None: only what files say of that counts.
-        skip_empty_hours: leave out hours in which nearly the whole machine was idle.
-        nodes: number of nodes of the machine.
-        machine: a TOML file that describes the machine (docs/reference/logs.md).
         only_nodes: read the holes of these nodes alone, such as ``0-255`` or ``c[01-16]``.
         from_s: start of the window; the log's own where not given.
-        until_s: end of the window; the log's own where not given.
         timezone: zone of the times in the log that name none (zoneinfo name).
-        strict: stop at the first bad row.
-        rejects: write every rejected row to this file.
         task: count how many such tasks would have fit beside jobs; None: that is not asked.
     """
 
@@ -93,9 +85,7 @@ class RowCount:
 
     Attributes:
         read: rows of the log, headers and blank lines left out.
-        used: rows that the holes come from.
         ignored: rows that say nothing about busy nodes, by reason.
-        rejected: bad rows.
         first_rejects: the first bad rows by file and line, at most 20.
     """
 
@@ -112,10 +102,8 @@ class EmptyHours:
 
     Attributes:
         from_s: when each stretch of such hours begins, UTC epoch seconds, shape (stretches,).
-        until_s: when it ends.
         idle_node_hours: idle node-hours within them.
         all_idle_node_hours: idle node-hours within the window, these included.
-        left_out: they are not among the holes.
     """
 
     from_s: NDArray[np.float64]
@@ -145,11 +133,8 @@ class LoggedJobs:
     """The site's jobs that ran within the window, one row each, in order of their starts.
 
     Attributes:
-        ids: as the log names them, strings.
-        partition_names: the partitions.
         partition: of each job the position of its partition among these.
         submit_s: when they were submitted, UTC epoch seconds; the start where that is not known.
-        start_s: when they started.
         end_s: when they ended; inf: they had not.
         limit_s: their time limits; inf: none, or none is known.
         begin: job i has ``node[begin[i] : begin[i + 1]]``, shape (jobs + 1,).
@@ -194,11 +179,7 @@ class SiteLog:
     """A log that was read.
 
     Attributes:
-        holes: the machine's holes within the window.
-        rows: what became of every row.
         format: "sacct", "SWF" or "node events".
-        packed: True where the log names no nodes and jobs were packed first-fit.
-        notes: what was assumed, in sentences for the report.
         jobs: jobs that ran within the window; 0 for node events.
         logged: these; None for node events.
         warnings: what makes the figures doubtful, in sentences for the headline.
@@ -254,7 +235,6 @@ class IdlePart:
     """How much of one resource of partly used nodes no job held, by node.
 
     Attributes:
-        size: how much of it each node has, shape (nodes,).
         idle_s: what no job held × seconds, shape (nodes,).
         unknown_s: seconds of which the log does not say how much was held; they are not in ``idle_s``.
         is_least: sizes are, of some nodes, what jobs were seen to hold at once: the nodes may have more.
@@ -275,11 +255,9 @@ class TaskRoom:
     """For how many tasks of one kind there was room.
 
     Attributes:
-        task: of which kind.
         on_empty: how many fit on each node while it has no jobs, shape (nodes,).
         node: a node that has jobs, by position, shape (stretches,).
         start_s: since when, UTC epoch seconds; stretches of one node do not overlap.
-        end_s: until when.
         tasks: so many fit beside these jobs, at least one.
         sizes: CPUs, bytes of memory and GPUs of each node, 0 where they are not counted, shape (nodes, 3).
         ignored: what the task asks for and the log says of no job; that is not asked for.
@@ -311,11 +289,9 @@ class TaskPlaces:
     than the task's ``shortest_s``.
 
     Attributes:
-        task: of which kind.
         holes: when each is there; the places are the nodes of these.
         node: on which node each is, by position, shape (places,).
         beside_jobs_s: of each node seconds × places that were there while it had jobs, shape (nodes,).
-        idle_nodes_s: and while it had none.
         sizes: CPUs, bytes of memory and GPUs of each node, 0 where they are not counted, shape (nodes, 3).
     """
 
@@ -332,15 +308,11 @@ class IdleShares:
     """What lay idle on partly used nodes: those in service that have jobs, and a CPU that none of these holds.
 
     Attributes:
-        node_names: the nodes.
-        partly_used_s: for how long each was partly used, shape (nodes,).
-        cpus: their CPUs.
         memory_bytes: their memory; None: the log does not say what jobs held of it.
         gpus: their GPUs; None: no job held any, as far as the log says.
         gpu_types: of each node the types of GPUs that jobs held there, joined by +; empty: none is known.
         spread: part of the held CPU time that jobs on several nodes held; of these the log tells the sum alone,
             and they count as if they held as much of each node.
-        room: for how many tasks there was room there; None: that was not asked.
     """
 
     node_names: tuple[str, ...]

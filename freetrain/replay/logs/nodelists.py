@@ -49,6 +49,7 @@ def expand(text: str, most: int = MAX_NODES) -> list[str]:
         if len(nodes) > most:
             raise _too_many(text, most)
         return [str(node) for node in nodes]
+    # ClusterShell even fails an assertion at some texts. Our own error is a ValueError, too.
     except (NodeSetException, RangeSetException, ValueError, AssertionError) as error:
         if isinstance(error, NodeListError):
             raise
@@ -56,12 +57,7 @@ def expand(text: str, most: int = MAX_NODES) -> list[str]:
 
 
 class NodeIndex:
-    """Positions of nodes by name; grows with each new name unless the machine is closed.
-
-    Args:
-        names: nodes known beforehand.
-        closed: the machine has no other nodes.
-    """
+    """Positions of nodes by name; grows with each new name unless the machine is closed."""
 
     def __init__(self, names: Iterable[str] = (), closed: bool = False) -> None:
         self.position = {name: position for position, name in enumerate(names)}
@@ -74,6 +70,7 @@ class NodeIndex:
             raise NodeListError("ran but names no nodes")
         if text in self.position:
             return (self.position[text],)
+        # Four bytes a node: lists of a large log name hundreds of millions.
         found = array("i")
         at = 0
         while at < len(text):

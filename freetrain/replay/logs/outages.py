@@ -211,12 +211,7 @@ def with_failures(busy: BusyTimes, window: LogWindow, failures: Failures) -> tup
 
 
 def find_empty_hours(machine: Holes, holes: Holes) -> EmptyHours | None:
-    """The clock hours in which at least 95 % of the machine was idle; None if they hold no idle time.
-
-    Args:
-        machine: the holes of all nodes.
-        holes: those of the nodes that are looked at, whose idle time is counted.
-    """
+    """The clock hours in which 95 % of the machine or more was idle; None if ``holes`` have no idle time then."""
     edges_s = clock_hours(machine.from_s, machine.until_s)
     empty = np.diff(idle_until(machine, edges_s)) >= _NEARLY_ALL * len(machine.node_names) * np.diff(edges_s)
     # Neighbouring empty hours are one stretch.

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+# Small types: a row of these columns is kept for each run of the log.
 RUN_SCHEMA: Mapping[str, type[pl.DataType]] = {
     "file": pl.Int32,
     "line": pl.UInt32,
@@ -32,12 +33,7 @@ MAX_COUNTED = 1_000_000_000
 
 
 def of_distinct(text: pl.Series, *meanings: pl.Expr) -> list[pl.Series]:
-    """Columns that follow from one column of text without gaps; each text that differs is understood once.
-
-    Args:
-        text: the column, a categorical one.
-        meanings: what follows, as expressions of a column of that name that holds texts.
-    """
+    """Columns that follow from one categorical column without gaps; each text that differs is understood once."""
     texts, place = distinct_texts(text)
     columns = texts.to_frame().select(meanings).get_columns()
     if len(texts) == 1:  # as of a column that the log lacks
@@ -84,9 +80,6 @@ class ParsedFile:
             commas) are empty where the log does not say. What a run has is meant, on all its nodes together.
         unused: what ``seen`` shows of sound rows that are no runs, as of jobs that never started: they too tell
             what time the log covers. Times are null where a row has none.
-        size: the machine as the log's header has it.
-        notes: sentences for the report.
-        clusters: the clusters that the runs name.
         other_lists: node lists of jobs that were left out by choice: their nodes belong to the machine, too.
     """
 
@@ -115,17 +108,11 @@ def take_runs(files: Sequence[ParsedFile]) -> pl.DataFrame:
 
 
 def filtered(alone: list[pl.DataFrame], keep: NDArray[np.bool_]) -> pl.DataFrame:
-    """The rows of a frame that are kept.
-
-    Some rows at a time are copied and let go of: otherwise all would be there twice for a moment.
-
-    Args:
-        alone: the frame, which is taken out; nobody else has it.
-        keep: whether each row is kept.
-    """
+    """The rows of a frame that are kept; it is taken out of ``alone``, so that nobody else has it."""
     rows = alone.pop()
     if keep.all():
         return rows
+    # Some rows at a time are copied and let go of: otherwise all would be there twice for a moment.
     some = list(rows.iter_slices(_ROWS_AT_ONCE))
     del rows
     for number, begin in enumerate(range(0, len(keep), _ROWS_AT_ONCE)):

@@ -43,7 +43,6 @@ class PackingGroup:
 
     Attributes:
         position: their positions in the machine, in the order they are given out.
-        cores: cores of each.
         shared: jobs take cores; otherwise whole nodes.
     """
 
@@ -63,7 +62,6 @@ class PackedJobs:
 
     Attributes:
         node: nodes of all jobs, job after job.
-        count: nodes of each job, shape (jobs,).
         cores: what the job has of each of these nodes, as many rows as ``node``.
         missing_nodes: nodes (or shares of one) for which there was no room, shape (jobs,).
     """
@@ -84,15 +82,8 @@ def pack(
 ) -> PackedJobs:
     """Put jobs on nodes first-fit, in the order of their starts, on the lowest free nodes.
 
-    A job that ends when another starts makes room for it. Where the machine is full, a job gets what is left.
-
-    Args:
-        start_s: start of each job.
-        end_s: its end, after its start.
-        need: nodes it needs, or cores where its group's nodes are shared.
-        group: its group, by position.
-        groups: the groups.
-        cores: cores of each node of the machine.
+    A job needs nodes, or cores where its group's nodes are shared. One that ends when another starts makes room
+    for it. Where the machine is full, a job gets what is left.
     """
     free = cores.copy()
     running: list[tuple[float, int]] = []
@@ -181,7 +172,6 @@ class PlacedJobs:
         missing_nodes: for each run, nodes that packing found no room for.
         cores: for each run, how many cores of each of its nodes it has; nan: the log does not say. The log tells
             their sum alone. Of packed runs for each row of ``busy``: they have what was left on each node.
-        notes: sentences for the report.
     """
 
     busy: BusyTimes
@@ -200,16 +190,7 @@ def place_by_lists(
     tally: RowTally,
     other_lists: tuple[str, ...] = (),
 ) -> PlacedJobs:
-    """Put each run on the nodes that its list names.
-
-    Args:
-        runs: runs, of which at least one has a node list. Who has them, too, keeps in memory what is freed here.
-        machine: the machine, if it was described.
-        nodes: the machine's number of nodes, if it was given.
-        tally: counts runs whose list is missing, unreadable, names a node outside the machine, or not as many as
-            the job had.
-        other_lists: lists of nodes that belong to the machine besides.
-    """
+    """Put each run on the nodes that its list names; ``other_lists`` name more nodes of the machine."""
     index = NodeIndex(machine.node_names, closed=True) if machine and machine.named else NodeIndex()
     texts, code = distinct_texts(runs["node_list"])
     lists = read_node_lists(texts, index, _most_listed(runs["nodes"], code, len(texts)).tolist())
@@ -232,13 +213,7 @@ def place_by_lists(
 
 
 def place_by_packing(runs: pl.DataFrame, machine: LoggedMachine, tally: RowTally) -> PlacedJobs:
-    """Put runs on nodes first-fit.
-
-    Args:
-        runs: runs without node lists.
-        machine: the machine to put them on.
-        tally: counts runs that the machine cannot hold.
-    """
+    """Put runs on nodes first-fit."""
     partitions, number = distinct_texts(runs["partition"])
     groups, group = [_group(machine, partition) for partition in partitions], number.astype(np.int64)
     need = np.zeros(len(runs), np.int64)
@@ -279,15 +254,7 @@ def nodes_used_whole(
 ) -> NDArray[np.bool_]:
     """Whether each job of a node held all its CPUs, one job after the other: then nothing lay idle beside them.
 
-    No two rows of a node overlap where what they last and what it is idle add up to the window.
-
-    Args:
-        placed: the jobs.
-        cpus: CPUs of each node, as far as known; nan: unknown.
-        busy: their rows, and behind them those of times in which nodes were out of service.
-        idle_s: for how long each node is idle.
-        from_s: start of the window.
-        until_s: its end.
+    ``busy`` are their rows, and behind them those of times in which nodes were out of service.
     """
     nodes, rows = len(idle_s), int(placed.count.sum())
     lasts_s = (busy.end_s.clip(from_s, until_s) - busy.start_s.clip(from_s, until_s)).clip(min=0.0)
@@ -304,7 +271,6 @@ def nodes_used_whole(
 def _need(
     group: PackingGroup | None, partition: str, nodes: int | None, cores: int | None
 ) -> tuple[int, str | None]:
-    """What a run needs of its group, and why it cannot have it."""
     if group is None:
         return 0, f"partition {partition!r} is in no pool of the machine"
     each = int(group.cores[0])
@@ -330,13 +296,7 @@ def _group(machine: LoggedMachine, partition: str) -> PackingGroup | None:
 
 
 def _most_listed(nodes: pl.Series, code: NDArray[np.uint32], lists: int) -> NDArray[np.int64]:
-    """How many nodes each list may name, by what the log says beside it of the jobs with that list.
-
-    Args:
-        nodes: how many nodes each job had.
-        code: the number of its list.
-        lists: how many lists there are.
-    """
+    """How many nodes each list may name, by what the log says beside it of the jobs with that list."""
     logged = nodes.fill_null(0).to_numpy()
     most = np.zeros(lists, np.int64)
     np.maximum.at(most, code, logged)
@@ -388,7 +348,8 @@ def _padded(seen: list[str], total: int | None) -> tuple[tuple[str, ...], tuple[
     """The machine's names, filled up to its number of nodes, and a note if that was needed."""
     if total is None:
         note = (
-            f"The machine is taken to be the {_nodes(len(seen))} that the log names; others cannot be seen in it."
+            f"The machine is taken to be the {len(seen):,} node{'s' * (len(seen) != 1)} that the log names; "
+            "others cannot be seen in it."
         )
         return tuple(seen), (note,)
     if total < len(seen):
@@ -414,10 +375,6 @@ def _about_spelling(names: list[str]) -> tuple[str, ...]:
         f"Names of nodes differ in capitals, in zeros or in a domain alone: {one} and {other}{more}. They "
         "count as nodes of their own; if they are the same, one of the two only looks idle.",
     )
-
-
-def _nodes(count: int) -> str:
-    return f"{count:,} node{'s' * (count != 1)}"
 
 
 def _busy(

@@ -12,11 +12,10 @@ import polars as pl
 
 from freetrain.core.holes import Holes
 from freetrain.errors import InputError
-from freetrain.replay.logs.busy import BusyTimes, add_always_busy, select_nodes
+from freetrain.replay.logs.busy import BusyTimes, add_always_busy, busy_times, read_node_events, select_nodes
 from freetrain.replay.logs.jobs import JobsOnNodes, jobs_on_nodes, logged_jobs, settle_window
 from freetrain.replay.logs.machine import read_machine
 from freetrain.replay.logs.model import EmptyHours, IdleShares, ReadOptions, SiteLog, TaskRequest
-from freetrain.replay.logs.node_events import busy_times, read_node_events
 from freetrain.replay.logs.nodelists import MAX_NODES
 from freetrain.replay.logs.outages import (
     about_empty_hours,
@@ -61,12 +60,7 @@ class _Machine:
 
 
 def read_site_log(paths: Sequence[Path], options: ReadOptions, progress: Progress = lambda stage: None) -> SiteLog:
-    """Read a log, in one file or several, and find the machine's holes.
-
-    Args:
-        paths: the log's files; ``-`` is standard input.
-        options: how to read them.
-        progress: is called with each stage as it begins.
+    """Read a log, in one file or several (``-``: standard input), and find the machine's holes.
 
     Raises:
         InputError: if there is no log in the files, or it does not say enough to find holes.
@@ -156,7 +150,6 @@ def _idle_shares(
 def _busy_times(
     machine: _Machine, window: LogWindow, options: ReadOptions, tally: RowTally
 ) -> tuple[BusyTimes, list[str], list[str]]:
-    """When nodes had jobs or were out of service, notes, and warnings."""
     if machine.jobs is None:
         return machine.busy, [*machine.notes, *machine.proof.notes], []
     settled, warnings = settle_window(machine.jobs, window, tally)
@@ -165,7 +158,6 @@ def _busy_times(
 
 
 def _check(paths: Sequence[Path], options: ReadOptions) -> None:
-    """Refuse options that make no sense before any long reading begins."""
     find_zone(options.timezone)
     if not paths:
         raise InputError("No log was given.", "Name a file, or - for standard input.")
@@ -178,7 +170,6 @@ def _check(paths: Sequence[Path], options: ReadOptions) -> None:
 
 
 def _open(path: Path, options: ReadOptions) -> _Source:
-    """What kind of log a file is, from its first piece."""
     name = display_name(path)
     begun = read_pieces(path)
     head = next(begun, b"")
@@ -224,7 +215,6 @@ def _common_format(sources: Sequence[_Source]) -> LogFormat:
 
 
 def _refuse_unfit(options: ReadOptions, kind: LogFormat) -> None:
-    """Refuse options that would do nothing to a log of this kind."""
     unfit = {
         "--cluster": options.cluster is not None and kind is not LogFormat.SACCT,
         "--ignore-partition": bool(options.ignore_partitions) and kind is not LogFormat.SACCT,
@@ -243,6 +233,7 @@ def _read_jobs(sources: list[_Source], options: ReadOptions, tally: RowTally, pr
         progress(f"reading {sources[number].name}")
         files.append(_read_job_file(sources[number], number, options, tally))
         if options.rejects is None:
+            # The text is let go of: only rejects would be looked up in it.
             sources[number].pieces = ()
     if options.strict:
         tally.stop_if_bad()

@@ -24,6 +24,7 @@ _BYTES_AT_ONCE = 1 << 20
 _UNIT_SEPARATOR = "\x1f"
 _HEAD_BYTES, _MAX_LINES_LOOKED_AT = 1 << 16, 20
 _OF_SPREADSHEETS = (",", ";", "\t")
+# Bounds for logs that are broken throughout: mending must not take longer than reading.
 _MAX_LINES_PER_ROW = 2000
 _MAX_ENDS_TRIED = 5
 _MAX_SURPLUS_SHARED = 40
@@ -35,9 +36,6 @@ class Lines:
     """The lines of one file, numbered from 0.
 
     Attributes:
-        data: the file's text.
-        separator: what stands between fields.
-        start: offset of each line, shape (lines,).
         end: offset of each line's end, its newline left out.
         separators: separators in each line.
     """
@@ -115,14 +113,9 @@ def read_fields(
     lines_before: int = 0,
     repeated: Collection[str] = (),
 ) -> pl.DataFrame:
-    """The wanted fields of the given lines, as text, with the column ``line`` (numbered from 1).
+    """The wanted fields of some lines, as text, with the column ``line`` (numbered from 1).
 
-    Args:
-        lines: some of a file's lines.
-        good: which of them, ascending; all have the same number of separators.
-        columns: wanted fields by position.
-        lines_before: lines of the file before these.
-        repeated: columns of which few texts differ; they are categorical.
+    The lines ascend and have equally many separators. Columns whose texts are ``repeated`` are categorical.
     """
     if not len(good):
         return text_frame([], [], columns, lines_before, repeated)
@@ -177,7 +170,6 @@ class RowLayout:
     """How a row of the file should look.
 
     Attributes:
-        width: number of columns.
         trailing: each row ends with a separator (``sacct -p``).
         free: positions of columns known for free text.
         unread: positions of columns that nothing is read from; surplus does no harm there either.
@@ -206,7 +198,6 @@ class MendedRows:
 
     Attributes:
         line: first line of each mended row, numbered from 0.
-        fields: its fields.
         lost: (line, reason) of each row that could not be mended.
     """
 
@@ -292,13 +283,12 @@ def _fit(fields: list[str], layout: RowLayout, separator: str) -> list[str] | No
 def _share(
     fields: list[str], surplus: int, free: tuple[int, ...], checks: tuple[tuple[int, Fits], ...]
 ) -> tuple[int, ...] | None:
-    """How many surplus separators each free column owns, such that all checked columns fit; None if no way does.
-
-    A column's share shifts the checked ones behind it. Shares are tried from left to right, and given up as soon
-    as a column before the next free one does not fit.
-    """
+    """How many surplus separators each free column owns, such that all checked columns fit; None: no way does."""
+    # A share shifts the columns behind it: from left to right, given up as soon as one before the next free column
+    # does not fit.
     bounds = (-1, *free, sys.maxsize)
     between = [[check for check in checks if low < check[0] < high] for low, high in pairwise(bounds)]
+    # Without these the ways to share would be tried again for each beginning, exponentially many.
     hopeless: set[tuple[int, int]] = set()
 
     def fits(number: int, shift: int) -> bool:

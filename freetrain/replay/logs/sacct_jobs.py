@@ -93,9 +93,11 @@ def _of_tres(kind: str) -> pl.Expr:
 def _gpus(entries: pl.Series) -> pl.Series:
     """How many GPUs lists of entries name (null: more than there are), and their types, joined by commas."""
     found = []
+    # Texts that differ are few: each is read once (``of_distinct``).
     for text in entries.to_list():
         kinds = {name: int(count) for name, count in _ONE_KIND.findall(text)}
         untyped = kinds.pop("", 0)
+        # Slurm lists GPUs both by type and without one: they are the same. Instances of MIG are types.
         count = max(untyped, sum(kinds.values()))
         types = ",".join(sorted(name for name, its_count in kinds.items() if its_count))
         found.append({"count": count if count <= MAX_COUNTED else None, "types": types})
@@ -106,17 +108,14 @@ _COUNT_AND_TYPES = pl.Struct({"count": pl.Int64, "types": pl.String})
 
 
 def _held() -> Iterator[pl.Expr]:
-    """What a list of resources says that a job held, of memory and GPUs.
-
-    A list that names no GPUs is of a job that has none; where there is no list, nothing is known. Memory without a
-    unit is in MiB. GPUs that are listed both by type and without one are the same; those of a type are counted as
-    Slurm names it, instances of MIG too.
-    """
+    """What a list of resources says that a job held, of memory and GPUs."""
     tres = pl.col("tres")
+    # A list that names no GPUs is of a job that has none; where there is no list, nothing is known.
     has_list = tres.str.strip_chars() != ""
     number, unit = (tres.str.extract(_MEMORY, group) for group in (1, 2))
     gpus = tres.str.extract_all(_GPUS).list.join(",").map_batches(_gpus, return_dtype=_COUNT_AND_TYPES)
     mps = tres.str.extract(_MPS_COUNT).cast(pl.Int64, strict=False).fill_null(0)
+    # Memory without a unit is in MiB.
     yield (number.cast(pl.Float64, strict=False) * unit.replace_strict(_UNITS, default=_MIB)).alias("memory_bytes")
     yield pl.when(has_list).then(gpus.struct.field("count") - -mps // _MPS_OF_A_GPU).alias("gpus")
     yield gpus.struct.field("types").cast(pl.Categorical).alias("gpu_types")
@@ -151,13 +150,10 @@ _MEANINGS: Mapping[str, Sequence[pl.Expr]] = {
 
 
 def _add_times(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
-    """Add ``submit_s``, ``start_s`` and ``end_s`` to rows of text, and ``lasted_s``.
-
-    Times are null where the log says that there is none, NaN where what it says is no time. ``end_s`` is inf for a
-    job that is still on its nodes. Elapsed does not count the time for which a job was suspended: that is added.
-    """
+    """Add times to rows of text: null where there is none, NaN where it is no time; inf for an end to come."""
     timed = rows.with_columns(
         *(parse_times(rows[name], timezone).alias(f"{name}_s") for name in _TIMES),
+        # Elapsed does not count the time for which a job was suspended.
         (pl.col("elapsed_s") + pl.col("suspended_s")).alias("lasted_s"),
     )
     # Only where clocks are put back does a time have two meanings.
@@ -184,6 +180,7 @@ class TimeNotes:
         """Look at some more rows."""
         end_s, start_s, lasted_s = (runs[name].to_numpy() for name in ("end_s", "start_s", "lasted_s"))
         ended = np.isfinite(end_s)
+        # Jobs that still run have no end: inf less inf.
         with np.errstate(invalid="ignore"):
             off_s = np.abs(end_s - start_s - lasted_s)
             by_an_hour = ended & (np.abs(off_s - _HOUR_S) <= _TOLERANCE_S)
@@ -244,15 +241,7 @@ def _end_s() -> pl.Expr:
 
 
 def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptions, tally: RowTally) -> ParsedFile:
-    """Read one sacct file.
-
-    Args:
-        pieces: its text; each piece ends at the end of a line.
-        name: its name in messages.
-        file: its number among the files read.
-        options: its columns, its zone, and whose jobs to read.
-        tally: counts its rows.
-    """
+    """Read one sacct file; each piece of its text ends at the end of a line."""
     named, notes = _WantedNames(options, name), TimeNotes(name)
     runs, unused = [], []
     others, clusters, has_shards, has_mps = set[str](), set[str](), False, False
@@ -285,11 +274,7 @@ def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptio
 def _rows(
     pieces: Iterable[bytes], name: str, file: int, options: ReadOptions, tally: RowTally
 ) -> Iterator[pl.DataFrame]:
-    """The rows as text, at least _MIN_BATCH_ROWS at a time but for the last.
-
-    A file may change its columns often (files that were put together), and judging a few rows takes as long as
-    judging thousands.
-    """
+    """The rows as text, at least _MIN_BATCH_ROWS at a time but for the last."""
     texts, banner = read_sacct_text(pieces, name, options.columns, options.delimiter)
     tally.read += banner
     tally.ignore("before the header", banner)
@@ -306,6 +291,7 @@ def _rows(
         )
         rows = rows.with_columns(pl.lit(file, pl.Int32).alias("file"), *absent)
         batch.append(rows.select("line", "file", *ROLES))
+        # Joined files may change their columns often, and judging a few rows takes as long as judging thousands.
         if sum(map(len, batch)) >= _MIN_BATCH_ROWS:
             yield pl.concat(batch).rechunk()
             batch = []
@@ -348,7 +334,6 @@ class _WantedNames:
             self._seen.update((column, name) for name in distinct_texts(rows[column])[0])
 
     def stop_if_of_no_cluster(self) -> None:
-        """Raise an InputError if no row was of the cluster that is asked for."""
         if self._cluster is None or self._cluster in self._clusters:
             return
         found = sorted(self._clusters - {""})

@@ -58,6 +58,7 @@ def rows_of_json(pieces: Iterable[bytes], name: str) -> Iterator[bytes]:
     while some := list(islice(jobs, _JOBS_AT_ONCE)):
         have_times = have_times or any(isinstance(_value(job, "time"), dict) for job in some)
         lines = "".join("|".join(_fields(job)) + "\n" for job in some)
+        # JSON may escape half a surrogate pair, which is no text.
         yield (before + lines).encode(errors="replace")
         before = ""
     if before:
@@ -85,26 +86,26 @@ def _fields(job: Any) -> Iterator[str]:
     yield _text(job, "time", "elapsed")
     yield _text(job, "time", "suspended")
     yield _text(job, "time", "limit")
-    yield _text(job, "allocation_nodes") or _allocated(job, "node")
-    yield _allocated(job, "cpu") or _text(job, "required", "CPUs")
+    yield _text(job, "allocation_nodes") or _count_of(job, "node")
+    yield _count_of(job, "cpu") or _text(job, "required", "CPUs")
     yield _text(job, "nodes")
     yield ",".join(_resources(job))
 
 
 def _resources(job: Any) -> Iterator[str]:
     """What the job had, as ``AllocTRES`` says it; memory counts in MiB."""
-    allocated = _value(job, "tres", "allocated")
-    for entry in allocated if isinstance(allocated, list) else ():
+    for entry in _allocated(job):
         name = "/".join(filter(None, (_text(entry, "type"), _text(entry, "name"))))
         yield f"{name}={_text(entry, 'count')}{'M' if name == 'mem' else ''}"
 
 
-def _allocated(job: Any, kind: str) -> str:
+def _allocated(job: Any) -> list[Any]:
     allocated = _value(job, "tres", "allocated")
-    for entry in allocated if isinstance(allocated, list) else ():
-        if _text(entry, "type") == kind:
-            return _text(entry, "count")
-    return ""
+    return allocated if isinstance(allocated, list) else []
+
+
+def _count_of(job: Any, kind: str) -> str:
+    return next((_text(entry, "count") for entry in _allocated(job) if _text(entry, "type") == kind), "")
 
 
 def _value(record: Any, *path: str) -> Any:
@@ -134,9 +135,7 @@ def _plain(value: Any) -> str:
 def jobs_of_json(pieces: Iterable[bytes], name: str) -> Iterator[Any]:
     """The jobs of all documents of a text: of lists, of objects with a list ``jobs``, and jobs that stand alone.
 
-    Args:
-        pieces: the text; messages may stand before the first document.
-        name: the file's name in messages.
+    Messages may stand before the first document.
 
     Raises:
         InputError: it is not JSON, or has no list of jobs; what came before may be used up by then.
@@ -179,7 +178,6 @@ class _Text:
         self._more()
 
     def find_beginning(self) -> None:
-        """Go to where the first document begins, if that is in the first piece."""
         found = _BEGINNING.search(self._text)
         self._at = found.end() if found else 0
 
@@ -193,7 +191,6 @@ class _Text:
                 return ""
 
     def value(self) -> Any:
-        """Read a value."""
         self.next_mark()
         while True:
             try:
@@ -210,7 +207,6 @@ class _Text:
                 return value
 
     def elements(self) -> Iterator[Any]:
-        """Read a list, value by value."""
         self._read("[")
         if self.next_mark() == "]":
             self._read("]")
@@ -244,7 +240,6 @@ class _Text:
         return mark
 
     def _more(self) -> bool:
-        """Get the next piece; False if there is none."""
         piece = next(self._pieces, None)
         if piece is None:
             return False

@@ -101,8 +101,6 @@ class Header:
     """A header line.
 
     Attributes:
-        begin: offset of its first byte.
-        text: the line.
         separator: what stands between its columns; sacct prints a pipe, or what --delimiter says.
     """
 
@@ -128,12 +126,7 @@ def role_of(column: str) -> str:
 
 
 def separator_of(line: str, expected: str | None = None) -> str | None:
-    """What separates the columns of a header line; None for a line that is no header.
-
-    Args:
-        line: any line.
-        expected: the separator, if it is known.
-    """
+    """What separates the columns of a header line; None for a line that is no header."""
     found = _FIRST_TWO.match(line.replace('"', ""))
     separator = expected or (found[1] if found else None)
     if separator is None or len(_NAMES.intersection(column_names(line.split(separator)))) < 2:
@@ -154,15 +147,9 @@ def find_headers(data: bytes, expected: str | None = None) -> Iterator[Header]:
 
 
 def further_headers(data: bytes, first: Header, at: int, expected: str | None = None) -> Iterator[Header]:
-    """Header lines of a text behind an offset.
-
-    Args:
-        data: the text.
-        first: the first header of the file.
-        at: the offset.
-        expected: what separates columns, if it is known.
-    """
+    """Header lines of a text behind an offset."""
     job_column = _JOB_COLUMN.search(first.text)
+    # A search for the job column's name finds the few lines that may be headers, without a look at each line.
     spelled = job_column[0].encode() if job_column else b"JobID"
     while (at := data.find(spelled, at)) >= 0:
         header = _header_at(data, data.rfind(b"\n", 0, at) + 1, expected)
@@ -197,7 +184,6 @@ class Form:
     """What rows look like below a header.
 
     Attributes:
-        header: the header.
         positions: the columns that are needed, by what they tell.
         layout: how many there are, and how to tell whether a row was split rightly.
     """
@@ -217,13 +203,10 @@ def form_of(header: Header, name: str) -> Form:
 def form_without_header(header: Header, data: bytes, name: str) -> Form:
     """The form of rows without a header: the one that the user gives does not show how they end."""
     positions = _positions(header.names, name)
-    trailing = _ends_with_separator(split_lines(*one_byte_separated(data, header.separator)), len(header.names))
+    lines = split_lines(*one_byte_separated(data, header.separator))
+    # Made with -p, if most rows have one separator more than -P would print.
+    trailing = len(lines) > 0 and int(np.median(lines.separators)) == len(header.names)
     return Form(header, positions, _layout(header.names, positions, trailing, header.separator))
-
-
-def _ends_with_separator(lines: Lines, width: int) -> bool:
-    """Whether a headerless file was made with -p: most rows have one separator more than -P would print."""
-    return len(lines) > 0 and int(np.median(lines.separators)) == width
 
 
 def _positions(names: tuple[str, ...], file: str) -> dict[str, int]:
@@ -236,21 +219,18 @@ def _positions(names: tuple[str, ...], file: str) -> dict[str, int]:
     return positions
 
 
+_NEEDED = {
+    "JobID": ("job",),
+    "Start": ("start",),
+    "End (or Elapsed)": ("end", "elapsed"),
+    "NodeList (or NNodes, NCPUS or AllocTRES)": ("node_list", "had_nodes", "asked_nodes", "had_cores", "tres"),
+}
+
+
 def _require(positions: Mapping[str, int], file: str) -> None:
-    missing = []
-    if "job" not in positions:
-        missing.append("JobID")
-    if "start" not in positions:
-        missing.append("Start")
-    if "end" not in positions and "elapsed" not in positions:
-        missing.append("End (or Elapsed)")
-    if not {"node_list", "had_nodes", "asked_nodes", "had_cores", "tres"} & positions.keys():
-        missing.append("NodeList (or NNodes, NCPUS or AllocTRES)")
+    missing = [column for column, roles in _NEEDED.items() if positions.keys().isdisjoint(roles)]
     if missing:
-        raise InputError(
-            f"{file} lacks the column {' and the column '.join(missing)}.",
-            MADE_WITH,
-        )
+        raise InputError(f"{file} lacks the column {' and the column '.join(missing)}.", MADE_WITH)
 
 
 def _layout(names: tuple[str, ...], positions: Mapping[str, int], trailing: bool, separator: str) -> RowLayout:
@@ -329,14 +309,7 @@ class _Section:
 def read_sacct_text(
     pieces: Iterable[bytes], name: str, columns: tuple[str, ...], delimiter: str | None = None
 ) -> tuple[Iterator[SacctText], int]:
-    """Split a sacct file into rows and fields, piece by piece, and count the lines before its first header.
-
-    Args:
-        pieces: the file's text; each piece ends at the end of a line.
-        name: its name in messages.
-        columns: its header, where it has none of its own.
-        delimiter: what separates columns; None: what its header shows.
-    """
+    """Split a sacct file into rows and fields, piece by piece, and count the lines before its first header."""
     pieces = iter(pieces)
     head = next(pieces, b"")
     headers = _renamed(list(find_headers(head, delimiter)), columns, name)
@@ -351,11 +324,7 @@ def read_sacct_text(
 
 
 def _renamed(headers: list[Header], columns: tuple[str, ...], name: str) -> list[Header]:
-    """The headers, the first with the names that the user gives where it is the file's first line.
-
-    Raises:
-        InputError: they are not as many.
-    """
+    """The headers, the first with the names that the user gives where it is the file's first line."""
     if not columns or not headers or headers[0].begin:
         return headers
     own = headers[0].names
@@ -373,9 +342,6 @@ class _Sections:
     Args:
         begin: where the rows begin, or the first header.
         form: the form of the rows before any header; None: the first header comes first.
-        headers: headers of the first piece.
-        delimiter: what separates columns; None: what headers show.
-        name: the file's name in messages.
     """
 
     def __init__(
@@ -386,7 +352,6 @@ class _Sections:
         self._headers: list[Header] | None = headers
 
     def of(self, data: bytes) -> list[_Section]:
-        """The sections of the next piece."""
         begins, forms = [self._begin], [self._form]
         headers: list[list[int]] = [[]]
         for header in self._headers_of(data):
@@ -420,7 +385,6 @@ def _texts(pieces: Iterable[bytes], sections: _Sections, needed_headers: int) ->
 
 
 def _with_last(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Each piece, and whether it is the last."""
     earlier: bytes | None = None
     for piece in pieces:
         if earlier is not None:
@@ -431,15 +395,10 @@ def _with_last(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def _text(data: bytes, section: _Section, lines_before: int, goes_on: bool) -> tuple[SacctText, bytes]:
-    """The rows of a section, and the end of its text that is left for the next piece.
-
-    Args:
-        data: the piece.
-        section: which part of it.
-        lines_before: lines of the file before the piece.
-        goes_on: the section's last row may go on in the next piece.
-    """
-    form, own = section.form, _slice(data, section.begin, section.end)
+    """The rows of a section, and the end of its text that is left for the next piece."""
+    form, is_all = section.form, section.begin == 0 and section.end == len(data)
+    # A slice of bytes is a copy, and most pieces have one section.
+    own = data if is_all else data[section.begin : section.end]
     text, separator = one_byte_separated(own, form.header.separator)
     lines = split_lines(text, separator)
     headers = [own.count(b"\n", 0, begin - section.begin) for begin in section.headers]
@@ -463,12 +422,10 @@ def _text(data: bytes, section: _Section, lines_before: int, goes_on: bool) -> t
 def _is_sound_by_chance(
     lines: Lines, is_sound: NDArray[np.bool_], headers: list[int], form: Form, goes_on: bool
 ) -> NDArray[np.bool_]:
-    """Lines with as many separators as a row, whose start is no time, where the line after them is broken.
-
-    A newline and separators in free text have made up for each other. What follows the last line is not known
-    where the text goes on.
-    """
+    """Lines with as many separators as a row, whose start is no time, where the line after them is broken."""
+    # A newline and separators in free text have made up for each other.
     found = np.zeros(len(is_sound), bool)
+    # What follows the last line is not known where the text goes on: it counts as broken.
     before_broken = np.flatnonzero(is_sound & np.append(~is_sound[1:], goes_on)[: len(is_sound)])
     suspects = np.setdiff1d(before_broken, headers)
     if form.layout.free and len(suspects):
@@ -486,8 +443,3 @@ def _open_end(data: bytes, is_sound: NDArray[np.bool_]) -> bytes:
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
     begin = int(ends[closed - 1]) + 1 if closed else 0
     return data[begin:] if len(data) - begin <= _MAX_OPEN_BYTES else b""
-
-
-def _slice(data: bytes, begin: int, end: int) -> bytes:
-    """A part of the text; all of it is not copied."""
-    return data if begin == 0 and end == len(data) else data[begin:end]

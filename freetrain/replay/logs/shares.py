@@ -46,7 +46,6 @@ class HeldAmount:
 
     Attributes:
         amount: what each job holds of each of its nodes; nan: unknown.
-        known: sizes of the nodes; nan: unknown.
         least: what a job on several nodes holds of each of them at the least.
         by_row: ``amount`` is by row of the busy times: what jobs hold differs from node to node.
     """
@@ -62,17 +61,12 @@ class Stretches:
     """Stretches of time in which nothing changes on a node, of some nodes, in order of node and time.
 
     Attributes:
-        rows: the busy times of these nodes.
         job: whose each of them is; one behind the last job's: the node is out of service.
         row: which of these begins or ends with the stretch, shape (stretches,).
         sign: 1 where it begins, -1 where it ends.
-        node: the node, counted from the first of these.
         first: the first stretch of each node that has any.
-        at_s: when the stretch begins.
         lasts_s: how long it lasts; means nothing where a node's last row ends.
         has_jobs: whether the node has jobs, and is in service.
-        jobs: number of jobs.
-        nodes: number of these nodes.
     """
 
     rows: NDArray[np.int32]
@@ -163,7 +157,9 @@ def free_of(stretches: Stretches, held: HeldAmount, alone: NDArray[np.bool_], no
     amount = stretches.of_jobs(held.amount, held.by_row)
     unknown = np.isnan(amount)
     amount[unknown] = 0.0
+    # Of a job on several nodes the log tells the sum alone: only the least is sure to be on this one.
     sure = np.where(alone, amount, np.minimum(amount, held.least))
+    # Jobs that end and begin at one instant would count together in a stretch of no length.
     lasting = np.where(stretches.lasts_s > 0, stretches.held(sure), 0.0)
     at_least = np.maximum(stretches.most(lasting), stretches.most(amount))
     size = np.where(np.isnan(known), at_least, known)
@@ -184,18 +180,10 @@ def find_idle_shares(
 ) -> IdleShares | None:
     """What lies idle on the nodes while they have jobs; None where the log does not say what any job holds.
 
-    Memory and GPUs count only beside an idle CPU: without one, nobody could use them.
-
-    Args:
-        placed: the jobs on their nodes.
-        sizes: what each node has, as far as that is known. Of others it is what jobs were seen to hold at once,
-            which is the least that they can have if the nodes of each job are alike.
-        busy: the jobs' rows, and behind them those of times in which nodes were out of service; the intervals of
-            jobs come first, too.
-        from_s: start of the window.
-        until_s: its end.
-        task: find out for how many such tasks there was room; None: that is not asked.
-        idle_s: for how long each node is idle, shape (nodes,), where that is known.
+    Memory and GPUs count only beside an idle CPU: without one, nobody could use them. Where the size of a node is
+    not known, it is what jobs were seen to hold at once: the least that it can be if the nodes of each job are
+    alike. ``busy`` are the jobs' rows and intervals, and behind them those of times in which nodes were out of
+    service.
     """
     lasting = busy.end_s.clip(from_s, until_s) > busy.start_s.clip(from_s, until_s)
     within = taken(lasting, busy.interval)
@@ -208,6 +196,7 @@ def find_idle_shares(
     nodes = len(busy.node_names)
     whole = np.empty(0, np.intp)
     if task is None and idle_s is not None and not placed.cores_by_row:
+        # Nodes that jobs used whole have nothing idle: their rows, most of many logs, need not be sorted.
         used = taken(nodes_used_whole(placed, sizes.cpus, busy, idle_s, from_s, until_s), busy.node)
         whole, within = np.flatnonzero(within & used), within & ~used
     found = [
@@ -258,13 +247,7 @@ def _with_sizes(part: IdlePart, held: HeldAmount, busy: BusyTimes, rows: NDArray
 
 @dataclass(frozen=True, slots=True)
 class _SharesOfNodes:
-    """What is found out of some nodes.
-
-    Attributes:
-        partly_used_s: for how long each is partly used.
-        idle: what lies idle of each resource then.
-        room: for how many tasks there was room; None: that is not asked.
-    """
+    """What is found out of some nodes."""
 
     partly_used_s: Numbers
     idle: Mapping[str, IdlePart]
@@ -279,7 +262,6 @@ def _parts_of(
     task: TaskRequest | None,
     known_kinds: Collection[str],
 ) -> _SharesOfNodes:
-    """What is found out of some nodes; the arguments are those of ``find_idle_shares``, or follow from them."""
     of_one = stretches.of_jobs(alone)
     free = {what: free_of(stretches, amount, of_one, nodes) for what, amount in held.items()}
     partly = stretches.has_jobs & (free["cpus"].amount >= 1 - _INEXACT)
@@ -292,7 +274,6 @@ def _parts_of(
 
 
 def _joined(parts: Sequence[IdlePart]) -> IdlePart:
-    """Idle parts of several slices of nodes as one."""
     columns = _columns(parts, "size", "idle_s", "unknown_s")
     return IdlePart(**columns, is_least=any(part.is_least for part in parts))
 
@@ -328,7 +309,6 @@ def _task_room(
 
 
 def _joined_room(parts: Sequence[TaskRoom]) -> TaskRoom | None:
-    """Room for tasks of several slices of nodes as one; None: of none."""
     if not parts:
         return None
     columns = _columns(parts, "on_empty", "node", "start_s", "end_s", "tasks", "sizes")
@@ -375,10 +355,7 @@ def _spread(placed: PlacedJobs, alone: NDArray[np.bool_], from_s: float, until_s
 def times_that_fit(parts: Iterable[tuple[Numbers, float, float]], shape: int) -> NDArray[np.int64]:
     """How many tasks fit at once, the scarcest of what they ask for deciding, shape (shape,).
 
-    Args:
-        parts: of each resource that a task asks for: what is free of it, with nan where that is unknown, what is
-            kept back of each node, and what a task takes.
-        shape: how many numbers there are.
+    Of each resource: what is free of it (nan: unknown), what is kept back of each node, and what a task takes.
     """
     fits = np.full(shape, np.inf)
     for free, kept, each in parts:
@@ -387,12 +364,7 @@ def times_that_fit(parts: Iterable[tuple[Numbers, float, float]], shape: int) ->
 
 
 def find_places(room: TaskRoom, holes: Holes) -> TaskPlaces:
-    """When there was room for each task, beside jobs and on nodes without any.
-
-    Args:
-        room: for how many there is beside jobs, and on a node that has none.
-        holes: when nodes have none.
-    """
+    """When there was room for each task, beside jobs and on nodes without any."""
     stretches = _stretches(room, holes)
     most = np.zeros(len(holes.node_names), np.int64)
     np.maximum.at(most, stretches.node, stretches.tasks)
@@ -423,14 +395,7 @@ def find_places(room: TaskRoom, holes: Holes) -> TaskPlaces:
 
 @dataclass(frozen=True, slots=True)
 class _Stretches:
-    """Stretches of time in which at least one task fits on a node, in order of node and time.
-
-    Attributes:
-        node: the node, by position, shape (stretches,).
-        start_s: when each begins.
-        end_s: when it ends.
-        tasks: how many tasks fit.
-    """
+    """Stretches of time in which at least one task fits on a node, in order of node and time."""
 
     node: NDArray[np.int32]
     start_s: Numbers
@@ -450,7 +415,6 @@ class _Stretches:
 
 
 def _stretches(room: TaskRoom, holes: Holes) -> _Stretches:
-    """Beside jobs, and on nodes without any."""
     node, tasks = np.concatenate([room.node, holes.node]), np.concatenate([room.tasks, room.on_empty[holes.node]])
     start_s, end_s = np.concatenate([room.start_s, holes.start_s]), np.concatenate([room.end_s, holes.end_s])
     order = np.lexsort((start_s, node))

@@ -15,6 +15,7 @@ from freetrain.errors import InputError
 from freetrain.replay.logs.sacct_text import MADE_WITH, find_headers
 
 _GZIP = b"\x1f\x8b"
+# zlib's code for a gzip header (16) and the largest window (15).
 _GZIP_WBITS = 31
 _UTF16_HEAD_BYTES = 64
 _CHUNK_BYTES = 1 << 20
@@ -23,12 +24,7 @@ _PIECE_BYTES = 12 << 20
 15 ms, however little it is."""
 _MAX_LINE_BYTES = 1 << 25
 """No row is as long, but a whole JSON document may stand in one line."""
-_OTHER_PACKERS = {
-    b"\xfd7zXZ": "xz",
-    b"BZh": "bzip2",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"PK\x03\x04": "zip",
-}
+_OTHER_PACKERS = {b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 _HEAD_BYTES = 1 << 16
 _SWF_FIELDS = 18
 _EXPECTED = (
@@ -115,7 +111,6 @@ def _encoding(head: bytes) -> str | None:
 
 
 def _chunks(path: Path, name: str) -> Iterator[bytes]:
-    """The bytes of a file, or of standard input."""
     if is_stdin(path):
         yield from iter(lambda: sys.stdin.buffer.read(_CHUNK_BYTES), b"")
         return
@@ -191,18 +186,13 @@ class LogFormat(StrEnum):
 
 
 def detect_format(data: bytes, name: str, columns_given: bool, delimiter: str | None = None) -> LogFormat:
-    """What kind of log the text is.
-
-    Args:
-        data: the file's text, unpacked.
-        name: the file's name in messages.
-        columns_given: the user gave the header of a headerless sacct file.
-        delimiter: what separates sacct's columns, where the user says so.
+    """What kind of log the text is, in columns that the user may have named.
 
     Raises:
         InputError: if it is none; the sentence says what was found.
     """
-    _refuse_binary(data, name)
+    if b"\0" in data[:_HEAD_BYTES]:
+        raise InputError(f"{name} is a binary file, not a log.", _EXPECTED)
     lines = [line.strip() for line in data[:_HEAD_BYTES].decode(errors="replace").split("\n")]
     lines = [line for line in lines if line]
     if not lines:
@@ -231,11 +221,6 @@ def _is_swf(lines: list[str]) -> bool:
 
 def _numeric(cells: list[str]) -> bool:
     return all(cell.lstrip("-").replace(".", "", 1).isdigit() for cell in cells)
-
-
-def _refuse_binary(data: bytes, name: str) -> None:
-    if b"\0" in data[:_HEAD_BYTES]:
-        raise InputError(f"{name} is a binary file, not a log.", _EXPECTED)
 
 
 def _other_separator(data: bytes, name: str, delimiter: str | None) -> InputError | None:

@@ -26,19 +26,14 @@ _COLUMNS = {
     "status": 10,
     "partition": 15,
 }
+# SWF's status codes of partial executions, which another row of the job sums up.
 _PARTIAL = (2.0, 3.0, 4.0)
 _HEADER = re.compile(r"^;\s*(\w+):\s*(-?\d{1,18})\b")
 _MAX_CORES = 100_000
 
 
 def read_swf(pieces: Iterable[bytes], file: int, tally: RowTally) -> ParsedFile:
-    """Read one SWF file.
-
-    Args:
-        pieces: its text; each piece ends at the end of a line.
-        file: its number among the files read.
-        tally: counts its rows.
-    """
+    """Read one SWF file; each piece of its text ends at the end of a line."""
     header, waiting = dict[str, int](), list[pl.DataFrame]()
     lines_before = 0
     for piece in pieces:

@@ -28,8 +28,6 @@ class RowTally:
 
     Attributes:
         file_names: the files' names for messages; rows name them by position.
-        read: rows seen.
-        ignored: rows ignored, by reason.
         bad: (file, line, reason) of every rejected row.
     """
 
@@ -131,14 +129,8 @@ def sort_out(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Sound rows, and those that are ignored with the column ``ignored``; these and bad rows are counted.
 
-    A row that is ignored is not looked at further: it is not bad, whatever else it holds.
-
-    Args:
-        rows: the rows.
-        tally: counts them.
-        keep: columns of the sound rows.
-        ignored: why a row may be ignored; the first reason that holds is counted.
-        bad: why one may be bad, likewise.
+    A row that is ignored is not looked at further: it is not bad, whatever else it holds. Of several reasons the
+    first that holds is counted.
     """
     is_odd = rows.select(pl.any_horizontal(when.fill_null(False) for when, _ in (*ignored, *bad))).to_series()
     if not is_odd.any():

@@ -32,6 +32,11 @@ _IN_UTC = re.compile(r"\s*\.?(UTC|GMT)$")
 """What ``SLURM_TIME_FORMAT='%F %T.%Z'`` adds where clocks show UTC."""
 _WITH_ZONE = re.compile(r"[\d-]+[T ][\d:]+\s*\.?[A-Z]{3,5}")
 _SLASHED = re.compile(r"\d{1,4}/\d{1,2}(/\d{1,4})?([ T-]\d{1,2}:\d\d(:\d\d)?)?")
+_UNREADABLE = (
+    (_RELATIVE, "is a time as SLURM_TIME_FORMAT=relative prints it, which depends on the day"),
+    (_WITH_ZONE, "names a time zone in letters, which may mean several"),
+    (_SLASHED, "does not say which number is the day and which the month"),
+)
 
 
 def parse_log_time(text: str, timezone: str = "UTC") -> float:
@@ -61,10 +66,7 @@ def find_zone(timezone: str) -> tzinfo:
 def parse_times(text: pl.Series, timezone: str, later: bool = False) -> pl.Series:
     """Epoch seconds of many times: null where the log says that there is none, NaN where it is not a time.
 
-    Args:
-        text: times as the log writes them.
-        timezone: zone of those without offset.
-        later: of a time that clocks show twice, the second is meant.
+    ``later``: of a time that clocks show twice, the second is meant.
     """
     zone = find_zone(timezone)
 
@@ -86,22 +88,8 @@ def parse_times(text: pl.Series, timezone: str, later: bool = False) -> pl.Serie
 
 def form_hint(text: str) -> str:
     """What to do about times of a form that cannot be read; empty where the form is not a known one."""
-    if _RELATIVE.fullmatch(text.strip()):
-        return (
-            f"{text!r} is a time as SLURM_TIME_FORMAT=relative prints it, which depends on the day: run sacct "
-            "again with SLURM_TIME_FORMAT=standard."
-        )
-    if _WITH_ZONE.fullmatch(text.strip()):
-        return (
-            f"{text!r} names a time zone in letters, which may mean several: run sacct again with "
-            "SLURM_TIME_FORMAT=standard."
-        )
-    if _SLASHED.fullmatch(text.strip()):
-        return (
-            f"{text!r} does not say which number is the day and which the month: run sacct again with "
-            "SLURM_TIME_FORMAT=standard."
-        )
-    return ""
+    why = next((why for form, why in _UNREADABLE if form.fullmatch(text.strip())), "")
+    return f"{text!r} {why}: run sacct again with SLURM_TIME_FORMAT=standard." if why else ""
 
 
 def iso(time_s: float) -> str:

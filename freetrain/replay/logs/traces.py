@@ -109,7 +109,7 @@ class Trace(BaseModel):
             for number, resource in self.resources.items():
                 value = value.str.replace_all(rf"(^|,){number}=", f"${{1}}{resource}=")
         if text := self.texts.get(name):
-            before, mark, after = _parted(text)
+            before, mark, after = text.partition("{count}" if "{count}" in text else "{value}")
             inner = value if mark == "{value}" else (value.str.count_matches(",") + 1).cast(pl.String)
             value = pl.when(value != "").then(pl.lit(before) + inner + pl.lit(after)).otherwise(pl.lit(""))
         return value
@@ -122,10 +122,6 @@ NO_TRACE = Trace()
 def _changed_number(value: pl.Expr, change: Any) -> pl.Expr:
     number = change(value.cast(pl.Float64, strict=False))
     return pl.coalesce(number.cast(pl.String), value)
-
-
-def _parted(text: str) -> tuple[str, str, str]:
-    return text.partition("{count}" if "{count}" in text else "{value}")
 
 
 def trace_names() -> tuple[str, ...]:
@@ -215,6 +211,7 @@ def rows_of_parquet(path: Path, trace: Trace, file: str) -> Iterator[bytes]:
         for at in range(0, frame.select(pl.len()).collect().item(), _ROWS_AT_ONCE):
             some = texts.slice(at, _ROWS_AT_ONCE).collect()
             yield some.write_csv(separator="|", include_header=False, quote_style="never").encode(errors="replace")
+    # polars panics at some damaged files.
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise InputError(f"{file} is a Parquet file that cannot be read: {error}.", "Copy it again.") from None
 

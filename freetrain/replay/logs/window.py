@@ -22,7 +22,6 @@ class CoveredTime:
     """What the rows prove about the time that the log covers.
 
     Attributes:
-        earliest_start_s: when the first job started.
         latest_end_s: when the last one ended, or started if that is later.
         earliest_end_s: the first end. A dump from X on holds no row that ended before X.
         latest_submit_s: the last submission (start, where there is none). None is after the dump's end.
@@ -37,11 +36,7 @@ class CoveredTime:
 
 
 def covered_time(seen: pl.DataFrame) -> CoveredTime | None:
-    """The time that the rows cover; None if no job started.
-
-    Args:
-        seen: columns ``file``, ``line``, ``job``, ``submit_s``, ``start_s``, ``end_s``.
-    """
+    """The time that the rows cover; None if no job started."""
     start_s = _ascending(seen["start_s"])
     if not len(start_s):
         return None
@@ -79,7 +74,6 @@ def time_covered_by_events(events: pl.DataFrame) -> CoveredTime:
 
 
 def _ascending(times: pl.Series) -> NDArray[np.float64]:
-    """The times that rows have, sorted."""
     at_s: NDArray[np.float64] = np.sort(times.filter(times.is_finite()).to_numpy())
     return at_s
 
@@ -90,17 +84,13 @@ def _last_s(in_order_s: NDArray[np.float64]) -> float:
 
 
 def _first_s(ascending_s: NDArray[np.float64]) -> float:
-    """The first time that can be right."""
     return _last_s(ascending_s[::-1])
 
 
 def _outliers_from(in_order_s: NDArray[np.float64]) -> int:
-    """Where the outliers among the last of some times begin; the number of times where there are none.
-
-    A few times are outliers if a gap of more than a day separates them from all others, and is longer than the
-    whole time that these cover.
-    """
+    """Where the outliers among the last of some times begin; the number of times where there are none."""
     count = len(in_order_s)
+    # Of many times 2 % may be outliers: more than that is no accident.
     few = max(2, count // 50)
     begin = max(count - few, _MIN_OTHERS)
     if begin >= count:
@@ -108,6 +98,7 @@ def _outliers_from(in_order_s: NDArray[np.float64]) -> int:
     gaps_s = np.abs(np.diff(in_order_s[begin - 1 :]))
     # The first may be outliers as well.
     covered_s = np.abs(in_order_s[begin - 1 : -1] - in_order_s[min(few, begin - 1)])
+    # Outliers are separated by a gap of more than a day that is longer than all that the other times cover.
     far = np.flatnonzero(gaps_s > np.maximum(covered_s, _DAY_S))
     return begin + int(far[0]) if len(far) else count
 

@@ -27,18 +27,11 @@ class LedgerReport:
     """What the page is made of.
 
     Attributes:
-        title: of the machine.
-        from_s: begin of the range, UTC epoch seconds.
-        until_s: its end.
         is_over: whether no more can come to it.
         course: each day or month of it by its first day, in order, with what was lent.
         accounts: (account,) → what its users had.
         users: (account, user) → what they had.
-        harms: delays of the site's jobs.
         delays_since_s: earlier delays are no longer known; None: all are.
-        prices: what nodes have and cost.
-        version: of freetrain.
-        command: the command line that was run.
     """
 
     title: str
@@ -67,7 +60,6 @@ class LentHoursPart:
     Attributes:
         kind: class of the style sheet.
         name: what became of them.
-        hours: how many.
         percent: of all that were lent.
     """
 
@@ -150,11 +142,7 @@ def _tiles(report: LedgerReport, total: LedgerLine) -> list[Tile]:
     return [
         Tile(number(total.lent_hours), "node-hours lent", f"to {count(people, 'user')}"),
         Tile(number(total.useful_hours), "useful", "the rest was lost when nodes came and went"),
-        Tile(
-            number(total.evictions),
-            "nodes taken back",
-            f"by Slurm, of {times} lent",
-        ),
+        Tile(number(total.evictions), "nodes taken back", f"by Slurm, of {times} lent"),
         Tile(number(len(report.harms)), "jobs of the site delayed", _about_delays(report.harms)),
     ]
 
@@ -192,7 +180,6 @@ def _columns(course: Sequence[tuple[date, LentTime]]) -> list[LedgerColumn]:
 
 
 def _tables(report: LedgerReport) -> list[LedgerTable]:
-    """Accounts where there are several, and users."""
     users = _table(
         ("user", "account"), [((user, account), lent) for (account, user), lent in report.users], report
     )

@@ -56,12 +56,8 @@ class ReplaySetting:
     """How the log was replayed, as far as the figures of the replay do not tell it.
 
     Attributes:
-        policy: who decides.
-        objective: name of what is maximised.
         horizon_s: how far ahead value is counted; 0: as long as idle nodes are expected to stay.
         poll_s: how often idle nodes were looked for in the replay of what the holes allow; 0: seen at once.
-        trainers: where they come from.
-        max_running: most trainers at once.
         published_losses: evictions are charged whole.
         foresight: what is known of the ends of holes: none, learned, plan, or perfect.
     """
@@ -88,13 +84,7 @@ class Assumption:
 def assumptions(
     setting: ReplaySetting, trainers: Sequence[Trainer], daemon: DaemonSetup | None
 ) -> tuple[Assumption, ...]:
-    """What the figures rest on, in the order to be shown.
-
-    Args:
-        setting: how the log was replayed.
-        trainers: who came in.
-        daemon: how the daemon would have gone; None: it was not asked.
-    """
+    """What the figures rest on, in the order to be shown."""
     return (*_deciding(setting, trainers), *_costs(setting, trainers, daemon), *_pace(setting, trainers, daemon))
 
 
@@ -104,11 +94,7 @@ def _deciding(setting: ReplaySetting, trainers: Sequence[Trainer]) -> Iterator[A
     ahead = _seconds([setting.horizon_s]) if setting.horizon_s else "learned"
     yield Assumption("looks ahead", ahead, "" if setting.horizon_s else "as long as idle nodes have stayed so far")
     if setting.foresight != "none":
-        yield Assumption(
-            "foresight",
-            setting.foresight,
-            _FORESIGHT[setting.foresight],
-        )
+        yield Assumption("foresight", setting.foresight, _FORESIGHT[setting.foresight])
     yield Assumption("trainers", setting.trainers)
     sizes = [trainer.min_nodes for trainer in trainers], [trainer.most_nodes for trainer in trainers]
     each = f"of {number(min(sizes[0]))} to {count(max(sizes[1]), 'node')} each" if trainers else ""
@@ -180,11 +166,7 @@ class ReportInput:
 
     Attributes:
         title: name of the machine, or of the log.
-        log: the log that was replayed.
         study: what came of it. Where it tells what the daemon would have got, that is what the report shows.
-        setting: how it was replayed.
-        version: of freetrain.
-        command: the command line that was run.
         prices: what the site's nodes have and cost; None: it did not say.
     """
 
@@ -258,7 +240,11 @@ def render(report: ReportInput) -> str:
         about_holes=sentences.about_holes(record.holes),
         about_trainers=sentences.about_trainers(record, len(rows), len(kinds)),
         about_rows=sentences.about_rows(report.log.rows),
-        assumptions=_assumptions(report),
+        assumptions=assumptions(
+            report.setting,
+            [run.trainer for run in record.runs],
+            report.study.as_daemon.how if report.study.as_daemon else None,
+        ),
         figures=_figures(report.study),
     )
 
@@ -269,7 +255,6 @@ def fill(template: str, **values: Any) -> str:
 
 
 def _remarks(report: ReportInput) -> list[str]:
-    """What makes the figures doubtful or smaller than they could be, above them."""
     record = report.shown.record
     plateau = find_plateau(record.holes, record.runs, report.setting.max_running)
     remarks = [*report.log.warnings, sentences.ran_out(record), about_plateau(plateau) if plateau else ""]
@@ -293,14 +278,7 @@ def _worth(report: ReportInput) -> tuple[WorthRow, ...]:
     return worth_rows(worth, prices)
 
 
-def _assumptions(report: ReportInput) -> Any:
-    daemon = report.study.as_daemon
-    trainers = [run.trainer for run in report.shown.record.runs]
-    return assumptions(report.setting, trainers, daemon.how if daemon else None)
-
-
 def _figures(study: Study) -> list[tuple[str, list[str], str]]:
-    """Every figure's name, its value in each of the replays, and its definition."""
     outcomes: list[ReplayOutcome] = [study.outcome, *([study.as_daemon.outcome] if study.as_daemon else [])]
     return [
         (name, [sentences.shown_figure(name, getattr(outcome, name)) for outcome in outcomes], meaning)
@@ -315,10 +293,8 @@ def _colours(report: ReportInput) -> list[str]:
 
 
 def _pictures(report: ReportInput) -> dict[str, Markup]:
-    """Every picture that has something to show, by name, for wide screens and for narrow ones.
-
-    The style sheet shows one of the two.
-    """
+    """Every picture that has something to show, by name, for wide screens and for narrow ones."""
+    # The style sheet shows one of the two.
     wide, narrow = _drawn(report, WIDE), _drawn(report, NARROW)
     return {name: Markup("\n".join((wide[name], narrow[name]))) for name in wide}
 

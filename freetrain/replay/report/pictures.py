@@ -50,9 +50,6 @@ class Format:
 
     Attributes:
         name: tells the renderings of a picture apart.
-        width: how wide it is.
-        font: size of its text.
-        time_marks: how many marks a time axis bears.
         bins: into how many parts time is cut.
     """
 
@@ -75,12 +72,8 @@ NARROW = Format("narrow", 360, 12, 4, 240)
 def draw(name: str, title: str, size: Format, height: float, paint: Callable[[Figure], None]) -> str:
     """One picture as an ``<svg>`` element without fixed size, equal for equal input.
 
-    Args:
-        name: prefix of all its ids, unique in a page together with the format's.
-        title: what it shows, for those who cannot see it.
-        size: the format it is drawn in.
-        height: its height, in units of the format.
-        paint: draws into the empty figure.
+    ``name`` is a prefix of all its ids, unique in a page together with the format's; ``title`` is read out to
+    those who cannot see it.
     """
     with _matplotlib(size):
         from matplotlib.figure import Figure
@@ -149,9 +142,11 @@ def _inline(svg: str, prefix: str, title: str) -> str:
     """The bare ``<svg>`` element: sized by the page, named for screen readers, its ids all its own."""
     svg = svg[svg.index("<svg") :].rstrip()
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    # matplotlib's style sheet would hold for the whole page.
     svg = re.sub(r"<style [^>]*>.*?</style>", "", svg, flags=re.DOTALL)
     svg = re.sub(r' width="[^"]*pt"| height="[^"]*pt"', "", svg, count=2)
     svg = re.sub(r"(font-family: |font: (?:[\w.]+ )*[\d.]+px )[^;\"]*", lambda font: font[1] + _FONTS, svg)
+    # Hundredths of a pixel are enough, and make the page smaller.
     svg = re.sub(r' (?:d|x|y)="[^"]*"', lambda place: re.sub(r"(\.\d\d)\d+", r"\1", place[0]), svg)
     svg = re.sub(r"(?<=: )#[0-9a-f]{6}\b", lambda colour: _VARIABLES.get(colour[0], colour[0]), svg)
     svg = _own_ids(svg, prefix)
@@ -227,13 +222,7 @@ def nodes_by_trainer(grid: NodeGrid, colours: Sequence[str], size: Format) -> st
         shades = ListedColormap(["#00000000", palette.IDLE, *colours])
         axes.set_facecolor(palette.BUSY)
         axes.imshow(
-            grid.states,
-            cmap=shades,
-            vmin=0,
-            vmax=shades.N - 1,
-            aspect="auto",
-            interpolation="none",
-            extent=extent,
+            grid.states, cmap=shades, vmin=0, vmax=shades.N - 1, aspect="auto", interpolation="none", extent=extent
         )
         axes.hlines(
             np.arange(len(grid.nodes) - 1) + 0.5, grid.from_s, grid.until_s, color=palette.PAGE, linewidth=row / 8

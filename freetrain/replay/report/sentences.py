@@ -237,12 +237,7 @@ def _was(times: int) -> str:
 
 
 def work_done(objective: str, work: float) -> str:
-    """Work in words, as a reader understands it.
-
-    Args:
-        objective: name of what is maximised.
-        work: worth per second × seconds, losses subtracted.
-    """
+    """Work (worth per second × seconds, losses subtracted) in words, as a reader understands it."""
     hours = amount(work / SECONDS_PER_HOUR)
     match objective:
         case "speedup":
@@ -260,7 +255,6 @@ class Plateau:
     """Idle nodes beyond all that the trainers that may run at once can use.
 
     Attributes:
-        max_running: how many may.
         reach_nodes: most nodes that they can use together.
         beyond_node_hours: idle node-hours above that.
         share: their part of all idle node-hours.

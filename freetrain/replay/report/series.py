@@ -44,10 +44,7 @@ class NodesOverTime:
     """Idle and lent nodes, averaged over bins of equal width.
 
     Attributes:
-        edges_s: edges of the bins, shape (bins + 1,).
         idle_nodes: idle nodes in each bin on average, lent ones included, shape (bins,).
-        lent_nodes: lent nodes in each bin on average, shape (bins,).
-        mean_idle_nodes: idle nodes over the whole window on average.
     """
 
     edges_s: Numbers
@@ -62,9 +59,6 @@ class SamplesOverTime:
 
     Attributes:
         at_s: instants, the window's start and end included, shape (points,).
-        allowed: samples until then, as the holes allow, shape (points,).
-        dedicated: samples of the dedicated machine until then, shape (points,).
-        daemon: samples as the daemon would have gone, shape (points,); None: that was not asked.
     """
 
     at_s: Numbers
@@ -75,13 +69,7 @@ class SamplesOverTime:
 
 @dataclass(frozen=True, slots=True)
 class HoleLengths:
-    """How long holes are, in buckets that grow like a logarithm; empty ones at the ends are left out.
-
-    Attributes:
-        labels: each bucket in words, shortest holes first.
-        holes: holes in each bucket, shape (buckets,).
-        node_hours: idle node-hours in the holes of each bucket, shape (buckets,).
-    """
+    """How long holes are, in buckets that grow like a logarithm; empty ones at the ends are left out."""
 
     labels: tuple[str, ...]
     holes: NDArray[np.int64]
@@ -133,9 +121,8 @@ def samples_over_time(study: Study, points: int = MAX_BINS) -> SamplesOverTime:
 
 def _samples_at(record: ReplayRecord, at_s: Numbers) -> Numbers:
     holes, timeline = record.holes, record.timeline
-    total = sum(run.samples for run in record.runs)
     known_s = [holes.from_s, *timeline.at_s, holes.until_s]
-    samples: Numbers = np.interp(at_s, known_s, [0.0, *timeline.samples, total])
+    samples: Numbers = np.interp(at_s, known_s, [0.0, *timeline.samples, record.samples])
     return samples
 
 
@@ -162,11 +149,8 @@ class NodeGrid:
     """What each pictured node did in each column of time.
 
     Attributes:
-        nodes: names of the nodes, one per row.
         states: BUSY, IDLE (and not lent) or FIRST_COLOUR + the colour of the trainer that had the node,
             whichever covers most of the column, shape (nodes, columns).
-        from_s: start of the first column.
-        until_s: end of the last.
     """
 
     nodes: tuple[str, ...]
@@ -237,14 +221,7 @@ def _shares(
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """Idle and lent nodes on average, by hour of the day and by day of the week, as the site's clocks count.
-
-    Attributes:
-        idle_by_hour: idle nodes, lent ones included, shape (24,).
-        lent_by_hour: lent nodes, shape (24,).
-        idle_by_day: the same by weekday from Monday, shape (7,).
-        lent_by_day: the same.
-    """
+    """Idle and lent nodes on average, by hour of the day and by day of the week, as the site's clocks count."""
 
     idle_by_hour: Numbers
     lent_by_hour: Numbers
@@ -322,6 +299,7 @@ def about_weeks(weeks: tuple[Week, ...]) -> str:
 def _hours(holes: Holes, timeline: Timeline, zone: tzinfo) -> _Hours:
     edges_s = clock_hours(holes.from_s, holes.until_s)
     idle, lent = node_means(holes, timeline, edges_s)
+    # By its middle: where clocks change, an hour begins in one hour of the day and ends in another.
     middle = [datetime.fromtimestamp(at_s, zone) for at_s in ((edges_s[1:] + edges_s[:-1]) / 2).tolist()]
     return _Hours(
         np.diff(edges_s),
@@ -335,5 +313,6 @@ def _hours(holes: Holes, timeline: Timeline, zone: tzinfo) -> _Hours:
 
 def _means(nodes: Numbers, lasts_s: Numbers, group: NDArray[np.intp], groups: int) -> Numbers:
     node_s = np.bincount(group, nodes * lasts_s, groups)
+    # An hour or weekday that the window does not have counts as 0.
     means: Numbers = node_s / np.maximum(np.bincount(group, lasts_s, groups), 1e-9)
     return means

@@ -99,9 +99,6 @@ class GroupRow:
     """One group of nodes.
 
     Attributes:
-        name: its name.
-        nodes: how many nodes it has.
-        idle_node_hours: idle node-hours on them.
         idle_share: part of their time in which they were idle.
         median_s: half of the holes on them were shorter.
     """
@@ -152,12 +149,6 @@ class TrainerKindRow:
 
     Attributes:
         name: what their names have in common; the name of a single one.
-        trainers: how many came in.
-        completed: how many of them reached their target.
-        samples: samples that they trained.
-        node_hours: node-hours lent to them.
-        evictions: nodes taken from them unasked.
-        rescales: times they paid for a change of size that freetrain decided.
         lost_h: hours of training lost to all of these and to starting.
     """
 
@@ -226,7 +217,6 @@ class ForecastTables:
         errors: cells of each line: which forecasts of the time that is left, their mean, how long the nodes really
             stayed, by how much each forecast was wrong, and how many there were.
         unused: how long plans looked ahead that were farther off than knowing nothing, and were not believed.
-        least: of fewer forecasts no share is shown.
     """
 
     ahead: tuple[str, ...]
@@ -264,7 +254,6 @@ def forecast_tables(score: ForecastScore) -> ForecastTables | None:
 
 
 def _length(error: ForecastError) -> str:
-    """Between which bounds these forecasts were."""
     if error.up_to_s is None:
         return f"over {brief_duration(FARTHEST_S[-2])}"
     at = FARTHEST_S.index(error.up_to_s)
@@ -277,7 +266,6 @@ class ShownShares:
     """A table: a sentence, and a line for all nodes and for each group of them.
 
     Attributes:
-        about: the sentence.
         rows: cells of each line: what it is, its nodes, partly used node-hours, CPU-, GiB- and GPU-hours, and,
             where tasks were asked for, the hours of those that would have fit, were lent and were of use.
         about_tasks: sentences on these; empty: nobody asked.
@@ -291,10 +279,7 @@ class ShownShares:
 def shown_shares(log: SiteLog, played: Study | None = None) -> ShownShares | None:
     """The table; None where the log does not show what lay idle, or nothing did.
 
-    Args:
-        log: what lay idle.
-        played: the replay in which parts of nodes were lent; None: it was not asked. What the daemon would have
-            got of it is shown where it is known.
+    Of the replay in which parts of nodes were lent, what the daemon would have got is shown where it is known.
     """
     lent = lent_of(played and (played.as_daemon or played), log)
     all_nodes = share_outcome(log, lent)

@@ -10,8 +10,7 @@ import pytest
 from freetrain.guest.guest import Guest
 from freetrain.policies.binary_programme import BinaryProgramme, ProgrammeGuest
 from freetrain.policies.smd.experiment import RunOption, choose
-from freetrain.policies.smd.inner import ServerModel, SizeLimits, fastest
-from freetrain.policies.smd.policy import sigmoid
+from freetrain.policies.smd.policy import ServerModel, SizeLimits, fastest, sigmoid
 
 LONG_S = 30.0
 _HERE = "tests.policies.smd.test_experiment"

@@ -17,7 +17,7 @@ from freetrain.core.trainer import Servers, Trainer
 from freetrain.core.verify import verify
 from freetrain.loop import deciding
 from freetrain.policies import FIRST_NODES, PLACERS, VARIANTS, find_placer, find_policy
-from freetrain.policies.smd.inner import (
+from freetrain.policies.smd.policy import (
     MOVES_BEFORE_S,
     Point,
     ServerModel,

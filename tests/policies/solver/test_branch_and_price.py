@@ -15,9 +15,8 @@ from freetrain.core.trainer import Trainer
 from freetrain.core.value import total_value
 from freetrain.core.verify import verify_counts
 from freetrain.policies.solver.branch_and_price import Branches, find_branchings, solve
-from freetrain.policies.solver.column_generation import Master
+from freetrain.policies.solver.column_generation import Master, solve_pricing
 from freetrain.policies.solver.guests import SolverAnswer
-from freetrain.policies.solver.pricing_problem import solve_pricing
 from freetrain.policies.solver.rounding import ColumnWeights, integer_plans
 from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes, no_limits, types_of
 from freetrain.replay.trainers import CURVES

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from freetrain.core.problem import Counts
+from freetrain.policies.solver.column_generation import ColumnPool
 from freetrain.policies.solver.enumeration import BestCombination, best_combination
-from freetrain.policies.solver.pricing_problem import ColumnPool
 from tests.seeds import seeds
 
 CAPACITY = np.array([3, 2])

@@ -13,8 +13,8 @@ from freetrain.core.place import Place
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.trainer import Trainer
 from freetrain.core.value import total_value
+from freetrain.policies.solver.column_generation import Duals, solve_pricing
 from freetrain.policies.solver.pricing_dp import SlidingMaximum
-from freetrain.policies.solver.pricing_problem import Duals, solve_pricing
 from freetrain.policies.solver.trainer_types import BranchLimits, TrainerTypes, no_limits, types_of
 
 SEEDS = [seed for seed in range(60) if len(mixed_problem(seed, lives=True).classes) > 1]

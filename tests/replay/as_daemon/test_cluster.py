@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from freetrain.core.plan import Lend, Release
-from freetrain.replay.as_daemon.cluster import SimulatedCluster
+from freetrain.replay.as_daemon.driver import SimulatedCluster
 from freetrain.replay.as_daemon.site import LoggedSite
 from freetrain.replay.as_daemon.timing import Timing
 from tests.replay.as_daemon.test_driver import TRAINER, rules, site

@@ -19,7 +19,7 @@ from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.lending.rules import Rules, Share
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
-from freetrain.replay.as_daemon.cluster import SimulatedCluster
+from freetrain.replay.as_daemon.driver import SimulatedCluster
 from freetrain.replay.as_daemon.lent import LentNodes
 from freetrain.replay.as_daemon.site import LoggedSite, SharedNodes
 from freetrain.replay.as_daemon.timing import Timing, Wakes

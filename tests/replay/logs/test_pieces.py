@@ -11,7 +11,7 @@ import pytest
 
 from freetrain.errors import InputError
 from freetrain.replay.logs import ReadOptions, SiteLog, read_site_log, reader, sacct_json, source
-from freetrain.replay.logs.node_events import read_node_events
+from freetrain.replay.logs.busy import read_node_events
 from freetrain.replay.logs.sacct_jobs import read_sacct
 from freetrain.replay.logs.sacct_json import rows_of_json
 from freetrain.replay.logs.sacct_text import find_headers
