@@ -48,18 +48,15 @@ class LostNodes:
     new: tuple[LostNode, ...] = ()
 
     def after(self, snapshot: Snapshot, ended: Iterable[Fragment], limits: HarmRules) -> LostNodes:
-        """The record after a look.
-
-        Args:
-            snapshot: the machine.
-            ended: fragments that ended lately, or are about to.
-            limits: how far back nodes count.
-        """
+        """The record after a look."""
         now_s = snapshot.time_s
         out = {node.name: node for node in snapshot.nodes if node.was_not_cleared}
         if not out and not self.all:
             return LostNodes()
+        # Fragments that are still leaving count, too: Slurm drains a node while the processes of its job do not
+        # end.
         last = {fragment.node: fragment.job for fragment in ended}
+        # A node that stays out of service is remembered longer, so that it is not counted as lost a second time.
         kept = [lost for lost in self.all if lost.node in out or now_s - lost.found_s < limits.remembered_s]
         known = {lost_node.node for lost_node in kept}
         new = tuple(
@@ -108,14 +105,7 @@ class BackOff:
 def evictions_after(
     before_s: Iterable[float], ended: Iterable[Fragment], now_s: float, limits: HarmRules
 ) -> tuple[float, ...]:
-    """When fragments were evicted, as far back as it counts, UTC epoch seconds; none if there is no limit.
-
-    Args:
-        before_s: the evictions that were known before.
-        ended: fragments that ended since the last look.
-        now_s: the instant of the look.
-        limits: how many are tolerated, and how far back they count.
-    """
+    """When fragments were evicted, as far back as it counts, UTC epoch seconds; none if there is no limit."""
     if not limits.evictions:
         return ()
     # A job of several nodes is evicted once.
@@ -128,17 +118,8 @@ def evictions_after(
 def find_back_off(
     harms: Iterable[Harm], evicted_s: Iterable[float], lost: LostNodes, now_s: float, limits: HarmRules
 ) -> BackOff | None:
-    """The back-off that is in force, of several the longest; None: there is none.
-
-    Without ``harm.pause`` there never is one, even at a look that shows a start in the next second.
-
-    Args:
-        harms: delays of the site's jobs.
-        evicted_s: when fragments were evicted.
-        lost: nodes that went out of service after fragments.
-        now_s: the instant of the look.
-        limits: how much of each is tolerated.
-    """
+    """The back-off that is in force, of several the longest; None: there is none."""
+    # Slurm may show a start in the next second: without a pause that alone would be a back-off until then.
     if not limits.pause_s:
         return None
     delays_s = (harm.started_s for harm in harms if harm.delay_s > limits.delay_s)
@@ -148,16 +129,15 @@ def find_back_off(
     ]
     if limits.evictions:
         found.append(BackOff(Cause.EVICTIONS, _until_s(evicted_s, limits.evictions, limits)))
-    longest = max(found, key=lambda node: node.until_s)
+    longest = max(found, key=lambda back_off: back_off.until_s)
     return longest if longest.until_s > now_s else None
 
 
 def _until_s(times_s: Iterable[float], allowed: int, limits: HarmRules) -> float:
-    """Until when nothing is lent after these; 0: never."""
     return max((last_s + limits.pause_s for last_s in _too_many(sorted(times_s), allowed, limits)), default=0.0)
 
 
 def _too_many(times_s: list[float], allowed: int, limits: HarmRules) -> Iterator[float]:
-    """Each that was one too many within the time."""
+    # The times are in order, so more than are allowed lie within the time if the first and the last of a run do.
     windows = zip(times_s, times_s[allowed:], strict=False)
     return (last_s for first_s, last_s in windows if last_s - first_s <= limits.within_s)

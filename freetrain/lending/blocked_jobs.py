@@ -13,8 +13,8 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState
 from freetrain.core.node import Nodes
 
+# Slurm plans a job that waits for another for the second in which the other's time limit ends.
 _SAME_S = 2.0
-"""Slurm plans a job that waits for another for the very second in which the other's time limit ends."""
 
 MOST_TIMES = 2
 """How often jobs of a partition may wait for fragments until nothing is lent on its nodes any more."""
@@ -59,13 +59,7 @@ class Blocked:
         return frozenset(name for wait in self.new for name in wait.partition.split(","))
 
     def after(self, waits: Iterable[Wait], snapshot: Snapshot, claim_s: float) -> Blocked:
-        """After a look that found these.
-
-        Args:
-            waits: the jobs that wait for fragments.
-            snapshot: what there is.
-            claim_s: how long nodes are kept free for a job that does not start on them.
-        """
+        """After a look that found these."""
         waits = tuple(waits)
         new = tuple(wait for wait in waits if wait.job not in self.jobs)
         waiting = frozenset(job.id for job in snapshot.jobs if job.state is JobState.PENDING)
@@ -149,9 +143,9 @@ def _is_one_of(time_s: float, ends: Iterable[float]) -> bool:
 
 
 def _site_ends(snapshot: Snapshot, ours: FragmentQueue) -> Mapping[str, float]:
-    """Node → when the last of the site's jobs and reservations there is over, as far as is known; inf: unknown."""
     ends: dict[str, float] = {}
     for job in snapshot.jobs:
+        # A job whose end is unknown explains every later start: inf.
         if job.state.has_nodes and not ours.has(job):
             _later(ends, job.nodes, inf if job.end_s is None else job.end_s)
     for reservation in snapshot.reservations:

@@ -29,11 +29,13 @@ _REST_S, _LONGEST_REST_S = 60.0, 3600.0
 """How long a node is not lent to a training whose program failed there at once, at first and at most."""
 _OUT_S, _LONGEST_OUT_S = 900.0, 6 * 3600.0
 """How long a node is not lent on which programs of several owners failed at once, at first and at most."""
+# The program of one owner may be wrong everywhere; where programs of two fail, the node is suspected.
 _OWNERS_TO_BELIEVE = 2
+# A program that fails on more nodes than this, and than it runs on, is at fault itself.
 _UNSURE = 2
-"""A program that fails on more nodes than this, and than it runs on, is at fault itself."""
+# Two users together must not stop lending: no larger part of all nodes is set aside for their failures.
 _MOST_OUT = 0.25
-"""The largest part of all nodes that is not lent for this: two users together must not stop lending."""
+_MOST_DOUBLINGS = 10
 
 
 class CauseOf(StrEnum):
@@ -58,18 +60,14 @@ _CAUSE_OF_WAIT = {
 
 
 def cause_of_wait(job: Job | None) -> CauseOf:
-    """The party at fault for a fragment that Slurm does not start.
-
-    Args:
-        job: the fragment's, as Slurm shows it; None: it does not show it.
-    """
+    """The party at fault for a fragment that Slurm does not start; None: Slurm does not show its job."""
     if job is None:
         return CauseOf.NODE
     return CauseOf.JOB if job.is_held else _CAUSE_OF_WAIT[job.waits_for]
 
 
+# A reason that freetrain does not know is none of those for which tasks wait for their node.
 _OWN_OBSTACLES = (WaitsFor.OWNERS_LIMIT, WaitsFor.ITSELF, WaitsFor.OTHER)
-"""A reason that freetrain does not know is none of those by which tasks wait for their node."""
 
 
 def has_own_obstacle(job: Job | None) -> bool:
@@ -109,7 +107,10 @@ class Suspicion:
 
     def after(self, now_s: float, rest_s: float, longest_s: float) -> Suspicion:
         """The suspicion after one more failure, which doubles the rest."""
-        return Suspicion(self.failures + 1, now_s + min(rest_s * 2**self.failures, longest_s))
+        # Without a bound the power would become too large for a float.
+        return Suspicion(
+            self.failures + 1, now_s + min(rest_s * 2 ** min(self.failures, _MOST_DOUBLINGS), longest_s)
+        )
 
 
 _NONE = Suspicion(0, 0.0)
@@ -149,17 +150,13 @@ class Suspects:
         for fragment in seen:
             if goes_well(fragment, now_s):
                 trainer, node = facts.submission_of(fragment), fragment.node
+                # Two are enough to know of a node other than the one on which it fails.
                 well_on[trainer] = (node, *(other for other in well_on.get(trainer, ()) if other != node))[:2]
                 pairs.pop((trainer, node), None)
                 accused_by.pop(node, None)
                 nodes.pop(node, None)
-        failed = sorted(
-            {
-                (facts.submission_of(fragment), fragment.node)
-                for fragment in facts.ended
-                if failed_at_once(fragment)
-            }
-        )
+        at_once = filter(failed_at_once, facts.ended)
+        failed = sorted({(facts.submission_of(fragment), fragment.node) for fragment in at_once})
         owner_of = {request.submission_id: request.owner for request in facts.requests}
         for trainer, node in failed:
             pairs[trainer, node] = pairs.get((trainer, node), _NONE).after(now_s, _REST_S, _LONGEST_REST_S)
@@ -177,6 +174,7 @@ class Suspects:
     ) -> tuple[Mapping[str, Suspicion], Mapping[str, frozenset[str]]]:
         """The nodes that are not lent, and those of them that were lent before."""
         new: dict[str, frozenset[str]] = {}
+        # In order: where not all of them may be set aside, it is the same ones whatever the order of a set.
         for node in sorted({node for _, node in failed}):
             out = sum(suspicion.until_s > now_s for suspicion in nodes.values())
             is_out = node in nodes and nodes[node].until_s > now_s

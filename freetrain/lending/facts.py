@@ -111,6 +111,7 @@ class Facts:
         request = self.request.get(fragment.trainer)
         if request is not None:
             return request.submission_id
+        # A task of several nodes is a trainer by itself, named like its job; its array is what was submitted.
         return fragment.trainer if fragment.trainer != fragment.job else fragment.job.partition("_")[0]
 
     def amount_of(self, fragment: Fragment, node: Node) -> Amount:

@@ -37,11 +37,10 @@ class HoleEnd:
 
 _NEVER = HoleEnd(inf, "")
 
+# Most places are the same from look to look, so they are kept.
 cached_place = lru_cache(maxsize=65536)(Place)
-"""Most places are the same from look to look, so they are kept."""
 
 _HALVINGS = 4
-"""How often the horizon is halved to group the nodes whose ends are known."""
 
 
 def hole_ends(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, HoleEnd]:
@@ -64,6 +63,7 @@ def ends_of_parts(snapshot: Snapshot, shadow: Shadow, rooms: Rooms) -> Mapping[s
     shared = {name for names in wanted for name in names if name in rooms and rooms[name].lent}
     if not shared:
         return {}
+    # Starts now are claims (``rooms.py``), whose nodes are given back whatever their holes.
     later = (plan for plan in shadow.plans if plan.start_s > shadow.time_s)
     planned = ((name, _end_by(plan, name)) for plan in later for name in plan.nodes if name in shared)
     ends: defaultdict[str, list[HoleEnd]] = defaultdict(list)
@@ -74,6 +74,7 @@ def ends_of_parts(snapshot: Snapshot, shadow: Shadow, rooms: Rooms) -> Mapping[s
     for name, its in ends.items():
         its.sort(key=lambda end: end.time_s)
         left = [end.beside for end in its]
+        # In the order in which they were lent: the later ones find less room beside the job, and leave.
         for part in rooms[name].lent:
             found[part.place] = _NEVER
             for number, room in enumerate(left):
@@ -86,7 +87,6 @@ def ends_of_parts(snapshot: Snapshot, shadow: Shadow, rooms: Rooms) -> Mapping[s
 
 
 def _end_by(plan: PlannedStart, name: str) -> HoleEnd:
-    """The end of the hole of one of the nodes on which a planned job will start."""
     return HoleEnd(plan.start_s, f"job {plan.job} is to start here", plan.beside.get(name))
 
 

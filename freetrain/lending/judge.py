@@ -192,6 +192,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
        pauses lending, nothing is dealt.
     """
     nodes, now_s = rules.nodes, facts.snapshot.time_s
+    # First, because the shadow plans only jobs that wait for nodes.
     facts = without_limits(facts, memory.limits, nodes.queue)
     rooms, lent = find_rooms(facts, nodes)
     memory = memory.with_nodes(facts, _idle_for_the_site(facts, rooms, lent, nodes), nodes)
@@ -204,11 +205,13 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     claims = claims_of_starting(shadow)
     rooms = claims.within(rooms)
     crowded = crowded_out(facts, lent, nodes.queue)
+    # A fragment that was crowded out says nothing against its node, which need not rest.
     late = [fragment for fragment in _not_started(facts, rules) if fragment not in crowded]
     slow = memory.leaving.slow(facts, rules.harm.delay_s)
     context = NodeContext(facts, memory, shadow, nodes, rooms, claims.back, backing_off, crowded, late, slow)
     offers = judge_nodes(context)
 
+    # Before the eligible nodes are found: what a trainer does not get must not be dealt to it.
     bars = merged(
         bars_of_limits(memory.limits, facts, nodes),
         bars_of_slow(offers, slow, now_s, nodes.shortest_hole_s),
@@ -223,6 +226,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     # In a pause nothing changes hands: who has nodes keeps them.
     offered = () if facts.paused else offers.offered
     allotment = allot(facts, offered, selection.competing, eligible, memory.declined, rules, tasks)
+    # A job whose nodes fragments are still leaving is not blamed for the wait: it counts as able to start later.
     seen = memory.sightings.with_fitting(shadow, _still_held(facts, shadow, memory))
     at_fault = [
         fragment for fragment in late if cause_of_wait(facts.snapshot.job.get(fragment.job)) is CauseOf.NODE
@@ -240,7 +244,6 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
 
 
 def _offered_until_s(offered: Sequence[Place]) -> tuple[Nodes, Mapping[str, float]]:
-    """The places that may be lent, and place → until when, where that is known."""
     ends_s = {place.name: place.until_s for place in offered if place.until_s is not None}
     return Nodes(place.name for place in offered), ends_s
 
@@ -264,7 +267,6 @@ def _idle_for_the_site(facts: Facts, rooms: Rooms | None, lent: LentParts, rules
 
 
 def _with_horizon(rules: Rules, memory: Memory) -> Rules:
-    """The rules with the horizon that was learned, where none is set."""
     if rules.horizon_s:
         return rules
     if not rules.by_age:
@@ -289,7 +291,6 @@ def _not_started(facts: Facts, rules: Rules) -> list[Fragment]:
 
 
 def _find_eligible(facts: Facts, offers: Offers, rooms: Rooms | None) -> Eligible:
-    """Which of the offered nodes each trainer's needs are met by."""
     places = [offer.name for offer in offers.offered]
     names = dict.fromkeys(map(node_of, places)) if rooms else places
     return meeting_nodes(facts.requests, names, facts.snapshot)

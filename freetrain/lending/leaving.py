@@ -15,8 +15,8 @@ from freetrain.lending.barred import Bar
 from freetrain.lending.facts import Facts
 from freetrain.lending.offers import Offers
 
+# Other ends are the program's own, and do not show how long it takes when it has to leave.
 _BY_ORDER = frozenset((End.PREEMPTED, End.RELEASED, End.TIMED_OUT, End.CANCELLED))
-"""Ends of fragments that were asked to leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,7 @@ class Leaving:
         )
 
     def after(self, facts: Facts, bound_s: float) -> Leaving:
-        """The record after a look.
-
-        A longer time than before counts at once; a shorter one by half, since one quick end proves little.
-
-        Args:
-            facts: what the look showed.
-            bound_s: how long Slurm lets a fragment stay; a longer time is the fault of the node.
-        """
+        """The record after a look."""
         now_s = facts.snapshot.time_s
         leaving = [fragment for fragment in facts.fragments if fragment.is_leaving]
         seen_s = {fragment.job: (self.seen_s.get(fragment.job, (now_s, now_s))[0], now_s) for fragment in leaving}
@@ -56,10 +49,13 @@ class Leaving:
         took_s = {key: known_s for key, known_s in self.took_s.items() if key in present}
         for fragment in leaving:
             key, since_s = facts.submission_of(fragment), seen_s[fragment.job][0]
+            # Slurm kills a fragment after the bound: a longer time is the fault of the node.
             took_s[key] = max(took_s.get(key, 0.0), min(now_s - since_s, bound_s))
         for fragment, free in zip(facts.ended, self.until_free(facts.ended), strict=True):
             if fragment.end in _BY_ORDER and fragment.started_s is not None:
                 key, lasted_s = facts.submission_of(fragment), min(self._lasted_s(fragment, free), bound_s)
+                # A longer time than before counts at once; a shorter one by half, since one quick end proves
+                # little.
                 took_s[key] = max(lasted_s, (took_s.get(key, lasted_s) + lasted_s) / 2)
         return Leaving(seen_s, took_s)
 
@@ -78,14 +74,7 @@ class Leaving:
 def bars_of_slow(
     offers: Offers, slow: Mapping[str, float], now_s: float, shortest_hole_s: float
 ) -> Mapping[str, Bar]:
-    """Trainer that takes long to leave → the offered nodes that are not known to be free for that long.
-
-    Args:
-        offers: what may be lent, with the ends of holes.
-        slow: trainer → how long it takes.
-        now_s: UTC epoch seconds.
-        shortest_hole_s: the minimum of a hole after the time to leave is subtracted.
-    """
+    """Trainer that takes long to leave → the offered nodes that are not known to be free for that long."""
     bars: dict[str, Bar] = {}
     for trainer, took_s in slow.items():
         needed_s = took_s + shortest_hole_s

@@ -10,8 +10,8 @@ from itertools import chain
 from freetrain.core.job import JobRun
 from freetrain.lending.lent_time import Lending
 
+# Slurm counts in whole seconds, and squeue and sacct sometimes differ by one.
 _SAME_S = 2.0
-"""Slurm tells whole seconds, and squeue and sacct sometimes differ by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +63,7 @@ class Check:
 def compare(
     lendings: Iterable[Lending], runs: Sequence[JobRun], from_s: float, until_s: float, now_s: float
 ) -> Check:
-    """Hold one against the other, each clipped to the range; two runs of a job are distinguished by their starts.
-
-    Args:
-        lendings: all that reach into the range.
-        runs: what accounting says of their jobs; one of several nodes counts on each that was lent.
-        from_s: UTC epoch seconds.
-        until_s: likewise.
-        now_s: until when those last that have not ended.
-    """
+    """Compare the two, each clipped to the range; two runs of a job are distinguished by their starts."""
 
     def within_s(start_s: float, end_s: float | None) -> float:
         return max(0.0, min(now_s if end_s is None else end_s, until_s) - max(start_s, from_s))
@@ -83,19 +75,20 @@ def compare(
     ledger_s, compared, differences = 0.0, 0, []
     nodes_of: defaultdict[JobRun, set[str]] = defaultdict(set)
     for lending in lendings:
-        said_s = within_s(lending.start_s, lending.end_s)
-        if not said_s:
+        lent_s = within_s(lending.start_s, lending.end_s)
+        if not lent_s:
             continue
-        ledger_s += said_s
+        ledger_s += lent_s
+        # A job of several nodes is one run in accounting, and one lending for each node.
         same = _same(lending, [run for run in left[lending.job] if lending.node not in nodes_of[run]])
         if same is None:
-            differences.append(Difference(lending.job, lending.node, lending.start_s, said_s, None))
+            differences.append(Difference(lending.job, lending.node, lending.start_s, lent_s, None))
             continue
         nodes_of[same].add(lending.node)
         compared += 1
         known_s = within_s(same.start_s or 0.0, same.end_s)
-        if abs(said_s - known_s) > _SAME_S:
-            differences.append(Difference(lending.job, lending.node, lending.start_s, said_s, known_s))
+        if abs(lent_s - known_s) > _SAME_S:
+            differences.append(Difference(lending.job, lending.node, lending.start_s, lent_s, known_s))
     known = list(chain.from_iterable(left.values()))
     accounting_s = sum(within_s(run.start_s or 0.0, run.end_s) * max(1, len(nodes_of[run])) for run in known)
     for run in (run for run in known if not nodes_of[run]):

@@ -18,11 +18,12 @@ from dataclasses import dataclass, replace
 
 from freetrain.core.fragment import LentTime
 
+# Shares such as 1/3 do not add up to exactly 1.
 _ROUNDING = 1e-6
 _RESOURCES = 3
 
+# No change costs more, whatever a tag claims: this bounds how far before a range lendings have to be read.
 LONGEST_LOSS_S = 86400.0
-"""No change is taken to cost more, whatever a tag says: so far back from a range one must look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,8 @@ def _time_of(own: Sequence[Lending], costs: ChangeCosts, from_s: float, until_s:
     if costs.independent:
         return sum((_time_alone(lending, costs, from_s, until_s) for lending in own), LentTime())
     came, went = defaultdict[float, int](int), defaultdict[float, int](int)
-    go_on = defaultdict[float, int](int)  # what comes after is not known
+    # What comes after is not known
+    go_on = defaultdict[float, int](int)
     more_nodes = defaultdict[float, float](float)
     for lending in own:
         came[lending.start_s] += 1
@@ -136,6 +138,7 @@ def _time_of(own: Sequence[Lending], costs: ChangeCosts, from_s: float, until_s:
         stayed = size - went[next_s] - go_on[next_s]
         size, nodes, at_s = stayed + came[next_s], nodes + more_nodes[next_s], next_s
         change, cost_s = _change(stayed, came[next_s], went[next_s], costs)
+        # Where losses overlap, each second is lost once, by the change that costs for longest.
         if next_s + cost_s > lost_until_s:
             lost_until_s, kind = next_s + cost_s, change
     return LentTime(

@@ -21,8 +21,8 @@ from freetrain.lending.facts import Facts, Request
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import Shadow
 
+# Slurm counts in whole seconds.
 _SAME_S = 1.0
-"""Slurm counts in whole seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +50,13 @@ def without_limits(facts: Facts, before: LimitClaims, queue: FragmentQueue) -> F
     """The facts, in which jobs that wait for a limit in which fragments count wait for nodes instead.
 
     For each limit these are the first jobs, as many as its fragments could make room for.
-
-    Args:
-        facts: what the look found out.
-        before: the jobs for which fragments were given back at the looks before: they count until they start.
-        queue: where fragments wait and run.
     """
     limited = [job for job in facts.snapshot.limited if not queue.has(job)]
     if not limited:
         return facts
     freed: dict[str, int] = {}
     left: dict[tuple[str, str], int] = {}
+    # A waiting job has no nodes yet. On the smallest ones it wants least, so that no job is left out too early.
     smallest = min((node.cpus for node in facts.snapshot.nodes if node.cpus), default=1)
     for job in sorted(limited, key=lambda job: (-job.priority, job.submitted_s)):
         counts = _counts(job)
@@ -69,6 +65,7 @@ def without_limits(facts: Facts, before: LimitClaims, queue: FragmentQueue) -> F
             started = (holder for holder in _holders(job, facts) if holder.state is not FragmentState.ASKED)
             left[key] = sum(_part(fragment, counts, facts) for fragment in started)
         if job.id in before:
+            # What was given back at earlier looks counts for it until it starts.
             freed[job.id] = min(job.tasks, before[job.id].tasks)
         elif left[key] > 0:
             each = max(1, _wanted(job, counts, [smallest] * job.node_count))
@@ -124,6 +121,7 @@ def bars_of_limits(claims: LimitClaims, facts: Facts, rules: NodeRules) -> Mappi
     if not claims:
         return {}
     places = rules.queue.among(facts.snapshot.partitions).nodes
+    # Reversed: of an array with several jobs the first one stays.
     first = {job.array: job for job in reversed(facts.snapshot.jobs) if rules.queue.has(job)}
     bars = {}
     for request in facts.requests:
@@ -178,7 +176,7 @@ def _enough(job: Job, nodes: Sequence[str], facts: Facts, shadow: Shadow, claime
     """Jobs of the fragments that together have as much in the limit as the job will have on these nodes.
 
     Fragments come first that leave anyway, or whose nodes one of the site's jobs takes; then those that lose
-    least, the youngest first. All fragments that are to start are called off: they would fill the limit again.
+    least, the youngest first.
     """
     claimed = set(claimed)
     holders = [fragment for fragment in _holders(job, facts) if fragment.job not in claimed]
@@ -196,6 +194,7 @@ def _enough(job: Job, nodes: Sequence[str], facts: Facts, shadow: Shadow, claime
     )
     chosen: dict[str, None] = {}
     for fragment in holders:
+        # All that are to start are called off: they would fill the limit again.
         if fragment.state is FragmentState.ASKED:
             chosen[fragment.job] = None
         elif left > 0 or fragment.job in chosen:

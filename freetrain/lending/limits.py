@@ -12,8 +12,8 @@ from freetrain.core.fragment import Fragment
 from freetrain.core.plan import Limit
 from freetrain.lending.rules import Rules
 
+# A longer limit gains little, and each change is one more request to Slurm.
 _LONGER_BY_S = 600.0
-"""A running fragment's limit is raised when that gains this much; each raise is a question to Slurm."""
 
 
 _LIMITED: Callable[[Fragment], tuple[float | None, float]] = attrgetter("started_s", "limit_s")
@@ -22,25 +22,20 @@ _LIMITED: Callable[[Fragment], tuple[float | None, float]] = attrgetter("started
 def limits(
     fragments: Sequence[Fragment], hole_ends_s: Mapping[str, float], snapshot: Snapshot, rules: Rules
 ) -> list[Limit]:
-    """What has to be changed.
-
-    Args:
-        fragments: those that have not ended.
-        hole_ends_s: offered place → when its hole ends; inf: nobody knows.
-        snapshot: what there is.
-        rules: how the site wants it.
-    """
+    """What has to be changed."""
     longest_s = rules.limit_s(inf, snapshot)
+    # By kind, because most fragments are alike: at most looks no limit changes, and none is looked at by itself.
     fitting_s = {
         (started_s, now_s, inf): _fitting_s(started_s, now_s, inf, longest_s, snapshot, rules)
-        for started_s, now_s in set(map(_LIMITED, fragments))  # many are alike
+        for started_s, now_s in set(map(_LIMITED, fragments))
     }
     is_any_end_known = min(hole_ends_s.values(), default=inf) < inf
     if not is_any_end_known and all(fits_s == now_s for (_, now_s, _), fits_s in fitting_s.items()):
         return []
     place_of = rules.nodes.place_of
     offered: list[tuple[str, Fragment]] = []
-    job_until_s: dict[str, float] = {}  # of a job of several nodes the first hole to end counts
+    # A job of several nodes has one time limit: the first of its holes to end counts.
+    job_until_s: dict[str, float] = {}
     for fragment in fragments:
         place = place_of(fragment)
         until_s = hole_ends_s.get(place) if fragment.goes_on else None
@@ -69,7 +64,8 @@ def _fitting_s(
     rules: Rules,
 ) -> float:
     """A fragment's limit, if that will do, or a better one, in whole minutes; ``longest_s`` from now at most."""
-    if started_s is None:  # with too long a limit it would never start
+    if started_s is None:
+        # Slurm starts nothing whose limit reaches into a planned job or a reservation.
         return min(limit_s, whole_minutes_s(rules.limit_s(hole_end_s, snapshot)))
     # It runs, so nothing has to be planned any more.
     wanted_s = whole_minutes_s(min(hole_end_s, snapshot.time_s + longest_s) - started_s)

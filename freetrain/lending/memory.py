@@ -58,13 +58,7 @@ class Memory:
     searches: Searches = NO_SEARCHES
 
     def with_nodes(self, facts: Facts, idle_for_the_site: Nodes, rules: NodeRules) -> Memory:
-        """The memory after a look at the nodes.
-
-        Args:
-            facts: what the look found out.
-            idle_for_the_site: nodes, or parts of nodes, that the site's jobs leave.
-            rules: how long nodes rest.
-        """
+        """The memory after a look at the nodes."""
         now_s = facts.snapshot.time_s
         sightings = self.sightings.with_ends(facts.ended, now_s, rules.cool_down_s)
         return replace(
@@ -85,6 +79,7 @@ class Memory:
         resolution_s = nodes.backfill.resolution_s
         waits = find_waits(snapshot, _preemptible(facts, nodes.claim_s), nodes.queue, resolution_s)
         blocked = self.blocked.after(waits, snapshot, nodes.claim_s)
+        # In Slurm a fragment ends when it is ordered to go; the site's job waits until its node is free.
         left = replace(facts, ended=self.leaving.until_free(facts.ended))
         meter = self.meter.after(left, shadow, blocked.jobs, nodes, rules.harm, self.limits, facts.leaving_bound_s)
         # A fragment that ended while no daemon looked may have ended long ago.
@@ -108,12 +103,10 @@ def _sizes(facts: Facts) -> Mapping[str, int]:
 
 
 def _preemptible(facts: Facts, planning_s: float) -> list[Fragment]:
-    """Fragments that Slurm may preempt, and could at its last plan: only these say anything about the layout.
-
-    A job that waits for fragments that are still exempt from preemption is planned for their end, which is right.
-    """
     if not facts.exempt_s:
         return list(facts.fragments)
+    # A job that waits for fragments that are still exempt from preemption is planned for their end, which is
+    # right.
     oldest_s = facts.snapshot.time_s - facts.exempt_s - planning_s
     return [
         fragment

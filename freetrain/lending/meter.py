@@ -21,8 +21,8 @@ from freetrain.lending.limit_claims import LimitClaims
 from freetrain.lending.rules import HarmRules, NodeRules
 from freetrain.lending.shadow import PlannedStart, Shadow
 
+# Slurm counts in whole seconds.
 SAME_S = 1.0
-"""Slurm counts in whole seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +74,8 @@ def expect(
     3. A job that did not start while the shadow saw its nodes free waits for something else, and is dropped.
     4. A job that would start now on nodes with fragments is added.
 
-    Args:
-        before: the expected starts of the last look.
-        facts: what this look found out.
-        shadow: what the site's jobs would do if nothing were lent.
-        blocked: jobs that have been waiting for fragments since their submission.
-        looked_s: when the last look was; None: there was none.
-        rules: how Slurm plans, and which jobs are fragments.
-        claims: fragments that are given back for jobs that wait for a limit.
-        ready_s: job that could start at the last look, with no fragment in its way → since when.
-
     Returns:
-        The expected starts, and the jobs that could start now with no fragment in their way.
+        The expected starts, and the jobs that could start now with no fragment in their way → since when.
     """
     now_s = shadow.time_s
     waiting = {job.id: job for job in facts.snapshot.site_jobs(rules.queue) if job.state is JobState.PENDING}
@@ -119,7 +109,7 @@ def expect(
 
 
 def _since_s(job: Job, looked_s: float | None, now_s: float) -> float:
-    """Since when a job could start that could not at the last look: since its submission, if that was later."""
+    # A job that is new since the last look could start at once; for any other the last look found no room.
     return job.submitted_s if looked_s is not None and job.submitted_s > looked_s - SAME_S else now_s
 
 
@@ -173,6 +163,7 @@ def _start_s(
 ) -> float:
     """When it would have started: at the last submission or end of a job since the last look."""
     if is_blocked:
+        # It has waited for fragments from the start, so no event since the last look made its start possible.
         ended = ends_by_node(facts, rules)
         return max(
             [job.submitted_s, *(fragment.end_s or 0.0 for name in plan.nodes for fragment in ended.get(name, ()))]
@@ -187,10 +178,8 @@ def _start_s(
 
 
 def _next_plan_s(event_s: float, last_plan_s: float, interval_s: float) -> float:
-    """The first backfill cycle after an event.
-
-    If both were in the same second, it is unknown which came first: the mean is half an interval.
-    """
+    """The first backfill cycle after an event."""
+    # In the same second it is unknown which came first: the mean is half an interval.
     if event_s == last_plan_s:
         return event_s + interval_s / 2
     return last_plan_s + ceil((event_s - last_plan_s) / interval_s) * interval_s
@@ -236,14 +225,8 @@ class Meter:
     ) -> Meter:
         """The meter after a look.
 
-        Args:
-            facts: what the look found out; fragments end when their nodes are free.
-            shadow: what the site's jobs would do if nothing were lent.
-            blocked: jobs that have been waiting for fragments since their submission.
-            rules: how Slurm plans, and which jobs are fragments.
-            limits: how far back delays count.
-            claims: fragments that are given back for jobs that wait for a limit.
-            leaving_bound_s: how long Slurm lets a fragment stay that was ordered to go.
+        In the facts, fragments end when their nodes are free; jobs in ``blocked`` have waited for fragments since
+        their submission.
         """
         now_s = facts.snapshot.time_s
         lately = [fragment for fragment in (*self.ended, *facts.ended) if fragment.started_s is not None]

@@ -13,8 +13,8 @@ from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import PlannedStart, Shadow
 
+# By its age alone, a job that has just begun would be expected to end at once.
 _YOUNG_S = 30.0
-"""A job that has just begun is expected to last as long as this at least."""
 
 
 def nodes_of_next(
@@ -24,24 +24,14 @@ def nodes_of_next(
     rules: NodeRules,
     rooms: Rooms | None = None,
 ) -> Mapping[str, str]:
-    """Nodes that are kept free, and given back where they are lent, for those next in line that want all of them.
-
-    Args:
-        offered: nodes that may be lent.
-        shadow: what the site's jobs would do.
-        snapshot: what there is.
-        rules: how soon the end has to be expected, and which jobs are fragments.
-        rooms: what is left of each node, where nodes are lent in parts.
-
-    Returns:
-        Node → why.
-    """
+    """Nodes kept free, and given back where lent, for those next in line that want all of them → why."""
     plans = [plan for plan in first_in_line(shadow, snapshot).values() if plan.part is None]
     if not plans:
         return {}
     names = frozenset(offer.node for offer in offered)
     clear = frozenset(name for name in names if not (rooms and name in rooms and rooms[name].used_by_site))
     jobs_on = Counter(name for job in _running(snapshot, rules) for name in job.nodes)
+    # A node that another job stays on does not come free with this one.
     ending = [frozenset(name for name in job.nodes if jobs_on[name] == 1) for job in _ending(snapshot, rules)]
     kept: dict[str, str] = {}
     for plan in plans:
@@ -57,12 +47,10 @@ def _why(plan: PlannedStart) -> str:
 
 
 def _running(snapshot: Snapshot, rules: NodeRules) -> Iterator[Job]:
-    """The site's jobs that run."""
     return (job for job in snapshot.site_jobs(rules.queue) if job.state is JobState.RUNNING)
 
 
 def _ending(snapshot: Snapshot, rules: NodeRules) -> list[Job]:
-    """Jobs whose end is expected soon."""
     return [job for job in _running(snapshot, rules) if _left_s(job, snapshot.time_s) < rules.next_within_s]
 
 

@@ -166,11 +166,8 @@ class NodeVerdict:
         return Offers(tuple(kept), due, withheld, verdicts)
 
     def _is_given_back(self, node: Node | None) -> bool:
-        """Whether a lent node is given back for it, rather than left as it is.
-
-        A node in a state that Slurm itself does not know (after its restart), or with a flag that is new, is
-        neither lent again nor taken away.
-        """
+        """Whether a lent node is given back for it, rather than left as it is."""
+        # Slurm does not know some nodes' states after its restart, and a flag may be new: unknown is not gone.
         if self.of_lent is OfLent.FREEZE or node is None or node.state not in (NodeState.IDLE, NodeState.BUSY):
             return False
         return node.may_be_lent or node.is_wanted
@@ -202,10 +199,6 @@ def _powered_down(_offers: Offers, context: NodeContext) -> WhyNot:
     return dict.fromkeys(suspendable, "Slurm powers it down when idle")
 
 
-def _drained(_offers: Offers, context: NodeContext) -> WhyNot:
-    return context.facts.drained
-
-
 def _lent_in_parts(_offers: Offers, context: NodeContext) -> WhyNot:
     """Nodes that several fragments have, where nodes are lent whole by now."""
     if context.nodes.in_parts:
@@ -234,6 +227,7 @@ def _is_free(node: Node, context: NodeContext) -> bool:
         is_lent = node.name in context.holder or node.name in context.leaving
         if node.state is not NodeState.BUSY or not (context.nodes.in_parts or is_lent):
             return False
+    # PLANNED without a job that is known to start there: nobody can say when the node is wanted.
     return node.may_be_lent and not (node.is_planned and node.name not in context.ends_of_nodes)
 
 
@@ -244,6 +238,7 @@ def _between_two_states(_offers: Offers, context: NodeContext) -> WhyNot:
 def _without_room(offers: Offers, context: NodeContext) -> WhyNot:
     if not context.nodes.in_parts:
         return {}
+    # A place has the bare name of its node only where no part of it is free or lent (``offers.all_places``).
     return {offer.name: "jobs have all of it" for offer in offers.offered if not is_part(offer.name)}
 
 
@@ -269,8 +264,8 @@ def _partition_down(offers: Offers, context: NodeContext) -> WhyNot:
 def _short(offers: Offers, context: NodeContext) -> WhyNot:
     shortest_s = context.nodes.shortest_hole_s
     known = (offer for offer in offers.offered if offer.until_s is not None)
-    left_s = {offer.name: (offer.until_s or 0.0) - context.now_s for offer in known}
-    return {name: f"its hole ends in {each_s:.0f} s" for name, each_s in left_s.items() if each_s < shortest_s}
+    lasts_s = {offer.name: (offer.until_s or 0.0) - context.now_s for offer in known}
+    return {name: f"its hole ends in {left_s:.0f} s" for name, left_s in lasts_s.items() if left_s < shortest_s}
 
 
 def _just_idle(offers: Offers, context: NodeContext) -> WhyNot:
@@ -307,10 +302,6 @@ def _idle(offers: Offers) -> Iterator[str]:
     return (offer.name for offer in offers.offered if offer.holder is None)
 
 
-def _claimed(_offers: Offers, context: NodeContext) -> WhyNot:
-    return context.claimed
-
-
 def _next_in_line(offers: Offers, context: NodeContext) -> WhyNot:
     return nodes_of_next(offers.offered, context.shadow, context.snapshot, context.nodes, context.rooms)
 
@@ -323,13 +314,7 @@ def _counting_in_a_limit(_offers: Offers, context: NodeContext) -> WhyNot:
     return due_for_limits(context.memory.limits, context.facts, context.nodes)
 
 
-def _stopped(offers: Offers, context: NodeContext) -> WhyNot:
-    why = context.facts.stopped
-    return dict.fromkeys((offer.name for offer in offers.offered), why) if why else {}
-
-
-def _backing_off(offers: Offers, context: NodeContext) -> WhyNot:
-    why = context.backing_off
+def _all_for(why: str, offers: Offers) -> WhyNot:
     return dict.fromkeys((offer.name for offer in offers.offered), why) if why else {}
 
 
@@ -377,30 +362,39 @@ NOT_COMPETING = NodeVerdict(
 """The last verdict: it needs to know who competes for what the others have left."""
 
 _IDLE = AppliesTo.IDLE
+_FOR_THAT_JOB = "It is for that job. If it does not start, the node is lent again."
 
 NODE_VERDICTS: Sequence[NodeVerdict] = (
     NodeVerdict("not shown", _not_shown, "Slurm has no such node; its partition names it nevertheless."),
     NodeVerdict("excluded", _excluded, "Take it out of lend.exclude_nodes to have it lent."),
     NodeVerdict("powered down", _powered_down, "lend.spare_suspendable = false lets it be lent, powered up."),
-    NodeVerdict("drained", _drained, "'freetrain undrain {node}' ends that."),
+    NodeVerdict("drained", lambda _, context: context.facts.drained, "'freetrain undrain {node}' ends that."),
     NodeVerdict("lent in parts", _lent_in_parts, "It is lent again, all of it, once its fragments have left."),
     NodeVerdict("used by the site", _used_by_the_site, "It can be lent once that job has ended."),
     NodeVerdict("not free", _not_free, "It can be lent once Slurm shows it as IDLE, without any other flag."),
     NodeVerdict("leaving", _between_two_states, "It can be lent again once its fragment has left."),
     NodeVerdict("full", _without_room, "It can be lent once a job on it has ended."),
     NodeVerdict("wanted soon", _wanted_soon, "It is for that. If it does not come, the node is lent again."),
-    NodeVerdict("wanted now", _wanted_now, "It is for that job. If it does not start, the node is lent again."),
+    NodeVerdict("wanted now", _wanted_now, _FOR_THAT_JOB),
     NodeVerdict("partition down", _partition_down, "'scontrol update PartitionName=… State=UP' opens it.", _IDLE),
     NodeVerdict("short hole", _short, "Holes shorter than lend.shortest_hole are left alone.", _IDLE),
     NodeVerdict("just idle", _just_idle, "lend.idle_for says how long a node must have been idle.", _IDLE),
     NodeVerdict("at rest", _at_rest, "pace.cool_down says for how long it is then left alone.", _IDLE),
     NodeVerdict("reserve", _in_reserve, "lend.reserve_nodes and lend.most_nodes say how many are lent at most."),
-    NodeVerdict("claimed", _claimed, "It is for that job. If it does not start, the node is lent again."),
+    NodeVerdict("claimed", lambda _, context: context.claimed, _FOR_THAT_JOB),
     NodeVerdict("next in line", _next_in_line, "lend.next_in_line says how long before that it is kept free."),
     NodeVerdict("blocking", _blocking, "'freetrain config check' says what is wrong with Slurm's layout."),
     NodeVerdict("limit", _counting_in_a_limit, "It can be lent once that job has started."),
-    NodeVerdict("stopped", _stopped, "Remove that file, or mend what 'freetrain config check' says."),
-    NodeVerdict("backing off", _backing_off, "Lending goes on by itself; 'freetrain history' says what happened."),
+    NodeVerdict(
+        "stopped",
+        lambda offers, context: _all_for(context.facts.stopped, offers),
+        "Remove that file, or mend what 'freetrain config check' says.",
+    ),
+    NodeVerdict(
+        "backing off",
+        lambda offers, context: _all_for(context.backing_off, offers),
+        "Lending goes on by itself; 'freetrain history' says what happened.",
+    ),
     NodeVerdict("at fault", _at_fault, "It is tried again then; see what the failed programs wrote.", _IDLE),
     NodeVerdict("crowded out", _crowded_out, "It can be lent once that job has ended."),
     NodeVerdict("not started", _not_started_in_time, "It is tried again later; Slurm's log says why it waits."),

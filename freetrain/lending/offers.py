@@ -60,14 +60,7 @@ def all_places(
     """Every place of these nodes, before any verdict.
 
     If nodes are lent in parts, each lent part is a place, and so is what is left of a node. A node of which
-    nothing is left and nothing lent is a place itself.
-
-    Args:
-        names: of the nodes.
-        fragments: those that have not ended.
-        rooms: what is left of each node, where nodes are lent in parts.
-        hole_end: place → the end of its hole, if it is known; None: no end is known.
-        rules: whether nodes are lent in parts, and how long before the end of its hole a node is given back.
+    nothing is left and nothing lent is a place itself. Where no hole has a known end, ``hole_end`` is None.
     """
     going_on = [fragment for fragment in fragments if fragment.goes_on]
     places: list[tuple[str, str | None]] = []
@@ -101,23 +94,13 @@ def shadow_of(
     parts: LentParts = MappingProxyType({}),
     before: Searches = NO_SEARCHES,
 ) -> Shadow:
-    """What the site's jobs would do if nothing were lent.
-
-    A job whose nodes were free for long and that did not start waits for something unknown, so it gets none.
-
-    Args:
-        snapshot: the machine and its jobs.
-        fragments: those that have not ended.
-        rules: the site's.
-        seen: what was seen before.
-        parts: what fragments have of each node, if nodes are lent in parts.
-        before: the searches of the look before.
-    """
+    """What the site's jobs would do if nothing were lent."""
     if not any(job.state is JobState.PENDING for job in snapshot.jobs):
         return Shadow(snapshot.time_s, (), frozenset())
     fragments = list(fragments)
     ours = frozenset(fragment.job for fragment in fragments)
     lent_to = {fragment.node: fragment.trainer for fragment in fragments if fragment.goes_on}
+    # A job whose nodes were free for long and that did not start waits for something unknown, so it gets none.
     disbelieved = seen.disbelieved(snapshot.time_s, rules.claim_s)
     return find_shadow(snapshot, rules.queue, ours, lent_to, rules.backfill, disbelieved, parts, before)
 

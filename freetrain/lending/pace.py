@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from math import floor
 
+# Nodes that are given back need about this long to be idle when Slurm plans.
 _LEAD_S = 1.0
-"""How long before a plan of Slurm's a look must be over: nodes given back need that to be idle."""
 
 LONGEST_RETRY_S = 60.0
 """A Slurm that does not answer is asked again after that long at least, or at the usual time if that is later."""
 
+# An outage may last for weeks, and 2.0 ** 1024 is an OverflowError.
 _MOST_DOUBLINGS = 10
 
 
@@ -18,27 +19,17 @@ def next_look_s(now_s: float, poll_s: float, last_plan_s: float | None, interval
 
     What is given back just before Slurm plans is idle when it does. For what is given back later it has evicted,
     and the job that wants it starts only with the next plan.
-
-    Args:
-        now_s: UTC epoch seconds.
-        poll_s: the usual time between two looks.
-        last_plan_s: when Slurm last planned; None: unknown.
-        interval_s: Slurm's time between two plans.
-        look_s: how long a look takes.
     """
     usual_s = now_s + poll_s
     if last_plan_s is None or last_plan_s + interval_s <= now_s:
-        return usual_s  # with nothing to do Slurm does not plan, and later does so whenever there is something
+        # With nothing to do Slurm does not plan, and later does so whenever there is something.
+        return usual_s
     next_plan_s = last_plan_s + interval_s - _LEAD_S - min(look_s, interval_s / 3)
+    # The last plan before the usual time: a poll may be longer than several intervals.
     before_plan_s = next_plan_s + floor((usual_s - next_plan_s) / interval_s) * interval_s
     return before_plan_s if before_plan_s > now_s else usual_s
 
 
 def retry_after_s(poll_s: float, failures: int) -> float:
-    """How long to leave a Slurm alone that has not answered: as long as usual, then twice as long each time.
-
-    Args:
-        poll_s: the usual time between two looks.
-        failures: how many looks in a row it has not answered.
-    """
+    """How long to leave a Slurm alone that has not answered: as long as usual, then twice as long each time."""
     return min(poll_s * 2.0 ** min(failures - 1, _MOST_DOUBLINGS), max(poll_s, LONGEST_RETRY_S))

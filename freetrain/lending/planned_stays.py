@@ -17,12 +17,12 @@ from freetrain.lending.stays import HALF_LIFE_S
 
 PARTS_OF_HORIZON = (0.0, 0.25, 0.5, 1.0)
 """Parts of the horizon up to which forecasts are scored together; a job that would start now has the first."""
+# Slurm plans in steps of a minute: a job that is to start now does so by then, or not yet.
 SOON_S = 60.0
-"""Slurm plans in steps of a minute: a job that is to start now does so by then, or not yet."""
+# A prior: as if so many nodes had been taken soon after a job could start there, before any was seen.
 _SOON_BEFORE = 5.0
-"""As if so many nodes had been taken soon after a job could start there, before any was seen."""
+# With a smaller number of forecasts a score is chance: until then plans are believed as they are.
 _FEWEST = 20.0
-"""So many forecasts must have been scored before the score counts: until then they are believed as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +125,7 @@ class PlannedStays:
     ) -> PlannedStays:
         """After an instant.
 
-        Args:
-            now_s: that instant, UTC epoch seconds.
-            idle: nodes that no job of the site's has, lent ones included.
-            planned_s: node → when a job is planned to take it, UTC epoch seconds.
-            horizon_s: how long nodes are counted with whose end nobody knows.
+        Idle are nodes that no job of the site's has, lent ones included.
         """
         if not planned_s and not self.open:
             return replace(self, seen_s=now_s)
@@ -138,11 +134,13 @@ class PlannedStays:
         still_open = dict[str, OpenForecast]()
         for name, forecast in self.open.items():
             stayed_s = now_s - forecast.made_s
+            # A node that stays for the whole horizon settles the forecast, too: the plan was wrong.
             if name in idle and stayed_s < forecast.horizon_s:
                 still_open[name] = forecast
             else:
                 scores[forecast.band] = scores[forecast.band].with_forecast(forecast, stayed_s)
         for name, end_s in planned_s.items():
+            # One open forecast for each node: the same plan, seen at each look, would count as many.
             if name in idle and name not in still_open and end_s - now_s < horizon_s:
                 still_open[name] = OpenForecast(now_s, max(end_s - now_s, 0.0), horizon_s)
         return PlannedStays(tuple(scores), still_open, now_s)
@@ -150,9 +148,8 @@ class PlannedStays:
     def leaves_now(self, saved_node_s: float, again_node_s: float) -> bool:
         """Whether nodes on which a job would start now are better given back.
 
-        Args:
-            saved_node_s: what an eviction costs beyond giving back, in seconds × nodes.
-            again_node_s: what giving back costs where the node is not taken, likewise.
+        Costs are in seconds × nodes: of an eviction beyond giving back, and of giving back a node that is not
+        taken.
         """
         return self.scores[0].is_worth_leaving(saved_node_s, again_node_s)
 

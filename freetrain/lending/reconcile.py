@@ -20,25 +20,19 @@ _END_OF = {
     JobState.BOOT_FAIL: End.NODE_FAILED,
     JobState.FAILED: End.FAILED,
     JobState.OUT_OF_MEMORY: End.FAILED,
-    JobState.REQUEUED: End.RELEASED,  # by hand, as `freetrain panic` does; of one that it preempts Slurm says so
+    # By hand, as `freetrain panic` does: one that Slurm itself preempts is PREEMPTED.
+    JobState.REQUEUED: End.RELEASED,
 }
 
-
+# Slurm counts in whole seconds, and a moment passes from its answer to the end of all questions.
 _PRESENT_S = 2.0
-"""Slurm tells whole seconds, and a moment passes from its answer to the end of all questions."""
 
 Runs = Mapping[str, tuple[JobRun, ...]]
 """Job → its runs, oldest first."""
 
 
 def reconcile(fragments: Iterable[Fragment], snapshot: Snapshot, runs: Runs) -> list[Fragment]:
-    """The fragments as they are now; only those that changed.
-
-    Args:
-        fragments: those that have not ended, as far as the database knows.
-        snapshot: what Slurm says.
-        runs: what accounting remembers of those that ``needs_history`` named.
-    """
+    """The fragments as they are now; only those that changed."""
     now = ((fragment, _as_it_is(fragment, snapshot, runs.get(fragment.job, ()))) for fragment in fragments)
     return [new for old, new in now if new is not old and new != old]
 
@@ -55,11 +49,7 @@ def needs_history(fragments: Iterable[Fragment], snapshot: Snapshot) -> list[str
 
 
 def find_strangers(running: Iterable[tuple[Job, str]]) -> list[Fragment]:
-    """Running fragments that the database does not know: it was lost, or another daemon started them.
-
-    Args:
-        running: jobs that it does not know, each with its trainer; one of several nodes is as many fragments.
-    """
+    """Running fragments that the database does not know: it was lost, or another daemon started them."""
     return [
         Fragment(
             job=job.id,
@@ -92,20 +82,17 @@ def _as_it_is(fragment: Fragment, snapshot: Snapshot, runs: tuple[JobRun, ...]) 
 
 
 def _as_started(fragment: Fragment, job: Job) -> Fragment:
-    """The fragment with its start, also where it both started and ended since the last look."""
+    # It may both have started and ended since the last look.
     ran_unseen = fragment.started_s is None and job.nodes
     return replace(fragment, started_s=job.start_s) if ran_unseen else fragment
 
 
 def _ending(fragment: Fragment, job: Job, now_s: float) -> Fragment:
-    """One that was ordered to leave does so; why any other ends Slurm says when it has cleared up.
-
-    Of a job that is requeued Slurm calls the present its start meanwhile: when that was accounting tells.
-    """
     if fragment.state is FragmentState.LEAVING:
         return fragment
-    is_told = fragment.started_s is None and job.start_s is not None and job.start_s < now_s - _PRESENT_S
-    return replace(fragment, state=FragmentState.ENDING, started_s=job.start_s if is_told else fragment.started_s)
+    # While a requeued job completes, Slurm shows the present as its start; accounting has the true one later.
+    is_true = fragment.started_s is None and job.start_s is not None and job.start_s < now_s - _PRESENT_S
+    return replace(fragment, state=FragmentState.ENDING, started_s=job.start_s if is_true else fragment.started_s)
 
 
 def _running(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[JobRun, ...]) -> Fragment:
@@ -132,7 +119,7 @@ def _waits(job: Job) -> bool:
 
 
 def _has_been_stopped(job: Job) -> bool:
-    """Whether a waiting job may have run since it was last released: Slurm requeues with a later time of start."""
+    # Slurm requeues a job with a later time of start, for which it waits then.
     return job.is_held or job.waits_for is WaitsFor.TIME
 
 
@@ -141,16 +128,19 @@ def _is_another_run(fragment: Fragment, job: Job) -> bool:
     if job.state is not JobState.RUNNING:
         return False
     if fragment.started_s is None or job.start_s is None:
+        # No starts to compare: one that was seen ending and runs now was requeued in between.
         return fragment.state is FragmentState.ENDING
     return job.start_s > fragment.started_s
 
 
 def _from_history(fragment: Fragment, runs: tuple[JobRun, ...], now_s: float) -> Fragment | None:
     """How accounting says that it ended; None: it does not say (yet)."""
+    # Accounting counts in whole seconds, so a run may seem to have started just before it was asked for.
     since_s = fragment.started_s if fragment.started_s is not None else fragment.asked_s - 1
     for run in runs:
         if run.start_s is None or run.start_s < since_s:
             continue
+        # Accounting learns of an end later than slurmctld: until then the run counts as running there.
         if run.state not in _END_OF:
             return None
         started_s = run.start_s if fragment.started_s is None else fragment.started_s
@@ -169,7 +159,7 @@ def _unrecorded_end(fragment: Fragment, snapshot: Snapshot) -> End:
 
 
 def _ended(fragment: Fragment, end: End, ended_s: float) -> Fragment:
-    """Whatever Slurm calls the end of a fragment that freetrain was taking back, it was taken back."""
+    # Whatever Slurm calls the end of a fragment that freetrain was taking back, it was taken back.
     if fragment.state is FragmentState.LEAVING and end in (End.COMPLETED, End.CANCELLED, End.FAILED):
         end = End.RELEASED
     return replace(fragment, state=FragmentState.ENDED, end=end, ended_s=ended_s)

@@ -104,10 +104,8 @@ def _nodes_of_the_site(snapshot: Snapshot, ours: FragmentQueue) -> Nodes:
 
 
 def _without_divided(free: Amount, used: Amount) -> Amount:
-    """What is free; no GPUs and no parts of GPUs if some parts are used: it is unknown of which GPUs they are.
-
-    Slurm 22.05.8 shows 1 for a job that has 100 of ``gres/mps``.
-    """
+    """What is free; no GPUs and no parts of GPUs if some parts are used: it is unknown of which GPUs they are."""
+    # Slurm 22.05.8 shows 1 for a job that has 100 of ``gres/mps``, so how much is used is unknown, too.
     if not any(count_gres(used.gres, name) for name in GPU_PARTS):
         return free
     names = (GPU, *GPU_PARTS)
@@ -162,11 +160,6 @@ def crowded_out(facts: Facts, lent: LentParts, queue: FragmentQueue) -> list[Fra
     It is judged by what jobs are known to have, all as of one instant: what Slurm counts as used on nodes is read
     a moment later, when such a fragment may have started. Jobs of unknown size and fragments that leave count as
     nothing.
-
-    Args:
-        facts: what the look found out.
-        lent: what fragments have of each node, in the order in which they were asked for.
-        queue: where fragments wait and run.
     """
     snapshot = facts.snapshot
     waiting = [name for name, parts in lent.items() if any(part.goes_on and not part.is_used for part in parts)]
@@ -180,11 +173,14 @@ def crowded_out(facts: Facts, lent: LentParts, queue: FragmentQueue) -> list[Fra
     found: set[str] = set()
     for name in waiting:
         left = snapshot.node[name].total.without(theirs[name])
+        # Running ones have their parts already; the others, in the order in which they were asked for, get the
+        # rest.
         for part in sorted((part for part in lent[name] if part.goes_on), key=lambda part: not part.is_used):
             rest = left_of(left, part.amount)
             if rest is not None:
                 left = rest
             elif part.is_used:
+                # Slurm has given it this part, whatever these sums come to.
                 left = left.without(part.amount)
             else:
                 found.add(part.place)

@@ -58,13 +58,7 @@ class Sightings:
     def with_start_timeouts(
         self, fragments: Iterable[Fragment], now_s: float, bounds_s: tuple[float, float]
     ) -> Sightings:
-        """After a look at fragments that Slurm did not start: their nodes rest, each time in a row twice as long.
-
-        Args:
-            fragments: those.
-            now_s: UTC epoch seconds.
-            bounds_s: how long the first time, and how long at most.
-        """
+        """After a look at fragments that Slurm did not start: their nodes rest, each time twice as long."""
         first_s, most_s = bounds_s
         names = {fragment.node for fragment in fragments}
         rests_s = {name: min(2 * self.start_timeouts_s.get(name, first_s / 2), most_s) for name in names}
@@ -76,13 +70,9 @@ class Sightings:
         )
 
     def with_fitting(self, shadow: Shadow, still_held: Container[str] = ()) -> Sightings:
-        """After a look at the waiting jobs.
-
-        Args:
-            shadow: what they would do if nothing were lent.
-            still_held: those that would start where fragments are leaving: the nodes are not there yet.
-        """
+        """After a look at the waiting jobs."""
         now_s, since_s = shadow.time_s, self.fitting_since_s
+        # Where fragments are still leaving, the nodes are not there yet.
         fitting = {job: now_s if job in still_held else since_s.get(job, now_s) for job in shadow.fitting}
         return replace(self, fitting_since_s=fitting)
 
@@ -95,10 +85,6 @@ class Sightings:
 
         A claim ends, the time for which a node must have been idle, or the rest of one that could be lent: where
         nodes are lent whole, that nobody has.
-
-        Args:
-            now_s: UTC epoch seconds.
-            rules: how long a job is believed that does not start, and what is lent.
         """
         claims_s = (since_s + rules.claim_s for since_s in self.fitting_since_s.values())
         idle_s = (since_s + rules.idle_for_s for since_s in self.idle_since_s.values())

@@ -22,16 +22,16 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.node import Nodes
 from freetrain.lending.rooms import LentParts, Rooms
 
+# A prior: as if ten nodes had left after twenty minutes each.
 _PRIOR_S, _PRIOR_LEFT = 1200.0, 10.0
-"""Before anything was seen: as if ten nodes had left after twenty minutes each."""
 HALF_LIFE_S = 86400.0
 """What was seen a day ago counts half."""
 
 AGES_S = (0.0, 120.0, 300.0, 600.0, 1200.0, 2400.0, 4800.0, 9600.0, inf)
 """How long a node has been idle: bounds of the ages at which departures are counted apart."""
 _BOUNDS_S = np.array(AGES_S)
+# A prior at each age: as if ten departures had been seen that are as frequent there as they are on the whole.
 _DOUBT_LEFT = 10.0
-"""At each age it counts as much as ten departures that nodes leave there as they do on the whole."""
 _CPU_UNITS = 8
 """Into so many parts a node without GPUs is divided."""
 
@@ -161,6 +161,7 @@ def _by_age(from_s: float, to_s: float, since_s: Iterable[float]) -> list[float]
     nodes = Counter(since_s)
     began_s = np.fromiter(nodes, dtype=float, count=len(nodes))[:, None]
     reached_s = np.minimum(to_s - began_s, _BOUNDS_S) - np.minimum(from_s - began_s, _BOUNDS_S)
+    # Seconds up to each bound; the differences of neighbours are those between two bounds.
     reached: list[float] = (np.fromiter(nodes.values(), dtype=float, count=len(nodes)) @ reached_s).tolist()
     return [this - before for before, this in pairwise(reached)]
 
@@ -174,20 +175,19 @@ def idle_for_the_site(snapshot: Snapshot, fragments: tuple[Fragment, ...], ours:
 
 
 def idle_units_for_the_site(rooms: Rooms, lent: LentParts) -> Nodes:
-    """What none of the site's jobs has of nodes that are lent in parts: GPU by GPU, else eighths of their CPUs.
-
-    Which of a node's GPUs a job has matters to nobody: the last one to come free is the first to be taken again.
-    """
+    """What none of the site's jobs has of nodes that are lent in parts: GPU by GPU, else eighths of their CPUs."""
     units = set()
     for name, room in rooms.items():
         free = sum((part.amount for part in lent.get(name, ())), room.free)
         count = free.gpus if room.total.gpus else _CPU_UNITS * free.cpus // max(room.total.cpus, 1)
+        # Which of a node's GPUs a job has is not told apart: the last one to come free is the first to be taken
+        # again.
         units |= {f"{name}/{number}" for number in range(count)}
     return frozenset(units)
 
 
-_PRIOR_S, _PRIOR_CHANGES = 1200.0, 1.0
-"""Before anything was seen: as if one trainer had changed its size after twenty minutes."""
+# A prior: as if one trainer had changed its size after twenty minutes.
+_PRIOR_CHANGES = 1.0
 
 
 @dataclass(frozen=True, slots=True)

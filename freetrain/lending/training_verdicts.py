@@ -88,11 +88,6 @@ class TrainingContext:
         found = self.judgement.allotment.served(self.sizes)
         return [(want, served) for served in found for want in served.claimant.wants]
 
-    def left_out(self, because: LeftOut) -> WhyNot:
-        """Trainers that did not compete for this reason."""
-        found = self.judgement.selection.left_out.items()
-        return {trainer: why for trainer, (reason, why) in found if reason is because}
-
     def without_nodes(self) -> Iterator[tuple[SizeRange, Served]]:
         """Those that competed and got nothing."""
         return ((want, served) for want, served in self.outcomes if want.trainer not in self.sizes)
@@ -125,17 +120,15 @@ class TrainingVerdict:
 
 
 def judge_trainings(context: TrainingContext) -> Mapping[str, Reason]:
-    """What was submitted → why it has no nodes, or no more; what nothing names is missing.
-
-    Of the tasks of a filler each of which may have nodes for itself, the first that waits says what the others do,
-    as long as none has nodes.
-    """
+    """What was submitted → why it has no nodes, or no more; what nothing names is missing."""
     found: dict[str, Reason] = {}
     for verdict in TRAINING_VERDICTS:
         for trainer, why in verdict.find(context).items():
             submission = context.submission_of.get(trainer, trainer)
             others = Having.NOTHING if submission in context.served_submissions else Having.NODES
             if verdict.of_those is not others:
+                # Of a filler whose tasks have nodes each for itself, the first task that waits speaks for the
+                # others.
                 found.setdefault(submission, Reason(verdict.name, why))
     return found
 
@@ -155,18 +148,18 @@ def _nothing_is_lent(context: TrainingContext) -> WhyNot:
     return {request.submission_id: f"nothing is lent at the moment: {why}" for request in requests}
 
 
-def _not_ready(context: TrainingContext) -> WhyNot:
-    return context.unready
-
-
 def _barred(context: TrainingContext) -> WhyNot:
-    """What keeps it alone from nodes counts before any other reason."""
+    # What keeps this training alone from nodes counts before any reason that it shares with others.
     bars = context.judgement.bars
     return {trainer: bar.why for trainer, bar in bars.items() if trainer not in context.sizes}
 
 
 def _left_out(because: LeftOut) -> Callable[[TrainingContext], WhyNot]:
-    return lambda context: context.left_out(because)
+    def find(context: TrainingContext) -> WhyNot:
+        found = context.judgement.selection.left_out.items()
+        return {trainer: why for trainer, (reason, why) in found if reason is because}
+
+    return find
 
 
 def _too_dear(context: TrainingContext) -> WhyNot:
@@ -299,7 +292,7 @@ TRAINING_VERDICTS: Sequence[TrainingVerdict] = (
     ),
     TrainingVerdict("rests", _in_state(TrainerState.RESTING), "It competes again by itself.", _EITHER),
     TrainingVerdict("nothing is lent", _nothing_is_lent, "'freetrain status' says what ends that.", _EITHER),
-    TrainingVerdict("not ready", _not_ready, "That is its owner's to change.", _EITHER),
+    TrainingVerdict("not ready", lambda context: context.unready, "That is its owner's to change.", _EITHER),
     TrainingVerdict("barred", _barred, "It gets other nodes as they come, and those again when that is over."),
     TrainingVerdict("out of reach", _left_out(LeftOut.OUT_OF_REACH), "It starts when so many are idle at once."),
     TrainingVerdict("user's trainings", _left_out(LeftOut.USERS_TRAININGS), "It runs after those of its user."),

@@ -37,19 +37,15 @@ class LentPart:
     lost_s: float = 0.0
 
 
+# What is lost is known only roughly: smaller differences do not count.
 _ALIKE_S = 10.0
-"""Losses that differ by less are the same: what they are is not known so well."""
 
 
 class FreeCapacity:
-    """All nodes; what is taken of them is gone.
-
-    Args:
-        nodes: those of which nobody asked how much is used are left out.
-        lent: node → the parts of it that fragments have.
-    """
+    """All nodes, with the parts of them that fragments have; what is taken of them is gone."""
 
     def __init__(self, nodes: Iterable[Node], lent: Mapping[str, Sequence[LentPart]]) -> None:
+        # Of nodes that are not lent in parts nobody asks Slurm how much is used.
         self._node = {node.name: node for node in nodes if node.used is not None}
         self._free = {
             name: node.total.without(in_both_forms(node.used or Amount(), node.total))
@@ -67,7 +63,7 @@ class FreeCapacity:
         self._with_room: dict[Amount, set[str]] = {}
 
     def _note(self, name: str, lent_part: LentPart) -> None:
-        """What is on its way back is free, and what was asked for is taken, whatever Slurm says now."""
+        # What is on its way back is free, and what was asked for is taken, whatever Slurm says now.
         if lent_part.goes_on:
             self._lent[name].append(lent_part)
         if lent_part.goes_on and not lent_part.is_used:
@@ -102,8 +98,9 @@ class FreeCapacity:
             self._held.add(lent_part, self._node[name].total, -1)
         taken = in_both_forms(self._rounded(name, part), self._node[name].total)
         self._free[name] = self._free[name].without(taken)
-        for each, nodes in self._with_room.items():
-            if self._has_room(name, each):  # what was given back may be more than what is taken
+        for wanted, nodes in self._with_room.items():
+            # What was given back may be more than what is taken, so a node may also come to have room.
+            if self._has_room(name, wanted):
                 nodes.add(name)
             else:
                 nodes.discard(name)
@@ -130,6 +127,7 @@ class _Held:
 
     def order(self, part: LentPart) -> tuple[float, ...]:
         """Of equal parts the one with the least is given back first."""
+        # Rounded: sums of the same shares differ in their last digits by the order in which they were added.
         loses = part.lost_s // _ALIKE_S
         return loses, -round(self._nodes_of[part.owner], 6), -self._parts_of[part.trainer], -part.started_s
 
@@ -143,12 +141,6 @@ def _to_give_back(free: Amount, lent: Iterable[LentPart], wanted: Amount, held: 
     2. of these, parts of the owner that has most, so that nothing has to change hands between owners afterwards;
     3. of these those of their largest trainer;
     4. of these the youngest.
-
-    Args:
-        free: what nobody has of the node.
-        lent: the parts that fragments have.
-        wanted: how much is.
-        held: who has how much of all nodes.
     """
     lent = list(lent)
     for part in sorted(lent, key=lambda part: (part.amount.gpus, part.amount.cpus, *held.order(part))):

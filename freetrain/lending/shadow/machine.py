@@ -19,8 +19,8 @@ from freetrain.lending.shadow.free_capacity import FreeCapacity, LentPart
 from freetrain.lending.shadow.node_sets import NodeSet, closest, node_sets
 from freetrain.lending.shadow.rooms_ahead import Hold, RoomsAhead, in_whole_cores
 
+# Slurm's backfill takes a job without a time limit to run for a year (``YEAR_MINUTES``).
 _UNLIMITED_S = 365 * 86400.0
-"""The time limit that Slurm assumes for a job without one."""
 
 
 class Machine:
@@ -89,7 +89,6 @@ class Machine:
         return self.sets.of(node.name for node in nodes if meets_constraint(features, node.features) is not False)
 
     def _large_enough(self, least: Amount) -> NodeSet:
-        """Nodes that have at least this amount."""
         return self.sets.of(node.name for node in self._snapshot.nodes if least.fits(node.total))
 
     @cached_property
@@ -101,6 +100,7 @@ class Machine:
     @cached_property
     def availability(self) -> tuple[object, ...]:
         """All that searches know of the nodes, without the time: if it is equal, they find the same."""
+        # Without the first end below, which is the time of the look itself.
         room = self.ahead.steps if self.in_parts else ()
         return self.sets.names_in_order, self._whole_from, self.ends_s[1:], room, self._snapshot.reservations
 
@@ -145,7 +145,7 @@ class Machine:
         return chosen | closest(nodes & self._leaving, count - chosen.bit_count())
 
     def _from_largest(self, nodes: NodeSet, count: int) -> NodeSet:
-        """The last node of whichever trainer has most left of these, again and again."""
+        # Trainers with most nodes lose least by one, so they shrink in turn rather than one of them to nothing.
         held: dict[str, list[str]] = {}
         for name in sorted(self.sets.in_order(nodes)) if count else ():
             held.setdefault(self._holder[name], []).append(name)
@@ -167,7 +167,7 @@ class Machine:
         return {name: self.free_capacity.take(name, part) for name in self.sets.in_order(chosen)}
 
     def _end_s(self, job: Job) -> float:
-        """When a running job ends; one beyond its time limit, in a second."""
+        # Slurm enforces time limits up to half a minute late: a job beyond its limit may end any second.
         return inf if job.end_s is None else max(job.end_s, self._snapshot.time_s + 1.0)
 
     @cached_property

@@ -22,15 +22,7 @@ def node_sets(names: tuple[str, ...]) -> NodeSets:
 
 
 class NodeSets:
-    """Turns names into sets and back.
-
-    Args:
-        names: of all nodes, in Slurm's order.
-
-    Attributes:
-        names_in_order: the same.
-        all: the set of all of them.
-    """
+    """Turns names into sets and back; ``all`` is the set of all nodes, whose names are in Slurm's order."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names_in_order = tuple(names)
@@ -43,6 +35,7 @@ class NodeSets:
 
     def _of(self, names: Iterable[str]) -> NodeSet:
         known = (self._number[name] for name in names if name in self._number)
+        # Setting bits of an integer one by one would copy it for each node.
         found = bytearray(len(self._number) // 8 + 1)
         for number in known:
             found[number >> 3] |= 1 << (number & 7)
@@ -61,9 +54,9 @@ class NodeSets:
         return [self.names_in_order[number] for number in numbers(nodes)]
 
 
+# Only for frozen sets, whose hash is kept: those of partitions and jobs are the same from look to look.
 @lru_cache(maxsize=16384)
 def _set_of(sets: NodeSets, names: frozenset[str]) -> NodeSet:
-    """That of a partition or of a job, which are the same from look to look, but for a few."""
     return sets._of(names)
 
 
@@ -87,7 +80,7 @@ def closest(nodes: NodeSet, count: int) -> NodeSet:
 
 
 def _digits(nodes: NodeSet) -> str:
-    """One for each node, the first node's first."""
+    # Text, because regular expressions find bits and runs of bits in C, a loop in Python much more slowly.
     return bin(nodes)[:1:-1]
 
 

@@ -33,13 +33,7 @@ Step = tuple[float, Amount]
 
 
 class RoomsAhead:
-    """What running jobs leave of all nodes: for each node a row for each moment at which more is left.
-
-    Args:
-        nodes: in Slurm's order.
-        holds: node → what running jobs have of it.
-        now_s: the first moment of each node.
-    """
+    """What running jobs leave of all nodes: for each node a row for each moment at which more is left."""
 
     def __init__(self, nodes: Sequence[Node], holds: Mapping[str, Sequence[Hold]], now_s: float) -> None:
         self._nodes = nodes
@@ -48,11 +42,13 @@ class RoomsAhead:
         kinds: dict[Amount, int] = {}
         rows = [kinds.setdefault(room, len(kinds)) for steps in self._steps for _, room in steps]
         self._rows = np.array(rows, dtype=np.int64)
+        # One moment more than rows: an index past the last row stands for never.
         self._moments_s = np.array([from_s for steps in self._steps for from_s, _ in steps] + [inf])
         lengths = np.array([len(steps) for steps in self._steps], dtype=np.int64)
         self._begins = np.concatenate(([0], np.cumsum(lengths)[:-1])) if nodes else lengths
         self._lengths = lengths
         self._columns = _columns(node.total for node in nodes)
+        # Different rooms only: on most machines thousands of rows have a few kinds of them.
         self._rooms = np.array([self._counts(room) for room in kinds], dtype=np.int64)
 
     @property
@@ -65,6 +61,7 @@ class RoomsAhead:
         if not self._nodes:
             return np.empty(0)
         too_small = ~self._takes(part)[self._rows]
+        # Each node has one row at least, since reduceat knows no empty stretch.
         skipped = np.add.reduceat(too_small.astype(np.int64), self._begins)
         # Rooms only grow with time, so those that are too small come first.
         first = np.where(skipped < self._lengths, self._begins + skipped, len(self._rows))
@@ -77,14 +74,14 @@ class RoomsAhead:
 
     def first_s(self, number: int, part: Amount, begun: Sequence[Hold]) -> float:
         """From when on one node has room for a part, beside further jobs that start now."""
-        each = in_whole_cores(part, self._threads[number])
+        wanted = self.rounded(number, part)
         moments_s = {from_s for from_s, _ in self._steps[number]} | {hold.end_s for hold in begun}
         for moment_s in sorted(moments_s - {inf}):
             room: Amount | None = self.room_at(number, moment_s)
             for hold in begun:
                 if room is not None and hold.end_s > moment_s:
                     room = None if hold.part is None else left_of(room, self.rounded(number, hold.part))
-            if room is not None and left_of(room, each) is not None:
+            if room is not None and left_of(room, wanted) is not None:
                 return moment_s
         return inf
 

@@ -22,8 +22,8 @@ from freetrain.lending.shadow.machine import Machine
 from freetrain.lending.shadow.node_sets import NodeSet, numbers
 from freetrain.lending.shadow.rooms_ahead import Hold
 
+# Epoch seconds, as doubles, are exact to less than this; a smaller step would be lost in rounding.
 _ROUNDING_S = 1e-3
-"""Differences of epoch seconds, as doubles, are exact to less than this."""
 
 
 class Reserved:
@@ -72,8 +72,8 @@ class Reserved:
         return self._begins_s[bisect_left(self._begins_s, moment_s) - 1]
 
 
+# About 0.2 s of work at one look; the jobs that are left then have no plan.
 _MOST_STEPS = 1_000_000
-"""How many stretches are gone through at most, about 0.2 s; the jobs that are left then have no plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +178,7 @@ class Schedule:
                     self._holds_before(start_s if is_within else start_s - window_s)
                     return Start(start_s, nodes) if is_within else None
                 next_s = start_s
+            # The stretch of a start now is always searched: only plans for later are given up.
             if from_s > self.now_s and self._reserved.steps > _MOST_STEPS:
                 self._holds_before(self.now_s)
                 return None
@@ -186,7 +187,7 @@ class Schedule:
         return None
 
     def _holds_only_now(self, limit_s: float) -> None:
-        """A result that depends on the nodes reserved from now on holds until other nodes are reserved."""
+        # A result that depends on the nodes reserved from now on holds until other nodes are reserved.
         self._holds_before(self._reserved.holds_until_s(self.now_s, limit_s))
 
     def _holds_before(self, moment_s: float) -> None:
@@ -207,12 +208,13 @@ class Schedule:
             self._running.begin(nodes, end_s, job.asks)
             return
         step_s = self._rules.resolution_s
+        # As in backfill.c, plans begin and end at multiples of the resolution, and last for one at least.
         begin_s = start_s // step_s * step_s
         self._reserved.add(begin_s, max(end_s // step_s * step_s, begin_s + step_s), nodes)
 
 
+# Slurm tries a start after all ends within a window of this length, and doubles it with each try.
 _WINDOW_S = 30.0
-"""Slurm tries a start after all ends within a window of this length, and doubles it with each try."""
 
 
 @dataclass(slots=True)
@@ -329,11 +331,11 @@ class Running:
         """Moment → the nodes that have room for a part again from then on, after these jobs have started."""
         taken: defaultdict[float, NodeSet] = defaultdict(int)
         shared: NodeSet = 0
-        for hold in begun:
-            if part is None or hold.hold.part is None:
-                taken[hold.hold.end_s] |= hold.nodes
+        for job in begun:
+            if part is None or job.hold.part is None:
+                taken[job.hold.end_s] |= job.nodes
             else:
-                shared |= hold.nodes
+                shared |= job.nodes
         if part is not None:
             for number in numbers(shared):
                 taken[self._machine.ahead.first_s(number, part, self._on[number])] |= 1 << number
@@ -346,11 +348,12 @@ class Running:
         for until_s, before_s in pairwise([*ordered, -inf]):
             out |= taken[until_s]
             first, behind = bisect_left(self._ends_s, before_s), bisect_left(self._ends_s, until_s)
-            free[first:behind] = [task & ~out for task in free[first:behind]]
+            free[first:behind] = [nodes & ~out for nodes in free[first:behind]]
 
     def _last_of_group(self, free: list[NodeSet], nodes: NodeSet, enough: int) -> int:
         """The last end of the group of ends after which enough nodes are free."""
         first_s = self._ends_s[_end_leaving(free, nodes, (nodes & free[0]).bit_count() + 1)]
+        # Slurm rounds the first end up to a whole window, and doubles the window until another end lies within it.
         anchor_s, window_s = first_s + _WINDOW_S - first_s % _WINDOW_S, _WINDOW_S
         last = bisect_right(self._ends_s, anchor_s + window_s) - 1
         while last < enough:

@@ -19,11 +19,11 @@ from freetrain.lending.shadow.machine import Machine
 from freetrain.lending.shadow.node_sets import NodeSet
 from freetrain.lending.shadow.schedule import JobShape, Schedule, Start
 
+# Slurm plans no more tasks of one array (its default of ``bf_max_job_array_resv``).
 _MOST_LATER_TASKS = 20
-"""Slurm plans no more tasks of one array (its default of ``bf_max_job_array_resv``)."""
 
+# Each task on a part of a node is a search of its own; the others of an array follow at the next look.
 _MOST_TASKS_IN_PARTS = 100
-"""How many tasks of one array start on parts of nodes at one look; the others follow at the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,23 +100,9 @@ NO_SEARCHES = Searches(inf, (), ())
 
 
 class Searcher:
-    """Searches for one job after the other.
+    """Searches for one job after the other, into a schedule that is empty at first; ``done`` are those so far."""
 
-    Args:
-        machine: the nodes.
-        schedule: nothing is planned in it yet.
-        before: the searches of the look before.
-
-    Attributes:
-        done: the searches so far.
-    """
-
-    def __init__(
-        self,
-        machine: Machine,
-        schedule: Schedule,
-        before: Searches,
-    ) -> None:
+    def __init__(self, machine: Machine, schedule: Schedule, before: Searches) -> None:
         self._machine = machine
         self._schedule = schedule
         is_alike = before.time_s <= schedule.now_s and before.availability == machine.availability
@@ -185,6 +171,7 @@ class Searcher:
             left = min(left, _MOST_TASKS_IN_PARTS)
         while left and left_later and (found := schedule.find_start(shape)) is not None:
             is_now = found.start_s <= schedule.now_s
+            # Tasks that take whole nodes at one time are one plan: thousands of them would be as many searches.
             together = 1
             if job.asks is None or not is_now:
                 together = min(

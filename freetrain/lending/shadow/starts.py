@@ -21,8 +21,8 @@ from freetrain.lending.shadow.machine import Machine, partitions_of
 from freetrain.lending.shadow.schedule import BackfillRules, Schedule
 from freetrain.lending.shadow.searches import NO_SEARCHES, PlannedStart, Searcher, Searches
 
+# Bounds the time of a look: jobs further back are left out, even if Slurm looks at them (``bf_max_job_test``).
 _MOST_JOBS = 1000
-"""Jobs further back in the queue are not looked at, even if Slurm does (``bf_max_job_test``)."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,7 @@ class PlansCompared:
 
 
 def compare_plans(shadow: Shadow, jobs: Iterable[Job], allowed_s: float) -> PlansCompared:
-    """How well the two plans agree; of both the earlier end of a hole holds in any case.
-
-    Args:
-        shadow: the shadow's plan.
-        jobs: with Slurm's planned starts.
-        allowed_s: by how much the starts may differ.
-    """
+    """How well the two plans agree; of both the earlier end of a hole holds in any case."""
     first_s: dict[str, float] = {}
     for plan in shadow.plans:
         first_s[plan.job] = min(plan.start_s, first_s.get(plan.job, plan.start_s))
@@ -111,16 +105,7 @@ def find_shadow(
     3. Any other job is planned for the moment that Slurm would find: when enough nodes are free for as long as its
        time limit; on Slurm's nodes if Slurm has planned it.
 
-    Args:
-        snapshot: the machine and its jobs.
-        ours: where fragments wait and run; all other jobs are the site's.
-        fragments: jobs that do not exist in the shadow.
-        lent: node → the trainer that has it; without nodes that are being given back.
-        rules: how Slurm plans.
-        disbelieved: jobs that did not start although their nodes were free: they wait for something unknown, and
-            get no nodes.
-        parts: node → the parts of it that fragments have, if nodes are lent in parts.
-        before: the searches of the look before, by the same rules; those that still hold are not done again.
+    The jobs in ``fragments`` do not exist in the shadow; ``lent`` has no nodes that are being given back.
     """
     queue = in_slurms_order(snapshot, ours)[: min(rules.most_jobs, _MOST_JOBS)]
     if not queue:
@@ -132,8 +117,12 @@ def find_shadow(
     blocked: set[str] = set()
     for job in queue:
         search = searcher.search(job, is_believed=job.id not in disbelieved)
+        # It did not start on free nodes, so it waits for something unknown: it gets none, and holds up no job
+        # behind it.
         if not search.is_believed:
             continue
+        # Slurm's main scheduler stops in a partition at the first job that cannot start: behind it only backfill
+        # goes on.
         in_partitions = set(job.partition.split(","))
         is_late = in_partitions <= blocked
         plans += [replace(plan, by_backfill=True) for plan in search.plans] if is_late else search.plans

@@ -30,8 +30,8 @@ from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, deal
 from freetrain.lending.sharing.one_kind import keep_to_kinds
 from freetrain.lending.sharing.tasks import Tasks
 
+# How long a claimant that declined nodes is not offered more than it took, unless they are left over.
 _DECLINED_S = 600.0
-"""How long a claimant that declined nodes is not offered more than it took, unless they are left over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +142,7 @@ class Allotment:
         return [Release(tuple(nodes), why, trainer) for (trainer, why), nodes in names.items()]
 
     def declined_after(self, sizes: Mapping[str, int], now_s: float) -> DeclinedNodes:
-        """The claimants that declined nodes, after all decisions.
-
-        Args:
-            sizes: trainer → how many nodes it has been given in all.
-            now_s: UTC epoch seconds.
-        """
+        """The claimants that declined nodes, after all decisions."""
         declined = dict(self.declined)
         for group in self.together:
             dealt = {claimant.key: len(self.dealt.places[claimant.key]) for claimant in group}
@@ -161,11 +156,7 @@ class Allotment:
         return declined
 
     def served(self, sizes: Mapping[str, int]) -> Iterator[Served]:
-        """What became of each claimant.
-
-        Args:
-            sizes: trainer → how many nodes it has been given in all.
-        """
+        """What became of each claimant."""
         for group in self.together:
             keys = {claimant.key for claimant in group}
             dealt = sum(len(self.dealt.places[key]) for key in keys)
@@ -191,15 +182,6 @@ def allot(
 
     A claimant that declined nodes is dealt what it took, and more only from what the others leave. Otherwise its
     share would lie idle at each look, although others could use it.
-
-    Args:
-        facts: of the look.
-        offered: the places.
-        competing: trainers that may have them.
-        eligible: needs → the nodes that meet them.
-        declined: claimants that declined nodes, and how many they took.
-        rules: the site's rules.
-        tasks: how much of a node each of their tasks takes.
     """
     now_s, sharing = facts.snapshot.time_s, rules.sharing
     # Among nodes that stay equally long, deals go in this order: trainers without GPUs take nodes with GPUs last.
@@ -212,6 +194,7 @@ def allot(
     partition_nodes = len(rules.nodes.queue.among(facts.snapshot.partitions).nodes)
     shares = shares_of(claimants, facts.used_hours, partition_nodes, sharing)
     declined = _still_valid(declined, claimants, now_s)
+    # One claimant alone takes nodes from nobody, so it may change its mind at each look.
     most = {key: answer.took for key, answer in declined.items()} if len(claimants) > 1 else {}
     dealt = deal(offered, bounded(claimants, most), shares, tasks.rooms, sharing.topology)
     spare = _places(claimants, tasks, len(offered)) - sum(map(len, dealt.places.values()))
@@ -281,14 +264,7 @@ def _as_seen_by(claimants: ClaimantGroup, nodes: Sequence[Place]) -> tuple[Place
 def shared_nodes(
     lent: Mapping[str, Iterable[str]], facts: Facts, rooms: Rooms | None, allotment: Allotment
 ) -> Iterator[SharedNode]:
-    """The nodes of which new parts are lent; none if nodes are lent whole.
-
-    Args:
-        lent: trainer → places that it is lent.
-        facts: of the look.
-        rooms: what is left of each node.
-        allotment: the places that each claimant was dealt.
-    """
+    """The nodes of which new parts are lent; none if nodes are lent whole."""
     new: defaultdict[str, list[NewPart]] = defaultdict(list)
     for request in facts.requests if rooms is not None else ():
         for place in lent.get(request.id, ()) if request.needs.in_part else ():

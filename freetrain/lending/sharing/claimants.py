@@ -29,7 +29,8 @@ def meeting_nodes(requests: Iterable[Request], names: Iterable[str], snapshot: S
     """Needs → the nodes among these that meet them."""
     names = [name for name in names if name in snapshot.node]
     asked = {request.needs for request in requests}
-    if asked <= {NO_NEEDS}:  # without needs every node will do
+    # Without needs every node will do: the nodes of a large machine need not be compared.
+    if asked <= {NO_NEEDS}:
         return dict.fromkeys(asked, frozenset(names))
     kinds = kinds_of(snapshot.node[name] for name in names)
     return {needs: nodes_meeting(needs, kinds) for needs in asked}
@@ -51,14 +52,6 @@ def claimants_of(
     """The trainers, grouped by their user (and account) and by what they ask of their nodes.
 
     A trainer may keep a node that it has even if it could not get it as a new one.
-
-    Args:
-        competing: those that may have nodes.
-        demand: trainer → the largest number of nodes that it would take.
-        eligible: needs → nodes.
-        offered: the nodes, with their holders.
-        sharing: the site's rules.
-        tasks: how much of a node each of their tasks takes.
     """
     members: defaultdict[tuple[Hashable, ...], list[Request]] = defaultdict(list)
     for request in competing:
@@ -92,13 +85,7 @@ def claimants_of(
 def _kept_besides(
     may_use: Sequence[Nodes], number_of: Mapping[str, int], offered: Sequence[Place]
 ) -> Sequence[set[str]]:
-    """For each claimant the nodes that its trainers have although they do not meet their needs.
-
-    Args:
-        may_use: claimant → nodes that meet its needs.
-        number_of: trainer → the number of its claimant.
-        offered: the nodes, with their holders.
-    """
+    """For each claimant the nodes that its trainers have although they do not meet their needs."""
     for_all = may_use[0].intersection(*may_use[1:]) if may_use else Nodes()
     keeps: list[set[str]] = [set() for _ in may_use]
     if for_all.issuperset([node.name for node in offered]):
@@ -120,23 +107,18 @@ def bounded(claimants: Iterable[Claimant], most: Mapping[Hashable, int], spare: 
 def shares_of(
     claimants: Iterable[Claimant], hours: Mapping[str, float], nodes: int, sharing: SharingRules
 ) -> Shares:
-    """Weights, past use and limits of the claimants.
-
-    Args:
-        claimants: all of them.
-        hours: user → node-hours that they had, faded; an account's are those of its users who compete now.
-        nodes: how many the partition has.
-        sharing: the site's rules.
-    """
+    """Weights, past use and limits of the claimants."""
     users_of: defaultdict[str, set[str]] = defaultdict(set)
     for claimant in claimants:
         for member in claimant.path:
             users_of[member].add(claimant.path[-1].removeprefix("user "))
+    # An account's past use is that of its users who compete now: others take nothing from anybody.
     used = {member: sum(hours.get(user, 0.0) for user in users) for member, users in users_of.items()}
     weight: dict[str, float] = {}
     for place in ("account ", "user "):
         alike = [member for member in used if member.startswith(place)]
         granted = {member: sharing.shares.get(member.removeprefix(place), 1.0) for member in alike}
+        # By account, the site's weights are those of accounts: within an account its users are equal.
         if place == "user " and sharing.by is FairShare.ACCOUNT:
             granted = dict.fromkeys(alike, 1.0)
         tilt = tilts({member: used[member] / granted[member] for member in alike}, nodes, sharing.half_life_s)
@@ -171,8 +153,8 @@ def _caps(claimants: Iterable[Claimant], sharing: SharingRules) -> Mapping[str, 
     }
 
 
+# A claimant waits so long for a place of its share, rather than that a task there begins again.
 _SOON_S = 60.0
-"""The longest time that a claimant waits for a place of its share, rather than that a task there begins again."""
 
 
 def with_settled(
@@ -196,10 +178,8 @@ def _settled(claimant: Claimant, soon: Iterable[Place]) -> tuple[str, ...]:
 
 
 def _is_soon_over(fragment: Fragment, request: Request, facts: Facts) -> bool:
-    """Whether a fragment's task would lose all its work, and is expected to complete within a minute.
-
-    A task that has run for longer than expected may run for ever, so it does not count.
-    """
+    """Whether a fragment's task would lose all its work, and is expected to complete within a minute."""
     if fragment.state is not FragmentState.RUNNING or not 0.0 < request.task_s <= request.most_lost_s:
         return False
+    # A task that has run for longer than expected may run for ever, so it does not count.
     return request.task_s - _SOON_S <= facts.ran_s(fragment) < max(request.task_s, _SOON_S)

@@ -27,8 +27,8 @@ class SizeRange:
     max_nodes: int
 
 
+# Most ranges are the same from look to look, so they are kept.
 cached_range = lru_cache(maxsize=65536)(SizeRange)
-"""Most ranges are the same from look to look, so they are kept."""
 
 
 @dataclass(frozen=True)
@@ -106,13 +106,15 @@ def usable_sizes(wants: Iterable[SizeRange], most: int) -> int:
         min_nodes, largest = max(want.min_nodes, 1), min(want.max_nodes, most)
         if min_nodes <= largest:
             sums |= _shifted_by(sums, min_nodes, largest) & mask
-        if sums == mask:  # all of them can be used, whatever follows
+        # All numbers can be used, whatever follows: with many trainers that is so after the first few.
+        if sums == mask:
             break
     return sums
 
 
 def _shifted_by(bits: int, min_nodes: int, most: int) -> int:
     """``bits`` shifted by each of ``min_nodes`` … ``most``, all together."""
+    # The width doubles with each step: a range of n sizes takes log n operations.
     spread, width, wanted = bits << min_nodes, 1, most - min_nodes + 1
     while width < wanted:
         step = min(width, wanted - width)
@@ -128,11 +130,7 @@ def keep(
 
     The trainer furthest above its minimum gives up nodes first; if none is above it, one trainer gives up all.
 
-    Args:
-        held: longest-lived first.
-        count: how many it keeps.
-        wants: its trainers.
-        sizes: trainer → the nodes that it has, of all kinds; updated here.
+    Updates ``sizes``: trainer → the nodes that it has, of all kinds.
     """
     if len(held) <= count:
         return [node.name for node in held], []

@@ -40,6 +40,7 @@ from freetrain.lending.sharing.part_stock import PartStock
 
 __all__ = ["Claimant", "Deal", "Shares", "SizeRange", "deal", "usable_sizes"]
 
+# Levels are sums of parts such as 1/3: equal ones differ in their last digits.
 _SLACK = 1e-9
 
 
@@ -81,12 +82,8 @@ def deal(
 ) -> Deal:
     """Deal the nodes.
 
-    Args:
-        nodes: all that are offered; those held by a trainer of no claimant are dealt to nobody.
-        claimants: with different keys, and each trainer in one of them.
-        shares: the site's weights and limits; None: equal shares.
-        rooms: what is left of each node, if nodes are dealt in parts; None: they are dealt whole.
-        topology: the switches; of whole nodes, claimants get nodes near each other.
+    Claimants have different keys, and each trainer is in one of them. Without ``rooms`` nodes are dealt whole;
+    those held by a trainer of no claimant are dealt to nobody.
     """
     if len(claimants) == 1 and rooms is None and _takes_all(claimants[0], nodes):
         order = sorted(nodes, key=lambda node: -(node.until_s or inf))
@@ -94,7 +91,9 @@ def deal(
     if rooms is not None:
         dealt = _in_parts(nodes, claimants, shares or Shares(), rooms)
     else:
-        dealt = _filled(NodeStock(nodes, claimants, topology), claimants, shares or Shares())
+        stock = NodeStock(nodes, claimants, topology)
+        _Table(stock, claimants, shares or Shares()).fill()
+        dealt = stock.named()
     return replace(
         dealt, places={claimant.key: (*claimant.settled, *dealt.places[claimant.key]) for claimant in claimants}
     )
@@ -117,11 +116,6 @@ def _in_parts(nodes: Sequence[Place], claimants: Sequence[Claimant], shares: Sha
     rows = [row for row, count in enumerate(keeping) for _ in range(count)]
     rows += [row for row, size in enumerate(sizes) for _ in range(size - keeping[row])]
     return again.named() if all(map(again.take, rows)) else stock.named()
-
-
-def _filled(stock: Stock, claimants: Sequence[Claimant], shares: Shares) -> Deal:
-    _Table(stock, claimants, shares).fill()
-    return stock.named()
 
 
 def _takes_all(claimant: Claimant, nodes: Sequence[Place]) -> bool:
@@ -157,7 +151,8 @@ class _Table:
         heapq.heapify(waiting)
         while waiting:
             level, row = heapq.heappop(waiting)
-            if (now := self._level(row)) > level:  # the entry is old: a claimant of the same path has gained since
+            # The entry is old if a claimant of the same path has gained since: levels only rise.
+            if (now := self._level(row)) > level:
                 heapq.heappush(waiting, (now, row))
                 continue
             if not waiting:
@@ -167,10 +162,8 @@ class _Table:
         return self._size
 
     def _aim_high(self, row: int) -> None:
-        """Let the last claimant that wants more take its largest size in one step, if that many nodes are free.
-
-        Step by step, one claimant alone would cost as many turns as there are nodes.
-        """
+        """Let the last claimant that wants more take its largest size in one step, if that many nodes are free."""
+        # Step by step, one claimant alone would cost as many turns as there are nodes.
         largest = self._sizes[row].bit_length() - 1
         if not self._claimants[row].capped_by and largest <= self._size[row] + self._stock.free(row):
             self._next[row] = largest
@@ -201,6 +194,7 @@ class _Table:
 
     def _next_size(self, row: int) -> int:
         """The next larger usable number; 0: there is none."""
+        # ``above & -above`` is the lowest bit that is set.
         above = self._sizes[row] >> (self._size[row] + 1)
         return (above & -above).bit_length() + self._size[row] if above else 0
 
@@ -230,6 +224,7 @@ class _Table:
         gained = count * claimant.worth
         if any(self._total[cap] + gained > caps.get(cap, inf) + _SLACK for cap in claimant.capped_by):
             return False
+        # A step of one place that does not fit has changed nothing; saving is dear with many kinds.
         before = self._stock.save() if count > 1 else None
         for _ in range(count):
             if not self._stock.take(row):

@@ -44,13 +44,7 @@ class _Kind:
 def ask_by_kind(
     nodes: Sequence[Place], groups: Sequence[tuple[Sequence[Request], Nodes]], snapshot: Snapshot
 ) -> Question:
-    """Nodes with their kinds, and trainers with the kinds that each may have.
-
-    Args:
-        nodes: those to be divided.
-        groups: trainers, and the nodes that they may use.
-        snapshot: features and GPUs of the nodes.
-    """
+    """Nodes with their kinds, and trainers with the kinds that each may have."""
     requests = [request for members, _ in groups for request in members]
     trainers = tuple(request.trainer for request in requests)
     named = frozenset().union(*map(named_features, requests))

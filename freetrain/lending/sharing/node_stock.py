@@ -15,19 +15,10 @@ from freetrain.lending.sharing.claims import Claimant, Deal, keep
 def hand_out(
     pool: Sequence[Place], turns: Iterable[int], parts: Sequence[Sequence[str]], topology: Topology
 ) -> Iterator[tuple[str, int]]:
-    """The node of each turn.
+    """Nodes with the rows of the claimants that get them, in turn.
 
     Nodes go in the order of the pool. Among nodes that stay equally long and are all free, or all held, a claimant
     gets one under the leaf switch that has most of its nodes already, else under the leaf with most nodes left.
-
-    Args:
-        pool: nodes, the longest-lived ones first.
-        turns: rows of claimants, in the order in which they get a node.
-        parts: the nodes that each claimant has already.
-        topology: the switches.
-
-    Returns:
-        Nodes with the rows that get them.
     """
     if not topology.leaves:
         yield from zip((node.name for node in pool), turns, strict=False)
@@ -54,21 +45,19 @@ class NodeStock:
 
     Nodes that the same claimants may use are one kind. Counts per kind are enough to deal: which nodes they are is
     settled at the end (:meth:`named`), so that a machine of thousands of nodes is dealt in milliseconds.
-
-    Args:
-        nodes: all that are offered; those held by a trainer of no claimant are dealt to nobody.
-        claimants: who may get them.
-        topology: the switches.
     """
 
     def __init__(self, nodes: Sequence[Place], claimants: Sequence[Claimant], topology: Topology = FLAT) -> None:
         self._claimants = claimants
         self._topology = topology
         self._of_trainer = {want.trainer: row for row, claimant in enumerate(claimants) for want in claimant.wants}
+        # By identity, because comparing sets of thousands of nodes for each claimant would take longer than the
+        # deal.
         sets = list({id(claimant.eligible): claimant.eligible for claimant in claimants}.values())
         kinds: defaultdict[tuple[bool, ...], list[Place]] = defaultdict(list)
         settled = {name for claimant in claimants for name in claimant.settled}
         for node in nodes:
+            # Nodes that a trainer of no claimant holds are dealt to nobody.
             if node.name not in settled and (node.holder is None or node.holder in self._of_trainer):
                 kinds[tuple(node.name in names for names in sets)].append(node)
         position = {id(names): number for number, names in enumerate(sets)}
@@ -130,6 +119,7 @@ class NodeStock:
         """
         came: dict[int, tuple[int, int] | None] = dict.fromkeys(self._open[row])
         queue = list(came)
+        # The list grows as it is gone through: that is the breadth-first order.
         for kind in queue:
             for other, given in enumerate(self._given):
                 if not given[kind]:

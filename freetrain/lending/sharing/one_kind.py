@@ -54,13 +54,6 @@ def keep_to_kinds(
     2. A trainer that has nodes stays with their kind.
     3. The others choose in turn the kind of which they would get most, if each kind were shared in proportion to
        what is wanted of it, weighted by how fast they are there.
-
-    Args:
-        claimants: all of them.
-        competing: their trainers.
-        offered: the places.
-        snapshot: features and GPUs of the nodes.
-        tasks: how much of a node each of their tasks takes.
     """
     requests = {request.id: request for request in competing}
     together = {claimant.decided_with for claimant in claimants}
@@ -91,26 +84,19 @@ def _groups(
         node = snapshot.node.get(name)
         if node is not None:
             names[node.features & named, node.gpu_types].add(name)
+    # In order, because of equal choices the first one is made.
     order = sorted(names, key=lambda words: (sorted(words[0]), sorted(words[1])))
     return [_Group(*words, frozenset(names[words]), _room(names[words], snapshot, tasks)) for words in order]
 
 
 def _room(names: Collection[str], snapshot: Snapshot, tasks: Tasks) -> float:
-    """What is offered of these nodes, in whole nodes."""
     if tasks.rooms is None:
         return float(len(names))
     return sum(tasks.capacity[name].part_of(snapshot.node[name].total) for name in names if name in tasks.capacity)
 
 
 class _Choosing:
-    """A claimant, the choices of kinds that it has, and those that it has made.
-
-    Args:
-        claimant: that chooses.
-        requests: all trainers by id.
-        groups: the nodes.
-        held: trainer → the nodes that it has.
-    """
+    """A claimant, the choices of kinds that it has, and those that it has made."""
 
     def __init__(
         self,

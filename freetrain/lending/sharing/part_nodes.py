@@ -20,6 +20,7 @@ Order = tuple[int, int, float, int]
 """The room that is used first: GPUs and CPUs that are left, how long the node stays, its number."""
 
 
+# Compared by identity: two places of one size on one node are two places.
 @dataclass(slots=True, eq=False)
 class DealtPlace:
     """A place that a claimant holds, or has been given.
@@ -84,10 +85,7 @@ class PartNodes:
     Each size has a heap of the nodes with room for it. A change of a node's room pushes a new entry; old entries
     stay and are dropped when they come up, which is cheaper than to remove them.
 
-    Args:
-        nodes: all of them.
-        claimants: whose places are dealt.
-        held: of each claimant the places that it holds; it keeps the last ones first.
+    Of each claimant's held places it keeps the last ones first.
 
     Attributes:
         given: to each claimant, by its row.
@@ -125,6 +123,7 @@ class PartNodes:
             else:
                 heapq.heappop(heap)
                 passed += [(order, node)] if is_true else []
+        # Equal entries of one node may have come up several times; one of them is enough.
         for entry in passed[:1]:
             heapq.heappush(heap, entry)
         return found

@@ -49,12 +49,9 @@ class Work:
 def pack(wanted: Counts, sizes: Sequence[Amount | None], bins: Sequence[Bin], work: Work) -> list[Counts] | None:
     """How many places of each size lie on each node, such that all are placed; None: no way was found.
 
-    Args:
-        wanted: how many places of each size.
-        sizes: how much a place takes of its node; None: all of it, and it lies there alone.
-        bins: the nodes.
-        work: the limit; what was tried is subtracted.
+    A place whose size is None takes all of its node, and lies there alone.
     """
+    # Equal nodes side by side: what was a dead end on one is found at once on the next.
     order = sorted(range(len(bins)), key=lambda number: (bins[number].takes, str(bins[number].room)))
     found = _Search(sizes, [bins[number] for number in order], work).find(wanted)
     if found is None:
@@ -81,6 +78,7 @@ class _Search:
     def find(self, wanted: Counts) -> list[Counts] | None:
         """The first way that is found, depth first."""
         filled: list[Counts] = []
+        # A stack of generators: recursion would be as deep as there are nodes, and Python's limit is 1000.
         ways = [self._ways(0, wanted)]
         left = [wanted]
         while any(left[-1]):
@@ -188,9 +186,9 @@ def _sums_from(vectors: Sequence[_Vector], width: int) -> list[_Vector]:
     return list(backwards)[::-1]
 
 
+# Ways to fill a node that are tried for one place, and for all places of a deal. Looking at a node for a size
+# counts as one, so that the largest machines are not packed again.
 _AT_ONCE, _IN_ALL = 2000, 10_000
-"""How many ways to fill a node are tried for one place, and for all places of a deal. Looking at a node for a size
-counts as one, so the largest machines are not packed again."""
 
 
 class PartPacking:
@@ -261,7 +259,8 @@ class PartPacking:
         for node, wanted in changed.items():
             while node.held and not _fit(wanted, node):
                 self._nodes.evict(node)
-            if not _fit(wanted, node):  # vectors do not see on which type of GPU a place without a type lies
+            # Vectors do not know on which type of GPU a place without a type lies, so a packing may fail here.
+            if not _fit(wanted, node):
                 self._nodes.restore(before)
                 return None
             if node is left_out:

@@ -29,13 +29,7 @@ from freetrain.lending.sharing.part_packing import PartPacking
 
 
 class PartStock:
-    """All nodes, with what is left of them.
-
-    Args:
-        places: all that are offered; those held by a trainer of no claimant stay where they are.
-        claimants: that may get them.
-        rooms: node → what is left of it.
-    """
+    """All nodes, with what is left of them; places held by a trainer of no claimant stay where they are."""
 
     def __init__(self, places: Sequence[Place], claimants: Sequence[Claimant], rooms: Rooms) -> None:
         self._claimants = claimants
@@ -65,10 +59,8 @@ class PartStock:
         return held
 
     def _in_order(self, row: int, held: Sequence[Place], nodes: Mapping[str, PartNode]) -> list[DealtPlace]:
-        """The places that a claimant holds; it keeps the last ones first.
-
-        Places that stay long are last, among equals those whose tasks have run long: these would lose that time.
-        """
+        """The places that a claimant holds; it keeps the last ones first."""
+        # Places that stay long are last, among equals those whose tasks have run long: these would lose that time.
         claimant, started_s = self._claimants[row], self._started_s
         by_life = sorted(held, key=lambda place: (-(place.until_s or inf), started_s.get(place.name, inf)))
         sizes = Counter(place.holder for place in held)
@@ -188,11 +180,7 @@ class PartStock:
         return False
 
     def named(self) -> Deal:
-        """Which places the claimants got.
-
-        A claimant that was given a new place on a node where one of its own was to leave keeps that one instead,
-        so that its task does not begin again.
-        """
+        """Which places the claimants got."""
         parts: dict[Hashable, tuple[str, ...]] = {}
         new: list[Place] = []
         gains: dict[str, Hashable] = {}
@@ -205,6 +193,8 @@ class PartStock:
         for row, claimant in enumerate(self._claimants):
             for place in self._nodes.given[row]:
                 node = place.node
+                # A new place on a node where one of its own was to leave: it keeps that one, so that its task does
+                # not begin again.
                 if not place.name and taken[node, row]:
                     place.name = taken[node, row].pop()
                 elif not place.name:

@@ -8,17 +8,18 @@ from collections.abc import Mapping
 LEAST_TILT = 0.5
 """However much a user has had, its weight is at least this part of the weight of the user that had least."""
 
+# In steps of 1/8, so that small changes of past use move no node.
 _STEPS = 8
-"""Tilts are multiples of 1/8, so that small changes of past use move no node."""
 
+# Past use below this part of what all nodes together give in a half-life makes no difference.
 _SMALL = 0.01
-"""Past use below this part of what all nodes together give in a half-life makes no difference."""
 
 
 def faded_hours(from_s: float, until_s: float, now_s: float, half_life_s: float) -> float:
     """Node-hours of one node over a range of time, each of which counts half as much after every half-life."""
     if until_s <= from_s:
         return 0.0
+    # The integral of exp(-rate * t) over the range, t before now.
     rate = math.log(2) / half_life_s
     return (math.exp(-rate * (now_s - until_s)) - math.exp(-rate * (now_s - from_s))) / rate / 3600
 
@@ -27,10 +28,6 @@ class PastUse:
     """Node-hours that users had, faded, summed up from one instant to the next.
 
     Between two instants a user has as many nodes as at the later one.
-
-    Args:
-        half_life_s: in which they fade to one half.
-        now_s: the first instant, UTC epoch seconds.
     """
 
     def __init__(self, half_life_s: float, now_s: float) -> None:
@@ -39,12 +36,7 @@ class PastUse:
         self._hours: dict[str, float] = {}
 
     def after(self, now_s: float, nodes: Mapping[str, int]) -> Mapping[str, float]:
-        """User → node-hours until now.
-
-        Args:
-            now_s: UTC epoch seconds.
-            nodes: user → how many nodes they have.
-        """
+        """User → node-hours until now."""
         each = faded_hours(self._as_of_s, now_s, now_s, self._half_life_s)
         fade = 0.5 ** ((now_s - self._as_of_s) / self._half_life_s)
         self._hours = {
@@ -60,11 +52,6 @@ def tilts(hours: Mapping[str, float], nodes: int, half_life_s: float) -> Mapping
 
     If all had about the same, all weigh the same. Since no weight is below half of another, no share is ever below
     half of an equal one.
-
-    Args:
-        hours: name → node-hours, faded.
-        nodes: how many the partition has.
-        half_life_s: in which past use fades to one half.
     """
     if not hours:
         return {}

@@ -52,13 +52,6 @@ def select(
     1. Trainers that need more nodes at once than there are do not count; the tasks of a filler count as one.
     2. The user with the least past use comes first. Of one user's trainers those that fit into its share come
        first, then older ones before newer ones.
-
-    Args:
-        requests: all that could run, in order of submission.
-        reach: trainer → offered nodes that it may use, lent ones included.
-        offered_nodes: how many are offered.
-        sharing: the site's rules.
-        hours: user → node-hours that they had, faded.
     """
     requests = tuple(requests)
     left_out = {

@@ -61,14 +61,7 @@ class Tasks:
 def find_tasks(
     requests: Sequence[Request], offered: Iterable[Place], rooms: Rooms | None, snapshot: Snapshot
 ) -> Tasks:
-    """What the tasks of all trainers take.
-
-    Args:
-        requests: of the trainers that could run.
-        offered: the places.
-        rooms: what is left of each node; None: nodes are lent whole.
-        snapshot: the machine.
-    """
+    """What the tasks of all trainers take."""
     if rooms is None:
         return Tasks()
     offered = tuple(offered)
