@@ -8,7 +8,7 @@ To read, in this order:
 
 - ``judge.py``: the steps of one look. ``shadow/``: what the site's jobs would do if nothing were lent.
 - ``offers.py``: places that may be lent, with ``hole_ends.py`` and ``rooms.py`` (what is left of a node);
-  ``node_verdicts.py``: the table of reasons why a node is not lent, with ``next_in_line.py``, ``blocked_jobs.py``,
+  ``node_verdicts.py``: the table of reasons why a node is not lent, with ``blocked_jobs.py``,
   ``limit_claims.py``; ``causes.py``: whose fault failures are.
 - ``sharing/``: who gets which of the offered nodes. ``barred.py``, ``leaving.py``: nodes that single trainers
   do not get. ``training_verdicts.py``: the table of reasons why a training has no nodes, or no more.

@@ -234,11 +234,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     seen = seen.with_start_timeouts(at_fault, now_s, rules.rests_s)
     planned_stays = memory.planned_stays.after(now_s, *_offered_until_s(offers.offered), rules.horizon_s)
     memory = replace(
-        memory,
-        sightings=seen,
-        declined=allotment.declined,
-        searches=shadow.searches,
-        planned_stays=planned_stays,
+        memory, sightings=seen, declined=allotment.declined, searches=shadow.searches, planned_stays=planned_stays
     )
     return Judgement(facts, rules, memory, shadow, offers, selection, allotment, rooms, back_off, slow, bars)
 

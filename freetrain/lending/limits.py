@@ -56,12 +56,7 @@ def limits(
 
 
 def _fitting_s(
-    started_s: float | None,
-    limit_s: float,
-    hole_end_s: float,
-    longest_s: float,
-    snapshot: Snapshot,
-    rules: Rules,
+    started_s: float | None, limit_s: float, hole_end_s: float, longest_s: float, snapshot: Snapshot, rules: Rules
 ) -> float:
     """A fragment's limit, if that will do, or a better one, in whole minutes; ``longest_s`` from now at most."""
     if started_s is None:

@@ -13,7 +13,7 @@ that names it; what none names may be lent.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -21,18 +21,78 @@ from math import inf
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
-from freetrain.core.node import Node, NodeState
+from freetrain.core.job import Job, JobState
+from freetrain.core.node import Node, Nodes, NodeState
 from freetrain.core.place import Place, is_part, node_of
 from freetrain.lending.facts import Facts
 from freetrain.lending.hole_ends import HoleEnd, ends_of_parts, hole_ends
 from freetrain.lending.leaving import due_of_slow
 from freetrain.lending.limit_claims import due_for_limits
 from freetrain.lending.memory import Memory
-from freetrain.lending.next_in_line import nodes_of_next
 from freetrain.lending.offers import Offers, all_places, doubtful_nodes
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import NodeRules
-from freetrain.lending.shadow import Shadow
+from freetrain.lending.shadow import PlannedStart, Shadow
+
+# By its age alone, a job that has just begun would be expected to end at once.
+_YOUNG_S = 30.0
+
+
+def nodes_of_next(
+    offered: Iterable[Place], shadow: Shadow, snapshot: Snapshot, rules: NodeRules, rooms: Rooms | None = None
+) -> Mapping[str, str]:
+    """Nodes kept free, and given back where lent, for those next in line that want all of them → why."""
+    plans = [plan for plan in first_in_line(shadow, snapshot).values() if plan.part is None]
+    if not plans:
+        return {}
+    names = frozenset(offer.node for offer in offered)
+    clear = frozenset(name for name in names if not (rooms and name in rooms and rooms[name].used_by_site))
+    jobs_on = Counter(name for job in _running(snapshot, rules) for name in job.nodes)
+    # A node that another job stays on does not come free with this one.
+    ending = [frozenset(name for name in job.nodes if jobs_on[name] == 1) for job in _ending(snapshot, rules)]
+    kept: dict[str, str] = {}
+    for plan in plans:
+        missing = len(plan.nodes - clear)
+        reachable = _reachable(plan, snapshot)
+        if any(len(nodes & reachable) >= missing for nodes in ending):
+            kept |= dict.fromkeys(sorted(plan.nodes & names), _why(plan))
+    return kept
+
+
+def _why(plan: PlannedStart) -> str:
+    return f"job {plan.job} is next to start here"
+
+
+def _running(snapshot: Snapshot, rules: NodeRules) -> Iterator[Job]:
+    return (job for job in snapshot.site_jobs(rules.queue) if job.state is JobState.RUNNING)
+
+
+def _ending(snapshot: Snapshot, rules: NodeRules) -> list[Job]:
+    return [job for job in _running(snapshot, rules) if _left_s(job, snapshot.time_s) < rules.next_within_s]
+
+
+def first_in_line(shadow: Shadow, snapshot: Snapshot) -> Mapping[str, PlannedStart]:
+    """Partition → the first of its jobs that cannot start yet."""
+    first: dict[str, PlannedStart] = {}
+    for plan in shadow.plans:
+        if plan.start_s > shadow.time_s:
+            for name in snapshot.job[plan.job].partition.split(","):
+                first.setdefault(name, plan)
+    return first
+
+
+def _left_s(job: Job, now_s: float) -> float:
+    """How much longer it runs, as far as one can tell: as long as it has run already, at most until its limit."""
+    age_s = now_s - (now_s if job.start_s is None else job.start_s)
+    expected_s = max(age_s, _YOUNG_S)
+    return expected_s if job.end_s is None else min(expected_s, job.end_s - now_s)
+
+
+def _reachable(plan: PlannedStart, snapshot: Snapshot) -> Nodes:
+    """Nodes of the partitions in which the job waits."""
+    names = snapshot.job[plan.job].partition.split(",")
+    return Nodes().union(*(snapshot.partitions[name].nodes for name in names if name in snapshot.partitions))
+
 
 WhyNot = Mapping[str, str]
 """Node or place → why it is not lent, as a sentence without its end."""
@@ -354,10 +414,7 @@ def _of_others(offers: Offers, context: NodeContext) -> WhyNot:
 
 
 NOT_COMPETING = NodeVerdict(
-    "not competing",
-    _of_others,
-    "It is lent to a training that competes at the next look.",
-    AppliesTo.LENT,
+    "not competing", _of_others, "It is lent to a training that competes at the next look.", AppliesTo.LENT
 )
 """The last verdict: it needs to know who competes for what the others have left."""
 

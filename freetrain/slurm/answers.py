@@ -96,7 +96,8 @@ def _table_form(command: Command) -> _TableForm | None:
 
 
 def _rows_below_header(text: str, form: _TableForm, asked: str) -> str:
-    """The rows; lines above the header, as a site's wrapper of the command may print them, are left out."""
+    """The rows below the header."""
+    # Lines above the header may come from a site's wrapper of the command.
     lines = text.split("\n")
     header = next((number for number, line in enumerate(lines) if form.is_header(line)), None)
     if header is None:
@@ -122,11 +123,7 @@ def _cut_short(asked: str, text: str) -> SlurmUnclearError:
 def whole_lines(text: str, beginning: str, asked: str, none_there: str = "") -> tuple[str, list[str]]:
     """The lines of ``scontrol -o show``, and those that are something else.
 
-    Args:
-        text: what it printed.
-        beginning: of each line.
-        asked: the command, for the error message.
-        none_there: what it prints where there is nothing to show; empty: there always is something.
+    Where there is nothing to show, it prints ``none_there``; empty: there always is something.
 
     Raises:
         SlurmUnclearError: no line is as it should be.

@@ -11,15 +11,7 @@ MOST_TASKS = 1000
 
 
 def submit_array(script: str, tasks: int, name: str, output: str, options: Sequence[str]) -> Command:
-    """Submit a script as an array.
-
-    Args:
-        script: its file.
-        tasks: how many; they are numbered from 0.
-        name: the job's name.
-        output: where tasks print, with Slurm's ``%a``.
-        options: more options of sbatch.
-    """
+    """Submit a script as an array."""
     array = f"--array=0-{tasks - 1}"
     return ("sbatch", "--parsable", array, f"--job-name={name}", f"--output={output}", *options, script)
 

@@ -22,18 +22,14 @@ def has_whole_nodes(over_subscribe: str, exclusive: str) -> bool | None:
     Up to 25.11 OverSubscribe=NO means whole nodes. Since 26.05 it is also shown of jobs that share nodes without
     sharing CPUs, which are nearly all, and Exclusive tells. A node for the jobs of one user, label or block of
     switches (USER, MCS, TOPO) is neither shared with anybody nor surely whole.
-
-    Args:
-        over_subscribe: what squeue prints as OverSubscribe.
-        exclusive: what it prints as Exclusive; empty: it has no such field.
     """
     return _BY_EXCLUSIVE.get(exclusive) if exclusive else _BY_OVER_SUBSCRIBE.get(over_subscribe)
 
 
 _FACTORS = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
 
+# A fragment would have these until it ends by itself, although the site's jobs may wait for them.
 _HELD_BACK = {"Licenses": "licences", "BurstBuffer": "a burst buffer"}
-"""What a fragment would have until it ends by itself."""
 
 Row = Mapping[str, str]
 
@@ -54,14 +50,9 @@ class TaskSpec:
 
 
 def parse_requests(asked: str, excluded: str, default_memory_mb: int) -> Mapping[str, TaskSpec]:
-    """Array or job → what one of its tasks asks for.
+    """Array or job → what one of its tasks asks for, by the answers to ``ask_needs`` and ``ask_excluded_nodes``.
 
-    Tasks that wait count before others: what Slurm shows of a running one is what it got.
-
-    Args:
-        asked: what :func:`freetrain.slurm.queries.ask_needs` printed.
-        excluded: what :func:`freetrain.slurm.queries.ask_excluded_nodes` printed.
-        default_memory_mb: what a job that asks for no memory is shown to ask for; 0: nothing.
+    A job that asks for no memory is shown to ask for ``default_memory_mb``; 0: nothing.
     """
     rows = _rows(asked)
     forbidden = dict(line.split(SEPARATOR, 1) for line in excluded.splitlines() if SEPARATOR in line)
@@ -76,12 +67,7 @@ def parse_requests(asked: str, excluded: str, default_memory_mb: int) -> Mapping
 
 
 def parse_asks(asked: str, shares_out_memory: bool = True) -> Mapping[str, Asked]:
-    """Array or job → what it asks of its nodes, or has of them.
-
-    Args:
-        asked: what :func:`freetrain.slurm.queries.ask_needs_of` printed.
-        shares_out_memory: whether memory counts: elsewhere a job is shown to have all of a node's and takes none.
-    """
+    """Array or job → what it asks of its nodes, or has of them, by the answer to ``ask_needs_of``."""
     return {id_: _asked(row, shares_out_memory) for id_, row in _rows(asked).items()}
 
 
@@ -91,6 +77,7 @@ def _asked(row: Row, shares_out_memory: bool) -> Asked:
         return Asked()
     try:
         part = _part(row) if _has_whole_nodes(row) is False else None
+        # Where Slurm does not share out memory, a job is shown to have all of a node's and takes none.
         if part is not None and not shares_out_memory:
             part = replace(part, memory_mb=0)
         return Asked(part, _least(row, shares_out_memory) if part is None else None, _total(row))
@@ -107,11 +94,9 @@ def _part(row: Row) -> Amount:
 
 
 def _least(row: Row, shares_out_memory: bool) -> Amount:
-    """How much each node must have at least: room for one task, and its part of what is asked for in all.
-
-    What Slurm shows of memory where none is asked for is the default, or all of some node: it does not count.
-    """
+    """How much each node must have at least: room for one task, and its part of what is asked for in all."""
     nodes = max(_given(row, "node"), 1)
+    # Memory as asked for: what Slurm gives where nothing is asked for is the default, or all of some node.
     memory_mb = _megabytes(row["MinMemory"]) if shares_out_memory else 0
     gres = _gres_on_node(row, 1, lambda count: count // nodes)
     return Amount(_number(row["cpus-per-task"]) or 1, memory_mb, gres)
@@ -126,11 +111,9 @@ def _gres_on_node(row: Row, tasks: int, spread: Callable[[int], int]) -> Gres:
 
 
 def _total(row: Row) -> Amount:
-    """How much of all nodes together; generic resources are shown where the site accounts for them.
-
-    Those with a type may be shown twice, the second time among all types.
-    """
+    """How much of all nodes together; generic resources are shown where the site accounts for them."""
     found = dict(re.findall(r"\bgres/([^=,]+)=(\d+)", row["tres-alloc"]))
+    # Those with a type may be shown twice, the second time among all types.
     once = {name: count for name, count in found.items() if ":" not in name or name.partition(":")[0] not in found}
     gres = parse_gres(",".join(f"{name}:{count}" for name, count in once.items()))
     return Amount(_given(row, "cpu"), _given(row, "mem"), gres)
@@ -140,9 +123,11 @@ def _rows(asked: str) -> dict[str, Row]:
     rows: dict[str, Row] = {}
     for line in asked.splitlines():
         fields = line.split(SEPARATOR)
-        if len(fields) <= len(NEED_FIELDS):  # a separator stands behind each
+        # A separator stands behind each
+        if len(fields) <= len(NEED_FIELDS):
             continue
         row = {name: text.strip() for name, text in zip(NEED_FIELDS, fields, strict=False)}
+        # A task that waits counts before others: what Slurm shows of a running one is what it got.
         if row["ArrayJobID"] not in rows or row["State"] == "PENDING":
             rows[row["ArrayJobID"]] = row
     return rows
@@ -161,7 +146,8 @@ def _needs(row: Row, excluded: str, default_memory_mb: int) -> Needs:
 
 
 def _understood(row: Row, default_memory_mb: int) -> Needs:
-    nodes = max(_in_all(row, "node"), 1)  # those of a task that had several the last time, unless it never ran
+    # Those of a task that had several the last time, unless it never ran
+    nodes = max(_in_all(row, "node"), 1)
     tasks, each = -(-(_number(row["NumTasks"]) or 1) // nodes), _number(row["cpus-per-task"]) or 1
     sockets, cores, threads = (_number(text) for text in row["sct"].split(":"))
     per_task, per_socket = _gres(row["tres-per-task"]), _gres(row["tres-per-socket"])
@@ -179,7 +165,8 @@ def _understood(row: Row, default_memory_mb: int) -> Needs:
         sockets=sockets,
         cores_per_socket=cores,
         threads_per_core=threads,
-        is_whole=_has_whole_nodes(row) is True,  # where that is not clear it is ordered to ask for all of a node
+        # Where that is not clear it is ordered to ask for all of a node
+        is_whole=_has_whole_nodes(row) is True,
         in_parts=_in_parts(row, bool(per_task or per_socket or (per_job and tasks > 1))),
     )
 
@@ -189,14 +176,14 @@ def _has_whole_nodes(row: Row) -> bool | None:
 
 
 def _in_parts(row: Row, is_bound: bool) -> str:
-    """Slurm finds no node for such a task that asks for all CPUs of it."""
+    # Slurm finds no node for such a task that asks for all CPUs of it.
     if is_bound:
         return "it binds GPUs to tasks or sockets"
     return "it binds CPUs to GPUs" if text_or_nothing(row["cpus-per-tres"]) else ""
 
 
 def _memory_mb(row: Row, default_memory_mb: int, nodes: int) -> int:
-    """Memory that the task asks for by itself, on its node; 0: none, or all that there is."""
+    # 0: it asks for none by itself, or for all that there is.
     least_mb = _megabytes(row["MinMemory"])
     if not text_or_nothing(row["mem-per-tres"]) and least_mb in (0, default_memory_mb):
         return 0
@@ -219,7 +206,7 @@ def _cpus_by_gpu(row: Row, gres: Gres) -> int:
 
 
 def _gres(text: str) -> Gres:
-    """Slurm 22.05 says ``gres:gpu:4``, later ones ``gres/gpu:4``, and ``cpu:2`` of other things beside them."""
+    # Slurm 22.05 writes ``gres:gpu:4``, later ones ``gres/gpu:4``, and ``cpu:2`` of other things beside them.
     items = re.findall(r"(?:^|,)gres[:/]([^,]+)", text_or_nothing(text))
     return parse_gres(",".join(item for item in items if item != "none"))
 

@@ -18,14 +18,7 @@ from freetrain.slurm.asking import parse_asks
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmMissingError, SlurmRefusedError, SlurmUnreachableError, explain
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.parsing import (
-    JobRows,
-    NodeRows,
-    parse_jobs,
-    parse_nodes,
-    parse_reservations,
-    parse_runs,
-)
+from freetrain.slurm.parsing import JobRows, NodeRows, parse_jobs, parse_nodes, parse_reservations, parse_runs
 from freetrain.slurm.settings import parse_last_plan_s
 from freetrain.slurm.site.facts import Site
 from freetrain.slurm.site.reader import SiteReader
@@ -38,13 +31,7 @@ class RunCommand(Protocol):
     def __call__(
         self, command: Command, stdin: str, timeout_s: float, environment: Mapping[str, str]
     ) -> subprocess.CompletedProcess[str]:
-        """What it printed, and how it ended.
-
-        Args:
-            command: as an argument list.
-            stdin: what it reads.
-            timeout_s: how long it may take.
-            environment: added to what it has anyway.
+        """What it printed, and how it ended; the environment is added to what it has anyway.
 
         Raises:
             FileNotFoundError: there is no such command.
@@ -57,6 +44,7 @@ def run_here(
     command: Command, stdin: str, timeout_s: float, environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
     """Run it on this machine: see :class:`RunCommand`."""
+    # Anybody's comment may hold any bytes, which must not end a look.
     return subprocess.run(
         command, input=stdin, capture_output=True, text=True, errors="replace", timeout=timeout_s,
         env={**os.environ, **environment}, check=False,
@@ -65,14 +53,14 @@ def run_here(
 
 _NO_RESERVATIONS = "No reservations in the system"
 
+# Kept until the next snapshot reports them: a Slurm that answers nonsense must not fill the memory.
 _MOST_REJECTED = 1000
-"""Lines that were not understood, kept until the next snapshot tells of them."""
 
 _MOST_SHOWN = 120
 """Letters of a command in a message."""
 
+# Owners may change what a waiting job asks for, and seldom do.
 _ASK_AGAIN_S = 120.0
-"""Owners may change what a waiting job asks for, and seldom do."""
 
 _Facts = TypeVar("_Facts")
 
@@ -136,9 +124,11 @@ class CommandLine(Gateway):
         try:
             return self._jobs(lambda mark: queries.ask_job(mark, id_), "")
         except SlurmRefusedError:
-            return []  # it has forgotten the job, or never knew one
+            # It has forgotten the job, or never knew one
+            return []
 
     def _jobs(self, question: Callable[[str], Command], expand: str, known: JobRows | None = None) -> list[Job]:
+        # New for each question, so that nobody can write it into a comment.
         mark = secrets.token_hex(8)
         return self._understood(parse_jobs(self._ask(question(mark)), mark, expand, known))
 
@@ -152,7 +142,7 @@ class CommandLine(Gateway):
         return facts
 
     def _tell_apart(self, jobs: list[Job]) -> list[Job]:
-        """Ask about trainers' arrays in which some tasks are held and others wait: squeue shows both as one."""
+        # In some arrays of trainers a part of the tasks is held and others wait: squeue shows both as one record.
         mixed = {job.array for job in jobs if "," in job.reason and job.comment.startswith(TAG_PREFIX)}
         if not mixed:
             return jobs
@@ -160,11 +150,8 @@ class CommandLine(Gateway):
         return [job for job in jobs if job.array not in mixed] + tasks
 
     def _with_asks(self, jobs: list[Job]) -> list[Job]:
-        """The same, with what those that wait ask of their nodes, and what the site's running ones have of them.
-
-        Where whole nodes are lent only jobs that wait for a limit of fragments' are asked about. A job that was
-        seen waiting is not asked about again when it runs.
-        """
+        """The same, with what those that wait ask of their nodes, and what the site's running ones have of them."""
+        # Where whole nodes are lent, amounts matter only of jobs that wait for a limit in which fragments count.
         waiting = _waiting_for_limits(jobs)
         if self._in_parts:
             waiting |= {job.array for job in jobs if job.state.is_waiting and job.waits_for is WaitsFor.NODES}
@@ -174,6 +161,7 @@ class CommandLine(Gateway):
         self._asked_for_asks = bool(unknown) or is_old
         if self._asked_for_asks:
             found = self._asks_of(sorted(waiting | unknown))
+            # A job that was seen waiting is not asked about again when it runs.
             known = {id_: asked for id_, asked in self._asks.items() if id_ in theirs}
             self._asks = {**known, **{id_: found.get(id_, Asked()) for id_ in waiting | unknown}}
             self._asks_s = self._clock_s()
@@ -188,7 +176,8 @@ class CommandLine(Gateway):
         try:
             return parse_asks(self._ask(queries.ask_needs_of(arrays)), self._site.shares_out_memory)
         except SlurmRefusedError:
-            return {}  # it has just forgotten the only one
+            # It has just forgotten the only one
+            return {}
 
     def site(self, max_age_s: float, most_questions: int) -> Site:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
@@ -196,16 +185,15 @@ class CommandLine(Gateway):
         return self._site.site(max_age_s, most_questions)
 
     def last_plan_s(self) -> float | None:
-        """See :class:`freetrain.slurm.gateway.Gateway`; as of before where the last look asked for anything else.
-
-        So no look asks more than four questions, besides what became of jobs.
-        """
+        """See :class:`freetrain.slurm.gateway.Gateway`; as of before where a look asked for anything else."""
+        # So no look asks more than four questions, besides what became of jobs.
         asked_before, self._asked_for_site = self._asked_for_site, self._site.asked
         if asked_before == self._asked_for_site and not self._asked_for_asks:
             try:
                 self._last_plan_s = parse_last_plan_s(self._ask(queries.ask_statistics()))
             except SlurmRefusedError:
-                self._last_plan_s = None  # not everybody may ask everywhere
+                # Not everybody may ask everywhere
+                self._last_plan_s = None
         return self._last_plan_s
 
     def runs(self, jobs: Sequence[str]) -> list[JobRun]:
@@ -215,14 +203,15 @@ class CommandLine(Gateway):
         try:
             return self._understood(parse_runs(self._ask(queries.ask_runs(jobs))))
         except SlurmRefusedError:
-            return []  # no accounting here
+            # No accounting here
+            return []
 
     def perform(self, command: Command, stdin: str = "") -> str:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
         return self._ask(command, stdin)
 
     def _check_answering(self) -> None:
-        """After a failure ask first what is answered at once; others take ten seconds with nobody there."""
+        # After a failure: a ping is answered at once, other questions take ten seconds with nobody there.
         if self._was_away and "is UP" not in self._ask(queries.ping()):
             raise SlurmUnreachableError("Slurm's controller is still away.", "See whether slurmctld runs.")
 
@@ -241,8 +230,7 @@ class CommandLine(Gateway):
         except subprocess.TimeoutExpired as error:
             self._was_away = True
             raise SlurmUnreachableError(
-                f"{_shown(command)} got no answer within {self._timeout_s:g} s.",
-                "See whether slurmctld runs.",
+                f"{_shown(command)} got no answer within {self._timeout_s:g} s.", "See whether slurmctld runs."
             ) from error
         except (OSError, MemoryError) as error:
             raise SlurmUnreachableError(

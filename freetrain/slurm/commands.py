@@ -28,19 +28,15 @@ def fold_jobs(jobs: Iterable[str]) -> str:
 
 def _of_array(array: str, tasks: list[str]) -> str:
     if not all(tasks):
-        return array  # the job, or all that is left of the array
+        # The job, or all that is left of the array
+        return array
     return f"{array}_{tasks[0]}" if len(tasks) == 1 else f"{array}_[{RangeSet.fromlist(tasks)}]"
 
 
 def pin(job: str, nodes: tuple[str, ...], limit_s: float, cpus: int = 0, memory_mb: int | None = 0) -> Command:
-    """Tie a held task to nodes and give it its time limit; without StartTime a requeued one waits for minutes.
+    """Tie a held task to all of these nodes, and give it its time limit.
 
-    Args:
-        job: the task.
-        nodes: all of those on which it is to run, and no others.
-        limit_s: its time limit.
-        cpus: that it shall have on each; 0: as many as it asked for.
-        memory_mb: that it shall have on each; 0: all that there is; None: as much as it asked for.
+    No CPUs: as many as it asked for. No memory: all that there is on each node; None: as much as it asked for.
     """
     return (
         "scontrol",
@@ -48,6 +44,7 @@ def pin(job: str, nodes: tuple[str, ...], limit_s: float, cpus: int = 0, memory_
         f"JobId={job}",
         f"ReqNodeList={','.join(nodes)}",
         f"TimeLimit={_minutes(limit_s)}",
+        # Without it a task that was requeued waits for over two minutes (22.05).
         "StartTime=now",
         *((f"MinCPUsNode={cpus}",) if cpus else ()),
         *(() if memory_mb is None else (f"MinMemoryNode={memory_mb}",)),
@@ -55,10 +52,8 @@ def pin(job: str, nodes: tuple[str, ...], limit_s: float, cpus: int = 0, memory_
 
 
 def of_nodes(nodes: int, processes: int) -> Command:
-    """What :func:`pin` says besides of a task that may have several nodes: how many, and processes on each.
-
-    As a range: Slurm takes a single number as the minimum, which may not exceed the old maximum.
-    """
+    """What :func:`pin` says besides of a task that may have several nodes: how many, and processes on each."""
+    # A range, since Slurm takes a single number as the minimum, which may not exceed the old maximum.
     return (f"NumNodes={nodes}-{nodes}", f"NumTasks={nodes * processes}")
 
 
@@ -73,7 +68,8 @@ def release(*jobs: str) -> Command:
 
 
 def hold(*jobs: str) -> Command:
-    """Hold waiting tasks, such that their owner can release them: what an operator holds otherwise they cannot."""
+    """Hold waiting tasks, such that their owner can release them."""
+    # What an operator holds with a plain "hold" only an operator can release.
     return ("scontrol", "uhold", fold_jobs(jobs))
 
 
@@ -83,7 +79,8 @@ def requeue_hold(*jobs: str) -> Command:
 
 
 def requeue_hold_running(*jobs: str) -> Command:
-    """End running tasks and hold them for the next time; what has ended by itself meanwhile stays ended."""
+    """End running tasks and hold them for the next time."""
+    # Without "Incomplete" a task that has completed meanwhile would be run once more.
     return ("scontrol", "requeuehold", "Incomplete", fold_jobs(jobs))
 
 
@@ -119,15 +116,7 @@ def submit_fragment(
 ) -> Command:
     """Submit a fragment, its script on standard input; prints the job's id.
 
-    Args:
-        node: the only one on which it may run.
-        limit_s: its time limit.
-        partition: the preemptible one.
-        comment: by which it is known.
-        name: for people.
-        memory_mb: that it shall have; 0: all that there is.
-        options: further ones of sbatch, by name; those without a value are left out.
-        is_whole: whether it holds all of the node, rather than what its script and its memory ask for.
+    No memory: all that there is. Options of sbatch without a value are left out.
     """
     return (
         "sbatch",
@@ -138,6 +127,7 @@ def submit_fragment(
         *(("--exclusive",) if is_whole else ()),
         f"--mem={memory_mb}",
         f"--time={_minutes(limit_s)}",
+        # Slurm requeues a job of a node that has failed while its processes there may still run.
         "--no-requeue",
         # Fragments of one script may write to one file, one after the other.
         "--open-mode=append",

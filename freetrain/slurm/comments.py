@@ -11,8 +11,8 @@ ANSWER = " | "
 """Separates the user's tag from what freetrain answers, where it had to."""
 
 _RESUME = re.compile(r"resume ([0-9]{1,12})")
+# The trainer's own agents read this answer (``freetrain.elastic.on_node.servers``): it is not for people.
 _SERVERS_ON = "servers on "
-"""How an answer begins that the trainer's own agents read (``freetrain.elastic.on_node.servers``)."""
 
 
 def with_answer(comment: str, sentence: str) -> str:

@@ -12,16 +12,20 @@ class SlurmError(FreetrainError):
 
     Attributes:
         return_code: what its command ended with; None: it did not end.
+        ends_with: the exit status of a command of freetrain's that fails for it.
     """
 
     return_code: int | None = None
+    ends_with = ExitCode.FAILED
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what, hint, self.ends_with)
 
 
 class SlurmUnreachableError(SlurmError):
     """Slurm does not answer: nothing is known, so nothing may be concluded or done."""
 
-    def __init__(self, what: str, hint: str = "") -> None:
-        super().__init__(what, hint, ExitCode.UNREACHABLE)
+    ends_with = ExitCode.UNREACHABLE
 
 
 class SlurmUnclearError(SlurmUnreachableError):
@@ -54,22 +58,19 @@ class SlurmRefusedError(SlurmError):
 class SlurmMissingError(SlurmError):
     """Slurm's commands or its configuration are not on this machine, or not yet: file systems are mounted late."""
 
-    def __init__(self, what: str, hint: str = "") -> None:
-        super().__init__(what, hint, ExitCode.UNREACHABLE)
+    ends_with = ExitCode.UNREACHABLE
 
 
 class SlurmUnfitError(SlurmError):
     """Slurm is not as the settings need it, or not yet: it can be mended in Slurm while the settings stay."""
 
-    def __init__(self, what: str, hint: str = "") -> None:
-        super().__init__(what, hint, ExitCode.UNREACHABLE)
+    ends_with = ExitCode.UNREACHABLE
 
 
 class PyslurmUnusableError(SlurmError):
     """pyslurm cannot be used on this machine, by this account, or with this Slurm; the commands still can."""
 
-    def __init__(self, what: str, hint: str = "") -> None:
-        super().__init__(what, hint, ExitCode.CONFIGURATION)
+    ends_with = ExitCode.CONFIGURATION
 
 
 _UNREACHABLE = (
@@ -83,8 +84,8 @@ _RATE_LIMITED = "rate limit exceeded"
 _BUSY = ("try again", "not available right now", "temporarily unable", "temporarily unavailable", "in progress")
 _SPEAKER = re.compile(r"^(sbatch|scancel|scontrol|squeue): (error: )?")
 _MOST_LINES, _MOST_LETTERS = 3, 600
+# Decoration, and what squeue prints of a field that it does not know and leaves empty: no command fails of it.
 _NO_REASON = ("*", "squeue: error: Invalid job format specification")
-"""Decoration, and what squeue says of a field that it does not know and leaves empty: no command fails of it."""
 _MISSING = ("slurm.conf", "unable to process configuration", "dns srv")
 
 

@@ -74,11 +74,7 @@ class Gateway(ABC):
         """
 
     def task_requests(self, queue: FragmentQueue, default_memory_mb: int) -> Mapping[str, TaskSpec]:
-        """Array or job → what one of its tasks asks for.
-
-        Args:
-            queue: whose jobs.
-            default_memory_mb: what a job that asks for no memory is shown to ask for; 0: nothing.
+        """Array or job → what one of its tasks asks for; see :func:`freetrain.slurm.asking.parse_requests`.
 
         Raises:
             SlurmError: Slurm does not answer.
@@ -94,7 +90,8 @@ class Gateway(ABC):
         """
         try:
             return parse_preemptions(self.perform(queries.ask_preemptions(*jobs))) if jobs else {}
-        except SlurmRefusedError:  # it knows none of them any more
+        except SlurmRefusedError:
+            # It knows none of these jobs any more.
             return {}
 
     def rights(self, user: str) -> Rights | None:

@@ -51,21 +51,10 @@ class Launcher(Protocol):
     """Whether fragments are the submission's own tasks, each of which may have work of its own."""
 
     def why_not(self, submission: Submission, some_completed: bool = False) -> str:
-        """Why it cannot be a trainer, in a sentence for its owner; empty: it can.
-
-        Args:
-            submission: which.
-            some_completed: whether some of its tasks have completed, and are perhaps not shown any more.
-        """
+        """Why it cannot be a trainer, in a sentence for its owner; empty: it can."""
 
     def why_not_yet(self, submission: Submission, now_s: float, has_run: bool) -> str:
-        """Why it can have no more nodes yet, a clause for its owner; empty: nothing is missing.
-
-        Args:
-            submission: which.
-            now_s: UTC epoch seconds.
-            has_run: whether it was ever lent a node.
-        """
+        """Why it can have no more nodes yet, a clause for its owner; empty: nothing is missing."""
 
     def room(self, submission: Submission, fragments: Sequence[Fragment]) -> int:
         """How many fragments the submission can have at once."""
@@ -80,22 +69,11 @@ class Launcher(Protocol):
     ) -> Sequence[Fragment]:
         """The fragments that shall have these places, as many as there is room for; nothing is asked yet.
 
-        Args:
-            submission: whose.
-            fragments: its open ones.
-            places: where, and how long.
-            now_s: UTC epoch seconds.
-            task: that is to have all of these places together; empty: each place is for a task of its own.
+        A task is to have all of these places together; without one, each place is for a task of its own.
         """
 
     def gives(self, submission: Submission, amount: Amount, asked: Amount) -> Amount:
-        """How much of a node a fragment can be given, as far as Slurm lets it have more than its task asks for.
-
-        Args:
-            submission: whose.
-            amount: that it is to have.
-            asked: that it has in any case.
-        """
+        """How much of a node a fragment can be given, as far as Slurm lets it have more than its task asks for."""
 
     def place(
         self,
@@ -107,12 +85,7 @@ class Launcher(Protocol):
     ) -> Order:
         """What ties a fragment to its node.
 
-        Args:
-            submission: whose.
-            fragment: which.
-            node: where.
-            amount: how much of the node, where that is more than its task asks for.
-            beside: the other nodes of the same task.
+        The amount is given where it is more than the task asks for; ``beside`` are the task's other nodes.
         """
 
     def start(self, fragments: Sequence[Fragment]) -> Sequence[Order]:
@@ -139,11 +112,7 @@ class Launcher(Protocol):
     ) -> Sequence[Order]:
         """What brings the submission into the state that is expected between two cycles.
 
-        Args:
-            submission: which.
-            fragments: its open ones.
-            needed_again: whether a task that has ended is needed again; Slurm forgets it otherwise.
-            jobs: all jobs of Slurm's.
+        Slurm forgets a task that has ended, unless it is needed again.
         """
 
     def end(self, submission: Submission, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:

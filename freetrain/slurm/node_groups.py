@@ -20,8 +20,8 @@ from freetrain.slurm.parsing.node_lists import expand_nodes, require_countable
 
 _SITES = "/etc/clustershell"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+# ``c1-c4`` would be the name of one node: nodes that are never to be lent would be lent.
 _BARE_RANGE = re.compile(r"([A-Za-z][A-Za-z_.-]*)(\d+)-\1(\d+)")
-"""``c1-c4``, which would be the name of one node: what is never to be lent would be lent."""
 _FORM = "write nodes as c[01-04,17], with commas between"
 
 

@@ -24,11 +24,7 @@ Backend = Literal["auto", "cli", "pyslurm"]
 
 
 def _check_configuration() -> None:
-    """Slurm's commands take a minute to complain about a configuration that is not there.
-
-    Raises:
-        SlurmMissingError: the environment names none that can be read.
-    """
+    # Slurm's commands take a minute to complain about a configuration that is not there.
     named = os.environ.get("SLURM_CONF", "")
     if named and not os.access(named, os.R_OK):
         raise SlurmMissingError(
@@ -42,19 +38,12 @@ def open_gateway(
 ) -> Gateway:
     """The gateway that the site asked for; with ``auto``, pyslurm where it imports and Slurm answers it.
 
-    How much of their generic resources nodes have left only Slurm's commands tell.
-
-    Args:
-        backend: what the site asked for.
-        timeout_s: how long one question to Slurm may take.
-        program: the child program that uses pyslurm; none: freetrain's own.
-        in_parts: whether nodes are lent in parts.
-
     Raises:
         SlurmMissingError: there is no Slurm to ask.
         PyslurmUnusableError: pyslurm was asked for and cannot be used here.
     """
     _check_configuration()
+    # How much of their generic resources nodes have left is known from Slurm's commands only.
     if backend == "cli" or in_parts:
         return CommandLine(timeout_s, in_parts=in_parts)
     client = PyslurmClient(timeout_s, program=program or PROGRAM)
@@ -66,13 +55,6 @@ class OpenedWhenAsked(Gateway):
 
     Orders are given through Slurm's commands whatever the site has chosen, so that a command which only gives one
     does not wait for pyslurm to start.
-
-    Args:
-        backend: what the site asked for.
-        timeout_s: how long one question to Slurm may take.
-        environment: added to that of Slurm's commands.
-        program: the child program that uses pyslurm; none: freetrain's own.
-        in_parts: whether nodes are lent in parts.
     """
 
     def __init__(
@@ -88,19 +70,11 @@ class OpenedWhenAsked(Gateway):
         self._opened: Gateway | None = None
 
     def snapshot(self) -> Snapshot:
-        """See :class:`freetrain.slurm.gateway.Gateway`.
-
-        Raises:
-            PyslurmUnusableError: pyslurm was asked for and cannot be used here.
-        """
+        """See :class:`freetrain.slurm.gateway.Gateway`; PyslurmUnusableError: pyslurm cannot be used here."""
         return self._door().snapshot()
 
     def job(self, id_: str) -> list[Job]:
-        """See :class:`freetrain.slurm.gateway.Gateway`.
-
-        Raises:
-            PyslurmUnusableError: pyslurm was asked for and cannot be used here.
-        """
+        """See :class:`freetrain.slurm.gateway.Gateway`; PyslurmUnusableError: pyslurm cannot be used here."""
         return self._door().job(id_)
 
     def site(self, max_age_s: float, most_questions: int) -> Site:
@@ -166,7 +140,7 @@ def _insist_on(client: PyslurmClient) -> Gateway:
 
 
 def _answers_commands(client: PyslurmClient) -> bool:
-    """Whether only pyslurm gets no answer: Slurm hangs up on a client that is newer than itself."""
+    # Slurm hangs up on a client that is newer than itself, so that only pyslurm may get no answer.
     try:
         return "is UP" in client.perform(queries.ping())
     except SlurmError:

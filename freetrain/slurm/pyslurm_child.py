@@ -48,7 +48,8 @@ def main() -> None:
     except Exception as error:
         _say(answers, {"missing": f"{type(error).__name__}: {error}"})
         return
-    pyslurm.ReservationFlags._boundary_ = enum.KEEP  # else flags unknown to pyslurm are a ValueError
+    # Otherwise a flag of Slurm's that pyslurm does not know is a ValueError, and the reservation is lost.
+    pyslurm.ReservationFlags._boundary_ = enum.KEEP
     _say(answers, {"version": pyslurm.__version__})
     for question in sys.stdin:
         try:
@@ -60,7 +61,7 @@ def main() -> None:
 
 
 def _take_standard_output() -> TextIO:
-    """A stream to the asker; what Slurm's library prints goes to standard error instead."""
+    # Slurm's library prints to file descriptor 1, too: its text must not stand between answers.
     mine = os.dup(1)
     os.dup2(2, 1)
     return os.fdopen(mine, "w", encoding="ascii")
@@ -72,8 +73,9 @@ def _say(answers: TextIO, answer: object) -> None:
 
 
 def _load(collection: Any, wanted: tuple[str, ...]) -> list[list[object]]:
-    """The values of the wanted fields, record by record: names in each would make four times as much to send."""
-    # pyslurm looks up the owner of each job again, which may mean a directory server each time
+    """The values of the wanted fields, record by record."""
+    # Without the names of fields, which would make four times as much to send. Owners as numbers, because pyslurm
+    # would look up the name of each job's owner again, which may mean a directory server each time.
     fields = ["user_id" if name == "user_name" else name for name in wanted]
     get = operator.attrgetter(*fields)
     records = [_values(record, fields, get) for record in collection.load().values()]
@@ -95,9 +97,11 @@ def _value(record: object, field: str) -> object:
     try:
         return getattr(record, field)
     except UnicodeDecodeError as error:
-        return error.object.decode("utf-8", "replace")  # anybody's comment may hold any bytes
+        # Anybody's comment may hold any bytes
+        return error.object.decode("utf-8", "replace")
     except ValueError:
-        return None  # pyslurm does not understand each count of generic resources
+        # Pyslurm does not understand each count of generic resources
+        return None
 
 
 @lru_cache(maxsize=65536)

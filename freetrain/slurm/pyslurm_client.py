@@ -48,7 +48,9 @@ class PyslurmClient(Gateway):
     def snapshot(self) -> Snapshot:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
         if self._was_away:
-            self.perform(queries.ping())  # fails at once where nobody is there, pyslurm after ten seconds
+            # A ping fails at once where nobody is there, pyslurm after ten seconds.
+            self.perform(queries.ping())
+        # Until there is an answer: what follows may raise anything.
         self._was_away = True
         self._calls += len(WANTED)
         answer = self._process.ask(*WANTED)

@@ -22,6 +22,8 @@ _UNLIMITED = "UNLIMITED"
 _INFINITE = 0xFFFFFFFF
 _NO_VALUE = 0xFFFFFFFE
 _PURGE = 20
+# Bits of slurm.h in scontrol's words; pyslurm has other names for some, none for others, and tells apart how often
+# one comes again.
 _RESERVATION_FLAGS = {
     0: "MAINT",
     6: "IGNORE_JOBS",
@@ -40,18 +42,10 @@ _RESERVATION_FLAGS = {
     39: "USER_DELETE",
     42: "FORCE_START",
 }
-"""Bits of slurm.h in scontrol's words; pyslurm has other names for some, none for others, and
-tells apart how often one comes again."""
 
 
 def snapshot_of(answer: Answer, time_s: float, expand: str) -> Snapshot:
-    """The facts of a whole answer; a record that makes no sense is named, and the rest is used.
-
-    Args:
-        answer: all four collections.
-        time_s: when it came, UTC epoch seconds.
-        expand: beginning of the comments of freetrain's own arrays, which are taken apart into tasks.
-    """
+    """The facts of a whole answer; a record that makes no sense is named, and the rest is used."""
     rejected: list[str] = []
 
     def facts(collection: str, convert: Callable[[Record], _Fact]) -> list[_Fact]:
@@ -128,9 +122,8 @@ def _job_id(record: Record) -> str:
         whole, part = record["heterogeneous_id"], record["heterogeneous_offset"]
         return f"{record['id']}" if whole is None else f"{whole}+{part or 0}"
     if waiting is None:
-        task = record[
-            "array_task_id"
-        ]  # None of task 0, and of a rest of the array that was cancelled as it waited
+        # None of task 0, and of a rest of the array that was cancelled while it waited.
+        task = record["array_task_id"]
         is_rest = record["id"] == array and job_state(record["state"]).is_final and not record["allocated_nodes"]
         return f"{array}" if task is None and is_rest else f"{array}_{task or 0}"
     throttle = record["array_tasks_parallel"]
@@ -138,7 +131,7 @@ def _job_id(record: Record) -> str:
 
 
 def _dependency(jobs_by_kind: Record | None) -> str:
-    """As Slurm writes it, ``afterok:12:13``; pyslurm knows nothing of a singleton that still waits."""
+    """As Slurm writes it, ``afterok:12:13``."""
     if jobs_by_kind is None:
         return ""
     kinds = (
@@ -146,6 +139,7 @@ def _dependency(jobs_by_kind: Record | None) -> str:
         for kind, jobs in jobs_by_kind.items()
         if isinstance(jobs, list) and jobs
     )
+    # pyslurm lists no jobs for a singleton that still waits.
     return ",".join(kinds) or "singleton"
 
 
@@ -190,7 +184,7 @@ def _partition(record: Record) -> Partition:
 
 
 def _default_memory_mb(record: Record) -> int:
-    """Of what is not set pyslurm says UNLIMITED, or nothing."""
+    # For what is not set pyslurm has the word UNLIMITED, or None.
     given = (record["default_memory_per_cpu"], record["default_memory_per_node"])
     return next((megabytes for megabytes in given if isinstance(megabytes, int)), 0)
 
@@ -204,12 +198,12 @@ def _minutes(minutes: int | str | None) -> float:
 
 
 def _priority(priority: int | str | None) -> int:
-    """As squeue prints it; pyslurm takes the two highest numbers for words."""
+    # pyslurm makes words of the two highest numbers, which squeue prints as they are.
     if priority is None:
         return _NO_VALUE
     return _INFINITE if priority == _UNLIMITED else int(priority)
 
 
 def _free_text(text: str) -> str:
-    """What is left of a comment when a command has printed it: one kind of line end, and none at the end."""
+    # As a command prints it: one kind of line end, and none at the end. Both doors must give equal facts.
     return text_or_nothing(text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n"))

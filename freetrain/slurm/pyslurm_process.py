@@ -53,6 +53,7 @@ class PyslurmProcess:
         self._timeout_s = timeout_s
         self._program = program
         self._process: subprocess.Popen[bytes] | None = None
+        # A file, not a pipe: nobody reads it while the child runs, and a full pipe would stop the child.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this object
         self.version = ""
 
@@ -91,7 +92,8 @@ class PyslurmProcess:
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
                 env={**os.environ, **commands.ENVIRONMENT},
-                process_group=0,  # an interrupt from the terminal is for the daemon alone
+                # An interrupt from the terminal is for the daemon alone.
+                process_group=0,
             )
         except (PermissionError, FileNotFoundError) as error:
             program = Path(self._program[0])
@@ -125,11 +127,13 @@ class PyslurmProcess:
         if process is None:
             return
         process.kill()
+        # A process that waits for a file server does not end at once, not even when it is killed.
         with suppress(subprocess.TimeoutExpired):
-            process.wait(_DIES_WITHIN_S)  # not at once where it waits for a file server
+            process.wait(_DIES_WITHIN_S)
         for stream in (process.stdin, process.stdout):
             if stream is not None:
-                with suppress(BrokenPipeError):  # of a question that nobody reads any more
+                # Closing writes what is left of a question that nobody reads any more.
+                with suppress(BrokenPipeError):
                     stream.close()
 
     def _exchange(self, question: bytes) -> dict[str, Any]:
@@ -152,6 +156,7 @@ class PyslurmProcess:
         return answer
 
     def _line(self, stream: int) -> bytes:
+        # Read piece by piece with a deadline: readline() on a pipe has none.
         deadline_s = time.monotonic() + self._timeout_s
         pieces = [b""]
         with selectors.DefaultSelector() as selector:
@@ -168,7 +173,8 @@ class PyslurmProcess:
         try:
             code = process.wait(_DIES_WITHIN_S)
         except subprocess.TimeoutExpired:
-            code = 0  # closed its output and hangs; it is killed next
+            # It has closed its output and hangs; it is killed next.
+            code = 0
         self._stderr.seek(0)
         printed = self._stderr.read().decode(errors="replace").strip()
         known = explain("pyslurm", printed)

@@ -14,52 +14,18 @@ from freetrain.slurm.commands import Command
 SEPARATOR = "\x1f"
 
 JOB_FIELDS = (
-    "%i",
-    "%F",
-    "%u",
-    "%a",
-    "%P",
-    "%T",
-    "%r",
-    "%V",
-    "%S",
-    "%e",
-    "%l",
-    "%D",
-    "%Q",
-    "%N",
-    "%Y",
-    "%n",
-    "%f",
-    "%q",
-    "%E",
-    "%k",
-)
+    "%i", "%F", "%u", "%a", "%P", "%T", "%r", "%V", "%S", "%e", "%l", "%D", "%Q", "%N", "%Y", "%n", "%f", "%q",
+    "%E", "%k",
+)  # fmt: skip
 """Id, array, user, account, partition, state, reason, times of submission, start and end, limit, nodes wanted,
 priority, nodes had, planned and required, constraint, QOS, dependency; last the comment, which is free text."""
 
 NEED_FIELDS = {
-    "ArrayJobID": 16,
-    "State": 16,
-    "NumTasks": 16,
-    "cpus-per-task": 16,
-    "MinMemory": 24,
-    "mem-per-tres": 128,
-    "cpus-per-tres": 128,
-    "tres-alloc": 512,
-    "tres-per-node": 512,
-    "tres-per-job": 512,
-    "tres-per-task": 512,
-    "tres-per-socket": 512,
-    "sct": 32,
-    "mintmpdisk": 24,
-    "oversubscribe": 16,
-    "Licenses": 64,
-    "BurstBuffer": 16,
-    "Exclusive": 16,
-    "Requeue": 8,
-    "EligibleTime": 24,
-}
+    "ArrayJobID": 16, "State": 16, "NumTasks": 16, "cpus-per-task": 16, "MinMemory": 24, "mem-per-tres": 128,
+    "cpus-per-tres": 128, "tres-alloc": 512, "tres-per-node": 512, "tres-per-job": 512, "tres-per-task": 512,
+    "tres-per-socket": 512, "sct": 32, "mintmpdisk": 24, "oversubscribe": 16, "Licenses": 64, "BurstBuffer": 16,
+    "Exclusive": 16, "Requeue": 8, "EligibleTime": 24,
+}  # fmt: skip
 """What a job asks for: none but the beginning of its burst buffer's is free text. With each the most letters that
 squeue shall print. Slurm has Exclusive since 26.05: before that squeue complains of it on standard error, prints
 nothing in its place, and all else."""
@@ -78,8 +44,8 @@ ASSOCIATION_FIELDS = (
     "GrpSubmit", "GrpWall", "MaxTRES", "MaxTRESPerNode", "MaxTRESMins", "MaxJobs", "MaxSubmit", "MaxWall",
 )  # fmt: skip
 
+# Linux takes 128 KiB in one argument, which so many ids fit into.
 _MOST_NAMED = 5000
-"""Jobs named in one command."""
 
 
 def ask_jobs(mark: str) -> Command:
@@ -98,10 +64,8 @@ def ask_needs(queue: FragmentQueue) -> Command:
 
 
 def ask_needs_of(arrays: Sequence[str]) -> Command:
-    """What these jobs and arrays ask of their nodes, or have of them, in the form of :func:`ask_needs`.
-
-    Of more than a command line takes all are asked about.
-    """
+    """What these jobs and arrays ask of their nodes, or have of them, in the form of :func:`ask_needs`."""
+    # Where a command line would be too long, all jobs are asked about.
     these = ("-j", ",".join(arrays)) if len(arrays) <= _MOST_NAMED else ()
     states = "PENDING,CONFIGURING,RUNNING,SUSPENDED"
     return ("squeue", "-a", "--noconvert", "-t", states, *these, "-O", _need_format())
@@ -174,15 +138,8 @@ def ask_qos() -> Command:
 
 def ask_associations(cluster: str) -> Command:
     """Each account of a cluster, and each user in an account, with their limits and the QOS that they may have."""
-    return (
-        "sacctmgr",
-        "-r",
-        "-P",
-        "show",
-        "assoc",
-        f"cluster={cluster}",
-        f"format={','.join(ASSOCIATION_FIELDS)}",
-    )
+    fields = f"format={','.join(ASSOCIATION_FIELDS)}"
+    return ("sacctmgr", "-r", "-P", "show", "assoc", f"cluster={cluster}", fields)
 
 
 def ask_accounts() -> Command:

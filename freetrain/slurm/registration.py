@@ -19,24 +19,13 @@ def submit(
     options: Sequence[str] = (),
     is_whole: bool = True,
 ) -> Command:
-    """Submit a trainer: a held array of tasks, one for each node.
-
-    The user's options come first, since sbatch heeds the last one of each kind. One without its value takes the
-    next word for it: that is --parsable, which can be missed, and never --hold.
-
-    Args:
-        script: the batch script and its arguments.
-        comment: with the tag.
-        tasks: their numbers, as 0-15.
-        queue: where fragments wait and run.
-        name: of the job; empty: the script's.
-        options: more of sbatch, each in one word.
-        is_whole: whether each task has a whole node, rather than what it asks for.
-    """
+    """Submit a trainer: a held array of tasks, one for each node; options of sbatch have one word each."""
     return (
         "sbatch",
         # A task that is requeued would begin its output file again.
         "--open-mode=append",
+        # Before ours, since sbatch heeds the last one of each kind. An option without its value takes the next
+        # word for it: that is --parsable, which can be missed, and never --hold.
         *options,
         "--parsable",
         "--hold",
@@ -61,25 +50,15 @@ def make_trainer(job: str, comment: str, queue: FragmentQueue) -> Command:
 def make_ordinary(job: str, partition: str, has_qos: bool) -> Command:
     """Take the tag from a waiting job, and move it; Slurm does all of it or nothing.
 
-    Args:
-        job: the array or the job.
-        partition: where it is to wait.
-        has_qos: whether it has the QOS of fragments, so that it gets its owner's again.
+    A job that has the QOS of fragments gets its owner's again.
     """
     what = ("Comment=", f"Partition={partition}", *(("QOS=",) if has_qos else ()))
     return ("scontrol", "update", f"JobId={job}", *what)
 
 
 def find_obstacle(job: str, tasks: Sequence[Job], user: str, most_nodes: int) -> str | None:
-    """Why this cannot be a trainer, in a sentence; None: it can.
-
-    Args:
-        job: its id.
-        tasks: of the array, or the one job; none: Slurm does not know it.
-        user: who asks.
-        most_nodes: that it shall use.
-    """
-    if other := _not_his(job, tasks, user, "make it a trainer"):
+    """Why this cannot be a trainer, in a sentence; None: it can."""
+    if other := _of_another_user(job, tasks, user, "make it a trainer"):
         return other
     first = tasks[0]
     if "+" in first.id:
@@ -95,29 +74,20 @@ def find_obstacle(job: str, tasks: Sequence[Job], user: str, most_nodes: int) ->
 
 
 def find_obstacle_to_leaving(job: str, tasks: Sequence[Job], user: str, queue: FragmentQueue) -> str | None:
-    """Why this trainer cannot become an ordinary job again, in a sentence; None: it can.
-
-    One that was ever lent a node cannot: its tasks are tied to that node, with the time that it could be lent, and
-    Slurm keeps no record of what they asked for at first.
-
-    Args:
-        job: its id.
-        tasks: of the array, or the one job; none: Slurm does not know it.
-        user: who asks.
-        queue: where trainers wait.
-    """
-    if other := _not_his(job, tasks, user, "take it back"):
+    """Why this trainer cannot become an ordinary job again, in a sentence; None: it can."""
+    if other := _of_another_user(job, tasks, user, "take it back"):
         return other
     first = tasks[0]
     if not (first.comment.startswith(TAG_PREFIX) and queue.has(first)):
         return f"job {job} is no trainer: there is nothing to take back."
+    # A task that was ever lent a node is tied to it, and Slurm keeps no record of what it asked for at first.
     begun = next((task for task in tasks if task.state is not JobState.PENDING or task.required_nodes), None)
     if begun is not None:
         return f"job {begun.id} has been lent a node; only a trainer that never was can be an ordinary job again."
     return None
 
 
-def _not_his(job: str, tasks: Sequence[Job], user: str, what: str) -> str | None:
+def _of_another_user(job: str, tasks: Sequence[Job], user: str, what: str) -> str | None:
     if not tasks:
         return f"Slurm knows no job {job}."
     owner = tasks[0].user

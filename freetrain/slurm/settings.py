@@ -183,22 +183,16 @@ def parse_told_s(text: str) -> float | None:
 
 
 def clock_ahead_s(told_s: float | None, asked_s: float, answered_s: float) -> float:
-    """How far this machine's clock is ahead of the controller's, at least; 0: no difference is known.
-
-    Slurm tells whole seconds, and it answered at some moment between the question and its end.
-
-    Args:
-        told_s: the controller's time, cut to a whole second; None: unknown.
-        asked_s: this machine's time before.
-        answered_s: this machine's time after.
-    """
+    """How far this machine's clock is ahead of the controller's, at least; 0: no difference is known."""
     if told_s is None:
         return 0.0
+    # Slurm's time is cut to a second, and it answered at some moment between the question and the end of its
+    # answer.
     return max(0.0, asked_s - told_s - 1.0) + min(0.0, answered_s - told_s)
 
 
 def _suspend_s(values: Mapping[str, str]) -> float:
-    """Nothing is powered down without a program that does it."""
+    # Without SuspendProgram nothing is powered down, whatever SuspendTime says.
     word = (values.get("SuspendTime") or "NONE").split()[0]
     has_program = bool(_known(values.get("SuspendProgram", "")))
     return float(word) if word.isdecimal() and has_program else inf
@@ -217,7 +211,7 @@ def _leading_number(text: str) -> float:
 
 
 def _whole(parameters: Mapping[str, str], name: str, default: int) -> int:
-    """A parameter of Slurm's, which takes its default where 0 is written."""
+    # Slurm takes its default where 0 is written.
     return int(parameters.get(name, "0")) or default
 
 
@@ -228,7 +222,8 @@ def _known(value: str) -> str:
 def _seconds(duration: str) -> float:
     try:
         return parse_duration(duration)
-    except ValueError:  # NONE, or nothing at all
+    except ValueError:
+        # NONE, or nothing at all.
         return 0.0
 
 

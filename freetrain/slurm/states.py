@@ -28,8 +28,8 @@ _STATES = {
     "ERROR": NodeState.DOWN,
     "FAIL": NodeState.DOWN,
 }
+# These flags say nothing against lending; with any other but PLANNED, known or new, a node is left alone.
 _HARMLESS = frozenset({"CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE"})
-"""Flags that say nothing against lending; with any other but PLANNED, known or new, a node is left alone."""
 _WANTED = frozenset(
     {"DRAIN", "FAIL", "MAINTENANCE", "RESERVED", "POWER_DOWN", "REBOOT_REQUESTED", "REBOOT_ISSUED", "PLANNED"}
 )
@@ -38,8 +38,8 @@ _NO_NEW_JOBS = frozenset(
     {"DRAIN", "FAIL", "NOT_RESPONDING", "REBOOT_REQUESTED", "REBOOT_ISSUED", "POWER_DOWN", "BLOCKED"}
 )
 
+# Reasons for which Slurm drains a node after a job. A prolog fails before it, which is no fault of the job's.
 _NOT_CLEARED = ("Kill task failed", "Epilog error", "batch job complete failure")
-"""Why Slurm drains a node after a job; a prolog fails before it, so that is no fault of the job's."""
 
 _OWNERS_LIMIT = re.compile(
     r"Assoc|QOS|Max\w+Per(?:Account|User|Job|Node)|MaxJob|MaxNode|MaxMem|MaxCpu|PartitionNodeLimit|JobArrayTaskLimit|AccountNot|InvalidAccount"
@@ -51,9 +51,9 @@ _SHARED_LIMITS = (
     (re.compile(r"QOSMax\w+PerUser"), LimitOf.QOS_AND_USER),
     (re.compile(r"(?:QOS)?Max\w+PerAccount"), LimitOf.QOS_AND_ACCOUNT),
 )
+# Limits of what has been used, or of what is submitted: the end of another job frees nothing of them.
 _NOT_GIVEN_BACK = re.compile(r"(?<!Run)Minutes|Submit|Wall|Time")
-"""Limits of what has been used, or of what is handed in: the end of another job frees nothing of them."""
-_COUNTED = (("cpu", "cpu"), ("mem", "mem"), ("node", "node"), ("gres", "gres"), ("jobs", "jobs"))
+_COUNTED = ("cpu", "mem", "node", "gres", "jobs")
 _BASE_STATES = {
     "SIGNALING": JobState.RUNNING,
     "STOPPED": JobState.RUNNING,
@@ -63,8 +63,8 @@ _BASE_STATES = {
     "RESV_DEL_HOLD": JobState.PENDING,
 }
 """Words that Slurm shows in place of what a job does besides."""
+# Known, and nothing is concluded from them.
 _OF_FEDERATIONS = frozenset({"REVOKED", "REQUEUE_FED"})
-"""Known, and nothing is concluded from them."""
 
 _OF_THE_JOB = (
     "Dependency", "DependencyNeverSatisfied", "Licenses", "Reservation", "ReservationDeleted", "InvalidQOS",
@@ -135,9 +135,10 @@ def shared_limit_of(reason: str) -> SharedLimit | None:
     of = next((of for pattern, of in _SHARED_LIMITS if pattern.match(reason)), None)
     if of is None or _NOT_GIVEN_BACK.search(reason):
         return None
-    if "RunMinutes" in reason:  # time limits count in these, so that no amount tells how much is enough
+    # Time limits count in these, so that no amount of a resource is known to be enough.
+    if "RunMinutes" in reason:
         return SharedLimit(of)
-    return SharedLimit(of, next((counts for word, counts in _COUNTED if word in reason.lower()), ""))
+    return SharedLimit(of, next((counts for counts in _COUNTED if counts in reason.lower()), ""))
 
 
 def job_state(text: str) -> JobState:

@@ -19,8 +19,8 @@ from freetrain.slurm.preconditions import Candidate, refusal, repairs, why_not_y
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import TAG_PREFIX
 
+# A task that is held by name takes 0.2 s at worst.
 _FEW = 8
-"""Up to so many tasks are held by name, which takes 0.2 s each at worst."""
 
 
 class Steering:
@@ -64,11 +64,9 @@ class Steering:
         ]
 
     def gives(self, submission: Submission, amount: Amount, asked: Amount) -> Amount:
-        """More CPUs to a task of one, and to nobody more memory.
-
-        To larger ones some versions of Slurm give what they asked for, whatever they hear. Of the memory that a
-        task asked for at first Slurm keeps no other record.
-        """
+        """More CPUs to a task of one, and to nobody more memory."""
+        # To larger tasks some versions of Slurm give what they asked for, whatever an update says. Of the memory
+        # that a task asked for at first Slurm keeps no other record, so that it could not be given back.
         return replace(asked, cpus=amount.cpus) if _may_have_more(submission) else asked
 
     def place(
@@ -79,18 +77,16 @@ class Steering:
         amount: Amount | None = None,
         beside: Sequence[Node] = (),
     ) -> Order:
-        """Pin the held task to its nodes; where owner and partition ask for less, let it ask for all of them.
-
-        It has the memory that it asks for, and all that there is only where it asks for none: Slurm keeps no other
-        record of what it asked for at first, and the next node must have that as well. One that is lent a part of
-        the node asks for what it was submitted with, or for more CPUs where it is given more.
-        """
+        """Pin the held task to its nodes; where owner and partition ask for less, let it ask for all of them."""
         needs = submission.needs
         nodes = (node, *beside)
         cpus = 0 if needs.is_whole or needs.in_part else min(map(needs.usable_cpus, nodes))
+        # All memory only where it asks for none: Slurm keeps no other record of what it asked for at first, and
+        # the next node must have that as well.
         memory_mb = None if needs.in_part else needs.memory_mb
         if needs.in_part and _may_have_more(submission):
-            cpus = amount.cpus if amount is not None else 1  # it may have been given more the last time
+            # Also where it gets no more: it may have been given more the last time.
+            cpus = amount.cpus if amount is not None else 1
         names = tuple(node.name for node in nodes)
         command = commands.pin(fragment.job, names, fragment.limit_s, cpus, memory_mb)
         tag = submission.good_tag
@@ -152,11 +148,9 @@ class Steering:
 
 
 def _hold(submission: Submission, fragments: Sequence[Fragment], stray: Sequence[str]) -> list[Order]:
-    """Hold these tasks; many of them with all that wait, whereupon those are released again that are to start.
-
-    slurmctld keeps tasks that wait and were never changed alone as one record. Named in part they are split off it
-    one after the other, which kept a slurmctld 22.05 from answering anybody for minutes (4,999 of 5,000 tasks).
-    """
+    """Hold these tasks; many of them with all that wait, whereupon those are released again that are to start."""
+    # slurmctld keeps waiting tasks that were never changed alone as one record. Named in part they are split off
+    # one by one, which kept a slurmctld 22.05 from answering anybody for minutes (4,999 of 5,000 tasks).
     why = f"tasks of {submission.id} wait until they are lent a node"
     if len(stray) <= _FEW:
         return [Order(commands.hold(*stray), why)] if stray else []

@@ -44,7 +44,8 @@ class Submission:
     def __post_init__(self) -> None:
         try:
             tag = parse_tag(self.comment) or WrongTag("it has no tag")
-        except Exception as error:  # what one user writes must not end a look, whatever nobody thought of
+        # What one user writes must not end a look, whatever nobody thought of.
+        except Exception as error:
             tag = WrongTag(f"freetrain cannot read it, which is a defect ({error!r})")
         object.__setattr__(self, "tag", tag)
 
@@ -60,10 +61,8 @@ class Submission:
 
     @property
     def max_running(self) -> int:
-        """How many of its tasks may run at once, as its owner asked (``--array=0-9%4``); 0: any number.
-
-        Slurm shows that as long as some of its tasks have never been changed alone.
-        """
+        """How many of its tasks may run at once, as its owner asked (``--array=0-9%4``); 0: any number."""
+        # Slurm shows that in the record of the tasks that were never changed alone, as long as there are any.
         return max((task.max_running for task in self.tasks), default=0)
 
     def startable(self, busy: Collection[str]) -> list[Job]:
@@ -100,15 +99,12 @@ class Submission:
 
 
 def find_submissions(jobs: Iterable[Job], queue: FragmentQueue) -> Mapping[str, Submission]:
-    """The submissions by id, oldest first; a tag counts where fragments run only.
-
-    Of what they ask of a node only the features are known here.
-    """
+    """The submissions by id, oldest first; a tag counts where fragments run only."""
     tasks: defaultdict[str, list[Job]] = defaultdict(list)
     for job in jobs:
         if queue.has(job) and job.comment.startswith(TAG_PREFIX):
             tasks[job.array].append(job)
-    found = [_submission(id_, each) for id_, each in tasks.items()]
+    found = [_submission(id_, its_tasks) for id_, its_tasks in tasks.items()]
     return {
         submission.id: submission
         for submission in sorted(found, key=lambda submission: (submission.submitted_s, submission.id))

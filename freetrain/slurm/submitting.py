@@ -102,7 +102,8 @@ class Submitting:
         task: str = "",
     ) -> Sequence[Fragment]:
         """A new job for each place; until Slurm has given it a number it goes by its comment."""
-        before = [sum(other.node == one.node for other in places[:number]) for number, one in enumerate(places)]
+        # Two fragments on parts of one node must not have the same name.
+        before = [sum(other.node == place.node for other in places[:at]) for at, place in enumerate(places)]
         return [
             Fragment(
                 f"freetrain-fragment:of={submission.id},node={place.node},at={now_s * 1000 + number:.0f}",
@@ -185,12 +186,11 @@ class Submitting:
         needed_again: Callable[[Job], bool],
         jobs: Iterable[Job] = (),
     ) -> Sequence[Order]:
-        """Hold a pattern that its owner forgot to hold; end fragments that wait to run a second time.
-
-        Slurm requeues a job whose node crashes while it starts there although it was submitted with --no-requeue.
-        """
+        """Hold a pattern that its owner forgot to hold; end fragments that wait to run a second time."""
         stray = [task.id for task in submission.tasks if task.state.is_waiting and not task.is_held]
         known = {fragment.job for fragment in fragments}
+        # Slurm requeues a job whose node crashes while it starts there, although it was submitted with --no-
+        # requeue.
         again = [
             job.id
             for job in jobs
@@ -224,23 +224,15 @@ def _part(needs: Needs) -> Mapping[str, str]:
 
 
 def fragment_script(fragment: Fragment, pattern: Pattern, in_part: bool = False) -> str:
-    """The batch script of a fragment: the owner's, without what freetrain decides.
-
-    Args:
-        fragment: which.
-        pattern: what it is made from.
-        in_part: whether it is lent a part of a node, so that freetrain asks for its GPUs.
-    """
+    """The batch script of a fragment: the owner's, without what freetrain decides."""
     lines = pattern.script.splitlines()
     shebang = lines[0].removeprefix("#!").strip() if lines and lines[0].startswith("#!") else "/bin/bash"
+    # The owner's script stands in a here-document, which would end at a line that is equal to its mark.
     mark = "FREETRAIN_END_OF_SCRIPT"
     while mark in lines:
         mark += "_"
     environment = Environment(
-        loader=PackageLoader("freetrain.slurm", "."),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        autoescape=False,
+        loader=PackageLoader("freetrain.slurm", "."), undefined=StrictUndefined, trim_blocks=True, autoescape=False
     )
     environment.filters["quote"] = shlex.quote
     return environment.get_template("fragment.sh.j2").render(

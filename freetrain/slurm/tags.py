@@ -265,7 +265,8 @@ KEYS = {
 }
 
 
-@lru_cache(maxsize=4096)  # each look shows the same comments again
+# Each look shows the same comments again.
+@lru_cache(maxsize=4096)
 def parse_tag(comment: str) -> Tag | WrongTag | None:
     """The tag in a job's comment; None where there is none."""
     if not comment.startswith(TAG_PREFIX):

@@ -7,7 +7,7 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState, WaitsFor
 from freetrain.core.node import Partition
 from freetrain.core.place import Place
-from freetrain.lending.next_in_line import nodes_of_next
+from freetrain.lending.node_verdicts import nodes_of_next
 from freetrain.lending.offers import shadow_of
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.sightings import Sightings

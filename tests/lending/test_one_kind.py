@@ -14,7 +14,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request
 from freetrain.lending.rooms import Room
 from freetrain.lending.sharing.claims import Claimant, SizeRange
-from freetrain.lending.sharing.one_kind import keep_to_kinds
+from freetrain.lending.sharing.kinds import keep_to_kinds
 from freetrain.lending.sharing.tasks import Task, Tasks
 from tests.facts import node
 

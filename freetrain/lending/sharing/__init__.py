@@ -6,9 +6,9 @@ user was dealt.
 
 - ``selection.py``: which trainers compete; ``tasks.py``: how much of a node each task takes.
 - ``claims.py``: claimants, one user's trainers with equal needs, and which places they keep; ``claimants.py``:
-  how requests become claimants; ``one_kind.py``, ``kinds.py``: kinds of nodes; ``past_use.py``: what users had.
-- ``dealing.py``: the deal, with the promises that it keeps in its docstring; ``node_stock.py``: the whole nodes
-  that it deals out of; ``part_stock.py``: the parts, with ``part_nodes.py`` (what lies on each node, and can be
-  undone) and ``part_packing.py`` (how places lie beside each other).
+  how requests become claimants; ``kinds.py``: kinds of nodes; ``past_use.py``: what users had.
+- ``dealing.py``: the deal of whole nodes, with the promises that it keeps in its docstring; ``part_stock.py``: the
+  parts that it deals, and how they lie beside each other, with ``part_nodes.py`` (what lies on each node, and can
+  be undone).
 - ``allotment.py``: the deal as the loop sees it, from demand to spare room of shared nodes.
 """

@@ -27,7 +27,7 @@ from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import Rules
 from freetrain.lending.sharing.claimants import Eligible, bounded, claimants_of, shares_of, with_settled
 from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, deal
-from freetrain.lending.sharing.one_kind import keep_to_kinds
+from freetrain.lending.sharing.kinds import keep_to_kinds
 from freetrain.lending.sharing.tasks import Tasks
 
 # How long a claimant that declined nodes is not offered more than it took, unless they are left over.

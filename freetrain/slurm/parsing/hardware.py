@@ -37,13 +37,7 @@ NodeRows = KnownRows[Node | str]
 
 
 def parse_nodes(text: str, in_parts: bool = False, known: NodeRows | None = None) -> tuple[list[Node], list[str]]:
-    """Nodes of ``scontrol -o show nodes``, and the lines that were not understood.
-
-    Args:
-        text: what scontrol printed.
-        in_parts: whether it was asked with ``-d``, so that it says how much of each node is used.
-        known: rows of the last answer to the same question.
-    """
+    """Nodes of ``scontrol -o show nodes``, and the lines that were not understood."""
     lines = lines_of(_READINGS.sub("", text), "NodeName=")
     rows = (known or NodeRows()).read(lines, partial(_node_of, in_parts=in_parts))
     return [row for row in rows if isinstance(row, Node)], [row for row in rows if isinstance(row, str)]
@@ -79,10 +73,7 @@ def _node(fields: Mapping[str, str], in_parts: bool) -> Node:
 
 
 def _used(fields: Mapping[str, str], gres: Gres) -> Amount | None:
-    """How much jobs have of a node; None where Slurm does not say.
-
-    Of a node without generic resources it leaves GresUsed out (22.05.8).
-    """
+    # Of a node without generic resources Slurm leaves GresUsed out (22.05.8).
     if not {"CPUAlloc", "AllocMem"} <= fields.keys() or (gres and "GresUsed" not in fields):
         return None
     used = parse_gres(text_or_nothing(fields.get("GresUsed", "")))
@@ -172,19 +163,20 @@ def parse_topology(text: str) -> tuple[Topology, list[str]]:
             except (ValueError, KeyError) as error:
                 rejected.append(f"switch {line[:60]!r}: {error}")
     switches = sorted(by_name.values(), key=lambda switch: (switch.height, switch.name))
+    # From the top: the lowest switch above a node is the last that is set.
     leaves = {node: switch.name for switch in reversed(switches) for node in switch.nodes}
     return Topology(leaves, dict(_parents(switches))), rejected
 
 
 def _switch(fields: Mapping[str, str]) -> _Switch:
-    """A switch has a level; a block, and blocks taken together, are as high as they are large."""
+    # A switch has a level; a block, and blocks taken together, are as high as they are large.
     name = next(fields[kind] for kind in _SWITCH_NAMES if kind in fields)
     height = int(fields["Level"] if "SwitchName" in fields else fields["BlockSize"])
     return _Switch(name, height, expand_nodes(fields["Nodes"]))
 
 
 def _parents(switches: list[_Switch]) -> Iterator[tuple[str, str]]:
-    for number, one in enumerate(switches):
-        above = (it for it in switches[number + 1 :] if it.height > one.height and it.nodes >= one.nodes)
+    for number, low in enumerate(switches):
+        above = (high for high in switches[number + 1 :] if high.height > low.height and high.nodes >= low.nodes)
         if (parent := next(above, None)) is not None:
-            yield one.name, parent.name
+            yield low.name, parent.name

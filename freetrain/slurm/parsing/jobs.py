@@ -15,8 +15,8 @@ from freetrain.slurm.queries import JOB_FIELDS, RUN_FIELDS, SEPARATOR
 from freetrain.slurm.states import job_state, shared_limit_of, unknown_job_state, waits_for
 
 _STATE = JOB_FIELDS.index("%T")
+# MaxArraySize is 4,000,001 at most: a longer list is not counted out.
 _LAST_TASK = 4_000_000
-"""MaxArraySize is 4,000,001 at most."""
 
 
 JobRows = KnownRows[tuple[tuple[Job, ...], tuple[str, ...]]]
@@ -29,12 +29,6 @@ def parse_jobs(text: str, mark: str, expand: str, known: JobRows | None = None) 
     A comment may hold anything, even line breaks and what looks like another job; the mark at the beginning of
     each record tells them apart. Arrays of waiting tasks come as one record; those whose comment begins with
     ``expand`` are taken apart into tasks, the others stay one job.
-
-    Args:
-        text: what squeue printed.
-        mark: what each record begins with.
-        expand: beginning of the comments of freetrain's own arrays.
-        known: rows of the last answer to the same question.
     """
     records = text.split(f"{mark}{SEPARATOR}")[1:]
     rows = (known or JobRows()).read(records, partial(_jobs_of, expand=expand))
@@ -42,6 +36,7 @@ def parse_jobs(text: str, mark: str, expand: str, known: JobRows | None = None) 
 
 
 def _jobs_of(record: str, expand: str) -> tuple[tuple[Job, ...], tuple[str, ...]]:
+    # So many splits at most: the comment comes last, and may hold separators.
     fields = record.rstrip("\n").split(SEPARATOR, len(JOB_FIELDS) - 1)
     try:
         job = _job(fields)
@@ -104,7 +99,8 @@ def waiting_tasks(id_: str) -> int:
         return 1
     try:
         count = sum(map(len, _task_numbers(tasks)))
-    except ValueError:  # Slurm shortens long lists
+    except ValueError:
+        # Slurm shortens long lists, unless SLURM_BITSTR_LEN is 0.
         return 1
     return max(1, min(count, max_running_of(id_) or count))
 

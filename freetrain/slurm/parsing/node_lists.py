@@ -38,7 +38,8 @@ def expand_nodes(text: str) -> Nodes:
     require_countable(text)
     try:
         return frozenset(NodeSet(text, resolver=RESOLVER_NOGROUP))
-    except (NodeSetException, AssertionError, ValueError) as error:  # it asserts that ranges are not too large
+    # ClusterShell asserts that ranges are not too large.
+    except (NodeSetException, AssertionError, ValueError) as error:
         raise ValueError(f"no list of nodes: {text[:60]!r}") from error
 
 
@@ -61,7 +62,7 @@ def require_countable(text: str) -> None:
 
 
 def _span(low: str, high: str) -> int:
-    """How many numbers there are from one to the other; digits without end are not read."""
+    # Digits without end are not read: int() takes quadratic time, and refuses more than 4,300.
     return MOST_NODES + 1 if max(len(low), len(high)) > 18 else int(high) - int(low) + 1
 
 

@@ -36,10 +36,10 @@ from freetrain.slurm.site.preemption import (
     sites_on,
 )
 
+# Each round mends what the one before uncovered; then the premise is given up.
 _MOST_ROUNDS = 10
-"""Each round mends what the one before uncovered; then the premise is given up."""
+# As difflib measures it (1: equal): one of two such names may be a slip of the pen.
 _ALIKE = 0.75
-"""How alike two names are of which one may be a slip of the pen; 1: equal (difflib)."""
 _A_DAY = "1-00:00:00"
 
 
@@ -87,7 +87,8 @@ def advise(site: Site, premise: Premise) -> Advice:
         return Advice([finding.without_lines() if finding.changes else finding for finding in findings], None)
     if plan.queue == premise.queue:
         mended = [_with_changes(site, plan, finding, plan.changes.get(finding, ())) for finding in unsafe]
-    else:  # the premise is another one: all lines belong to the first finding, and mend the others, too
+    else:
+        # The premise is another one: all lines belong to the first finding, and mend the others, too.
         first, *others = unsafe
         mended = [
             _with_changes(site, plan, first, plan.all_changes),
@@ -116,7 +117,7 @@ def premises(site: Site, wish: FragmentQueue) -> list[FragmentQueue]:
 
     A QOS of their own is thought of where Slurm preempts by QOS, or the settings name one.
     """
-    defaults = [name for name, one in site.partitions.items() if one.is_default]
+    defaults = [name for name, there in site.partitions.items() if there.is_default]
     partitions = [wish.partition, *(_near(name, site.partitions) for name in wish.partitions), OWN, *defaults]
     names = [wish.qos]
     if wish.qos or site.settings.preempt_type == BY_QOS:
@@ -213,10 +214,7 @@ def _plan(site: Site, premise: Premise, queue: FragmentQueue) -> Plan | None:
 def judge_own_jobs(before: Site, after: Site, *queues: FragmentQueue) -> list[Finding]:
     """Effects of changes on the site's own jobs: pairs that may preempt, jobs that are locked out, another order.
 
-    Args:
-        before: the site as it is.
-        after: as it would be.
-        queues: where fragments would run; also where they were meant to run before.
+    The queues are where fragments would run, and also where they were meant to run before.
     """
     kinds = [kind for kind in kinds_of(before) if not any(is_of_fragments(kind, queue) for queue in queues)]
     return [
@@ -241,7 +239,6 @@ def _new_preemptions(before: Site, after: Site, kinds: list[JobKind]) -> Iterato
 
 
 def _by_tiers_anew(before: Site, after: Site) -> bool:
-    """Whether preemption by tiers is switched on."""
     was_off = before.settings.preempt_type not in (BY_PARTITION, BY_QOS) or before.settings.preempt_mode == "OFF"
     return was_off and after.settings.preempt_type == BY_PARTITION
 
@@ -256,8 +253,8 @@ def _locked_out(before: Site, after: Site, kinds: Iterable[JobKind], queue: Frag
         there = after.partitions[kind.partition]
         if kind.qos and kind.qos not in of_fragments and not there.job_qos.admits(kind.qos):
             yield error(f"Jobs with QOS {kind.qos} could not run in partition {kind.partition} any more.")
-    for name, one in before.partitions.items():
-        if one.is_default and name not in queue.partitions and not after.partitions[name].is_default:
+    for name, there in before.partitions.items():
+        if there.is_default and name not in queue.partitions and not after.partitions[name].is_default:
             yield error(f"Jobs that name no partition would not run in partition {name} any more.")
 
 

@@ -37,10 +37,10 @@ class Target(StrEnum):
     """This machine itself, of which the model knows nothing but its clock."""
 
 
+# The order in which lines are typed: a QOS is there before a partition names it, and it and the PreemptMode of
+# each partition are as they must be before preemption is switched on.
 _ORDER = (Target.QOS, Target.ACCOUNT, Target.USER, Target.PARTITION, Target.CONF, Target.RESERVATION,
           Target.MACHINE, Target.SETTINGS)  # fmt: skip
-"""The order in which lines are typed: a QOS is there before a partition names it, and it and the PreemptMode of
-each partition are as they must be before preemption is switched on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,8 @@ class SiteChange:
                 return _with_setting(site, self.key, self.value)
             case Target.PARTITION:
                 rows = site.partition_rows
-                if (self.key, self.value) == ("Default", "YES"):  # there is one default at most
+                # There is one default at most: Slurm takes the mark from the other.
+                if (self.key, self.value) == ("Default", "YES"):
                     rows = {name: {**row, "Default": "NO"} for name, row in rows.items()}
                 return replace(site, partition_rows={**rows, self.name: self._partition(site)})
             case Target.QOS:
@@ -205,13 +206,11 @@ def setting(key: str, value: str) -> SiteChange:
 
 
 def _with_setting(site: Site, key: str, value: str) -> Site:
-    """A partition's PreemptMode that is the cluster's may have been inherited: then it changes, too.
-
-    Slurm does not show whether it was; what is taken for inherited here costs a line that may not be needed.
-    """
     conf = {**site.conf, key: value}
     if key != "PreemptMode":
         return replace(site, conf=conf)
+    # A partition's PreemptMode that equals the cluster's may be inherited, which Slurm does not show: then it
+    # changes, too. Where it was not, this costs a line that is not needed.
     before = site.conf.get("PreemptMode", "OFF").upper()
     rows = {
         name: {**row, "PreemptMode": value}
@@ -222,12 +221,12 @@ def _with_setting(site: Site, key: str, value: str) -> Site:
     return replace(site, conf=conf, partition_rows=rows)
 
 
+# Fields that Slurm shows under another name than it takes them.
 _SHOWN_AS = {(Target.PARTITION, "QOS"): "QoS", (Target.QOS, "MaxSubmitJobsPU"): "MaxSubmitPU"}
-"""Fields that Slurm shows under another name than it takes them."""
+# Marks a row whose PreemptMode is its own, and not that of the cluster.
 _TYPED = "PreemptMode is typed"
-"""Marks a row whose PreemptMode is its own, and not that of the cluster."""
+# Fields of accounting that are lists, to which ``+=`` adds and from which ``-=`` takes.
 _LISTS = frozenset({"Preempt", "Flags", "QOS"})
-"""Fields of accounting that are lists, to which ``+=`` adds and from which ``-=`` takes."""
 
 
 def _changed(row: Row, change: SiteChange) -> Row:

@@ -248,6 +248,7 @@ class Site:
 
     def accounts_above(self, account: str) -> Iterator[str]:
         """The account itself and those above it, the nearest first."""
+        # The rows are texts: parents that go round in a circle must not hang a look.
         seen: set[str] = set()
         while account and account not in seen:
             seen.add(account)
@@ -336,19 +337,14 @@ def _qos_of(row: Row) -> Qos:
 
 
 def _association_of(row: Row) -> Association:
-    return Association(
-        row["Account"],
-        row["User"],
-        row["ParentName"],
-        row["DefaultQOS"],
-        names_of(row["QOS"]),
-        _limits(row),
-    )
+    account, user, parent, default = row["Account"], row["User"], row["ParentName"], row["DefaultQOS"]
+    return Association(account, user, parent, default, names_of(row["QOS"]), _limits(row))
 
 
 def _limits(row: Row) -> dict[str, str]:
     for name in ("GrpWall", "MaxWall"):
-        parse_duration(row.get(name) or "0")  # one that is none makes the line one that is not understood
+        # Read once here, so that a line with a limit that is not a duration counts as not understood.
+        parse_duration(row.get(name) or "0")
     return {key: value for key, value in row.items() if key.startswith(("Grp", "Max", "Min")) and value}
 
 

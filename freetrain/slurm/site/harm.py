@@ -41,8 +41,8 @@ from freetrain.slurm.site.preemption import (
 
 OWN = "freetrain"
 """The name of a partition or a QOS that is proposed."""
+# More than clocks differ that are kept by NTP, and less than margins and polls.
 _TOLERABLE_CLOCK_S = 5.0
-"""Less than margins and polls, and more than clocks differ that are kept by NTP."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _of_partition(site: Site, premise: Premise, own: SitePartition) -> Iterator[
 
 
 def _another_default(site: Site, premise: Premise, own: SitePartition) -> SiteChange:
-    """Slurm has one default partition; without any, jobs that name no partition are refused."""
+    # Slurm has one default partition; without any, it would refuse jobs that name no partition.
     others = [kind for kind in sites_on(site, own, premise.queue) if kind.partition.is_up]
     if any(other.is_default for other in site.partitions.values() if other != own) or not others:
         return partition(own.name, "Default", "NO")
@@ -184,7 +184,7 @@ def _of_words(site: Site) -> Iterator[Finding]:
 
 
 def _of_clock(site: Site, premise: Premise) -> Iterator[Finding]:
-    """Slurm gives ends and starts by its own clock; the time from now until then is counted by this machine's."""
+    # Slurm gives ends and starts by its own clock; the time from now until then is counted by this machine's.
     ahead_s = site.clock_ahead_s
     if abs(ahead_s) > _TOLERABLE_CLOCK_S:
         which, length = ("ahead of", "shorter") if ahead_s > 0 else ("behind", "longer")
@@ -321,7 +321,6 @@ def _of_site(site: Site, other: Qos, names: Names) -> Iterator[Finding]:
 
 
 def _of_fate(site: Site, premise: Premise, fate: Fate) -> Iterator[Finding]:
-    """Fragments that are preempted must end, and soon."""
     done, grace_s = what_is_done(fate.mode), fate.grace_s
     where = f"partition {fate.name}" if fate.of is Target.PARTITION else f"QOS {fate.name}"
     requeue = SiteChange(
@@ -352,7 +351,6 @@ def _of_fate(site: Site, premise: Premise, fate: Fate) -> Iterator[Finding]:
 
 
 def _of_exempt_times(site: Site, premise: Premise, own: SitePartition) -> Iterator[Finding]:
-    """From their start on."""
     for exempt_s, by in exempt_times(site, premise.queue, own):
         if exempt_s > 0:
             where = f"QOS {by.name}" if by else "PreemptExemptTime"
@@ -365,7 +363,7 @@ def _of_exempt_times(site: Site, premise: Premise, own: SitePartition) -> Iterat
 
 
 def _no_exempt_time(site: Site, premise: Premise, own: SitePartition, by: Qos | None) -> SiteChange:
-    """A QOS that fragments need not have is better left as it is."""
+    # A QOS that fragments need not have is better left as it is, and not admitted.
     if by is None:
         return conf("PreemptExemptTime", "00:00:00")
     if site.settings.preempt_type != BY_QOS and by.name not in (own.qos, premise.queue.qos):

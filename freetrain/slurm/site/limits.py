@@ -95,11 +95,9 @@ def limited_associations(site: Site, queue: FragmentQueue) -> list[tuple[Associa
 
 
 def shares_limit(site: Site, job: Job, other: Job) -> bool:
-    """Whether another job counts in the limit for which a job waits.
-
-    Slurm says what kind of limit it is, and not whose: of an account, of one above it, of the QOS of the job or of
-    that of its partition. Where associations are not known, accounts that bear the same name share one.
-    """
+    """Whether another job counts in the limit for which a job waits."""
+    # Slurm shows what kind of limit it is, and not whose: of an account or one above it, of the job's QOS or that
+    # of its partition. Where associations are not known, accounts of the same name share one.
     if job.limit is None:
         return False
     of = job.limit.of

@@ -19,8 +19,8 @@ from freetrain.slurm.site.facts import BY_PARTITION, BY_QOS, Names, Qos, Site, S
 
 STOPS = frozenset({"CANCEL", "REQUEUE"})
 """What Slurm may do to a job that it preempts so that it leaves its node; suspended jobs keep memory and GPUs."""
+# These say who may preempt, or how suspended jobs go on, and not what is done.
 _FLAGS = frozenset({"WITHIN", "PRIORITY", "GANG"})
-"""Words of a PreemptMode that say who may preempt or how suspended jobs go on, and not what is done."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -154,10 +154,7 @@ def fragment_qos(site: Site, queue: FragmentQueue, partition: SitePartition) -> 
 def best_fragment_qos(site: Site, wish: str, among: Names | None = None) -> str:
     """The QOS that is best for fragments: the one that most others preempt, unless ordinary jobs have it.
 
-    Args:
-        site: with its QOS.
-        wish: the name of the one to make where there is none.
-        among: those that may be chosen; None: any.
+    Where there is none, it is one to be made, with the wished name.
     """
     free = [name for name in site.qos if name not in site.usual_qos and (among is None or name in among)]
     times = {name: sum(name in qos.preempts for qos in site.qos.values()) for name in free}
@@ -217,11 +214,9 @@ def exempt_s(site: Site, queue: FragmentQueue) -> float:
 
 
 def exempt_times(site: Site, queue: FragmentQueue, partition: SitePartition) -> Iterator[tuple[float, Qos | None]]:
-    """For how long fragments are safe, each with the QOS that says so; None: the cluster's settings do.
-
-    However Slurm preempts, a QOS comes before the cluster: that of the partition, or that of the job. Which of the
-    two comes first depends on their flags, so the longer one is taken.
-    """
+    """For how long fragments are safe, each with the QOS that says so; None: the cluster's settings do."""
+    # However Slurm preempts, a QOS comes before the cluster: that of the partition, or that of the job. Which of
+    # the two comes first depends on their flags (OverPartQOS), so the longer one is taken.
     known = site.qos
     by_qos = site.settings.preempt_type == BY_QOS
     names = known if not by_qos and not queue.qos else fragment_qos(site, queue, partition)

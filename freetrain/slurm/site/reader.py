@@ -70,11 +70,9 @@ class SiteReader:
         return self._site
 
     def _wanted(self, max_age_s: float) -> tuple[str, ...]:
-        """What to know; first the settings, which show whether there is more to ask.
-
-        Where nothing but exempt times depends on QOS, accounting is asked when all is asked again, and never
-        between: it may take long to say that it is away. So are associations, of which large sites have many.
-        """
+        """What to know; first the settings, which show whether there is more to ask."""
+        # Accounting may take long to say that it is away, so it is asked between only where QOS decide who is
+        # preempted; associations, of which large sites have many, only when all is asked again.
         if not (self._site.conf and self._site.settings.has_accounting):
             return ("settings", "partitions")
         if max_age_s <= 0:
@@ -83,7 +81,7 @@ class SiteReader:
 
     @property
     def _needs_qos(self) -> bool:
-        """Whether QOS decide what is preempted; elsewhere they only say for how long it is not."""
+        # Where Slurm preempts by partition, QOS only say for how long a job is safe.
         return bool(self._site.conf) and self._site.settings.preempt_type == BY_QOS
 
     def _age_s(self, what: str) -> float:
@@ -106,7 +104,7 @@ class SiteReader:
         self._site = replace(self._site, conf=parse_conf(text), clock_ahead_s=ahead_s)
 
     def _read_partitions(self, text: str) -> None:
-        """A partition whose line is not understood is not gone: then those of before count."""
+        # A partition whose line is not understood is not gone: then those of before count.
         asked = " ".join(queries.ask_partitions())
         lines, stray = whole_lines(text, "PartitionName=", asked)
         rows, unclear = parse_partitions(lines)
@@ -119,7 +117,7 @@ class SiteReader:
             self._site = replace(self._site, partition_rows=rows)
 
     def _read_accounting(self, what: str) -> None:
-        """Where accounting does not answer, what it showed before still counts, or nothing depends on it."""
+        # Where accounting does not answer, what it showed before still counts, or nothing depends on it.
         try:
             if what == "qos":
                 self._take_qos(*parse_qos(self._ask(queries.ask_qos())))

@@ -26,31 +26,23 @@ from freetrain.slurm.site.changes import (
     unset_default_qos,
 )
 from freetrain.slurm.site.facts import Names, Qos, Site, SitePartition, amounts_of
-from freetrain.slurm.site.fields import (
-    OF_CONF,
-    OF_PARTITION,
-    OF_QOS,
-    judge_fields,
-    number,
-    replaced,
-    with_words,
-)
+from freetrain.slurm.site.fields import OF_CONF, OF_PARTITION, OF_QOS, judge_fields, number, replaced, with_words
 from freetrain.slurm.site.harm import Premise, admit_accounts_to, most_submitted, nodes_of_the_site, own_nodes
 from freetrain.slurm.site.limits import limited_associations, qos_of_fragments
 
 _LITTLE = 0.25
 """A lent node that is charged like this share of an ordinary one, or less, costs its user little."""
+# Maintenance does not last for a month: such a reservation was forgotten, or is meant for ever.
 _FOREVER_S = 30 * 86400.0
-"""A reservation that goes on for longer than this is not maintenance."""
+# A fragment that has to end sooner loses what its training booted.
 _SHORT_S = 600.0
-"""No fragment should have to end sooner: what its training booted would be lost."""
+# Fillers are arrays of tasks, too: shorter ones are of little use even where there are few nodes.
 _FEW_TASKS = 100
-"""Fillers are arrays of tasks, too: shorter ones are of little use even where there are few nodes."""
 _MANY_SHOWN = 5
 _ON_RUNNING, _ON_WAITING = ("GrpTRES", "GrpJobs", "MaxTRESP", "MaxJobsP"), ("GrpSubmit", "MaxSubmitP")
 """How the limits of a QOS begin on what runs at once, and on what waits and runs."""
+# A fragment is pinned and released; the rest is what a look asks, and other commands of the same account.
 _ORDERS_A_NODE, _QUESTIONS = 2, 10
-"""A fragment is pinned and released; and what a look asks, and others as the same account."""
 
 
 def judge_terms(site: Site, premise: Premise) -> list[Finding]:
@@ -159,7 +151,7 @@ def _of_sizes(premise: Premise, own: SitePartition, quality: Qos) -> Iterator[Fi
 
 
 def _of_nodes(site: Site, own: SitePartition) -> Iterator[Finding]:
-    """Where all GPU nodes are left out they were forgotten, more likely than spared by lend.exclude_nodes."""
+    # Where all GPU nodes are left out they were forgotten, more likely than spared: lend.exclude_nodes does that.
     missing = site.gpu_nodes & nodes_of_the_site(site)
     if missing and not missing & own.partition.nodes:
         nodes = fold_nodes(own.partition.nodes | missing)
@@ -188,10 +180,7 @@ def _of_settings(site: Site, premise: Premise) -> Iterator[Finding]:
 
 
 def _of_fences(site: Site, premise: Premise, own: SitePartition, most_nodes: int) -> Iterator[Finding]:
-    """A QOS of fragments or of their partition limits what runs at once, and what waits.
-
-    The held tasks of trainings count in MaxJobCount, as all jobs do.
-    """
+    """A QOS of fragments or of their partition limits what runs at once, and what waits."""
     if not site.settings.has_accounting:
         return
     if not site.enforces_limits:
@@ -269,7 +258,7 @@ def _of_confinement(site: Site, premise: Premise) -> Iterator[Finding]:
 
 
 def _of_rate_limit(site: Site, premise: Premise) -> Iterator[Finding]:
-    """Root and SlurmUser have no limit."""
+    # Slurm limits neither root nor SlurmUser.
     parameters = site.settings.controller_parameters
     limit = parse_rate_limit(parameters)
     most_nodes = len(own_nodes(site, premise.queue))
@@ -303,7 +292,7 @@ def _of_people(site: Site, premise: Premise) -> Iterator[Finding]:
 
 
 def _of_accounts(site: Site, premise: Premise) -> Iterator[Finding]:
-    """No line mends it: what a job has counts in its account, whatever its QOS."""
+    # No line mends it: what a job has counts in its account, whatever its QOS.
     limited = limited_associations(site, premise.queue)
     if limited:
         named = [f"{association} ({', '.join(limits)})" for association, limits in limited[:_MANY_SHOWN]]
@@ -311,7 +300,7 @@ def _of_accounts(site: Site, premise: Premise) -> Iterator[Finding]:
         yield warning(
             f"Fragments count in the limits of {', '.join(named)}{more}: a job of the site's that waits for "
             "such a limit gets back at the next look what fragments have of it. To keep them out of it, let "
-            "trainings be submitted with an account of their own.",
+            "trainings be submitted with an account of their own."
         )
 
 
