@@ -79,11 +79,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 
 def _head(name: str, section: int, what: str, manual: str) -> list[str]:
-    return [
-        f'.TH {name.upper()} {section} "" freetrain "{manual}"',
-        ".SH NAME",
-        f"{name} \\- {escaped(what)}",
-    ]
+    return [f'.TH {name.upper()} {section} "" freetrain "{manual}"', ".SH NAME", f"{name} \\- {escaped(what)}"]
 
 
 def _tail(*see: str) -> Iterator[str]:

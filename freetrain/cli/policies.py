@@ -80,12 +80,7 @@ _SYSTEMS = ("dltap", "gadget", "smd", "synergy")
 
 @command("bench")
 @click.argument("system", type=click.Choice(_SYSTEMS))
-@click.option(
-    "--seeds",
-    type=click.IntRange(min=1),
-    default=SEEDS,
-    help="How often, with other random numbers.",
-)
+@click.option("--seeds", type=click.IntRange(min=1), default=SEEDS, help="How often, with other random numbers.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def bench_command(system: str, seeds: int, as_json: bool) -> None:
     """Run a system's experiment on made-up trainings, and print its table.

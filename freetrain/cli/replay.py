@@ -262,13 +262,7 @@ class _Recorder:
         from freetrain.store import NewRun
 
         run = NewRun(
-            command_line(),
-            __version__,
-            dict(settings),
-            time.time(),
-            holes.from_s,
-            holes.until_s,
-            holes.node_names,
+            command_line(), __version__, dict(settings), time.time(), holes.from_s, holes.until_s, holes.node_names
         )
         with self._store.begin_run(run) as self._journal:
             yield self._journal

@@ -57,13 +57,7 @@ def runs_group(store_path: Path | None, shape: Shape) -> None:
 )
 @_json_option
 @store_option
-def show_command(
-    run_id: int,
-    with_decisions: bool,
-    limit: int,
-    as_json: bool,
-    store_path: Path | None,
-) -> None:
+def show_command(run_id: int, with_decisions: bool, limit: int, as_json: bool, store_path: Path | None) -> None:
     """Show a run: its settings, what it came to, and its trainers."""
     store = _open(store_path)
     details = store.run(run_id)
@@ -88,11 +82,7 @@ def show_command(
 @_json_option
 @store_option
 def compare_command(
-    run_ids: tuple[int, ...],
-    sweep: str | None,
-    picture: Path | None,
-    as_json: bool,
-    store_path: Path | None,
+    run_ids: tuple[int, ...], sweep: str | None, picture: Path | None, as_json: bool, store_path: Path | None
 ) -> None:
     """Show replays side by side: these, or those of a sweep."""
     # Lists of runs need no page, and no reader of logs, which pages import.

@@ -26,12 +26,7 @@ from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
-from freetrain.slurm.registration import (
-    find_obstacle,
-    find_obstacle_to_leaving,
-    make_ordinary,
-    make_trainer,
-)
+from freetrain.slurm.registration import find_obstacle, find_obstacle_to_leaving, make_ordinary, make_trainer
 from freetrain.slurm.tags import KEYS, TAG_PREFIX, TagKey
 
 _BY_NODES = ("min", "max", "nodes")

@@ -42,13 +42,7 @@ _ROWS_BESIDE = 8
 @command("top")
 @config_option
 @choosing_options
-@click.option(
-    "--interval",
-    "interval_s",
-    type=Duration(least_s=0.2),
-    default="2s",
-    help="Time between two looks.",
-)
+@click.option("--interval", "interval_s", type=Duration(least_s=0.2), default="2s", help="Time between two looks.")
 @click.option("--once", is_flag=True, help="Print it once, and end.")
 def top_command(config_path: Path | None, chosen: Chosen, interval_s: float, once: bool) -> None:
     """Show the daemon, the nodes and the trainings, again and again; q ends it.

@@ -10,8 +10,7 @@ from collections.abc import Callable
 def do_beside(work: Callable[[], object]) -> threading.Event:
     """Do this in a thread of its own; the event that is set when it has ended.
 
-    Not by ``threading.Thread``, whose ``start()`` waits for ever for a thread that finds no memory to begin with.
-    Of such a thread the event is never set.
+    A thread that finds no memory to begin with never sets it.
 
     Raises:
         RuntimeError: this machine cannot start a thread.
@@ -24,5 +23,6 @@ def do_beside(work: Callable[[], object]) -> threading.Event:
         finally:
             has_ended.set()
 
+    # Not threading.Thread, whose start() waits for ever for a thread that finds no memory to begin with.
     _thread.start_new_thread(work_to_the_end, ())
     return has_ended

@@ -20,11 +20,11 @@ from freetrain.store.tables import CommandRow
 
 log = logging.getLogger(__name__)
 
+# An order names jobs and arrays between these: of ``101_[0,2]`` the array counts.
 _SEPARATORS = re.compile(r"[\s,=]+|_\[")
-"""Between the jobs and arrays that an order names: of ``101_[0,2]`` the array counts."""
 _MOST_SHOWN = 5
+# A person's command waits for each answer of Slurm's and for the database: until then it may still be at work.
 _LONGEST_COMMAND_S = 600.0
-"""So long a person's command may still be at work: it waits for each answer of Slurm's, and for the database."""
 
 
 class Mode(StrEnum):
@@ -119,7 +119,8 @@ class Executor:
             return
         self._advised.pop(order, None)
         self._advised[order] = now_s
-        while now_s - next(iter(self._advised.values())) >= 3600.0:  # the oldest stands first
+        # The oldest comes first, since what is advised again is put at the end.
+        while now_s - next(iter(self._advised.values())) >= 3600.0:
             del self._advised[next(iter(self._advised))]
         log.info("would %s: %s", _described(order, decision), shlex.join(order.command))
         self._orders.record(order, decision, "advised only")

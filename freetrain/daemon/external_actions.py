@@ -21,10 +21,10 @@ from freetrain.store.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
+# Accounting learns of a cancelled job a moment later than slurmctld.
 _MOST_TRIES = 3
-"""Accounting hears of a cancelled job a moment later than slurmctld."""
+# A daemon that was killed since may have written it down already, so far back in the audit.
 _LATELY = 100
-"""So far back the audit may tell of it already."""
 _SEEN = "seen in Slurm"
 
 
@@ -116,13 +116,13 @@ def _name(user: int) -> str:
 
 
 _BY_ITSELF = frozenset((End.COMPLETED, End.FAILED, End.TIMED_OUT, End.NODE_FAILED))
+# To accounting at one look, which must not take long after a long outage.
 _MOST_QUESTIONS = 5
-"""To accounting, at one look."""
 
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A training that has left Slurm; ``end`` is that of its last fragment, None: it never had departure."""
+    """A training that has left Slurm; ``end`` is that of its last fragment, None: it never had one."""
 
     id: str
     owner: str
@@ -130,7 +130,7 @@ class Departure:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether nothing but that somebody cancelled it explains that it is gdeparture."""
+        """Whether nothing but that somebody cancelled it explains that it is gone."""
         return self.end not in _BY_ITSELF
 
 
@@ -170,7 +170,8 @@ class Departures:
         elif departure.is_cancelled:
             try:
                 found = who_cancelled(self._gateway, departure.id)
-            except SlurmRefusedError:  # there is no accounting here
+            except SlurmRefusedError:
+                # There is no accounting here.
                 found = frozenset()
             except SlurmError:
                 return False

@@ -22,21 +22,19 @@ from freetrain.store.ledger import Ledger
 log = logging.getLogger(__name__)
 
 _BY_THEMSELVES = (JobState.COMPLETED, JobState.FAILED)
+# Accounting may learn of an end much later than slurmctld forgets the job: until then it is asked.
 _LOST_FOR_GOOD_S = 3600.0
-"""For so long a fragment that Slurm does not show any more is looked for in accounting."""
+# A snapshot has Slurm's time, the audit this machine's.
 _CLOCKS_DIFFER_S = 60.0
-"""By how much the clock of a snapshot may be ahead of that of the audit."""
 
 
 def _may_have_left(fragment: Fragment, job: Job | None) -> bool:
-    """Whether a fragment that ended by itself may only have left when it was asked to.
-
-    A task that does not know what SIGTERM means has completed if it says so.
-    """
+    """Whether a fragment that ended by itself may only have left when it was asked to."""
     end = fragment.end
     if end is End.RELEASED and job is not None and job.state in _BY_THEMSELVES:
         end = End.COMPLETED if job.state is JobState.COMPLETED else End.FAILED
     tag = tag_in(job.comment) if job is not None else None
+    # A task that does not know what SIGTERM means has completed if it says so.
     knows_sigterm = tag is None or strategy_of(tag).is_one_program or tag.notice
     return end is End.FAILED or (end is End.COMPLETED and knows_sigterm)
 
@@ -188,10 +186,8 @@ class Fragments:
         return runs
 
     def _blame_preemption(self, changed: Sequence[Fragment], snapshot: Snapshot) -> list[Fragment]:
-        """With a grace time Slurm asks a fragment to leave, and counts one that does so as completed, or failed.
-
-        So it does with one that had left a moment before freetrain, too, took its node back.
-        """
+        # With a grace time Slurm asks a fragment to leave, and counts one that does so as completed, or failed; so
+        # it does with one that had left a moment before freetrain, too, took its node back.
         left = {fragment.job for fragment in changed if _may_have_left(fragment, snapshot.job.get(fragment.job))}
         asked_s = self._gateway.preempted_at(sorted(left))
         return [
@@ -222,10 +218,8 @@ class Fragments:
         return [*kept, *for_good.values()]
 
     def _never_ordered(self, fragments: Sequence[Fragment]) -> list[Fragment]:
-        """The fragments without an order in the audit, where each order stands before it is given.
-
-        The daemon ended, or its disk was full, after it had written down the fragments of a decision.
-        """
+        """The fragments without an order in the audit, where each order stands before it is given."""
+        # The daemon ended, or its disk was full, after it had written down the fragments of a decision.
         if not fragments:
             return []
         rows = self._ledger.commands(min(fragment.asked_s for fragment in fragments) - _CLOCKS_DIFFER_S)

@@ -21,12 +21,12 @@ from freetrain.slurm.launcher import Launcher, Order
 
 log = logging.getLogger(__name__)
 
+# An answer that is still not in the comment by then was lost, or somebody has overwritten it.
 _TOLD_AGAIN_S = 60.0
-"""After so long an answer that is still not in the comment is given again."""
+# One owner's submissions must not cost the others a look: the rest waits for the next one.
 _MOST_S = 5.0
-"""What the orders for one owner's submissions may take in a look; the rest waits for the next one."""
+# Orders that change nothing are given so often in a row, and then less and less often.
 _SAME_AGAIN = 3
-"""So many looks in a row the same orders are given although they change nothing; then less and less often."""
 _PAUSE_S, _LONGEST_PAUSE_S = 60.0, 3600.0
 """How long nothing is tried again that failed, at first and at most."""
 
@@ -95,6 +95,7 @@ class Housekeeping:
         except SlurmUnreachableError as error:
             self._failed[owner] = failed.again((), now_s, 0)
             self._failed_now.add(owner)
+            # Slurm may refuse to answer for one owner's submissions; silent for two it answers nobody.
             if self._failed_now != {owner}:
                 raise
             log.warning("%s The submissions of %s are looked after again later.", error.what, owner)

@@ -60,10 +60,10 @@ class Calls:
         return total - self._seen[0][1]
 
 
+# With many decisions each would have too little time for anything but to change nothing.
 _LEAST_TIME_LIMIT_S = 0.05
-"""What the solver may take for one decision, however many there are."""
+# So much of what was learned of the nodes' stays may be lost at a crash; each time is a write to the disk.
 _KEEP_STAYS_S = 600.0
-"""So often what was learned of the nodes' stays is written down."""
 
 
 class Lender:
@@ -120,6 +120,7 @@ class Lender:
         except SlurmError:
             raise
         except BaseException:
+            # Books in memory may differ from the ledger by now, as where a write has failed half-way.
             self._is_in_doubt = True
             raise
 
@@ -179,7 +180,8 @@ class Lender:
         Raises:
             ConfigError: they cannot be followed; nothing has changed then.
         """
-        self._loop.rules = rules_of(config, self._settings)  # first: it may raise, and nothing has changed then
+        # First, because it may raise, and nothing has changed then.
+        self._loop.rules = rules_of(config, self._settings)
         self._loop.forget_blocked()
         self._executor.mode = Mode(config.lend.mode)
         self.second_opinions.one_in = config.decide.second_opinion

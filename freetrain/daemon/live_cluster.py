@@ -110,9 +110,11 @@ class LiveCluster:
         if missing := queue.missing(snapshot.partitions):
             raise SlurmRefusedError(f"Slurm shows no partition {missing} any more.")
         self._ended += self._books.bring_up_to_date(snapshot, queue)
+        # After the books: what an order was for shows in the fragments as they are now.
         self._executor.settle(snapshot, self._books.open)
         answered = self._housekeeping.answered
         self.registered = self._registry.look(snapshot, self._ended, inputs.reports, answered, inputs.roster_rules)
+        # Only once the registry has seen them: if Slurm falls silent in between, the next look reports them.
         ended, self._ended = tuple(self._ended), []
         trainings = self.registered.trainings
         self._external_actions.look(trainings, snapshot)
@@ -176,7 +178,8 @@ class LiveCluster:
 
     def _release(self, action: Release, decision: str | None) -> None:
         there = [lent for lent in self._on(action.nodes) if action.trainer in (None, lent.trainer, lent.job)]
-        jobs = set(jobs_of(there))  # Slurm ends all of a job, on whichever of its nodes
+        # Slurm ends all of a job, on whichever of its nodes.
+        jobs = set(jobs_of(there))
         fragments = [fragment for fragment in self._books.open if fragment.job in jobs]
         for order in self._launcher.stop(fragments, _why(action)):
             self._executor.carry_out(order, decision)
@@ -306,8 +309,8 @@ def _by_job(
 
 
 _REMEMBERED_HALF_LIVES = 10
+# Hourly with the default half-life of a week: counted at each look, shares would flicker.
 _COUNTS_PER_HALF_LIFE = 168
-"""With the default half-life of a week: hourly."""
 
 
 class LentHours:

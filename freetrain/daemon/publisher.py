@@ -111,6 +111,7 @@ class Publisher:
         try:
             yield
         except Exception as error:
+            # A report that fails must hinder neither the others nor the look.
             if self._problems.is_new(report):
                 what = error.what if isinstance(error, FreetrainError) else f"{type(error).__name__}: {error}"
                 is_known = isinstance(error, (FreetrainError, OSError, MemoryError))

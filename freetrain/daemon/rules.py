@@ -86,10 +86,11 @@ def roster_rules_of(config: Config, settings: SlurmSettings, launcher: Launcher)
 
 
 def _power(settings: SlurmSettings) -> PowerRules | None:
-    """None where Slurm powers nothing down. Of ``c[1-9]:4`` it keeps any four, so that none is sure to stay up."""
+    """None where Slurm powers nothing down."""
     if settings.suspend_s == inf:
         return None
     nodes, partitions = settings.suspend_not
+    # Of ``c[1-9]:4`` Slurm keeps any four up, so that none of the nine is sure to stay.
     sure = ",".join(part for part in re.split(r",(?![^\[]*\])", nodes) if ":" not in part)
     return PowerRules(expand_nodes(sure), frozenset(filter(None, partitions.split(","))))
 

@@ -30,8 +30,8 @@ MOST_CASES = 20
 """Problems that are kept at most: a defect shows in each decision of its kind."""
 _MODULE = "freetrain.policies.solver.guests"
 _IMPORTS = (_MODULE, "freetrain.policies.solver.highs")
+# Importing Pyomo with the lowest priority may take minutes on a busy machine.
 _START_S = 600.0
-"""With the lowest priority, Pyomo may take minutes to be imported on a machine that is busy."""
 
 
 class SecondOpinions:
@@ -65,7 +65,8 @@ class SecondOpinions:
 
     def record(self, problem: Problem, decision: Decision) -> None:
         """Keep one decision with its problem, and have it solved again if it is its turn."""
-        name = self._journal.next_decision()  # after it is recorded this is the next one's
+        # Before it is recorded: afterwards this is the name of the next one.
+        name = self._journal.next_decision()
         self._journal.record(problem, decision)
         if not self.one_in or not has_claim(problem, decision):
             return
@@ -83,9 +84,12 @@ class SecondOpinions:
             name, problem, decision = self._sample.get()
             try:
                 self._review(name, problem, decision)
-            except Exception:  # as a site's own objective that cannot be sent: the next decision may be another's
+            except Exception:
+                # For example a site's own objective that cannot be pickled: the next decision may have another
+                # one.
                 log.exception("there is no second opinion on decision %s", name)
-            self._guest.close()  # with Pyomo and HiGHS it holds memory, and the next question is far away
+            # With Pyomo and HiGHS it holds memory, and the next question is far away.
+            self._guest.close()
 
     def _review(self, name: str, problem: Problem, decision: Decision) -> None:
         # Without what the problem has computed for itself, which would be sent with it.

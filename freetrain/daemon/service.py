@@ -41,20 +41,20 @@ from freetrain.store.store import DAEMONS_STORE, Store
 
 log = logging.getLogger(__name__)
 
+# Most decisions take milliseconds: a look is short, and only where that was too little it is made again at length.
 _QUICK_S, _THOROUGH_S = 0.5, 10.0
-"""How long the solver may take at first, and where that was too little, the next time."""
+# A solver that took so much of its time would have taken more.
 _NEARLY_ALL = 0.9
-"""A solver that took so much of its time would have taken more."""
+# As WatchdogSec in systemd/freetrain.service; what a start asks first, and its first look, may take as long.
 LOOK_S = 300.0
-"""WatchdogSec in systemd/freetrain.service; what a start asks first, and its first look, may take as long."""
+# A large database is copied and brought to a new schema in this time: systemd waits so long for the start.
 _MIGRATION_S = 1800.0
-"""For a copy of a large database and its way to a new schema."""
 _BREATH_S = 0.1
 _PROGRESS_EVERY_S, _OWNERS_EVERY_S, _FORGET_EVERY_S = 5.0, 5.0, 3600.0
+# What a machine may lack for a while (processes, memory, open files, room on disks): the next look may succeed.
 _SHORTAGES = frozenset(
     (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOBUFS, errno.EIO)
 )
-"""What a machine may lack for a while: processes, memory, open files, room on disks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,7 @@ class Service:
             FreetrainError: it cannot begin; the sentence says why.
         """
         directory = Path(self._config.state.directory)
+        # The lock comes first: two daemons must not migrate one database.
         with claim(directory):
             starting("asking Slurm for its settings", LOOK_S)
             settings = read_settings(self._gateway)
@@ -123,7 +124,8 @@ class Service:
                     notices = Notices(self._config, book, ledger, self._gateway, wall_s=self._clock_s)
                     publisher = Publisher(self._config, directory, self._gateway, status, notices)
                     with publisher.answering(), self._signals(timetable), timetable.running():
-                        self._say_hello()  # from now on signals are heeded
+                        # Only now, since from here on signals are heeded: tests and people wait for this line.
+                        self._say_hello()
                         status.looked(self._config, None)
                         starting("looking at Slurm for the first time", LOOK_S)
                         self._loop(_Parts(lender, timetable, admission, publisher), cycles)
@@ -200,27 +202,30 @@ class Service:
         return decisions
 
     def _forget(self, ledger: Ledger, book: NoticeBook, lender: Lender) -> None:
-        """In another thread, where an error ends nothing: the next look finds out by itself what is wrong."""
         now_s = self._clock_s()
         before_s = now_s - self._config.state.keep
         try:
             sum_up_days(ledger, now_s)
             ledger.forget(before_s)
             book.forget(before_s)
+            # Which trainers Slurm shows is not known before the first look.
             if lender.judgement is None:
-                return  # which trainers Slurm shows is not known yet
+                return
             summed_s = (ledger.days.summed_until_s() or 0.0) - LONGEST_LOSS_S
             while ledger.forget_fragments(min(before_s, summed_s), [training.id for training in lender.trainings]):
-                time.sleep(_BREATH_S)  # looks write in between
+                # Looks write in between.
+                time.sleep(_BREATH_S)
             while ledger.give_space_back():
                 time.sleep(_BREATH_S)
+        # In a thread of its own, where an error ends nothing: the next look finds out by itself what is wrong.
         except FreetrainError as error:
             log.error("%s", error.what)
 
     def _take_new_settings(self, parts: _Parts) -> None:
         """All of the new settings, or none; refused ones are tried again until the files change."""
         self._reloading, self._refused = False, None
-        notify(RELOADING="1", MONOTONIC_USEC=str(time.monotonic_ns() // 1000))  # systemd wants both together
+        # systemd (Type=notify-reload) wants both together.
+        notify(RELOADING="1", MONOTONIC_USEC=str(time.monotonic_ns() // 1000))
         self._take(parts, self._read_files(), 0)
         notify(READY="1")
 
@@ -271,6 +276,7 @@ class Service:
     @contextlib.contextmanager
     def _signals(self, timetable: Timetable) -> Iterator[None]:
         def stop(number: int, _frame: object) -> None:
+            # Handlers only set flags: what they interrupt may hold any lock.
             self._stop_signal = signal.Signals(number)
             timetable.ask()
 

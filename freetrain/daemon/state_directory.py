@@ -32,7 +32,8 @@ def claim(directory: Path, mounts: str | None = None) -> IO[str]:
     try:
         if not directory.is_dir():
             directory.mkdir(parents=True, exist_ok=True)
-            directory.chmod(0o755)  # everybody may enter it, whatever the umask
+            # Everybody may enter it, whatever the umask: the status file and the nudge socket are for all.
+            directory.chmod(0o755)
         if kind := network_file_system(directory, mounts):
             raise StateError(
                 f"{directory} is on a network file system ({kind}), where locks and SQLite fail.", _HINT
@@ -55,7 +56,7 @@ def claim(directory: Path, mounts: str | None = None) -> IO[str]:
 
 
 def _open_lock(path: Path) -> IO[str]:
-    """The lock file; anybody who may open it may hold it, so nobody but the owner may, whatever the umask."""
+    # Anybody who may open the file may hold the lock: nobody but the owner may, whatever the umask.
     lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+")
     os.fchmod(lock.fileno(), 0o600)
     return lock
@@ -86,12 +87,11 @@ def _holders(lock: IO[str]) -> list[str]:
 def make_private(path: Path) -> None:
     """Let nobody but the owner and the group read or write a file, whatever the umask; it is created if need be.
 
-    SQLite gives the files that it makes beside a database the database's permissions.
-
     Raises:
         StateError: it cannot be created or changed.
     """
     try:
+        # SQLite gives the files that it makes beside a database the database's permissions.
         path.touch(0o640)
         path.chmod(path.stat().st_mode & 0o770)
     except OSError as error:

@@ -23,8 +23,8 @@ from freetrain.lending.pace import next_look_s, retry_after_s
 
 _BETWEEN_LOOKS_S, _ECHO_S = 0.5, 0.2
 _WAKE_FILE_EVERY_S = 0.1
+# A machine's clock that gains or loses so much against the monotonic one was set.
 _CLOCK_JUMP_S = 2.0
-"""A machine's clock that goes on by so much more, or less, than the monotonic one was set."""
 
 
 class _PeriodFromNow(BaseTrigger):
@@ -110,6 +110,7 @@ class Timetable:
         self._threads = _StandingThreads()
         self._scheduler = _Scheduler(
             executors={"default": self._threads},
+            # Whatever was missed is done once, however late: nothing here is worth making up for.
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
             timezone="UTC",
         )
@@ -124,10 +125,8 @@ class Timetable:
         self._poll_in(next_look_s(now_s, self._poll_s, last_plan_s, self._plan_interval_s, look_s) - now_s)
 
     def plan_retry(self, failures: int) -> None:
-        """Let the next poll come later, since Slurm did not answer; before the usual one no nudge counts either.
-
-        A nudge of slurmctld's plug-ins says that it is there again; many nudges must not become many questions.
-        """
+        """Let the next poll come later, since Slurm did not answer; no nudge counts before the usual one."""
+        # A nudge of slurmctld's plug-ins says that it is there again; many nudges must not become many questions.
         self._deaf_until_s = time.monotonic() + self._poll_s
         self._poll_in(retry_after_s(self._poll_s, failures))
 

@@ -150,7 +150,7 @@ class CommandLine(Gateway):
         return [job for job in jobs if job.array not in mixed] + tasks
 
     def _with_asks(self, jobs: list[Job]) -> list[Job]:
-        """The same, with what those that wait ask of their nodes, and what the site's running ones have of them."""
+        """The same, with what waiting jobs ask of their nodes, and what the site's running ones have of them."""
         # Where whole nodes are lent, amounts matter only of jobs that wait for a limit in which fragments count.
         waiting = _waiting_for_limits(jobs)
         if self._in_parts:

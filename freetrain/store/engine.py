@@ -78,22 +78,18 @@ def make_engine(path: Path, read_only: bool = False) -> Engine:
 
 
 def make_migration_engine(path: Path) -> Engine:
-    """An engine that lets a table be replaced although others refer to it.
-
-    alembic changes a table by copying it and dropping the old one, which would delete all rows that refer
-    to it; SQLite allows no change of this setting within a transaction.
-    """
+    """An engine that lets a table be replaced although others refer to it."""
     engine = make_engine(path)
+    # alembic changes a table by copying it and dropping the old one, which would delete all rows that refer to it.
+    # SQLite allows no change of this setting within a transaction.
     event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA foreign_keys = OFF"))
     return engine
 
 
 def for_writing(engine: Engine) -> Engine:
-    """An engine whose transactions take the write lock at once.
-
-    A transaction that reads first and writes later would fail, without waiting, when another process wrote
-    in between.
-    """
+    """An engine whose transactions take the write lock at once."""
+    # A transaction that reads first and writes later fails, without waiting, when another process wrote in
+    # between.
     return engine.execution_options(writes=True)
 
 
@@ -193,7 +189,8 @@ def _state_error(path: Path, error: BaseException | None) -> StateError:
     # The low byte is the kind of error; the others say in which corner of SQLite it arose.
     kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
     what, hint = _SENTENCES.get(kind, ("cannot be used", _ELSEWHERE))
-    if _NO_TABLE in str(error) and (not path.exists() or not path.stat().st_size):  # asking made it again, empty
+    # A file that was removed: opening it has made it again, empty.
+    if _NO_TABLE in str(error) and (not path.exists() or not path.stat().st_size):
         what, hint = _EMPTIED
     details = "" if kind in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_NOTADB) else f" ({error})"
     return StateError(f"The store {path} {what}{details}.", hint.format(path=path), passes=kind in _PASSES)

@@ -24,8 +24,8 @@ from freetrain.store.tables import DecisionRow, RunRow, RunTrainerRow
 
 BATCH_DECISIONS = 256
 """Decisions per transaction: what a process that is killed outright loses at most."""
+# Trainers of earlier decisions beyond this are read again where they come back: memory must not grow with the log.
 _MOST_GONE = 1000
-"""Trainers of earlier decisions that are kept in memory, at most."""
 # Ctrl-C may strike between a commit and the clearing of the buffers; the rows then come a second time.
 _INSERT_TRAINER = insert_or_skip(RunTrainerRow).on_conflict_do_nothing(index_elements=["run_id", "number"])
 _INSERT_DECISION = insert_or_skip(DecisionRow).on_conflict_do_nothing(index_elements=["run_id", "number"])
@@ -225,6 +225,7 @@ class RunJournal:
         for trainer in trainers:
             number, known = self._seen.get(trainer.id) or self._recall(trainer.id) or self._enrol(trainer)
             numbers.append(number)
+            # Identity first: comparing the curves of all trainers would take longer than packing.
             if known is not trainer and known != trainer:
                 redefined.append(trainer)
         return Roll(numbers, redefined)

@@ -81,7 +81,8 @@ class LentDays:
         """The days that lie within this time, as far as they have been summed up."""
         within = (LentDayRow.day_s >= from_s) & (LentDayRow.until_s <= until_s)
         query = select(LentDayRow.__table__).where(within).order_by(LentDayRow.day_s)
-        with self._database.connected() as connection:  # the columns are in the table's order
+        # By position, in the order of the table's columns: rows without a session are many times faster to read.
+        with self._database.connected() as connection:
             return [
                 LentDay(day_s, until_s, owner, account, kind, LentTime(*lent))
                 for day_s, owner, account, kind, until_s, *lent in connection.execute(query)
@@ -187,11 +188,13 @@ class Ledger:
         Returns:
             Whether there were any: then there may be more.
         """
+        # Some at once: a transaction holds the write lock, and looks wait for it.
         old = select(FragmentRow.id).where(FragmentRow.ended_s < before_s).limit(_AT_ONCE)
         of_some = select(FragmentRow.trainer).where(FragmentRow.trainer == LiveTrainerRow.id).exists()
         gone = select(LiveTrainerRow.id).where(LiveTrainerRow.first_seen_s < before_s, ~of_some)
         with self._database.writing() as session:
             dropped = session.execute(delete(FragmentRow).where(FragmentRow.id.in_(old))).rowcount  # type: ignore[attr-defined]
+            # Those that Slurm still shows may fill the limit, so as many more are read.
             ids = set(session.scalars(gone.limit(_AT_ONCE + len(present)))) - set(present)
             session.execute(delete(LiveTrainerRow).where(LiveTrainerRow.id.in_(sorted(ids)[:_AT_ONCE])))
         return bool(dropped or ids)
@@ -250,11 +253,7 @@ class Ledger:
             }
 
     def lent_nodes(self, since_s: float, most: int) -> list[tuple[str, str, float, float | None]]:
-        """(node, trainer, start, end or None) of the fragments that ran after ``since_s``.
-
-        Only the last ``most`` that were asked for are looked at: the table keeps all that ever were, and has no
-        index of when they ended.
-        """
+        """(node, trainer, start, end or None) of fragments that ran after ``since_s``, of the last ``most``."""
         last = select(func.max(FragmentRow.id)).scalar_subquery()
         query = (
             select(FragmentRow.node, FragmentRow.trainer, FragmentRow.started_s, FragmentRow.ended_s)
@@ -317,15 +316,6 @@ class Ledger:
         return_code: int | None = None,
     ) -> int:
         """Add to the audit a command to Slurm, given or withheld, or what a person did without one.
-
-        Args:
-            time_s: when, UTC epoch seconds.
-            argv: the command to Slurm; none: freetrain gave no command.
-            why: the reason, or the command of freetrain's that was given.
-            decision: that led to it, as ``run:number``.
-            result: what came of it.
-            actor: who did it.
-            return_code: what the command ended with; None: it was not given, or did not end.
 
         Returns:
             The number of the entry.
@@ -413,7 +403,8 @@ class Ledger:
             kept = session.get(KeptSinceRow, CommandRow.__tablename__)
             kept_since_s = before_s if kept is None else max(before_s, kept.time_s)
             session.merge(KeptSinceRow(what=CommandRow.__tablename__, time_s=kept_since_s))
-            session.flush()  # a trigger refuses to drop what is younger
+            # Before the deletion: a trigger refuses to drop what is younger than this row says.
+            session.flush()
             session.execute(delete(CommandRow).where(CommandRow.time_s < before_s))
             session.execute(delete(HarmRow).where(HarmRow.started_s < before_s))
             session.execute(
@@ -442,6 +433,6 @@ class Ledger:
 
 
 def _some_at_once(ids: Collection[str]) -> Iterator[list[str]]:
-    """SQLite limits how many values a statement may have."""
+    # SQLite takes 32,766 values in a statement at most.
     every = sorted(ids)
     yield from (every[first : first + _AT_ONCE] for first in range(0, len(every), _AT_ONCE))

@@ -68,6 +68,7 @@ class Packer:
         nodes = sorted(problem.nodes, key=lambda node: numbers.get(node.name, inf))
         seats: dict[str | None, int | str] = {None: 0}
         seats.update((trainer.id, seat) for seat, trainer in enumerate(problem.trainers, start=1))
+        # A dict, not a set: equal problems are packed into equal bytes.
         ends = {end_s: position for position, end_s in enumerate({node.until_s: 0 for node in nodes})}
         document = {
             "horizon_s": problem.horizon_s,

@@ -108,7 +108,8 @@ def _create_tables(connection: Connection) -> None:
 
 
 def _migrate(connection: Connection) -> None:
-    from alembic import command  # takes 0.1 s, and is seldom needed
+    # Imported here, because it takes 0.1 s and is seldom needed.
+    from alembic import command
 
     config = _config()
     config.attributes["connection"] = connection
@@ -152,6 +153,7 @@ def copy_store(path: Path, target: Path) -> None:
     """
     try:
         with closing(_connect(path)) as connection:
+            # A copy of the files would miss what is in the write-ahead log, or tear a transaction apart.
             connection.execute("VACUUM INTO ?", (str(target),))
     except sqlite3.Error:
         target.unlink(missing_ok=True)

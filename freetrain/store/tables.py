@@ -29,8 +29,8 @@ from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.core.observed import SeenCosts
 from freetrain.core.throughput import Observation, usable
 
+# The condition of the partial index of open fragments, word by word: otherwise SQLite does not use the index.
 IS_OPEN = "state <> 'ended'"
-"""The condition of the partial index of open fragments, word by word: else SQLite does not use it."""
 _COSTS = TypeAdapter(SeenCosts)
 _SAME_FIELDS = (
     "id", "owner", "account", "tag", "first_seen_s", "note", "failures_in_a_row", "rests_until_s", "samples_done",
@@ -68,6 +68,7 @@ class RunRow(Base):
     from_s: Mapped[float]
     until_s: Mapped[float]
     node_count: Mapped[int]
+    # Deferred: listings of runs do not need the names of thousands of nodes.
     node_names: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
     decision_count: Mapped[int] = mapped_column(default=0)
     outcome: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
@@ -133,6 +134,7 @@ class FragmentRow(Base):
     end: Mapped[str | None]
     decision: Mapped[str | None]
     share: Mapped[float] = mapped_column(default=1.0, server_default="1")
+    # NULL, not the text "null": most fragments have whole nodes, and rows stay short.
     parts: Mapped[list[float] | None] = mapped_column(JSON(none_as_null=True))
 
 
@@ -263,6 +265,7 @@ class LostNodeRow(Base):
     __tablename__ = "lost_nodes"
 
     node: Mapped[str] = mapped_column(primary_key=True)
+    # The column keeps its first name: a migration would have to copy the table.
     state_text: Mapped[str] = mapped_column("said")
     fragment: Mapped[str]
     found_s: Mapped[float]

@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 WRITE, ENTER = 0o2, 0o1
 _FILES = (LOCK_NAME, DAEMONS_STORE, f"{DAEMONS_STORE}-wal", f"{DAEMONS_STORE}-shm")
 _COMMENT = re.compile(r"--\[\[.*?\]\]|--[^\n]*", re.DOTALL)
+# docs/admins/plug-in.md calls the plug-in so where the site has a script of its own.
 _CHAINED = "freetrain.lua"
-"""What docs/admins/plug-in.md calls the plug-in where the site has a script of its own."""
 _ASKED_EVERY_S = 60.0
 
 
@@ -45,6 +45,7 @@ def may(wanted: int, file: os.stat_result, user: int, groups: Collection[int]) -
     if user == 0:
         return True
     # As in the kernel the first class that fits decides, even where a later one would allow more.
+    # Access lists are looked at before: where there is one, mode bits do not decide.
     shift = 6 if user == file.st_uid else 3 if file.st_gid in groups else 0
     return file.st_mode & wanted << shift == wanted << shift
 

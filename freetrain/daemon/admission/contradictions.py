@@ -253,7 +253,8 @@ def check_choices(config: Config) -> None:
 
 def wrong_choices(config: Config) -> Mapping[str, ConfigError]:
     """Setting → what is wrong with it."""
-    worth_per_s.cache_clear()  # the objective may have been changed since
+    # A site's own objective may have been changed since it was imported.
+    worth_per_s.cache_clear()
     wrong = {
         "decide.policy": _why_not(lambda: find_policy(config.decide.policy_with_options)),
         "decide.place": _why_not(lambda: find_placer(config.decide.place)),
@@ -325,11 +326,9 @@ def _why_not(find: Callable[[], object]) -> InputError | None:
 
 
 def unknown_nodes(config: Config, snapshot: Snapshot) -> Finding | None:
-    """Nodes of ``lend.exclude_nodes`` that Slurm does not have.
-
-    This is not an error, as a node that has been taken out of Slurm must not keep the daemon from starting; but a
-    range without its brackets, as ``c1-4``, is one: the nodes that it means would be lent.
-    """
+    """Nodes of ``lend.exclude_nodes`` that Slurm does not have."""
+    # A node that has been taken out of Slurm must not keep the daemon from starting. A range without its brackets,
+    # as ``c1-4``, must: the nodes that it means would be lent.
     named = expand_nodes(config.lend.exclude_nodes)
     unknown = named - snapshot.node.keys()
     if not unknown:
@@ -373,7 +372,8 @@ def _people(kind: str, wanted: Iterable[str], site: Site, gateway: Gateway) -> f
     if not site.settings.has_accounting:
         return frozenset(filter(_has_login, wanted)) if kind == "user" else None
     question = queries.ask_users() if kind == "user" else queries.ask_accounts()
-    with suppress(SlurmRefusedError):  # PrivateData hides them from some
+    # PrivateData hides users and accounts from some, who can say nothing about them.
+    with suppress(SlurmRefusedError):
         return parse_names(gateway.perform(question))
     return None
 

@@ -60,13 +60,11 @@ class Inspection:
 
 
 def daemons_account(config: Config) -> str:
-    """The account that the daemon runs as: that of its directory, the usual one, or else one's own.
-
-    A directory that root made says nothing, where there is the usual account.
-    """
+    """The account that the daemon runs as: that of its directory, the usual one, or else one's own."""
     owner = ""
     with suppress(OSError, KeyError):
         owner = pwd.getpwuid(Path(config.state.directory).stat().st_uid).pw_name
+    # A directory that root made says nothing where there is the usual account.
     if owner not in ("", "root"):
         return owner
     with suppress(KeyError):
@@ -129,7 +127,6 @@ def inspect(
 
 
 def _site_of(gateway: Gateway, snapshot: Snapshot) -> Site:
-    """The site with what only the nodes and the reservations show."""
     gpu_nodes = frozenset(node.name for node in snapshot.nodes if node.total.gpus)
     site = gateway.site(0.0, ALL_QUESTIONS)
     return replace(site, reservations=snapshot.reservations, gpu_nodes=gpu_nodes)
@@ -196,11 +193,7 @@ class Proof:
 
 
 def prove_rights(config: Config, gateway: Gateway, snapshot: Snapshot, account: str, as_operator: bool) -> Proof:
-    """Submit a held job, change it as fragments are changed, and cancel it; it is gone afterwards.
-
-    Users may change their own jobs, but for the priority, which only an operator may raise: that shows whether
-    the jobs of others may be steered, too (``as_operator``). This must run as the account.
-    """
+    """Submit a held job, change it as fragments are changed, and cancel it; this must run as the account."""
     queue = config.slurm.queue
     try:
         printed = perform_patiently(gateway, commands.submit_held(queue, _NAME, _NAME), NO_SCRIPT)
@@ -232,6 +225,8 @@ def _steps(
         yield "pin a job to a node", operator, commands.pin(job, (node,), 120.0)
     yield "change a job's time limit", operator, commands.set_limit(180.0, job)
     yield "change a job's comment", operator, commands.set_comment(job, _NAME)
+    # Users may change their own jobs, but for the priority, which only an operator may raise: that shows whether
+    # the jobs of others may be steered, too.
     if as_operator:
         yield "do what only an operator may (raise a job's priority)", operator, commands.raise_priority(job)
 
@@ -244,10 +239,7 @@ def _cancel(gateway: Gateway, job: str) -> Iterator[Finding]:
 
 
 def propose(site: Site) -> Mapping[str, object]:
-    """Setting, as ``lend.mode`` → its value, for those that this Slurm decides, or that an admin should see.
-
-    Nothing is lent with it before ``lend.mode`` is changed.
-    """
+    """Setting, as ``lend.mode`` → its value, for those that this Slurm decides, or that an admin should see."""
     defaults = Config()
     queue = choose_queue(site)
     own = site.partitions.get(queue.partition)
@@ -255,6 +247,7 @@ def propose(site: Site) -> Mapping[str, object]:
     return {
         "slurm.partition": queue.partition,
         **({"slurm.qos": queue.qos} if queue.qos else {}),
+        # Nothing is lent before an admin has changed this.
         "lend.mode": "observe",
         "lend.launcher": "steer",
         "lend.longest_fragment": min(defaults.lend.longest_fragment, most_s),

@@ -17,8 +17,8 @@ from freetrain.slurm.submissions import find_submissions
 
 log = logging.getLogger(__name__)
 
+# Slurm's settings change only when an admin changes them.
 _MAX_AGE_S = 180.0
-"""Slurm's settings change when an admin changes them."""
 
 Owners = frozenset[tuple[str, str]]
 """Users with the accounts that their trainings are charged to."""
@@ -46,7 +46,8 @@ def owners_in(config: Config, snapshot: Snapshot) -> Owners:
 
 
 def site_age_s(poll_s: float) -> float:
-    """The oldest that facts on the site may be; so every second look has a question left for Slurm's plan."""
+    """The oldest that facts on the site may be."""
+    # So every second look has a question left for Slurm's plan.
     return max(_MAX_AGE_S, 2 * ALL_QUESTIONS * poll_s)
 
 
@@ -90,7 +91,8 @@ class SiteGuard:
         hurries, self._ask_now = self._ask_now > 0, max(0, self._ask_now - 1)
         self.site = site = self._gateway.site(0.0 if hurries else self._max_age_s, 1)
         if config.slurm.queue.missing(site.partitions):
-            return ""  # the look itself says so
+            # The look itself says so
+            return ""
         findings = self._judge(site, premise_of(config, owners))
         unsafe = [finding for finding in findings if finding.is_unsafe]
         acts = config.lend.mode == "act"
@@ -107,7 +109,7 @@ class SiteGuard:
         self._ask_now = ALL_QUESTIONS
 
     def _judge(self, site: Site, premise: Premise) -> list[Finding]:
-        """As the last time, unless something has changed: this is asked at each look."""
+        # Asked at each look, and judging takes long: nothing new follows from the same site and premise.
         if self._judged is None or self._judged[:2] != (site, premise):
             self._judged = site, premise, list(advise(site, premise).findings)
         return self._judged[2]

@@ -116,7 +116,8 @@ class SoleLender:
             return
         marks = self._marks(snapshot)
         self._refuse_beside(marks)
-        for mark in marks:  # of daemons that are gone
+        # The marks that are left are of daemons that are gone.
+        for mark in marks:
             with suppress(SlurmRefusedError, SlurmBusyError):
                 self._orders.give(Order(commands.cancel(mark.job), "the mark of a daemon that is gone"))
         command = commands.submit_held(self._queue, MARK_NAME, self._holder.comment(self._clock_s()))
@@ -126,6 +127,7 @@ class SoleLender:
             log.warning("no mark can be left in Slurm, so another daemon would not find this one: %s", error.what)
             return
         self._job, self._renewed_s = printed.strip().partition(";")[0], self._clock_s()
+        # Two daemons may claim at the same time: of two marks, the one with the smaller job id stays.
         older = [mark for mark in self._marks(self._gateway.snapshot()) if int(mark.job) < int(self._job)]
         try:
             self._refuse_beside(older)
@@ -143,11 +145,13 @@ class SoleLender:
         now_s = self._clock_s()
         if self._job is None or now_s - self._renewed_s < RENEW_EVERY_S:
             return
-        try:  # not in the audit: it is the same each minute, and changes nothing that anybody has
+        # Not in the audit: it is the same each minute, and changes nothing that anybody has.
+        try:
             self._gateway.perform(commands.set_comment(self._job, self._holder.comment(now_s)))
         except SlurmBusyError:
             return
-        except SlurmRefusedError:  # somebody has cancelled it
+        except SlurmRefusedError:
+            # Somebody has cancelled the mark.
             self._job = None
             self.claim(self._gateway.snapshot())
         else:

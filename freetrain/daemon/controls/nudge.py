@@ -19,13 +19,13 @@ from freetrain.errors import ExitCode, FreetrainError
 log = logging.getLogger(__name__)
 
 SOCKET_NAME = "nudge"
+# A sender waits so long for a place in the queue, and again for the answer: it may be slurmctld.
 _PATIENCE_S = 0.5
-"""How long a sender waits for a place in the queue, and again for the answer: slurmctld may wait for it."""
 _QUEUE = 64
+# Nudges of one sender that come sooner are taken together, so that nobody makes the daemon look all the time.
 _SITE_APART_S, _OWNER_APART_S = 0.5, 5.0
-"""From one nudge of the same sender to the next; those in between are taken together when it is over."""
+# After each connection, so that a flood of them leaves the processor to the daemon.
 _BREATH_S = 0.001
-"""After each connection, so that a flood of them leaves the processor to the daemon."""
 _AFTER_ERROR_S = 0.1
 _TAKEN, _REFUSED = b"taken", b"refused"
 _CREDENTIALS = struct.Struct("3i")
@@ -69,7 +69,8 @@ def _ask(path: Path) -> bytes:
         out.connect(str(path))
         answer = out.recv(64)
     if not answer:
-        raise BlockingIOError  # it was ended in between
+        # It was ended in between
+        raise BlockingIOError
     return answer
 
 
@@ -92,9 +93,10 @@ class Senders:
         return _OWNER_APART_S if uid in self._owners else None
 
     def _uids_of(self, names: Iterable[str]) -> frozenset[int]:
-        """Asked for once each, since the answer may come from far away; one who is not known here cannot send."""
         found = set()
         for name in names:
+            # Asked for once each, since the answer may come from a directory server. An account that is not known
+            # here cannot send.
             with contextlib.suppress(KeyError):
                 if name not in self._uids:
                     self._uids[name] = pwd.getpwnam(name).pw_uid
@@ -120,7 +122,8 @@ class NudgeListener:
         self._path.unlink(missing_ok=True)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(str(self._path))
-        self._path.chmod(0o666)  # anybody may ask, and gets an answer
+        # Anybody may ask, and gets an answer: the kernel says who it is.
+        self._path.chmod(0o666)
         self._socket.listen(_QUEUE)
         threading.Thread(target=self._listen, name="nudges", daemon=True).start()
 
@@ -167,7 +170,8 @@ class NudgeListener:
         if apart_s is not None:
             now_s = time.monotonic()
             self._due_s.setdefault(user, max(now_s, self._last_s.get(user, 0.0) + apart_s))
-        with contextlib.suppress(OSError):  # who nudges need not wait for the answer
+        # A sender need not wait for the answer.
+        with contextlib.suppress(OSError):
             connection.send(_REFUSED if apart_s is None else _TAKEN)
 
     def _nudge_what_is_due(self) -> None:
@@ -210,7 +214,7 @@ class WakeFile:
         return found.st_mtime_ns, found.st_size
 
     def _make(self) -> None:
-        """Make it, unless it is there, with its mode whatever the umask."""
+        # Created without any right and then changed: the mode of open() is cut by the umask.
         with contextlib.suppress(OSError):
             file = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0)
             try:

@@ -29,8 +29,8 @@ from freetrain.errors import StateError
 log = logging.getLogger(__name__)
 
 _PAUSE, _DRAINS, _HEEDED = "pause.json", "drains.json", "drains.heeded"
+# A restart of the machine empties /run, where the other stop file is, but not this one's directory.
 LASTING = "/etc/freetrain/STOP"
-"""A restart of the machine empties /run, but not this one's directory."""
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -142,6 +142,7 @@ def changing(directory: Path, now_s: float) -> Iterator[list[Drain]]:
         StateError: one may not, or there is no such directory.
     """
     try:
+        # The directory is locked, not the file, which is replaced by each change.
         lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)

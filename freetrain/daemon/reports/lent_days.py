@@ -17,11 +17,11 @@ from freetrain.lending.lent_time import LONGEST_LOSS_S, ChangeCosts, Lending, ea
 from freetrain.slurm.tags import Tag, tag_in
 from freetrain.store.ledger import Ledger, LentDay
 
+# An end may be written down so much too late, and the node be lent again meanwhile: a lost fragment is given up
+# after an hour.
 _LATEST_END_S = 7200.0
-"""An end may be written down so much too late, and the node be lent again meanwhile: a lost fragment is given up
-after an hour."""
+# So long after a day its fragments, and what their ends cost, are known.
 _SETTLES_S = LONGEST_LOSS_S + _LATEST_END_S
-"""So long after a day its fragments, and what their ends cost, are known."""
 
 
 def sum_up_days(ledger: Ledger, now_s: float) -> None:
@@ -46,10 +46,8 @@ def _sums(ledger: Ledger, from_s: float, until_s: float, now_s: float) -> list[L
 
 
 def fragments_for(ledger: Ledger, from_s: float, until_s: float) -> list[Fragment]:
-    """Those that ran in this time, and those that ended so shortly before that they count in it still.
-
-    Most trainers lose seconds or minutes: a day before the range would be twice as many as are needed.
-    """
+    """Those that ran in this time, and those that ended so shortly before that they count in it still."""
+    # By their tags most trainers lose seconds or minutes: all of the day before would be twice as many fragments.
     tags = ledger.tags_of_ended(from_s - LONGEST_LOSS_S, from_s)
     reach_s = max([_LATEST_END_S, *(_costs_of_tag(tag).reach_s for tag in tags)])
     return ledger.fragments_between(from_s - reach_s, until_s)

@@ -99,17 +99,17 @@ class Outage:
     def __init__(self) -> None:
         self.failures = 0
         self._since_s: float | None = None
-        self._said_s = 0.0
+        self._logged_s = 0.0
 
     def goes_on(self, why: str) -> None:
         """A look has failed."""
         self.failures += 1
         now_s = time.monotonic()
         if self._since_s is None:
-            self._since_s = self._said_s = now_s
+            self._since_s = self._logged_s = now_s
             log.warning("%s Nothing is concluded from that, and nothing done.", why)
-        elif now_s - self._said_s >= _AGAIN_S:
-            self._said_s = now_s
+        elif now_s - self._logged_s >= _AGAIN_S:
+            self._logged_s = now_s
             log.warning("no look has succeeded for %.0f s: %s", now_s - self._since_s, why)
 
     @property
@@ -142,5 +142,6 @@ class Rejects:
         if len(new) > _MOST_AT_ONCE:
             log.warning("%d more lines of Slurm's were not understood", len(new) - _MOST_AT_ONCE)
         self._told |= dict.fromkeys(new)
+        # The oldest are forgotten, so that a Slurm that answers nonsense does not fill the memory.
         for line in list(self._told)[: max(0, len(self._told) - _MOST_REMEMBERED)]:
             del self._told[line]

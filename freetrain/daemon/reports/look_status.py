@@ -21,8 +21,8 @@ from freetrain.lending.training_verdicts import Reason
 from freetrain.showing.words import show_time
 from freetrain.slurm.parsing import fold_nodes
 
+# The status file is written at each look and read by every command: what users and Slurm write is bounded.
 _MAX_TRAINERS, _MAX_EXAMPLES, _MAX_WAITING = 2000, 5, 200
-"""How much is published of what users and Slurm say: trainers, lines not understood, jobs that wait."""
 _NOTHING = Reason("", "")
 
 
@@ -124,13 +124,9 @@ def _nodes_of(fragments: Iterable[Fragment], state: FragmentState) -> str:
     return fold_nodes(fragment.node for fragment in fragments if fragment.state is state)
 
 
-_ORDER = (
-    FragmentState.LOST,
-    FragmentState.LEAVING,
-    FragmentState.ENDING,
-    FragmentState.ASKED,
-    FragmentState.RUNNING,
-)
+_LOST_FIRST = (
+    FragmentState.LOST, FragmentState.LEAVING, FragmentState.ENDING, FragmentState.ASKED, FragmentState.RUNNING,
+)  # fmt: skip
 
 
 def groups_of(offers: Offers, fragments: Iterable[Fragment]) -> tuple[NodeGroup, ...]:
@@ -160,11 +156,9 @@ def _by_node(fragments: Iterable[Fragment]) -> Mapping[str, Sequence[Fragment]]:
 
 
 def _together(own: Sequence[Fragment]) -> Fragment:
-    """What the fragments of one node say: the one that is furthest, with all the trainers that have parts of it.
-
-    A node that changes hands has two for a moment, of which the one that comes counts.
-    """
-    first = sorted(own, key=lambda fragment: _ORDER.index(fragment.state))[-1]
+    """What the fragments of one node say: the one that is furthest, with all trainers that have parts of it."""
+    # A node that changes hands has two for a moment, of which the one that comes counts.
+    first = max(reversed(own), key=lambda fragment: _LOST_FIRST.index(fragment.state))
     trainers = {fragment.trainer for fragment in own if fragment.goes_on} or {first.trainer}
     return replace(first, trainer=", ".join(sorted(trainers)))
 

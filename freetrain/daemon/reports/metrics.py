@@ -23,8 +23,8 @@ from freetrain.lending.judge import Judgement
 from freetrain.policies.solver.guests import Agreement
 from freetrain.slurm.parsing import expand_nodes
 
+# A training reports its progress at least so often; of a longer silence only the end was training.
 _PROGRESS_WITHIN_S = 30.0
-"""A training reports its progress at least so often; of a longer silence only the end was training."""
 
 
 @dataclass(frozen=True, slots=True)

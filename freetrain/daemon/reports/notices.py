@@ -202,7 +202,8 @@ def written(letter: Letter, directory: str = "") -> str:
         if directory and own.exists():
             with own.open(encoding="utf-8") as file:
                 return _filled(file.read(_LONGEST_TEMPLATE), letter)
-    except Exception as error:  # a template may raise anything
+    # A template may raise anything.
+    except Exception as error:
         raise TemplateProblem(f"{own} cannot be used: {type(error).__name__}: {error}") from error
     return _filled(files(__package__).joinpath(name).read_text(encoding="utf-8"), letter)
 
@@ -219,9 +220,9 @@ def _one_line(value: object) -> str:
     return printable(str(value))[:_LONGEST_VALUE]
 
 
-_MOST_SAID_BYTES = 300
+_MOST_COMPLAINT_BYTES = 300
+# With these a site's command could tell systemd that the daemon is well.
 _OUR_OWN = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
-"""What systemd tells the daemon is not for others."""
 
 
 def run_hook(command: Sequence[str], text: str, variables: Mapping[str, str], timeout_s: float) -> str:
@@ -231,6 +232,7 @@ def run_hook(command: Sequence[str], text: str, variables: Mapping[str, str], ti
         What went wrong, as the end of a sentence; empty: nothing.
     """
     environment = {name: value for name, value in os.environ.items() if name not in _OUR_OWN} | dict(variables)
+    # Not a pipe, which what the command leaves running would keep open.
     with tempfile.TemporaryFile() as stderr_file:
         try:
             running = subprocess.Popen(
@@ -242,27 +244,28 @@ def run_hook(command: Sequence[str], text: str, variables: Mapping[str, str], ti
         try:
             running.communicate(text.encode(), timeout=timeout_s)
         except subprocess.TimeoutExpired:
+            # Its whole session: a shell would leave what it has started.
             os.killpg(running.pid, signal.SIGKILL)
             running.wait()
             return f"it was ended after {timeout_s:.0f} s"
         if running.returncode == 0:
             return ""
         stderr_file.seek(0)
-        complaint = " ".join(stderr_file.read(_MOST_SAID_BYTES).decode(errors="replace").split())
+        complaint = " ".join(stderr_file.read(_MOST_COMPLAINT_BYTES).decode(errors="replace").split())
         return f"it ended with status {running.returncode}" + (f": {complaint}" if complaint else "")
 
 
 _MOST_LINES = 20
+# A look may have news for many owners, and each command is a process; the others wait for a later look.
 _MOST_OWNERS_AT_ONCE = 4
-"""Commands that run at the same time for owners; the others wait for a later look."""
+# A slurmctld that is started again is silent for a while, which nobody has to hear of.
 _SILENT_S = 300.0
-"""A slurmctld that is started again is silent for a while, which nobody has to hear of."""
+# A daemon that is ordered to stop does not wait longer for its commands.
 _CLOSING_S = 5.0
-"""A daemon that is ordered to stop waits so long for its commands."""
+# A command may begin late on a busy machine; beyond this, its thread has found no memory and never ends.
 _BEGINNING_S = 60.0
-"""So much longer than its limit a command may take on a busy machine; then its thread has found no memory."""
+# Other names must stand neither in a mail's header nor in a command's environment.
 _ACCOUNT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
-"""Names that may stand in a mail's header and in a command's environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +366,8 @@ class Notices:
     def _may_tell(self, hearer: _Hearer) -> bool:
         owners = sum(running.kind.is_for_owners for running in self._running)
         has_room = not hearer.kind.is_for_owners or owners < _MOST_OWNERS_AT_ONCE
-        is_heard = bool(_command(self.config, hearer.kind))  # else it waits until the site wants it again
+        # Without a command it waits until the site wants to hear of it again.
+        is_heard = bool(_command(self.config, hearer.kind))
         return is_heard and has_room and hearer not in self._told_s and hearer not in self._running
 
     def _start(self, hearer: _Hearer, waiting: Sequence[Notice]) -> None:
@@ -382,7 +386,8 @@ class Notices:
 
         try:
             has_ended = do_beside(run)
-        except RuntimeError as error:  # as where the unit's TasksMax is reached
+        except RuntimeError as error:
+            # For example where the unit's TasksMax is reached.
             _complain(letter, problems, str(error))
             self._book.mark_delivered(ids, self._wall_s())
         else:
@@ -407,7 +412,8 @@ def _run(letter: Letter, config: Config, problems: Problems, note_told: Callable
     _complain(letter, problems, problem)
     try:
         note_told()
-    except FreetrainError as error:  # in a thread, where an error ends nothing
+    # In a thread of its own, where an error ends nothing.
+    except FreetrainError as error:
         log.error("%s", error.what)
 
 

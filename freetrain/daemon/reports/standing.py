@@ -24,8 +24,8 @@ from freetrain.daemon.reports.status import (
 from freetrain.lending.pace import LONGEST_RETRY_S
 from freetrain.showing.words import printable, show_time
 
+# A look may take long on a busy Slurm; a daemon that was silent for longer than these hangs.
 _POLLS, _LONGEST_LOOK_S = 3, 60.0
-"""A daemon that was silent for so many polls, and a look, hangs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,8 @@ def _is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True  # it is somebody else's, as the daemon's is
+        # The process is there, and belongs to another account, as the daemon's does.
+        return True
     return True
 
 

@@ -59,14 +59,11 @@ def with_look(
 def _mean(before: RecentNodes, new: RecentNodes) -> RecentNodes:
     looks = before.looks + new.looks
 
-    def mean(one: float, other: float) -> float:
-        return round((one * before.looks + other * new.looks) / looks, 2)
+    def mean(old: float, latest: float) -> float:
+        return round((old * before.looks + latest * new.looks) / looks, 2)
 
     return RecentNodes(
-        before.from_s,
-        looks,
-        mean(before.idle_nodes, new.idle_nodes),
-        mean(before.lent_nodes, new.lent_nodes),
+        before.from_s, looks, mean(before.idle_nodes, new.idle_nodes), mean(before.lent_nodes, new.lent_nodes)
     )
 
 
@@ -283,20 +280,14 @@ def _recent_in(directory: Path) -> tuple[RecentNodes, ...]:
 
 
 class StatusFile:
-    """Publishes one daemon's status; where it cannot be written, that is logged once and the daemon goes on.
-
-    Args:
-        directory: the daemon's.
-        poll_s: how often it looks.
-        is_private: whether the site hides the jobs of others from its users: only the group may read it then.
-        clock_s: UTC epoch seconds.
-    """
+    """Publishes one daemon's status; where it cannot be written, that is logged once and the daemon goes on."""
 
     def __init__(
         self, directory: Path, poll_s: float, is_private: bool, clock_s: Callable[[], float] = time.time
     ) -> None:
         self._path = directory / STATUS_NAME
         self._poll_s = poll_s
+        # Where the site hides the jobs of others from its users, they must not read of them here.
         self._permissions = 0o640 if is_private else 0o644
         self._clock_s = clock_s
         self._started_s = clock_s()

@@ -53,10 +53,10 @@ class Faults:
     """Says what is wrong with trainers, each thing once."""
 
     def __init__(self) -> None:
-        self._said: set[tuple[str, str]] = set()
+        self._logged: set[tuple[str, str]] = set()
 
     def say(self, trainer: str, owner: str, kind: str, what: str) -> None:
         """Log it, unless something of this kind was logged of the trainer."""
-        if what and (trainer, kind) not in self._said:
-            self._said.add((trainer, kind))
+        if what and (trainer, kind) not in self._logged:
+            self._logged.add((trainer, kind))
             log.warning("trainer %s of %s: %s", trainer, owner, what)

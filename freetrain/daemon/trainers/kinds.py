@@ -55,11 +55,9 @@ def believed_costs(seen: SeenCosts, tag: Tag) -> BelievedCosts:
 
 
 def _forced_loss_s(seen: SeenCosts, tag: Tag) -> float | None:
-    """The pause, and half of the time between two checkpoints unless SIGTERM lets it save; None: as for shrinking.
-
-    Without a word of its owner's it is taken to lose no more than when it gives nodes back.
-    """
+    """The pause, and half of the time between two checkpoints unless SIGTERM saves; None: as for shrinking."""
     since_saved_s = 0.0 if tag.saves_at_the_end else tag.save_s / 2
+    # Its owner names no checkpoints: it is taken to lose no more than when it gives nodes back.
     if not seen.forced_loss.times and not since_saved_s:
         return None
     return seen.forced_loss.believed_s(tag.scale_down_s) + since_saved_s
@@ -94,8 +92,8 @@ def seen_at_speed_1(trainer: KnownTrainer, tag: Tag) -> Mapping[int, float]:
 _GOING_ON = (TrainerState.ACTIVE, TrainerState.RESTING, TrainerState.PAUSED)
 _CUT_OFF = frozenset({JobState.TIMEOUT, JobState.NODE_FAIL, JobState.BOOT_FAIL, JobState.PREEMPTED})
 _FAILED = frozenset({JobState.FAILED, JobState.OUT_OF_MEMORY})
+# Sums of what is worth less stay far from the largest float.
 _MOST_WORTH = 1e30
-"""Sums of what is worth less stay far from the largest number."""
 
 
 class Strategy(Protocol):
@@ -114,12 +112,7 @@ class Strategy(Protocol):
     ) -> Sequence[Trainer] | str:
         """The training as a policy sees it; or what it waits for, as a sentence without its end.
 
-        Args:
-            training: one that competes.
-            tag: what its owner wants.
-            room: how many fragments it could have by what was submitted.
-            most_nodes: for how many there are nodes.
-            now_s: UTC epoch seconds.
+        By what was submitted it has room for so many fragments.
         """
 
     def needs_again(self, training: Training, task: Job) -> bool:
@@ -132,10 +125,7 @@ class Strategy(Protocol):
     def after_all(self, training: Training, finished: bool | None, runs_tasks: bool) -> Training:
         """The training, complete if it is over.
 
-        Args:
-            training: after all that has happened.
-            finished: what its directory says; None: it cannot be read.
-            runs_tasks: whether fragments are the submission's own tasks.
+        Its directory says whether it has finished; None: it cannot be read.
         """
 
     def is_drained(self, training: Training) -> bool:
@@ -215,11 +205,7 @@ class _Tasks(Strategy):
     def trainers(
         self, training: Training, tag: Tag, room: int, most_nodes: int, now_s: float
     ) -> Sequence[Trainer] | str:
-        """An independent trainer: each node does as much as the first, and loses its own task only.
-
-        What a known end costs says also which holes are of no use: a task that starts in one which ends before
-        ``boot + start + shortest`` is worth nothing.
-        """
+        """An independent trainer: each node does as much as the first, and loses its own task only."""
         sizes = _sizes(training, tag, min(room, most_nodes))
         if isinstance(sizes, str):
             return sizes
@@ -227,15 +213,13 @@ class _Tasks(Strategy):
         return [_independent(training, tag, training.id, linear_curve(sizes[1]), sizes[1], lost_s)]
 
     def needs_again(self, training: Training, task: Job) -> bool:
-        """What was cut off is. What failed has had its turn, unless it failed at once and for the first time.
-
-        That may have been the node's fault, so it is tried once elsewhere.
-        """
+        """What was cut off is. What failed has had its turn, unless it failed at once and for the first time."""
         if training.trainer.state not in _GOING_ON:
             return False
         if task.state not in _FAILED:
             return task.state in _CUT_OFF
         runs = training.failed_runs.get(task.id, ())
+        # That may have been the node's fault, so it is tried once elsewhere.
         return len(runs) <= 1 and (failed_at_once(runs[0]) if runs else _has_failed_at_once_unseen(task))
 
     def after_runs(self, trainer: KnownTrainer, ended: Iterable[Fragment]) -> KnownTrainer:
@@ -248,14 +232,12 @@ class _Tasks(Strategy):
         return replace(trainer, costs=trainer.costs.after_runs(runs_s)) if runs_s else trainer
 
     def after_all(self, training: Training, finished: bool | None, runs_tasks: bool) -> Training:
-        """It is complete while each of its tasks has ended such that it is not needed again.
-
-        Not for ever: its owner may requeue one that failed.
-        """
+        """It is complete while each of its tasks has ended such that it is not needed again."""
         tasks = training.submission.tasks
         over = all(task.state.is_final and not self.needs_again(training, task) for task in tasks)
         if over and not training.fragments:
             return training.in_state(TrainerState.COMPLETE)
+        # Not complete for ever: its owner may requeue a task that failed.
         if training.trainer.state is TrainerState.COMPLETE:
             return training.in_state(TrainerState.ACTIVE)
         return training
@@ -331,6 +313,7 @@ def _requests(
 def _check_size_of_numbers(trainer: Trainer, objective: str) -> None:
     worth = float(np.abs(worth_per_s(trainer, objective)).max())
     costs_s = (trainer.scale_up_s, trainer.scale_down_s, trainer.eviction_s, trainer.start_s, trainer.boot_s)
+    # Not ">", because a NaN is to be refused, too.
     if not worth * max(1.0, *costs_s) <= _MOST_WORTH:
         raise InputError("its curve, weight and costs make numbers too large to decide with")
 
@@ -377,6 +360,7 @@ def _independent(training: Training, tag: Tag, id_: str, curve: Curve, most_node
         max_nodes=most_nodes,
         scale_up_s=0.0,
         scale_down_s=lost_s,
+        # So a hole that ends before boot + start + shortest is worth nothing to a task.
         forced_loss_s=known_end_s(tag),
         start_s=tag.start_s,
         boot_s=tag.boot_s,

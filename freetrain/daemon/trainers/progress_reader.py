@@ -21,6 +21,7 @@ from freetrain.core.throughput import Observation
 from freetrain.daemon.trainers.isolation import Fault, isolated
 from freetrain.elastic.on_disk.progress import MAX_NODES, ProgressLog, read_part
 
+# A link must not be followed, a FIFO not be waited for, and a terminal not become the daemon's.
 _HOW = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
@@ -48,9 +49,11 @@ def open_plain(directory: int, name: str, owner: int) -> BinaryIO:
     try:
         handle = os.open(name, _HOW, dir_fd=directory)
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, a socket
+        # A link, or a socket.
+        if error.errno in (errno.ELOOP, errno.ENXIO):
             raise WrongFileError(f"{name} is not a plain file") from error
         raise
+    # Of the open file, not of its name, which may have been given to another file in between.
     facts = os.fstat(handle)
     if stat.S_ISREG(facts.st_mode) and facts.st_uid == owner:
         return os.fdopen(handle, "rb")
@@ -69,10 +72,10 @@ def has_plain(directory: int, name: str, owner: int) -> bool:
 
 
 _PROGRESS, _FINISHED = "progress.jsonl", "finished.json"
+# Of all progress of one owner at once, and of each training at least: more is read at the next time.
 _MOST_BYTES, _LEAST_BYTES = 1_000_000, 64_000
-"""How much is read at once of all progress of one owner, and how much of each at least."""
+# Each that hangs keeps a thread: with so many of one owner's, no more of theirs are looked at.
 _MOST_STUCK = 8
-"""So many directories of one owner may hang until no more of theirs are looked at."""
 _COMES_BACK_S, _STUCK_S = 1.0, 10.0
 
 
@@ -172,7 +175,8 @@ class ProgressReader:
         new = _Round({trainer: place for trainer, place in places.items() if trainer not in hanging}, self._take)
         try:
             new.start()
-        except RuntimeError:  # no thread is left, as at TasksMax: what was read last holds until there is one
+        except RuntimeError:
+            # No thread is left, as at TasksMax: what was read last holds until there is one.
             return rounds
         return [*rounds, new]
 

@@ -36,8 +36,8 @@ from freetrain.store.ledger import Ledger
 log = logging.getLogger(__name__)
 
 _KEPT_OBSERVATIONS = 200
+# In rests after the first failure. What is waited for may come at any time: a wait is looked at again soon.
 _LONGEST_REST, _LONGEST_WAIT = 2**10, 2**4
-"""In rests after the first failure: where no node will do, and where what is waited for may come any time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,8 @@ def _updated(training: Training, inputs: RosterInputs, rules: RosterRules) -> Tr
     trainer = _with_report(trainer, report, training.fragments)
     strategy, ended = strategy_of(known_tag), [run for run in inputs.ended if run.trainer == id_]
     trainer = strategy.after_runs(trainer, ended)
-    if not strategy.is_one_program:  # the others go on whatever one of its tasks fails of
+    # The others go on whatever one of its tasks fails of.
+    if not strategy.is_one_program:
         ended = [fragment for fragment in ended if fragment.end is not End.FAILED]
     failed_on = {run.node for runs in training.failed_runs.values() for run in runs}
     trainer = after_ends(trainer, ended, rules.patience, now_s, training.fragments, failed_on)
@@ -147,14 +148,12 @@ def _is_resumed(trainer: KnownTrainer, comment: str, answered: Collection[str]) 
 def _on_known_nodes(
     report: Report, tag: Tag | None, fragments: Iterable[Fragment], nodes: Mapping[str, Node]
 ) -> Report:
-    """The report, each observation with the kind of nodes on which it was made, where its owner names kinds.
-
-    Who has nodes of one kind changes to another only after it has lost all of them. So since the first of those
-    that it has now was started it was on the kind of these. What was seen before is left out: nobody knows where.
-    """
+    """The report, each observation with the kind of nodes on which it was made, where its owner names kinds."""
     if tag is None or not tag.speeds:
         return report
     running = [fragment for fragment in fragments if fragment.started_s is not None and fragment.node in nodes]
+    # It changes to another kind only after it has lost all nodes, so since the first of these was started it was
+    # on theirs. What was seen before is left out: nobody knows where.
     since_s = min((fragment.started_s for fragment in running if fragment.started_s is not None), default=math.inf)
     here = (nodes[fragment.node] for fragment in running)
     kind = kind_of_nodes((node.features | node.gpu_types for node in here), dict(tag.speeds))
@@ -224,8 +223,8 @@ def _with_end(training: Training) -> Training:
 
 
 _NOT_SHOWN = TaskSpec(Needs(unclear="Slurm does not show what it asks for"))
+# Owners may change what a waiting job asks for, and seldom do.
 _ASK_AGAIN_S = 120.0
-"""Owners may change what a waiting job asks for, and seldom do."""
 
 
 class SubmissionReader:
@@ -271,7 +270,7 @@ class SubmissionReader:
         return replace(submission, needs=needs, requeues=request.requeues, begin_s=request.begin_s)
 
     def _request_of(self, submission: Submission, answered: Mapping[str, TaskSpec]) -> TaskSpec:
-        """As known before where none of its tasks waits: Slurm shows of the others what they got."""
+        # Where none of its tasks waits, what was known before counts: Slurm shows of the others what they got.
         if _waits(submission):
             return answered.get(submission.id, _NOT_SHOWN)
         return self._requests.get(submission.id) or answered.get(submission.id, TaskSpec())
@@ -283,7 +282,8 @@ def _within_its_partitions(
     """The needs of one that came to some of the partitions only: it never runs on the nodes of the others."""
     task = next((task for task in submission.tasks if task.state.is_waiting), None)
     if task is None or set(task.partition.split(",")) >= set(queue.partitions):
-        return needs  # of one that runs Slurm names only the partition in which it does
+        # Of a job that runs Slurm names only the partition in which it does, so that only waiting ones say more.
+        return needs
     its = FragmentQueue(task.partition).among(snapshot.partitions).nodes
     return replace(needs, excluded=needs.excluded | (queue.among(snapshot.partitions).nodes - its))
 
@@ -413,7 +413,8 @@ class Registry:
         if why_not_yet and not training.fragments:
             return why_not_yet
         room = self._launcher.room(training.submission, training.fragments)
-        if why_not_yet:  # it keeps the nodes that it has already, and gets no more
+        # It keeps the nodes that it has already, and gets no more.
+        if why_not_yet:
             room = len(training.fragments)
         return requests_of(training, room, most, objective, now_s)
 

@@ -15,8 +15,8 @@ from freetrain.slurm.comments import asked_to_resume, says_paused, with_answer, 
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import Tag
 
+# All failures on one node may be the node's: so many more are waited for until the owner is asked to look.
 _MORE_ON_ONE_NODE = 3
-"""So many failures more may have one node for their cause, before the owner is asked to look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +35,17 @@ def after_ends(
     fragments: Iterable[Fragment] = (),
     failed_on: Collection[str] = (),
 ) -> KnownTrainer:
-    """The trainer after these fragments ended: only failures of its own program count against it.
-
-    A program that fails on one node while it goes well on another is not at fault: the pair of both is
-    (:mod:`freetrain.lending.causes`).
-    """
+    """The trainer after these fragments ended: only failures of its own program count against it."""
     ended = list(ended)
     failures = trainer.failures_in_a_row
     failed = {fragment.node for fragment in ended if fragment.end is End.FAILED}
+    # A program that fails on one node while it goes well on another is not at fault: the pair is
+    # (``lending/causes.py``).
     if failed and any(fragment.node not in failed and goes_well(fragment, now_s) for fragment in fragments):
         return trainer
     if failed:
-        failures += 1  # however many fragments went down together: it is one program
+        # However many fragments ended together: it is one program.
+        failures += 1
     elif any(_ran_s(fragment, now_s) > patience.back_off_s for fragment in ended):
         failures = 0
     if failures == trainer.failures_in_a_row or trainer.state in (TrainerState.REFUSED, TrainerState.COMPLETE):
@@ -100,21 +99,11 @@ def is_complete(
     target: float,
     nothing_unrun: bool,
 ) -> bool:
-    """Whether the training is done.
-
-    That its fragments have ended says so only where the training cannot say it itself, and where nothing would
-    be lost: the other tasks of an array that is not an elastic training have work of their own.
-
-    Args:
-        trainer: which.
-        fragments: those that have not ended.
-        last: the one that ended last.
-        finished: what its directory says; None: it cannot be read.
-        target: samples after which it is complete.
-        nothing_unrun: whether nothing is left that could still run.
-    """
+    """Whether the training is done; ``finished`` is what its directory says, None: it cannot be read."""
     if finished is not None or trainer.samples_done >= target:
         return bool(finished) or trainer.samples_done >= target
+    # Ends of fragments say so only where the training cannot, and where nothing would be lost: the other tasks of
+    # an array that is not an elastic training have work of their own.
     return nothing_unrun and not fragments and last is not None and last.end is End.COMPLETED
 
 
