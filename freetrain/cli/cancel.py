@@ -66,7 +66,8 @@ def cancel_command(config_path: Path | None, yes: bool, dry_run: bool, id_: str)
     for order in orders:
         with audit.noted(f"freetrain cancel {id_}", order):
             _perform(gateway, order, submission)
-    with suppress(FreetrainError):  # the daemon may be on another machine; it looks by itself
+    # The daemon may be on another machine; it looks by itself
+    with suppress(FreetrainError):
         send_nudge(Path(config.state.directory))
     click.echo(f"Training {id_} of {submission.owner} is cancelled; what runs of it ends now.")
 
@@ -85,6 +86,7 @@ def _perform(gateway: Gateway, order: Command, submission: Submission) -> None:
     try:
         perform_patiently(gateway, order, pauses_s=USERS_PAUSES_S)
     except SlurmRefusedError as error:
+        # "Access/permission denied": the one refusal that another account would not get.
         if "denied" in error.what:
             error.hint = f"Only {submission.owner} and accounts that may steer the jobs of others may cancel it."
             error.exit_code = ExitCode.NOT_ALLOWED
@@ -113,7 +115,8 @@ def panic_command(config_path: Path | None, yes: bool, dry_run: bool) -> None:
         return
     if not yes and sys.stdin.isatty():
         click.confirm("Take back all that freetrain has lent?", abort=True)
-    problem = _write_stop_file(stop_file)  # before the audit, which may wait for a locked database
+    # Before the audit, which may wait for a locked database
+    problem = _write_stop_file(stop_file)
     audit = AuditWriter(Path(config.state.directory))
     with audit.noted("freetrain panic", result=f"{stop_file} is written"):
         orders = panic_orders(slurm.snapshot(), config, launcher_of(config, slurm))
@@ -155,7 +158,6 @@ def _how_to_close(queue: FragmentQueue) -> str:
 
 
 def _write_stop_file(path: Path) -> str:
-    """Write the stop file; what went wrong."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"freetrain panic, {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}\n")
@@ -165,7 +167,6 @@ def _write_stop_file(path: Path) -> str:
 
 
 def _take_back(slurm: Gateway, order: Command, audit: AuditWriter) -> str:
-    """Tell Slurm; what went wrong."""
     click.echo(shlex.join(order))
     try:
         with audit.noted("freetrain panic", order):

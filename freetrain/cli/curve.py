@@ -38,11 +38,11 @@ _MODELS = {
     ScalingModel.RING: "Ring all-reduce",
 }
 
+# Factor beyond the largest sizes seen up to which the fit is asked: farther out it says little.
 _BEYOND = 2
-"""Factor beyond the largest sizes seen up to which the fit is asked: farther out it says little."""
 
+# Relative. The model is of steps of one size; the last one of an epoch is smaller.
 _SAME_BATCH = 0.05
-"""Relative. The model is of steps of one size; the last one of an epoch is smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,6 @@ def curve_command(
 
 
 def _show(log: ProgressLog, axis: _Axis, fit: FittedCurve, speeds: Mapping[str, float], max_size: int) -> None:
-    """The table, and a sentence for everything else that is known."""
     columns = [f"{axis.unit}s", "samples/s", f"per {axis.unit}"]
     columns += ["measured s", "step s", "communication", "data wait"]
     by_size = {
@@ -162,7 +161,6 @@ def _save(
 
 
 def _print_longest(sentence: str, log: ProgressLog, part: str) -> None:
-    """Print the longest of one part of the pauses, which is known in restart mode."""
     seconds = [value for rescale in log.rescales if (value := getattr(rescale, part)) is not None]
     if seconds:
         click.echo(sentence.format(max(seconds)))
@@ -269,11 +267,7 @@ def _fastest(points: Sequence[Point], model: ServerModel) -> str:
 
 
 def _published(job: str, config_path: Path | None) -> TrainerStatus:
-    """What the daemon with this configuration published last of a job: its speeds, and rates at speed 1.
-
-    Raises:
-        InputError: it has published nothing of it, or its owner names no kinds of nodes.
-    """
+    """What the daemon with this configuration published last of a job: its speeds, and rates at speed 1."""
     standing = find_standing(load_config(config_path).config)
     known = standing.trainers.get(job)
     if known is None:

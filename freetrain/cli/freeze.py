@@ -49,11 +49,7 @@ def freeze_command(
 
 
 def _find_freezer(settings: FreezeSettings, name: str) -> Freezer:
-    """The freezer of this name.
-
-    Raises:
-        InputError: the site has none.
-    """
+    """The freezer of this name."""
     if name not in settings.launch:
         known = ", ".join(sorted(settings.launch)) or "none"
         raise InputError(

@@ -155,7 +155,6 @@ def _next(day: date, step: Key) -> date:
 
 
 def _month(day: date, after: int = 0) -> date:
-    """The first day of the month so many after that of a day."""
     year, month = divmod(day.year * 12 + day.month - 1 + after, 12)
     return date(year, month + 1, 1)
 
@@ -237,7 +236,6 @@ def ledger_command(
 def _document(
     books: Books, entries: Entries, keys: Sequence[Key], config: Config, standing: Standing
 ) -> dict[str, Any]:
-    """All of it, for programs."""
     return {
         "format": _FORMAT,
         "daemon": standing.document(),
@@ -252,7 +250,6 @@ def _document(
 
 
 def _rows(entries: Entries, *, with_total: bool) -> list[tuple[str, ...]]:
-    """The lines of the table, and one of all together where there are several."""
     rows = [(*(name or NOTHING for name in names), *_cells(time_)) for names, time_ in entries]
     if len(rows) > 1 and with_total:
         total = sum((time_ for _, time_ in entries), LentTime())
@@ -261,7 +258,6 @@ def _rows(entries: Entries, *, with_total: bool) -> list[tuple[str, ...]]:
 
 
 def _range(month: str | None, from_s: float | None, until_s: float | None, now_s: float) -> tuple[float, float]:
-    """From when until when; never later than now."""
     if month and (from_s is not None or until_s is not None):
         raise InputError("Either a month is given, or times.", "Leave one of them out.")
     if from_s is None:
@@ -338,8 +334,8 @@ def write_report_of(books: Books, config: Config, path: Path) -> None:
 
 _CHECK_FORMAT = "freetrain-ledger-check/1"
 _CHECK_COLUMNS = ("JOB", "NODE", "STARTED", "LEDGER", "ACCOUNTING", "WHAT")
+# So many jobs are named in one question to accounting.
 _AT_ONCE = 200
-"""So many jobs are named in one question to accounting."""
 
 
 def check_listing(books: Books, gateway: Gateway, standing: Standing, shape: Shape) -> bool:
@@ -367,7 +363,6 @@ def check_listing(books: Books, gateway: Gateway, standing: Standing, shape: Sha
 
 
 def _runs_of(books: Books, gateway: Gateway) -> Sequence[JobRun]:
-    """What accounting knows of the jobs that were lent nodes, whole arrays of them."""
     reaching = [lending for lending in books.lendings if lending.end_s > books.from_s]
     arrays = sorted({row.job.partition("_")[0] for row in reaching})
     groups = (arrays[first : first + _AT_ONCE] for first in range(0, len(arrays), _AT_ONCE))

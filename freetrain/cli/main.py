@@ -62,8 +62,8 @@ _SECTIONS = {
         "completion": "let a shell complete commands and options",
     },
 }
+# Commands that are an option of another today: scripts may use them still.
 _FORMER = ("holes",)
-"""Commands that are an option of another today: scripts may use them still."""
 _MODULES = {
     **dict.fromkeys(("resume", "drain", "undrain", "nudge"), "pause"),
     **dict.fromkeys(("register", "unregister"), "submit"),
@@ -188,8 +188,8 @@ def main() -> None:
 
 
 def _open_what_is_closed() -> None:
-    """Let standard streams that the caller has closed be empty ones: to Python they are None."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        # A stream that the caller has closed is None to Python, and printing to it would raise.
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 (kept to the end)
 

@@ -95,7 +95,6 @@ def _context(command: click.Command, name: str, parent: click.Context | None = N
 
 
 def _contexts(group: click.Context) -> Iterator[click.Context]:
-    """Every command below this group, groups replaced by what is in them."""
     assert isinstance(group.command, click.Group)
     for name in group.command.list_commands(group):
         command = group.command.get_command(group, name)

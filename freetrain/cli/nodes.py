@@ -121,8 +121,8 @@ def _state(group: NodeGroup) -> str:
 _FREE = {False: {NodeState.IDLE}, True: {NodeState.IDLE, NodeState.BUSY}}
 """States of nodes that may be lent; True: in parts."""
 
+# These reasons come from Slurm alone, so that they can be checked again without the daemon.
 _FOUND_BY_SLURM = re.compile(r"job (?P<job>\S+) runs here$|Slurm says (?P<state>\S+)$")
-"""Reasons that Slurm alone tells, now as at the daemon's last look."""
 
 WITHOUT_DAEMON = "could be lent, if a daemon were at work"
 
@@ -149,11 +149,11 @@ def find_node_groups(config: Config, standing: Standing, gateway: Gateway) -> Se
 def _brought_up_to_date(
     groups: Iterable[NodeGroup], snapshot: Snapshot, running: Sequence[Fragment], in_parts: bool
 ) -> Sequence[NodeGroup]:
-    """The daemon's findings, but for the fragments and jobs that have started or ended since."""
     trainer_on = {fragment.node: fragment.trainer for fragment in running}
     jobs_on = {} if in_parts else _jobs_of_others(snapshot, running)
     verdicts = {name: group for group in groups for name in expand_nodes(group.nodes)}
-    for name, verdict in verdicts.items():  # whose values are replaced meanwhile, and whose keys stay
+    # Whose values are replaced meanwhile, and whose keys stay
+    for name, verdict in verdicts.items():
         trainer, node = trainer_on.get(name, ""), snapshot.node.get(name)
         if trainer and (verdict.state, verdict.trainer) != ("due back", trainer):
             verdicts[name] = replace(verdict, state="lent", trainer=trainer, why="")
@@ -165,7 +165,6 @@ def _brought_up_to_date(
 
 
 def _jobs_of_others(snapshot: Snapshot, running: Iterable[Fragment]) -> Mapping[str, Sequence[str]]:
-    """Node → the jobs that have it and are no fragments."""
     ours = {fragment.job for fragment in running}
     jobs_on: defaultdict[str, list[str]] = defaultdict(list)
     for job in snapshot.jobs:

@@ -37,13 +37,7 @@ class AuditWriter:
 
     @contextmanager
     def noted(self, what: str, command: Sequence[str] = (), result: str = "done") -> Iterator[None]:
-        """A block that does something, and its row.
-
-        Args:
-            what: the command, as ``freetrain drain c01``.
-            command: what Slurm is ordered in the block; none: nothing.
-            result: what has come of it where the block ends well.
-        """
+        """A block that does something, and its row."""
         number: int | None = None
         with self._without_hindering():
             if self._ledger is not None:

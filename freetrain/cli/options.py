@@ -170,12 +170,7 @@ _BY_TYPE: dict[object, dict[str, Any]] = {
 def option(names: str, means: str, *, unset: Any = MISSING, **settings: Any) -> Any:
     """A field of a dataclass that is an option of a command; see :func:`takes_options`.
 
-    Args:
-        names: as ``--quiet -q``.
-        means: its help.
-        unset: the field's value where a program leaves it out; the command line's is in the settings.
-        settings: those of :func:`click.option` that do not follow from the field's type: a flag is a bool, a
-            duration a float, a file a Path, and an option that may be repeated a tuple.
+    ``unset`` is the field's value where a program leaves it out; the command line's is in the settings.
     """
 
     def of_field(name: str, kind: object) -> Callable[[Command], Command]:
@@ -191,7 +186,8 @@ def shared_option(decorator: Callable[[Command], Command]) -> Any:
 
 def takes_options(kind: type, argument: str = "options") -> Callable[[Command], Command]:
     """Give a command the options that are the fields of a dataclass; it gets their values as one argument."""
-    types = get_type_hints(kind)  # a field's own type is a text, where annotations are imported from the future
+    # A field's own type is a text, where annotations are imported from the future
+    types = get_type_hints(kind)
     names = [option_field.name for option_field in fields(kind)]
 
     def decorate(command: Command) -> Command:
@@ -209,7 +205,6 @@ def takes_options(kind: type, argument: str = "options") -> Callable[[Command], 
 
 
 def _without_none(kind: Any) -> object:
-    """The type of what is given, where nothing may be."""
     parts = [part for part in get_args(kind) if part is not NoneType]
     return parts[0] if len(parts) == 1 and NoneType in get_args(kind) else kind
 

@@ -87,7 +87,6 @@ def pause_command(
 
 
 def _end_pause(state: State, dry_run: bool) -> None:
-    """Let the daemon lend again."""
     directory, stop_file = Path(state.directory), stop_file_there(state)
     stops = f" Nothing is lent while {stop_file} exists: remove it." if stop_file else ""
     if read_pause(directory, time.time()) is None:
@@ -103,11 +102,7 @@ def _end_pause(state: State, dry_run: bool) -> None:
 
 
 def _tell_daemon(directory: Path, and_so: str = "", must_run: bool = False) -> None:
-    """Let the daemon look at once; say so if there is none.
-
-    Raises:
-        FreetrainError: there is none, and it must run.
-    """
+    """Let the daemon look at once; say so if there is none."""
     if is_claimed(directory):
         with suppress(FreetrainError):  # it looks soon in any case
             send_nudge(directory)
@@ -156,13 +151,11 @@ def resume_command(config_path: Path | None, dry_run: bool, id_: str | None) -> 
 
 
 def _known_state(config: Config, id_: str) -> TrainerState | None:
-    """What the daemon published of it; None: unknown."""
     known = find_standing(config).trainers.get(id_)
     return next((state for state in TrainerState if known and state == known.state), None)
 
 
 def _check(submission: Submission, known: TrainerState | None) -> None:
-    """That there is something to resume, as far as can be seen from here."""
     id_, answer = submission.id, answer_in(submission.comment)
     tag = submission.tag
     if isinstance(tag, WrongTag):
@@ -291,11 +284,7 @@ def _require_known(names: Nodes, snapshot: Snapshot, config: Config) -> None:
 
 
 def _wait_until_empty(names: Nodes, slurm: Gateway, config: Config, timeout_s: float) -> None:
-    """Return when the daemon lends nothing there any more, and nothing that it lent is left.
-
-    Raises:
-        FreetrainError: it is not so within the time.
-    """
+    """Return when the daemon lends nothing there any more, and nothing that it lent is left."""
     deadline_s = time.monotonic() + timeout_s
     while True:
         # In this order: in the other one the daemon could lend a node after the look at the jobs.
@@ -315,7 +304,6 @@ def _wait_until_empty(names: Nodes, slurm: Gateway, config: Config, timeout_s: f
 
 
 def _left(snapshot: Snapshot, names: Nodes, queue: FragmentQueue) -> Mapping[str, str]:
-    """Node → the job of the queue that still has it."""
     return {
         node: job.id
         for job in snapshot.jobs

@@ -62,7 +62,6 @@ def policies_command(config_path: Path | None, as_json: bool) -> None:
 
 
 def _missing(config: Config) -> Iterator[tuple[str, list[str]]]:
-    """Each policy with sentences on trainings in the queue that lack what it needs; without Slurm none."""
     try:
         jobs = open_gateway(config.slurm.backend, config.slurm.timeout).snapshot().jobs
     except FreetrainError:
@@ -101,7 +100,6 @@ def bench_command(system: str, seeds: int, as_json: bool) -> None:
 
 
 def _seed_by_seed(experiment: Experiment, seeds: int, quiet: bool) -> Sequence[Sequence[MethodComparison]]:
-    """Comparisons by seed, of those that were done before Ctrl-C."""
     done: list[Sequence[MethodComparison]] = []
     with suppress(KeyboardInterrupt), experimenting(seeds, quiet) as over:
         for seed in range(seeds):

@@ -162,7 +162,6 @@ class _Replay:
             )
 
     def _bar(self, holes: Holes | None = None) -> AbstractContextManager[Callable[[float], None]]:
-        """A bar that goes through the time of the log, or of some holes."""
         holes = holes or self.log.holes
         return advancing("Replaying", holes.duration_s, self.options.quiet, holes.from_s)
 
@@ -220,7 +219,6 @@ class _Replay:
 
 
 def _settings(options: ReplayOptions) -> dict[str, Any]:
-    """What the replay depends on, as the store keeps it and the report shows it."""
     same = ("policy", "place", "solver", "objective", "horizon_s", "foresight", "poll_s")
     chosen = {name: getattr(options, name) for name in same}
     chosen |= {"trainers": options.trainers_source, "max_running": options.max_running, "as": options.played_as}

@@ -27,8 +27,8 @@ Waiting = Callable[[Progress], DaemonReplayed]
 
 MANY_HOLES = 20_000
 """A log with fewer is replayed sooner than another process has started."""
+# They take about a minute.
 _MANY_LOOKS = 20_000
-"""They take about a minute."""
 _BETWEEN_LOOKS_S = 60.0
 """So often it looks while nothing happens."""
 _BETWEEN_NEWS_S = 0.2
@@ -69,6 +69,7 @@ class ParallelReplay:
     def __enter__(self) -> Self:
         """Start the process."""
         self._process.start()
+        # With this end open here, too, recv() would wait for ever when the process dies.
         self._theirs.close()
         return self
 
@@ -103,20 +104,22 @@ class ParallelReplay:
 
 def _work(news: Connection, options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> None:
     """What the other process does: it sends what comes of it, and the log's time before where somebody listens."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the command, which ends this process
-    told_s = time.monotonic()
+    # Ctrl-C is meant for the command, which ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sent_s = time.monotonic()
 
     def tell(at_s: float) -> None:
-        nonlocal told_s
-        if time.monotonic() - told_s >= _BETWEEN_NEWS_S and news.poll():
-            told_s = time.monotonic()
+        nonlocal sent_s
+        if time.monotonic() - sent_s >= _BETWEEN_NEWS_S and news.poll():
+            sent_s = time.monotonic()
             news.send(at_s)
 
     try:
         answer: DaemonReplayed | Exception = _replay(options, log, in_parts, tell)
     except Exception as error:
         answer = error
-    with suppress(BrokenPipeError):  # the command was killed: nobody listens any more
+    # The command was killed: nobody listens any more
+    with suppress(BrokenPipeError):
         news.send(answer)
 
 

@@ -40,8 +40,8 @@ from freetrain.slurm.parsing import parse_amount
 from freetrain.slurm.settings import SlurmSettings, parse_settings
 
 _USUAL = Timing()
+# Presets never end: with a larger limit the memory would fill with trainers.
 _MAX_RUNNING = 100_000
-"""Presets never end: with a larger limit the memory would fill with trainers."""
 ORDINARY_SLURM = SlurmSettings("", "", "preempt/partition_prio", "REQUEUE", 30.0, 60.0, "slurm")
 """A log does not say how Slurm was set up: these are its defaults."""
 
@@ -240,10 +240,10 @@ class ReplayOptions:
         return Foresight(self.horizon_s, Knowledge(self.foresight))
 
 
+# Names in slurm.conf may be written in any case.
 _SLURMS_SPELLING = {
     name.lower(): name for name in ("SchedulerParameters", "PreemptType", "PreemptMode", "PreemptExemptTime")
 }
-"""Names in slurm.conf may be written in any case."""
 
 
 def read_options(options: ReplayOptions) -> ReadOptions:
@@ -411,11 +411,7 @@ def daemon_setup(options: ReplayOptions, in_parts: bool = False) -> DaemonSetup 
 
 
 def _slurm_of(path: Path | None, partition: str) -> tuple[SlurmSettings, float]:
-    """How the site's Slurm plans, and for how long fragments may go on that it preempts; else the defaults.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
+    """How the site's Slurm plans, and for how long fragments may go on that it preempts; else the defaults."""
     if path is None:
         return ORDINARY_SLURM, 0.0
     try:

@@ -84,7 +84,6 @@ def result_document(result: ReplayResult) -> dict[str, Any]:
 
 
 def _empty_hours(log: SiteLog, done: Study) -> dict[str, Any] | None:
-    """The hours in which nearly the whole machine was idle, and the figures without them."""
     empty = log.empty
     if empty is None:
         return None
@@ -125,7 +124,6 @@ def share_document(log: SiteLog, played: Study | None = None) -> dict[str, Any] 
 
 
 def _lent_document(log: SiteLog, lent: LentShares | None) -> dict[str, Any]:
-    """The figures of all nodes, and of groups of them, with what a replay lent."""
     outcome = share_outcome(log, lent)
     return {
         "outcome": outcome and asdict(outcome),
@@ -315,7 +313,6 @@ def _lent_rows(out: ReplayOutcome, unit: str, of_what: str) -> Iterator[_Row]:
 
 
 def _work_rows(out: ReplayOutcome) -> Iterator[_Row]:
-    """What was trained."""
     nodes = f"of the same trainers on {out.dedicated_nodes:,.1f} dedicated nodes"
     yield "work", _utilisation(out.u_work), f"{nodes}, in the objective's unit"
     yield "U oracle", _utilisation(out.u_oracle), "of the best division at every instant, changes costing nothing"
@@ -324,7 +321,6 @@ def _work_rows(out: ReplayOutcome) -> Iterator[_Row]:
 
 
 def _cost_rows(out: ReplayOutcome) -> Iterator[_Row]:
-    """What changes of size cost the trainers."""
     rescale_lost_s = out.scale_up_lost_s + out.scale_down_lost_s
     lost, paused = (f"{lost_s / SECONDS_PER_HOUR:,.1f}" for lost_s in (out.eviction_lost_s, out.eviction_pause_s))
     forced = f"nodes in {out.forced_rescales:,} forced rescales"
@@ -334,7 +330,6 @@ def _cost_rows(out: ReplayOutcome) -> Iterator[_Row]:
 
 
 def _site_row(site: SiteOutcome) -> _Row:
-    """What the site's jobs would have found."""
     met = f"of {site.site_starts:,} that started on idle nodes found fragments there"
     return "site's jobs", f"{site.site_delayed:,}", f"{met} (how much later they start: docs/evidence/harm.md)"
 

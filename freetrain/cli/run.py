@@ -30,7 +30,6 @@ _ALWAYS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 
 def _server_count(context: click.Context, parameter: click.Parameter, given: str) -> int | None:
-    """A number of servers; None for ``auto``: as freetrain says."""
     if given == "auto":
         return None
     if not given.isascii() or not given.isdigit():
@@ -299,7 +298,6 @@ def _check_workers_are_independent(directory: TrainerDirectory) -> None:
 
 
 def _last_workers(directory: TrainerDirectory, count: int) -> tuple[str, ...]:
-    """Those of the highest ranks."""
     view = directory.view()
     there = [id_ for id_ in view.current if id_ not in view.leaving]
     if count > len(there):

@@ -73,7 +73,6 @@ def _links(machine: Path) -> Links:
 
 
 def _problems(content: bytes) -> Iterator[Problem]:
-    """The problems of a file: all of it is one, or each line is one."""
     lines = [(number, line) for number, line in enumerate(content.splitlines(), 1) if line.strip()]
     if not lines:
         raise InputError("The file is empty.", "docs/reference/formats.md shows what a problem looks like.")

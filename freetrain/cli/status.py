@@ -113,7 +113,6 @@ def judge_health(standing: Standing) -> tuple[Health, str]:
 
 
 def _counts(standing: Standing | None) -> dict[str, int]:
-    """Nodes by what is done with them, and trainers; none without a daemon."""
     if standing is None or standing.look is None:
         return {}
     nodes = status_document(standing).nodes

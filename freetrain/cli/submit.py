@@ -173,8 +173,10 @@ def register_command(
     try:
         perform_patiently(slurm, change, pauses_s=USERS_PAUSES_S)
     except (SlurmRefusedError, SlurmBusyError):
+        # Not where its owner had held it before.
         if hold and all(task.reason != _HELD for task in tasks):
-            with suppress(SlurmError):  # the refusal is what the owner must hear of
+            # The refusal is what the owner must hear of
+            with suppress(SlurmError):
                 perform_patiently(slurm, commands.release(job))
         raise
     click.echo(
@@ -193,9 +195,10 @@ def read_job(job: str) -> None:
 
 
 def _plan(job: str, first: Job, comment: str, queue: FragmentQueue) -> tuple[commands.Command, ...]:
-    """Held before it is changed, so that it does not start meanwhile; of a trainer only the tag changes."""
+    # Of a trainer only the tag changes: it waits in the right place already.
     if first.comment.startswith(TAG_PREFIX) and queue.has(first):
         return (commands.set_comment(job, comment),)
+    # Held first: an ordinary job could start while it is changed.
     return (commands.hold(job), make_trainer(job, comment, queue))
 
 

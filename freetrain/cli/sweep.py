@@ -114,7 +114,6 @@ def check(cell: Cell) -> None:
 def _do(
     sweep: Sweep, missing: int, finished: Generator[FinishedReplay, None, None], store: Store, quiet: bool
 ) -> list[FinishedReplay]:
-    """Do what is missing and record it; gives what failed."""
     failed = []
     with (
         _ended_in_order(),
@@ -142,11 +141,11 @@ def _words(options: str) -> list[str]:
 
 @contextmanager
 def _ended_in_order() -> Iterator[None]:
-    """Let SIGTERM end it as Ctrl-C does, so that no replay goes on alone."""
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
         sys.exit(128 + number)
 
+    # SIGTERM alone would leave the replays' processes running; an exception ends them as Ctrl-C does.
     before = signal.signal(signal.SIGTERM, end)
     try:
         yield

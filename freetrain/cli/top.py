@@ -72,7 +72,6 @@ def draw(standing: Standing, chosen: Chosen, max_rows: int | None, width: int) -
 
 
 def _bar(standing: Standing, width: int) -> Iterator[Text]:
-    """The nodes as a bar, each state with its colour and its count."""
     counts = Counter(status_document(standing).nodes)
     total = sum(counts.values())
     bar, legend = Text(), Text()
@@ -112,7 +111,6 @@ def _is_chosen(trainer: TrainerStatus, chosen: Chosen) -> bool:
 
 
 def _pressed(seconds: float) -> str:
-    """The key that is pressed within a time; empty: none."""
     ready, _, _ = select.select([sys.stdin], [], [], seconds)
     return sys.stdin.read(1) if ready else ""
 

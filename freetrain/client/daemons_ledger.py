@@ -20,7 +20,8 @@ def daemons_store(config: Config) -> Store:
     try:
         is_missing = not path.exists()
     except OSError:
-        is_missing = False  # opening it will say why it cannot be read
+        # Opening it will say why it cannot be read
+        is_missing = False
     if is_missing:
         raise StateError(
             f"No daemon has worked here yet: there is no database {path}.",

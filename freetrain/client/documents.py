@@ -35,7 +35,6 @@ class NodesEntry:
     """Nodes of which the same holds.
 
     Attributes:
-        nodes: their names.
         state: free, lent, asked for, due back or not lent.
         trainer: that has them, or for which they are asked for; null: none.
         why: they are not lent, or due back; empty: they are lent or free.
@@ -74,7 +73,6 @@ class OwnJob:
     """A training of the user who asks.
 
     Attributes:
-        job: as all see it.
         why: it has no nodes, or no more; empty: nobody knows.
         what_helps: what would change that; empty: likewise.
         target_samples: after which it is complete; null: unknown.

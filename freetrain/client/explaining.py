@@ -73,8 +73,8 @@ def _who_waits(look: LookStatus | None) -> str:
     return f"Trainings that wait: {first}" + (f"; and {len(waiting) - 3} more." if len(waiting) > 3 else ".")
 
 
+# A decision is read and unpacked from the database: more of them would take seconds.
 _MOST_DECISIONS = 500
-"""So far back the last decision about a training is looked for."""
 
 
 _Journal = Store | FreetrainError
@@ -158,7 +158,6 @@ def _explain_figures(trainer: str, journal: _Journal) -> Iterator[str]:
 
 
 def _last_decision(store: Store, trainer: str) -> tuple[str, Problem, Decision] | None:
-    """The newest in which a trainer had a part, with its name."""
     run = next((run for run in store.runs() if run.command == DAEMON_COMMAND), None)
     if run is None:
         return None
@@ -166,14 +165,14 @@ def _last_decision(store: Store, trainer: str) -> tuple[str, Problem, Decision] 
         try:
             problem, decision = store.decision(run.id, number)
         except InputError:
-            return None  # forgotten, as are those before it
+            # Forgotten, as are those before it
+            return None
         if any(competing.id == trainer or is_task_of(trainer, competing) for competing in problem.trainers):
             return f"{run.id}:{number}", problem, decision
     return None
 
 
 def _explain_job(job: str, look: LookStatus | None, journal: _Journal) -> Iterator[str]:
-    """What lending did, or does, to one of the site's jobs."""
     if look is not None and (text := look.limited.get(job) or look.waiting.get(job)):
         yield text
     harms = journal.ledger().harms() if isinstance(journal, Store) else []
@@ -228,7 +227,6 @@ def _weighed(solver: str, problem: Problem, row: int, size: int) -> Iterator[str
 
 
 def _one_more(problem: Problem, counts: Counts, row: int) -> str:
-    """What another node would have been worth, nobody's or another trainer's."""
     now = total_value(problem, counts)
     free = problem.capacity - counts.sum(axis=0)
     found = [
@@ -238,7 +236,8 @@ def _one_more(problem: Problem, counts: Counts, row: int) -> str:
         if giver != row and (free[column] if giver is None else counts[giver, column]) > 0
     ]
     if not found:
-        return ""  # the decision was about the nodes that it got: why there were no others, the look says
+        # The decision was about the nodes that it got: why there were no others, the look says
+        return ""
     best, donor = max(found, key=lambda value_and_giver: value_and_giver[0])
     source = "that nobody had" if donor is None else f"of {problem.trainers[donor].id}"
     if best == -inf:
@@ -260,7 +259,6 @@ def _moved(counts: Counts, row: int, giver: int | None, column: int) -> Counts:
 
 
 def _explain_aims(row: int, problem: Problem, decision: Decision) -> Iterator[str]:
-    """What deadlines and electricity did to one trainer, where the objective counts them."""
     trainer = problem.trainers[row]
     aim = read_aim(problem.objective)
     sentence = _of_deadline(trainer, problem, aim.deadlines)
@@ -283,7 +281,6 @@ def _explain_aims(row: int, problem: Problem, decision: Decision) -> Iterator[st
 
 
 def _of_deadline(trainer: Trainer, problem: Problem, factor: float) -> str:
-    """How it stands with its own deadline; empty: it has none, or nothing is left to do."""
     if trainer.deadline_s is None:
         return ""
     its = f"Its deadline, {show_time(trainer.deadline_s)},"
@@ -315,7 +312,6 @@ def _done(trainer: Trainer, problem: Problem) -> float:
 
 
 def _size_without(word: str, trainer: Trainer, problem: Problem, decision: Decision) -> str:
-    """How many nodes it would have got without this part of the objective, in words."""
     name = decision.solver if find_entry(Stage.POLICY, decision.solver) else "freetrain"
     policy = find_policy(name, time_limit_s=_SOLVE_S)
     other = decide(policy, replace(problem, objective=without(problem.objective, word)), time.perf_counter)

@@ -23,8 +23,8 @@ from freetrain.slurm.registration import submit
 from freetrain.slurm.tag_values import ArrayKind, read_range_of_nodes
 from freetrain.slurm.tags import Tag, WrongTag, check_values, format_tag
 
+# Longer than sbatch itself tries, a minute without a configuration: what it says in the end is clearer.
 _PATIENCE_S = 90.0
-"""Longer than sbatch itself tries, a minute without a configuration: what it says in the end is clearer."""
 _TOO_LARGE = "No trainer can have more nodes than MaxArraySize of 'scontrol show config' allows."
 _KEY_OF = {"task_nodes": "nodes"}
 """Name → key of the tag, where they differ: ``nodes`` are those of all tasks together."""

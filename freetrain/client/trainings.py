@@ -176,7 +176,6 @@ def speeds_in_tag(speeds: Mapping[str, float]) -> str:
 
 
 def _done(known: TrainerStatus | None) -> str:
-    """How many of a filler's tasks have had their turn, and how; empty: none that is known of."""
     ends = known.ends if known else {}
     counts = ((ends.get(str(end), 0), str(end)) for end in (End.COMPLETED, End.FAILED))
     text = " and ".join(f"{count} {word}" for count, word in counts if count)

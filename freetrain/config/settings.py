@@ -70,7 +70,6 @@ class Setting:
         choices: the words that it, or each value of a table, may be; none: it is no word of a few.
         least: its smallest value; None: there is none that is worth mentioning.
         most: its largest value, likewise.
-        is_duration: whether it is given in seconds, or as Slurm writes times.
         needs_restart: whether a reload is not enough to change it.
     """
 
@@ -191,7 +190,6 @@ def _fields(kind: type[Section]) -> Iterator[tuple[str, FieldInfo]]:
 
 
 def _words_of(kind: Any) -> tuple[Any, ...]:
-    """The words of a Literal, or of a table's values."""
     values = get_args(kind)[1] if get_origin(kind) is dict else kind
     return get_args(values) if get_origin(values) is Literal else ()
 
@@ -200,7 +198,8 @@ def _setting(section: str, name: str, field: FieldInfo) -> Setting:
     # A duration of this model has the bound of its kind, and may have a narrower one of its own.
     least = max((bound.ge for bound in field.metadata if hasattr(bound, "ge")), default=None)
     most = min((bound.le for bound in field.metadata if hasattr(bound, "le")), default=None)
-    most = None if most == SECONDS.most else most  # of all durations, and not worth mentioning
+    # Of all durations, and not worth mentioning
+    most = None if most == SECONDS.most else most
     choices = _words_of(field.annotation)
     return Setting(
         section=section,
@@ -218,17 +217,14 @@ def _setting(section: str, name: str, field: FieldInfo) -> Setting:
 
 CONFIG_VARIABLE = "FREETRAIN_CONFIG"
 DEFAULT_PATH = Path("/etc/freetrain/freetrain.toml")
+# Its loss is dangerous: what is lent would stay lent, and nobody would look after it.
 _MODE = "lend.mode"
 
 
 class ConfigError(FreetrainError):
     """The configuration cannot be used.
 
-    Args:
-        what: one sentence on what is wrong.
-        hint: one sentence on what to do about it.
-        mend: the lines of freetrain.toml that mend it; empty: unknown.
-        file: the file that says what cannot be, if one does.
+    ``mend`` are the lines of freetrain.toml that mend it, ``file`` says what cannot be.
     """
 
     def __init__(self, what: str, hint: str = "", mend: str = "", file: Path | None = None) -> None:
@@ -368,7 +364,8 @@ def _read(path: Path) -> str:
 def _parse(text: str, path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except ValueError as error:  # TOMLDecodeError, or a number of more digits than Python reads
+    # TOMLDecodeError, or a number of more digits than Python reads
+    except ValueError as error:
         raise _not_toml(path, error) from error
     except RecursionError as error:
         raise _not_toml(path, ValueError("it is nested too deep")) from error
@@ -402,7 +399,6 @@ def _mistake(details: ErrorDetails, path: Path) -> ConfigError:
 
 
 def _did_you_mean(loc: tuple[str, ...], given: object) -> tuple[str, str]:
-    """A hint, and the lines that mend it."""
     known = {name: list(kind.model_fields) for name, kind in sections()}
     among = known.get(loc[0], []) if len(loc) > 1 else list(known)
     if near := difflib.get_close_matches(loc[-1], among, 1):

@@ -93,8 +93,6 @@ NodeList = Annotated[str, AfterValidator(_node_list)]
 
 
 def _read_by(parse: Callable[[str], object]) -> AfterValidator:
-    """A text that is read by this function, and stays as it is written."""
-
     def check(given: str) -> str:
         parse(given)
         return given

@@ -113,7 +113,6 @@ class Executor:
         return printed
 
     def _advise(self, order: Order, decision: str | None) -> None:
-        """Say once an hour what would have been done."""
         now_s = self._clock_s()
         if self.mode is Mode.OBSERVE or now_s - self._advised.get(order, 0.0) < 3600.0:
             return

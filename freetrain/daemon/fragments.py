@@ -164,7 +164,6 @@ class Fragments:
         ]
 
     def _follow(self, trainers: Set[str]) -> None:
-        """Have the past of these trainers in memory, and of no others."""
         self.runs = {trainer: runs for trainer, runs in self.runs.items() if trainer in trainers}
         if new := trainers - self.runs.keys():
             counts = self._ledger.ends_by_trainer(new)
@@ -218,7 +217,6 @@ class Fragments:
         return [*kept, *for_good.values()]
 
     def _never_ordered(self, fragments: Sequence[Fragment]) -> list[Fragment]:
-        """The fragments without an order in the audit, where each order stands before it is given."""
         # The daemon ended, or its disk was full, after it had written down the fragments of a decision.
         if not fragments:
             return []

@@ -117,7 +117,6 @@ class Housekeeping:
             self._answer(training, snapshot.time_s)
 
     def _end(self, training: Training) -> None:
-        """Cancel what is left of a complete training."""
         if training.submission.is_over:
             return
         for order in self._launcher.end(training.submission, training.fragments, f"{training.id} is complete"):

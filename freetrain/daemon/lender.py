@@ -224,7 +224,6 @@ class Lender:
         return LookInputs(roster_rules, self._config.lend.half_life, facts, self._progress.reports())
 
     def _check_site(self) -> str:
-        """Why nothing may be lent in Slurm's layout."""
         owners = frozenset(
             (training.trainer.owner, training.submission.tasks[0].account) for training in self.trainings
         )
@@ -234,7 +233,6 @@ class Lender:
         return unsafe
 
     def _note(self, judgement: Judgement) -> None:
-        """Write down what a look found out, before anything is done about it."""
         snapshot, memory = judgement.facts.snapshot, judgement.memory
         self._rejects.tell(snapshot.rejected)
         tell_findings(memory)

@@ -45,7 +45,6 @@ class LookInputs:
     """What a look knows besides what Slurm answers.
 
     Attributes:
-        roster_rules: how trainers are dealt with.
         half_life_s: in which past use fades to one half.
         facts: those that do not come from Slurm or the ledger.
         reports: trainer → what its directory says.
@@ -159,12 +158,10 @@ class LiveCluster:
                 assert_never(action)
 
     def _entry(self, trainer: str) -> Training:
-        """The trainer, or the filler of which it is a task."""
         request = self._seen.request.get(trainer)
         return self.registered.training[request.submission_id if request else trainer]
 
     def _as_lent(self, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
-        """The fragments, where each task that competes for itself is a trainer of its own."""
         trainings = self.registered.trainings
         split = {training.id for training in trainings if strategy_of(training.tag).tasks_compete}
         return tuple(
@@ -173,7 +170,6 @@ class LiveCluster:
         )
 
     def _on(self, places: Collection[str]) -> list[Fragment]:
-        """The fragments that have these places, or any part of these nodes."""
         return [fragment for fragment in self._books.open if fragment.node in places or fragment.place in places]
 
     def _release(self, action: Release, decision: str | None) -> None:
@@ -195,18 +191,15 @@ class LiveCluster:
 
 
 def _data_waits(reports: Mapping[str, Report]) -> Mapping[str, WaitProfile]:
-    """Trainer → how long it waits for data, of those that say so."""
     return {trainer: report.data_wait for trainer, report in reports.items() if report.data_wait is not None}
 
 
 def _serving(trainings: Iterable[Training]) -> Serving:
-    """Trainer → its nodes that it was ordered to have servers on, of those that have any."""
     servers = {training.id: servers_on(training.submission.comment) for training in trainings}
     return {trainer: nodes for trainer, nodes in servers.items() if nodes}
 
 
 def _why(action: Release) -> str:
-    """For the audit."""
     if action.trainer is None:
         return f"give {', '.join(action.nodes)} back: {action.why}"
     return f"take {len(action.nodes)} nodes from {action.trainer}" + (f": {action.why}" if action.why else "")

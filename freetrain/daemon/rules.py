@@ -96,7 +96,6 @@ def _power(settings: SlurmSettings) -> PowerRules | None:
 
 
 def _rhythm_s(config: Config, settings: SlurmSettings) -> float:
-    """The longer of what passes between two looks, and between two plans of Slurm's."""
     return max(config.pace.poll, settings.backfill_interval_s)
 
 

@@ -39,7 +39,6 @@ class SecondOpinions:
 
     Attributes:
         one_in: so many decisions have one that is solved again; 0: none is.
-        counts: how often which agreement was found since the daemon began.
     """
 
     def __init__(
@@ -103,7 +102,6 @@ class SecondOpinions:
             log.error("two solvers differ on decision %s: %s; %s", name, opinion.why, self._keep(name, problem))
 
     def _keep(self, name: str, problem: Problem) -> str:
-        """Write a problem down, as 'freetrain solve' reads it; what became of that, a clause."""
         path = self._directory / f"{name.replace(':', '-')}.json"
         try:
             self._directory.mkdir(mode=0o700, exist_ok=True)

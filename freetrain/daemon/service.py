@@ -138,7 +138,6 @@ class Service:
     def _timetable(
         self, directory: Path, settings: SlurmSettings, lender: Lender, ledger: Ledger, book: NoticeBook
     ) -> Timetable:
-        """When to look, and what is done now and then beside the looks."""
         senders = Senders(settings.slurm_user)
         poll_s, backfill_s = self._config.pace.poll, settings.backfill_interval_s
         timetable = Timetable(directory, poll_s, backfill_s, senders, self._clock_s)
@@ -299,7 +298,6 @@ def _content(read: Loaded | FreetrainError) -> object:
 
 
 def _open_store(path: Path) -> Store:
-    """The daemon's database, brought to the schema of this freetrain where an older one wrote it."""
     make_private(path)
     schema = schema_of(path)
     if schema != NO_SCHEMA and schema < SCHEMA:
@@ -320,7 +318,6 @@ def _why_given_up(error: Exception) -> str:
 
 
 def _changes_text(settings: Sequence[Setting], config: Config) -> str:
-    """What a reload has changed, and what only a restart will."""
     changes = [
         f"{setting.path} needs a restart"
         if setting.needs_restart

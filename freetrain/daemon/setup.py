@@ -10,9 +10,8 @@ from freetrain.slurm import queries
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher
 from freetrain.slurm.parsing import parse_topology
-from freetrain.slurm.patterns import PatternReader, act_as
 from freetrain.slurm.steering import Steering
-from freetrain.slurm.submitting import Submitting
+from freetrain.slurm.submitting import PatternReader, Submitting, act_as
 
 log = logging.getLogger(__name__)
 

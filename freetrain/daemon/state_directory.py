@@ -74,7 +74,6 @@ def _already_locked(lock: IO[str], directory: Path) -> FreetrainError:
 
 
 def _holders(lock: IO[str]) -> list[str]:
-    """Processes that hold a lock on this file, as far as the kernel tells."""
     status = os.fstat(lock.fileno())
     which = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     try:

@@ -196,5 +196,4 @@ class Timetable:
 
 
 def _clock_lead_s() -> float:
-    """How far the machine's clock is ahead of the monotonic one."""
     return time.time() - time.monotonic()

@@ -10,8 +10,8 @@ To read, in this order:
 - ``offers.py``: places that may be lent, with ``hole_ends.py`` and ``rooms.py`` (what is left of a node);
   ``node_verdicts.py``: the table of reasons why a node is not lent, with ``blocked_jobs.py``,
   ``limit_claims.py``; ``causes.py``: whose fault failures are.
-- ``sharing/``: who gets which of the offered nodes. ``barred.py``, ``leaving.py``: nodes that single trainers
-  do not get. ``training_verdicts.py``: the table of reasons why a training has no nodes, or no more.
+- ``sharing/``: who gets which of the offered nodes. ``leaving.py``: nodes that single trainers do not get.
+  ``training_verdicts.py``: the table of reasons why a training has no nodes, or no more.
 - ``meter.py``, ``back_off.py``: what lending costs the site, and when it stops for that.
 - ``stays.py``, ``planned_stays.py``, ``sightings.py``: what is learned from look to look; ``pace.py``: when to
   look next.

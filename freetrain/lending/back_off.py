@@ -23,7 +23,6 @@ class LostNode:
     """A node that went out of service after a fragment.
 
     Attributes:
-        node: its name.
         state_text: its state in Slurm's words.
         fragment: Slurm's id of the fragment that ran there last.
         found_s: the look that found it, UTC epoch seconds.
@@ -87,7 +86,6 @@ class BackOff:
     """A back-off that is in force.
 
     Attributes:
-        cause: what there was too much of.
         until_s: when it ends by itself, UTC epoch seconds.
     """
 

@@ -25,7 +25,6 @@ class Wait:
     """One of the site's jobs that waits for fragments.
 
     Attributes:
-        job: its id.
         partition: where it waits; several, comma-separated.
         nodes: lent nodes on which it is planned.
         until_s: when, by Slurm's plan, UTC epoch seconds.

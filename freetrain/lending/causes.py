@@ -19,8 +19,7 @@ from enum import StrEnum
 
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.job import Job, WaitsFor
-from freetrain.lending.barred import Bar
-from freetrain.lending.facts import Facts
+from freetrain.lending.facts import Bar, Facts
 
 AT_ONCE_S = 30.0
 """A program that fails within this time of its start has not worked there: longer ones may have met bad data."""
@@ -98,7 +97,6 @@ class Suspicion:
     """What speaks against lending a node.
 
     Attributes:
-        failures: how many in a row.
         until_s: when it can be lent again, UTC epoch seconds.
     """
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from math import inf
 
 from freetrain.core.amounts import Amount
@@ -13,7 +14,8 @@ from freetrain.core.data_wait import WaitProfile
 from freetrain.core.fragment import Fragment
 from freetrain.core.job import Job, shares_limit
 from freetrain.core.needs import NO_NEEDS, Needs
-from freetrain.core.node import Node
+from freetrain.core.node import Node, Nodes
+from freetrain.core.place import node_of
 from freetrain.core.trainer import Serving, Trainer
 
 
@@ -23,8 +25,6 @@ class Request:
 
     Attributes:
         trainer: as a policy sees it; its limits are those of what was submitted.
-        owner: whose it is.
-        account: to which it is charged.
         needs: what each of its tasks asks of a node.
         speeds: feature or type of GPU → how fast it is on nodes with it.
         mixed: whether its nodes may differ in what it asks for.
@@ -32,7 +32,6 @@ class Request:
         cache_mb: memory beyond what a task asks for that would hold all of its data; 0: nothing is known of any.
         task_s: how long its tasks run that complete, where each is a program of its own; 0: nobody knows.
         most_lost_s: the end of such a task loses all that it has done, and no more than this.
-        id: the trainer's.
         submission_id: what its owner handed in: the filler of which it is a task, or itself.
     """
 
@@ -64,7 +63,6 @@ class Facts:
     """What a look found out.
 
     Attributes:
-        snapshot: the machine and its jobs.
         fragments: those that have not ended.
         ended: those that ended since the last look.
         requests: trainers that could run, in order of submission.
@@ -128,3 +126,39 @@ class Facts:
         """What it costs that its node is taken back, in seconds of work; 0: nobody knows its trainer."""
         request = self.request.get(fragment.trainer)
         return 0.0 if request is None else request.lost_s(self.ran_s(fragment))
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Offered places that a trainer does not get.
+
+    Attributes:
+        places: these nodes or parts of nodes; it keeps those of them that it has.
+    """
+
+    places: Nodes
+    why: str
+
+
+def merged(*bars: Mapping[str, Bar]) -> Mapping[str, Bar]:
+    """What a trainer does not get for any of these reasons; the first is shown."""
+    found: dict[str, Bar] = {}
+    for trainer, bar in chain.from_iterable(reason.items() for reason in bars):
+        before = found.get(trainer)
+        found[trainer] = bar if before is None else Bar(before.places | bar.places, before.why)
+    return found
+
+
+def with_bars(facts: Facts, bars: Mapping[str, Bar]) -> Facts:
+    """The facts, where tasks of these trainers cannot run on what they do not get."""
+    if not bars:
+        return facts
+    return replace(facts, requests=tuple(_barred(request, bars) for request in facts.requests))
+
+
+def _barred(request: Request, bars: Mapping[str, Bar]) -> Request:
+    bar = bars.get(request.id)
+    if bar is None:
+        return request
+    excluded = request.needs.excluded | frozenset(map(node_of, bar.places))
+    return replace(request, needs=replace(request.needs, excluded=excluded))

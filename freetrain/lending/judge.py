@@ -17,9 +17,8 @@ from freetrain.core.power import with_watts
 from freetrain.core.problem import Question
 from freetrain.core.trainer import Serving
 from freetrain.lending.back_off import BackOff, find_back_off
-from freetrain.lending.barred import Bar, merged, with_bars
 from freetrain.lending.causes import CauseOf, cause_of_wait, has_own_obstacle
-from freetrain.lending.facts import Facts
+from freetrain.lending.facts import Bar, Facts, merged, with_bars
 from freetrain.lending.hole_ends import cached_place, in_few_classes
 from freetrain.lending.leaving import bars_of_slow
 from freetrain.lending.limit_claims import bars_of_limits, without_limits
@@ -43,13 +42,9 @@ class Judgement:
     """What follows from a look: orders, questions for the policy, and the memory for the next look.
 
     Attributes:
-        facts: what the look found out.
         rules: the site's; the horizon is the learned one if none is set.
-        memory: for the next look.
         shadow: what the site's jobs would do if nothing were lent.
         offers: the verdict on each node.
-        selection: the trainers that compete for the offered nodes.
-        allotment: the nodes that each claimant was dealt.
         rooms: what was left of each node before; None: nodes are lent whole.
         back_off: why freetrain itself stops lending; None: it does not.
         slow: trainer that takes longer than ``harm.limit`` to leave its nodes → how long, in seconds.
@@ -143,7 +138,9 @@ class Judgement:
             asked, own = ask_by_kind(nodes, groups, self.facts.snapshot)
             own = tuple(sorted(own, key=lambda trainer: order[trainer.id]))
             offers = in_few_classes(self._believed(asked), self.now_s, self.rules.horizon_s, own)
-            questions.append((self._with_watts(offers, claimants[0].worth), own))
+            worth = claimants[0].worth
+            offers = with_watts(offers, self.facts.snapshot, self.rules.draw, self.rules.objective, worth)
+            questions.append((offers, own))
         return questions or [((), ())]
 
     def _believed(self, nodes: Sequence[Place]) -> Sequence[Place]:
@@ -158,9 +155,6 @@ class Judgement:
             else cached_place(node.name, believed_s.get(node.name), node.holder, node.kind)
             for node in nodes
         ]
-
-    def _with_watts(self, nodes: Sequence[Place], part: float) -> tuple[Place, ...]:
-        return with_watts(nodes, self.facts.snapshot, self.rules.draw, self.rules.objective, part)
 
     @property
     def plans_compared(self) -> PlansCompared:
@@ -272,7 +266,6 @@ def _with_horizon(rules: Rules, memory: Memory) -> Rules:
 
 
 def _not_started(facts: Facts, rules: Rules) -> list[Fragment]:
-    """Fragments that Slurm should have started by now, or says that it will not."""
     now_s, job = facts.snapshot.time_s, facts.snapshot.job
     late_s = now_s - rules.fragments.start_within_s
     return [
@@ -293,7 +286,6 @@ def _find_eligible(facts: Facts, offers: Offers, rooms: Rooms | None) -> Eligibl
 
 
 def _select(facts: Facts, offers: Offers, eligible: Eligible, tasks: Tasks, rules: Rules) -> Selection:
-    """The trainers that compete; while freetrain's partition is down, only those that have nodes."""
     held = offers.held
     places = {needs: tasks.places(needs, nodes) for needs, nodes in eligible.items()}
     reach = {request.id: max(places[request.needs], held[request.id]) for request in facts.requests}

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from freetrain.core.fragment import End, Fragment
 from freetrain.core.place import Place
-from freetrain.lending.barred import Bar
-from freetrain.lending.facts import Facts
+from freetrain.lending.facts import Bar, Facts
 from freetrain.lending.offers import Offers
 
 # Other ends are the program's own, and do not show how long it takes when it has to leave.
@@ -98,5 +97,4 @@ def due_of_slow(offers: Offers, slow: Mapping[str, float], now_s: float) -> Mapp
 
 
 def _is_free_for(offer: Place, seconds: float, now_s: float) -> bool:
-    """Whether the end of a place's hole is known, and further away than this."""
     return offer.until_s is not None and offer.until_s - now_s > seconds

@@ -19,7 +19,6 @@ class Difference:
     """A job of which the two tell different things.
 
     Attributes:
-        job: Slurm's id.
         node: as the ledger says; empty: it does not know this run.
         start_s: when it began, UTC epoch seconds.
         ledger_s: how long it ran within the range, by the ledger; None: it knows of no such run.
@@ -48,8 +47,6 @@ class Check:
     """What the comparison came to.
 
     Attributes:
-        ledger_s: node-seconds by the ledger.
-        accounting_s: node-seconds by accounting.
         compared: how many times a node was lent that both know of.
         differences: what they tell differently, in the order of time.
     """

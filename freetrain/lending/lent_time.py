@@ -31,9 +31,6 @@ class Lending:
     """One node, or part of one, lent to one trainer, once.
 
     Attributes:
-        job: Slurm's id.
-        trainer: who had it.
-        node: which.
         start_s: from when on, UTC epoch seconds.
         end_s: until when; where it goes on, until now.
         goes_on: whether it does.
@@ -89,7 +86,6 @@ def each_node_once(lendings: Iterable[Lending]) -> list[Lending]:
 
 
 def _is_overfull(lendings: Sequence[Lending]) -> bool:
-    """Whether they have more of a resource together than a node has."""
     parts = [lending.parts or (lending.share,) * _RESOURCES for lending in lendings]
     return any(sum(of_resource) > 1.0 + _ROUNDING for of_resource in zip(*parts, strict=True))
 
@@ -158,8 +154,6 @@ def _change(stayed: int, came: int, went: int, costs: ChangeCosts) -> tuple[str,
 
 
 def _time_alone(lending: Lending, costs: ChangeCosts, from_s: float, until_s: float) -> LentTime:
-    """What one node that works by itself came to."""
-
     def within(begin_s: float, end_s: float) -> float:
         return lending.share * max(0.0, min(end_s, until_s) - max(begin_s, from_s))
 

@@ -16,8 +16,7 @@ from freetrain.core.amounts import Amount
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState, LimitOf, SharedLimit, WaitsFor
-from freetrain.lending.barred import Bar
-from freetrain.lending.facts import Facts, Request
+from freetrain.lending.facts import Bar, Facts, Request
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import Shadow
 
@@ -30,7 +29,6 @@ class LimitClaim:
     """Fragments that are given back for a job that waits for a limit.
 
     Attributes:
-        limit: the limit.
         fragments: jobs of the fragments that are, or were, given back for it.
         tasks: how many of the job's tasks it is for.
         gone_s: since when all of the fragments have left, UTC epoch seconds; None: some have not.
@@ -224,12 +222,10 @@ def _wanted(job: Job, counts: str, cpus: Sequence[int]) -> int:
 
 
 def _tasks_on(nodes: Sized, job: Job) -> int:
-    """How many array tasks of a job fit on these nodes."""
     return max(1, len(nodes) // max(job.node_count, 1))
 
 
 def _part(fragment: Fragment, counts: str, facts: Facts) -> int:
-    """How much a fragment has in a limit."""
     node, request = facts.snapshot.node.get(fragment.node), facts.request.get(fragment.trainer)
     if counts in ("jobs", "node") or node is None:
         return 1

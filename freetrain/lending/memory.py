@@ -30,14 +30,9 @@ class Memory:
     Attributes:
         sightings: how long nodes have been idle, which ones rest, which jobs could start.
         blocked: the site's jobs that waited for the end of fragments.
-        meter: how much later the site's jobs start.
-        lost: nodes that Slurm took out of service after fragments.
-        stays: how long nodes stay idle.
         planned_stays: how well plans predicted until when nodes may be lent.
-        size_changes: how often trainers change sizes.
         declined: claimants that did not take all the nodes that they could have.
         evicted_s: when fragments were evicted, as far back as it counts, UTC epoch seconds.
-        leaving: how long fragments take to leave their nodes.
         limits: fragments that are given back for the site's jobs that wait for a limit.
         suspects: pairs of trainings and nodes, and nodes, that failed.
         searches: how the shadow schedule was found, so that the next look does only what has changed.
@@ -95,7 +90,6 @@ class Memory:
 
 
 def _sizes(facts: Facts) -> Mapping[str, int]:
-    """Trainer whose size may change → how many nodes it has."""
     rescaling = {request.id for request in facts.requests if request.trainer.rescales}
     return Counter(
         fragment.trainer for fragment in facts.fragments if fragment.goes_on and fragment.trainer in rescaling

@@ -178,7 +178,6 @@ def _start_s(
 
 
 def _next_plan_s(event_s: float, last_plan_s: float, interval_s: float) -> float:
-    """The first backfill cycle after an event."""
     # In the same second it is unknown which came first: the mean is half an interval.
     if event_s == last_plan_s:
         return event_s + interval_s / 2
@@ -195,7 +194,6 @@ class Meter:
 
     Attributes:
         began_s: the first look; jobs that started before it are not measured.
-        looked_s: the last look.
         expected: waiting job → when it would have started.
         ready_s: waiting job with no fragment in its way → since when it could start.
         ended: fragments that ended lately.
@@ -258,7 +256,6 @@ class Meter:
     def _harms(
         self, started: Iterable[Job], facts: Facts, rules: NodeRules, leaving_bound_s: float
     ) -> Iterator[Harm]:
-        """The delays of the jobs that have started since the last look."""
         ended = ends_by_node(facts, rules)
         for job in started:
             is_new = job.start_s is not None and abs(self.measured.get(job.id, 0.0) - job.start_s) > SAME_S

@@ -55,12 +55,8 @@ def nodes_of_next(
         missing = len(plan.nodes - clear)
         reachable = _reachable(plan, snapshot)
         if any(len(nodes & reachable) >= missing for nodes in ending):
-            kept |= dict.fromkeys(sorted(plan.nodes & names), _why(plan))
+            kept |= dict.fromkeys(sorted(plan.nodes & names), f"job {plan.job} is next to start here")
     return kept
-
-
-def _why(plan: PlannedStart) -> str:
-    return f"job {plan.job} is next to start here"
 
 
 def _running(snapshot: Snapshot, rules: NodeRules) -> Iterator[Job]:
@@ -89,7 +85,6 @@ def _left_s(job: Job, now_s: float) -> float:
 
 
 def _reachable(plan: PlannedStart, snapshot: Snapshot) -> Nodes:
-    """Nodes of the partitions in which the job waits."""
     names = snapshot.job[plan.job].partition.split(",")
     return Nodes().union(*(snapshot.partitions[name].nodes for name in names if name in snapshot.partitions))
 
@@ -121,11 +116,9 @@ class NodeContext:
     """What the verdicts look at.
 
     Attributes:
-        facts: what the look found out.
         memory: what was seen before, and which jobs fragments block.
         shadow: what the site's jobs would do if nothing were lent.
         nodes: what the site allows.
-        rooms: what is left of each node, where nodes are lent in parts.
         claimed: parts of nodes on which jobs of the site would start → why they are given back.
         backing_off: why nothing is lent after freetrain has done harm; empty: nodes are lent.
         crowded_out: fragments whose parts of nodes jobs of the site's have taken before they began.
@@ -194,11 +187,8 @@ class NodeVerdict:
     """One reason for which places are not lent.
 
     Attributes:
-        name: by which others mention it.
         find: what it names of the places that are still offered, and why.
         ends_when: what would change it, a sentence in which ``{node}`` stands for the node.
-        applies_to: which of these it concerns.
-        of_lent: what is done with those that are lent.
     """
 
     name: str
@@ -226,7 +216,6 @@ class NodeVerdict:
         return Offers(tuple(kept), due, withheld, verdicts)
 
     def _is_given_back(self, node: Node | None) -> bool:
-        """Whether a lent node is given back for it, rather than left as it is."""
         # Slurm does not know some nodes' states after its restart, and a flag may be new: unknown is not gone.
         if self.of_lent is OfLent.FREEZE or node is None or node.state not in (NodeState.IDLE, NodeState.BUSY):
             return False
@@ -282,7 +271,6 @@ def _not_free(offers: Offers, context: NodeContext) -> WhyNot:
 
 
 def _is_free(node: Node, context: NodeContext) -> bool:
-    """Whether Slurm says nothing against lending it, or keeping it lent."""
     if node.state is not NodeState.IDLE:
         is_lent = node.name in context.holder or node.name in context.leaving
         if node.state is not NodeState.BUSY or not (context.nodes.in_parts or is_lent):
@@ -358,7 +346,6 @@ def _in_reserve(offers: Offers, context: NodeContext) -> WhyNot:
 
 
 def _idle(offers: Offers) -> Iterator[str]:
-    """The places that nobody has."""
     return (offer.name for offer in offers.offered if offer.holder is None)
 
 
@@ -396,16 +383,7 @@ def _paused(offers: Offers, context: NodeContext) -> WhyNot:
     return dict.fromkeys(_idle(offers), f"nothing more is lent: {paused}") if paused else {}
 
 
-def _slow_to_leave(offers: Offers, context: NodeContext) -> WhyNot:
-    return due_of_slow(offers, context.slow, context.now_s)
-
-
-def _of_a_doubtful_task(offers: Offers, context: NodeContext) -> WhyNot:
-    return doubtful_nodes(context.facts, offers, context.nodes)
-
-
 def _of_others(offers: Offers, context: NodeContext) -> WhyNot:
-    """Nodes of trainers that do not compete."""
     competing = context.competing
     if competing is None or offers.held.keys() <= set(competing):
         return {}
@@ -458,13 +436,13 @@ NODE_VERDICTS: Sequence[NodeVerdict] = (
     NodeVerdict("paused", _paused, "'freetrain resume' ends the pause.", _IDLE),
     NodeVerdict(
         "slow to leave",
-        _slow_to_leave,
+        lambda offers, context: due_of_slow(offers, context.slow, context.now_s),
         "The training's own doing: a program that ends on SIGTERM keeps such nodes.",
         AppliesTo.LENT,
     ),
     NodeVerdict(
         "doubtful task",
-        _of_a_doubtful_task,
+        lambda offers, context: doubtful_nodes(context.facts, offers, context.nodes),
         "It is judged again when Slurm shows all nodes of its task.",
         AppliesTo.LENT,
         OfLent.FREEZE,

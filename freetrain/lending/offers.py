@@ -35,8 +35,6 @@ class Offers:
         offered: places that may be lent or stay lent, with the end of their hole if it is known.
         due: lent places that must be given back now → why.
         withheld: every other node of the partition → why nothing is done with it.
-        verdicts: key of ``due`` or ``withheld`` → the name of its verdict
-            (:data:`freetrain.lending.node_verdicts.NODE_VERDICTS`).
     """
 
     offered: tuple[Place, ...]
@@ -125,7 +123,6 @@ def cut_tasks(facts: Facts, offers: Offers, rules: NodeRules) -> set[str]:
 
 
 def _places_of_tasks(facts: Facts, rules: NodeRules) -> Mapping[str, list[str]]:
-    """Task that runs or is to start → its places."""
     tasks = {request.id for request in facts.requests if request.filler}
     places: defaultdict[str, list[str]] = defaultdict(list)
     for fragment in facts.fragments if tasks else ():

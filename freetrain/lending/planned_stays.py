@@ -30,8 +30,6 @@ class Score:
     """Forecasts that are scored together, those of a day ago counting half.
 
     Attributes:
-        forecasts: how many there were.
-        planned_s: sum of the stays that were planned.
         came_s: sum of the stays that came, none counted beyond its horizon.
         off_s: sum of the differences of these two.
         off_without_s: sum of the differences between the stays and their horizons.

@@ -124,7 +124,6 @@ def _has_been_stopped(job: Job) -> bool:
 
 
 def _is_another_run(fragment: Fragment, job: Job) -> bool:
-    """Whether the job was requeued and has started again since."""
     if job.state is not JobState.RUNNING:
         return False
     if fragment.started_s is None or job.start_s is None:

@@ -66,10 +66,6 @@ class NodeRules:
     """Which nodes may be lent.
 
     Attributes:
-        queue: where fragments wait and run.
-        exclude: nodes never to lend.
-        reserve_nodes: idle nodes to leave alone.
-        most_nodes: most nodes to lend; 0: no limit.
         idle_for_s: how long a node must have been idle.
         shortest_hole_s: holes expected to be shorter are left alone.
         margin_s: a node is given back this long before its hole ends.
@@ -77,9 +73,7 @@ class NodeRules:
         cool_down_s: how long a node that was taken back is left alone.
         next_within_s: how soon the end has to be expected that lets the first waiting job of a partition start, so
             that its nodes are kept free.
-        backfill: how Slurm plans.
         power: which nodes Slurm powers down and are left alone for that; None: none.
-        share: how much of a node is lent at once.
         keep: what stays free on a node that is lent in parts.
     """
 
@@ -146,7 +140,6 @@ class HarmRules:
     """When freetrain slows down by itself.
 
     Attributes:
-        delay_s: a delay that is too much.
         within_s: over what time delays, lost nodes and evictions are counted.
         allowed: how many delays that are too much, and how many lost nodes, are tolerated in that time.
         pause_s: how long nothing is lent then.
@@ -179,7 +172,6 @@ class SharingRules:
     """How nodes are shared between people.
 
     Attributes:
-        by: between which parties.
         half_life_s: in which past use fades to one half.
         shares: user (by account: account) → weight against the others; 1 where it is missing.
         max_running: most trainers that may compete at once.
@@ -204,15 +196,9 @@ class Rules:
     """All of them.
 
     Attributes:
-        nodes: which may be lent.
-        fragments: how long they may run.
-        harm: when freetrain slows down.
-        sharing: how nodes are shared between people.
-        objective: name of what is maximised.
         horizon_s: how far ahead value is counted; 0: as long as idle nodes are expected to stay.
         by_age: whether it counts then how long the nodes have been idle already, and how often sizes change.
         changes: how often growing and shrinking are charged.
-        draw: what lent nodes take.
     """
 
     nodes: NodeRules

@@ -62,9 +62,7 @@ class Stays:
     is known more is known (:meth:`remaining_s`).
 
     Attributes:
-        idle_node_s: node-seconds that were idle, fading.
-        left: nodes that were taken, fading.
-        by_age: the same by the nodes' age, for each of the bounds of ``AGES_S``, nothing known beforehand.
+        by_age: idle time and departures by the nodes' age, for each of the bounds of ``AGES_S``, without a prior.
         seen_s: the last instant that is known, UTC epoch seconds; None: there was none.
         since_s: nodes that were idle then → since when.
     """
@@ -136,7 +134,6 @@ class Stays:
 
     @cached_property
     def _rates(self) -> tuple[float, ...]:
-        """Departures per second and node, for each of the bounds."""
         usual = self.left / self.idle_node_s
         doubt_s = _DOUBT_LEFT / usual
         return tuple((stay.left + _DOUBT_LEFT) / (stay.idle_node_s + doubt_s) for stay in self.by_age)

@@ -39,12 +39,7 @@ class Having(StrEnum):
 
 
 class Reason(NamedTuple):
-    """Why a training has no nodes, or no more.
-
-    Attributes:
-        verdict: its name in the table.
-        why: a sentence without its end.
-    """
+    """Why a training has no nodes, or no more."""
 
     verdict: str
     why: str
@@ -55,8 +50,6 @@ class TrainingContext:
     """What the verdicts look at, when a look is over.
 
     Attributes:
-        judgement: on what the look showed.
-        decisions: what was decided.
         trainers: those that the daemon knows, by id; in a replay there are none.
         unready: trainer that would compete but for its own submission → what it waits for.
     """
@@ -107,10 +100,8 @@ class TrainingVerdict:
     """One reason for which a training has no nodes, or no more.
 
     Attributes:
-        name: by which others mention it.
         find: trainer or submission that it names → why.
         ends_when: what would change it, a sentence in which ``{training}`` stands for the training.
-        of_those: which trainings it concerns.
     """
 
     name: str
@@ -222,7 +213,6 @@ def _not_worth_more(context: TrainingContext) -> WhyNot:
 
 
 def _wanting_more(context: TrainingContext) -> Iterator[tuple[SizeRange, Served]]:
-    """Trainers with fewer nodes than they would take."""
     sizes = context.sizes
     return ((want, served) for want, served in context.with_nodes() if sizes[want.trainer] < want.max_nodes)
 

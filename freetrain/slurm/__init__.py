@@ -3,8 +3,8 @@
 Facts of :mod:`freetrain.core` come out of it, orders go in as argument lists. Everything but running a
 command is pure, and tested on recorded texts of several versions.
 
-- ``opening.py`` chooses the door: ``command_line.py`` or ``pyslurm_client.py`` (with ``pyslurm_process.py``,
-  ``pyslurm_child.py``, ``pyslurm_facts.py``), both a ``gateway.py``.
+- ``opening.py`` chooses the door: ``command_line.py`` or ``pyslurm_client.py`` (with ``pyslurm_process.py`` and
+  ``pyslurm_child.py``), both a ``gateway.py``.
 - ``queries.py`` and ``commands.py``: what is asked and ordered; ``parsing/``, ``asking.py``, ``states.py``:
   what the answers mean; ``answers.py``: what is an answer at all; ``errors.py``, ``patience.py``:
   when there is none.
@@ -15,5 +15,5 @@ command is pure, and tested on recorded texts of several versions.
 - ``launcher.py``: how fragments are made, with ``steering.py`` (the users' own tasks) and ``submitting.py``
   (copies of a pattern).
 - ``settings.py``, ``site/``: Slurm's configuration as a model: which jobs may preempt, delay or block others.
-- ``node_groups.py``, ``patterns.py``, ``finding.py``: smaller facts.
+- ``node_groups.py``, ``finding.py``: smaller facts.
 """

@@ -66,8 +66,6 @@ class _TableForm:
     """How the header of a table looks.
 
     Attributes:
-        separator: between its columns.
-        columns: how many there are.
         first: the beginning of the first, in small letters; empty: any.
     """
 
@@ -96,7 +94,6 @@ def _table_form(command: Command) -> _TableForm | None:
 
 
 def _rows_below_header(text: str, form: _TableForm, asked: str) -> str:
-    """The rows below the header."""
     # Lines above the header may come from a site's wrapper of the command.
     lines = text.split("\n")
     header = next((number for number, line in enumerate(lines) if form.is_header(line)), None)

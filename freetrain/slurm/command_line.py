@@ -68,12 +68,7 @@ _Facts = TypeVar("_Facts")
 class CommandLine(Gateway):
     """Asks with squeue, scontrol and sacct.
 
-    Args:
-        timeout_s: how long one command may take.
-        clock_s: UTC epoch seconds.
-        environment: added to that of Slurm's commands; sbatch hands it on to the job.
-        in_parts: whether nodes are lent in parts, so that it matters how much of them jobs have.
-        run: how the commands are run.
+    ``in_parts`` is whether nodes are lent in parts, so that it matters how much of them jobs have.
     """
 
     def __init__(
@@ -253,7 +248,6 @@ def _shown(command: Command) -> str:
 
 
 def _waiting_for_limits(jobs: Iterable[Job]) -> set[str]:
-    """The site's jobs and arrays that wait for a limit in which fragments count."""
     limited = [job for job in jobs if job.limit is not None and not job.comment.startswith(TAG_PREFIX)]
     if not limited:
         return set()

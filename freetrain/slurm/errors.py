@@ -29,12 +29,7 @@ class SlurmUnreachableError(SlurmError):
 
 
 class SlurmUnclearError(SlurmUnreachableError):
-    """Slurm's answer cannot be understood: as if there were none, nothing may be concluded or done.
-
-    Args:
-        asked: the command.
-        why: what is wrong with its answer.
-    """
+    """Slurm's answer cannot be understood: as if there were none, nothing may be concluded or done."""
 
     def __init__(self, asked: str, why: str) -> None:
         super().__init__(

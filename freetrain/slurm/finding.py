@@ -28,7 +28,6 @@ class Finding:
     """Something that is not as it should be.
 
     Attributes:
-        what: a sentence.
         mend: the commands, or the lines of slurm.conf or freetrain.toml, that mend it, one below the other.
         is_unsafe: whether freetrain cannot lend so, or the site's jobs could wait for fragments; otherwise it only
             costs something.
@@ -93,7 +92,6 @@ def describe(findings: Iterable[Finding]) -> str:
 
 
 def _quoted(change: str) -> str:
-    """As slurm.conf wants it: a value with = in quotes."""
     key, _, value = change.partition("=")
     return f'{key}="{value}"' if "=" in value else change
 

@@ -21,9 +21,7 @@ class Order:
     """Something to be ordered from Slurm.
 
     Attributes:
-        command: as an argument list.
         why: for the audit.
-        stdin: what the command reads.
     """
 
     command: Command
@@ -33,12 +31,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class NodeLimit:
-    """A node to be lent.
-
-    Attributes:
-        node: its name.
-        limit_s: how long at most.
-    """
+    """A node to be lent."""
 
     node: str
     limit_s: float

@@ -32,8 +32,6 @@ class Candidate:
     """An array that wants nodes.
 
     Attributes:
-        submission: as Slurm shows it.
-        now_s: UTC epoch seconds.
         has_run: whether a task of it was ever lent a node.
         some_completed: whether some of its tasks have completed, and are perhaps not shown any more.
     """

@@ -73,7 +73,6 @@ def _say(answers: TextIO, answer: object) -> None:
 
 
 def _load(collection: Any, wanted: tuple[str, ...]) -> list[list[object]]:
-    """The values of the wanted fields, record by record."""
     # Without the names of fields, which would make four times as much to send. Owners as numbers, because pyslurm
     # would look up the name of each job's owner again, which may mean a directory server each time.
     fields = ["user_id" if name == "user_name" else name for name in wanted]

@@ -1,23 +1,225 @@
-"""The door through pyslurm: one question instead of four, no texts to parse; equal answers."""
+"""The door through pyslurm: one question instead of four, no texts to parse.
+
+Its records become facts equal to those that :mod:`freetrain.slurm.parsing` makes of Slurm's texts.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from typing import Any, TypeVar
 
 from freetrain.core.cluster import Snapshot
-from freetrain.core.job import Job, JobRun
+from freetrain.core.job import Job, JobRun, JobState
+from freetrain.core.node import Node, Partition, Reservation
+from freetrain.durations import show_duration
 from freetrain.slurm import queries
 from freetrain.slurm.answers import check_not_empty
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.commands import Command
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.parsing import tasks_of
+from freetrain.slurm.parsing import expand_nodes, max_running_of, tasks_of, text_or_nothing, waiting_tasks
 from freetrain.slurm.pyslurm_child import WANTED
-from freetrain.slurm.pyslurm_facts import snapshot_of
 from freetrain.slurm.pyslurm_process import PROGRAM, PyslurmProcess
 from freetrain.slurm.site.facts import Site
+from freetrain.slurm.states import facts_of_state, job_state, shared_limit_of, unknown_job_state, waits_for
 from freetrain.slurm.tags import TAG_PREFIX
+
+Record = Mapping[str, Any]
+Answer = Mapping[str, Sequence[Record]]
+"""Records by collection, their fields named as in :data:`freetrain.slurm.pyslurm_child.WANTED`."""
+
+_Fact = TypeVar("_Fact")
+_UNLIMITED = "UNLIMITED"
+_INFINITE = 0xFFFFFFFF
+_NO_VALUE = 0xFFFFFFFE
+_PURGE = 20
+# Bits of slurm.h in scontrol's words; pyslurm has other names for some, none for others, and tells apart how often
+# one comes again.
+_RESERVATION_FLAGS = {
+    0: "MAINT",
+    6: "IGNORE_JOBS",
+    8: "ANY_NODES",
+    10: "STATIC",
+    12: "PART_NODES",
+    14: "OVERLAP",
+    15: "SPEC_NODES",
+    17: "TIME_FLOAT",
+    18: "REPLACE",
+    19: "ALL_NODES",
+    25: "FLEX",
+    29: "NO_HOLD_JOBS_AFTER_END",
+    30: "REPLACE_DOWN",
+    32: "MAGNETIC",
+    39: "USER_DELETE",
+    42: "FORCE_START",
+}
+
+
+def snapshot_of(answer: Answer, time_s: float, expand: str) -> Snapshot:
+    """The facts of a whole answer; a record that makes no sense is named, and the rest is used."""
+    rejected: list[str] = []
+
+    def facts(collection: str, convert: Callable[[Record], _Fact]) -> list[_Fact]:
+        return _facts(collection, answer[collection], convert, rejected)
+
+    jobs = facts("Jobs", lambda record: _job(record, time_s))
+    rejected += [
+        f"job {record['id']!r}: {problem}"
+        for record in answer["Jobs"]
+        for problem in unknown_job_state(str(record.get("state")))
+    ]
+    partitions = facts("Partitions", _partition)
+    return Snapshot(
+        time_s,
+        tuple(facts("Nodes", _node)),
+        tuple(task for job in jobs for task in (tasks_of(job) if job.comment.startswith(expand) else [job])),
+        tuple(facts("Reservations", _reservation)),
+        {partition.name: partition for partition in partitions},
+        tuple(rejected),
+    )
+
+
+def _facts(
+    collection: str, records: Sequence[Record], convert: Callable[[Record], _Fact], rejected: list[str]
+) -> list[_Fact]:
+    understood = []
+    for record in records:
+        try:
+            understood.append(convert(record))
+        except (KeyError, TypeError, ValueError) as error:
+            which = record.get("name", record.get("id"))
+            rejected.append(f"{which!r} of {collection} not understood: {error!r}")
+    return understood
+
+
+def _job(record: Record, now_s: float) -> Job:
+    state = job_state(record["state"])
+    limit, end_s = record["time_limit"], record["end_time"]
+    id_ = _job_id(record)
+    reason = text_or_nothing(record["state_reason"] or "")
+    return Job(
+        id=id_,
+        array=str(record["array_id"] or record["id"]),
+        user=record["user_name"],
+        account=text_or_nothing(record["account"] or ""),
+        partition=record["partition"],
+        qos=record["qos"] or "",
+        state=state,
+        reason=reason,
+        waits_for=waits_for(reason),
+        nodes=expand_nodes(record["allocated_nodes"] or ""),
+        node_count=record["num_nodes"] or 0,
+        submitted_s=float(record["submit_time"] or 0),
+        start_s=_time(record["start_time"]),
+        # Slurm invents a far end for a job without a limit.
+        end_s=None if limit is None and end_s is not None and end_s > now_s else _time(end_s),
+        planned_nodes=expand_nodes(record["scheduled_nodes"] or "") if state is JobState.PENDING else frozenset(),
+        limit_s=_minutes(limit),
+        priority=_priority(record["priority"]),
+        features=text_or_nothing(",".join(record["constraints"])),
+        required_nodes=expand_nodes(record["required_nodes"] or ""),
+        tasks=waiting_tasks(id_),
+        limit=shared_limit_of(reason) if state is JobState.PENDING else None,
+        dependency=_dependency(record["dependencies"]),
+        max_running=max_running_of(id_),
+        comment=_free_text(record["comment"] or ""),
+    )
+
+
+def _job_id(record: Record) -> str:
+    """``123``, ``123_4``, ``123_[5-9%2]`` for tasks that wait together, ``123+1`` for a part of a mixed job."""
+    array, waiting = record["array_id"], record["array_tasks_waiting"]
+    if array is None:
+        whole, part = record["heterogeneous_id"], record["heterogeneous_offset"]
+        return f"{record['id']}" if whole is None else f"{whole}+{part or 0}"
+    if waiting is None:
+        # None of task 0, and of a rest of the array that was cancelled while it waited.
+        task = record["array_task_id"]
+        is_rest = record["id"] == array and job_state(record["state"]).is_final and not record["allocated_nodes"]
+        return f"{array}" if task is None and is_rest else f"{array}_{task or 0}"
+    throttle = record["array_tasks_parallel"]
+    return f"{array}_[{waiting}]" if throttle is None else f"{array}_[{waiting}%{throttle}]"
+
+
+def _dependency(jobs_by_kind: Record | None) -> str:
+    """As Slurm writes it, ``afterok:12:13``."""
+    if jobs_by_kind is None:
+        return ""
+    kinds = (
+        f"{kind}:{':'.join(map(str, jobs))}"
+        for kind, jobs in jobs_by_kind.items()
+        if isinstance(jobs, list) and jobs
+    )
+    # pyslurm lists no jobs for a singleton that still waits.
+    return ",".join(kinds) or "singleton"
+
+
+def _node(record: Record) -> Node:
+    return Node(
+        name=record["name"],
+        **facts_of_state(record["state"], record["reason"] or ""),
+        features=frozenset(record["active_features"]),
+        partitions=tuple(record["partitions"]),
+        cpus=record["effective_cpus"] or record["total_cpus"],
+        memory_mb=record["real_memory"] or 0,
+        disk_mb=record["temporary_disk"] or 0,
+        gres=tuple(sorted((record["configured_gres"] or {}).items())),
+        sockets=record["sockets"] or 0,
+        cores_per_socket=record["cores_per_socket"] or 0,
+        threads_per_core=record["threads_per_core"] or 0,
+    )
+
+
+def _reservation(record: Record) -> Reservation:
+    flags = {name for bit, name in _RESERVATION_FLAGS.items() if record["flags"] >> bit & 1}
+    if record["flags"] >> _PURGE & 1:
+        flags.add(f"PURGE_COMP={show_duration(record['purge_time'])}" if record["purge_time"] else "PURGE_COMP")
+    if record["reoccurrence"] != "NO":
+        flags.add(record["reoccurrence"])
+    nodes = expand_nodes(record["nodes"] or "")
+    start_s, end_s = float(record["start_time"]), float(record["end_time"])
+    return Reservation(record["name"], nodes, start_s, end_s, frozenset(flags))
+
+
+def _partition(record: Record) -> Partition:
+    return Partition(
+        name=record["name"],
+        nodes=expand_nodes(record["nodes"] or ""),
+        is_up=record["state"] == "UP",
+        priority_tier=record["priority_tier"] or 0,
+        preempt_mode=record["preempt_mode"],
+        grace_s=float(record["preemption_grace_time"] or 0),
+        max_time_s=_minutes(record["max_time"]),
+        default_memory_mb=_default_memory_mb(record),
+    )
+
+
+def _default_memory_mb(record: Record) -> int:
+    # For what is not set pyslurm has the word UNLIMITED, or None.
+    given = (record["default_memory_per_cpu"], record["default_memory_per_node"])
+    return next((megabytes for megabytes in given if isinstance(megabytes, int)), 0)
+
+
+def _time(seconds: int | None) -> float | None:
+    return None if seconds is None else float(seconds)
+
+
+def _minutes(minutes: int | str | None) -> float:
+    return inf if minutes is None or minutes == _UNLIMITED else int(minutes) * 60.0
+
+
+def _priority(priority: int | str | None) -> int:
+    # pyslurm makes words of the two highest numbers, which squeue prints as they are.
+    if priority is None:
+        return _NO_VALUE
+    return _INFINITE if priority == _UNLIMITED else int(priority)
+
+
+def _free_text(text: str) -> str:
+    # As a command prints it: one kind of line end, and none at the end. Both doors must give equal facts.
+    return text_or_nothing(text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n"))
 
 
 class PyslurmClient(Gateway):
@@ -25,11 +227,6 @@ class PyslurmClient(Gateway):
 
     Orders stay with the commands, because pyslurm's are silent about some refusals and crash on others; what
     accounting remembers too, because pyslurm hides the earlier runs of a requeued job.
-
-    Args:
-        timeout_s: how long one question may take.
-        clock_s: UTC epoch seconds.
-        program: the child program.
     """
 
     def __init__(

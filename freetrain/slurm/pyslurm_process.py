@@ -42,12 +42,7 @@ def is_executable(path: Path) -> bool:
 
 
 class PyslurmProcess:
-    """Asks pyslurm in a child process; a new one is started at the next question after a failure.
-
-    Args:
-        timeout_s: how long its start, and each answer, may take.
-        program: what to start.
-    """
+    """Asks pyslurm in a child process; a new one is started at the next question after a failure."""
 
     def __init__(self, timeout_s: float, program: Sequence[str] = PROGRAM) -> None:
         self._timeout_s = timeout_s

@@ -22,8 +22,6 @@ class SlurmSettings:
     """What slurm.conf says.
 
     Attributes:
-        cluster: its name.
-        version: Slurm's.
         preempt_type: as ``preempt/partition_prio``.
         preempt_mode: OFF, CANCEL, REQUEUE …
         backfill_interval_s: how often Slurm plans the waiting jobs.
@@ -34,13 +32,10 @@ class SlurmSettings:
         exempt_s: for how long after its start no job is preempted.
         complete_wait_s: how long no job starts while nodes that a job has left are cleared up.
         epilog: what slurmctld runs at the end of each job (EpilogSlurmctld).
-        preempt_parameters: as written.
-        scheduler_parameters: as written.
         controller_parameters: as written (SlurmctldParameters).
         scheduler_type: as ``sched/backfill``.
         hides_jobs: whether users see only their own jobs.
         default_memory_mb: of a job that asks for none, per CPU or per node; 0: no limit.
-        has_accounting: whether there is a slurmdbd.
         enforces: what accounting keeps jobs from: associations, limits, qos, safe.
         priority_type: as ``priority/multifactor``.
         over_s: how long jobs may go on after their limit.
@@ -48,7 +43,6 @@ class SlurmSettings:
         suspend_s: after how long idle nodes are powered down; inf: never.
         suspend_not: nodes and partitions that never are, as written.
         job_comp_type: as ``jobcomp/lua``; empty: none.
-        job_submit_plugins: their names.
         conf_file: where slurm.conf is, as this machine's commands say.
         task_plugins: what sets tasks up on nodes, as ``task/cgroup``.
         process_tracking: how the processes of a job are found, as ``proctrack/cgroup``.

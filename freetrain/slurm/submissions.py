@@ -21,8 +21,6 @@ class Submission:
 
     Attributes:
         id: Slurm's, of the array or the job.
-        owner: who submitted it.
-        comment: with the tag.
         submitted_s: when, UTC epoch seconds.
         tasks: its tasks that Slurm still shows, whatever their state.
         needs: what each of them asks of its node, as far as it was asked about.

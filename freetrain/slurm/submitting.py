@@ -6,6 +6,8 @@ owner of the pattern.
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,8 +20,10 @@ from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.job import Job
 from freetrain.core.needs import Needs
 from freetrain.core.node import Node
-from freetrain.slurm import commands
+from freetrain.slurm import commands, queries
+from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError
+from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import NodeLimit, Order
 from freetrain.slurm.preconditions import OF_PATTERNS, Candidate, why_not_yet
 from freetrain.slurm.submissions import Submission
@@ -38,7 +42,6 @@ class Pattern:
     """What a submission's fragments are made from.
 
     Attributes:
-        script: its batch script.
         directory: where it was submitted.
         account: what it is charged to; empty: the owner's default.
         qos: likewise.
@@ -53,10 +56,7 @@ class Pattern:
 class Submitting:
     """One job of its own for each node. Pure but for reading: see :class:`freetrain.slurm.launcher.Launcher`.
 
-    Args:
-        partition: where fragments run.
-        read_pattern: finds the pattern of a submission.
-        act_as: what is put before sbatch to submit as this user, nothing where that is oneself; None: one may not.
+    ``act_as`` is what is put before sbatch to submit as a user, nothing for oneself; None: one may not.
     """
 
     def __init__(
@@ -216,7 +216,6 @@ class Submitting:
 
 
 def _part(needs: Needs) -> Mapping[str, str]:
-    """What a fragment asks for that is lent a part of a node: the same as the pattern does."""
     if not needs.in_part:
         return {}
     gres = ",".join(f"{name}:{count}" for name, count in needs.gres)
@@ -257,3 +256,49 @@ def _is_named(fragment: Fragment) -> bool:
 
 def _waits(submission: Submission) -> bool:
     return any(task.state.is_waiting for task in submission.tasks)
+
+
+_WORK_DIRECTORY = re.compile(r"\bWorkDir=(.+?) (?:(?:Admin|System)?Comment|Extra|StdErr)=")
+_ACCOUNT, _QOS = re.compile(r"\bAccount=(\S+)"), re.compile(r"\bQOS=(\S+)")
+
+
+class PatternReader:
+    """Asks Slurm once for each submission."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._known: dict[str, Pattern] = {}
+
+    def __call__(self, submission: str) -> Pattern:
+        """The pattern.
+
+        Raises:
+            SlurmRefusedError: Slurm keeps no script of it, or does not show it.
+        """
+        if submission not in self._known:
+            script = self._gateway.perform(queries.ask_script(submission))
+            facts = self._gateway.perform(queries.show_job(submission))
+            directory = _found(_WORK_DIRECTORY, facts)
+            if not directory:
+                raise SlurmRefusedError(f"Slurm does not say where job {submission} was submitted.")
+            self._known[submission] = Pattern(script, directory, _found(_ACCOUNT, facts), _found(_QOS, facts))
+        return self._known[submission]
+
+
+def _found(what: re.Pattern[str], facts: str) -> str:
+    """Empty where Slurm says nothing, or that there is nothing."""
+    match = what.search(facts)
+    return "" if match is None or match[1] in ("(null)", "N/A") else match[1]
+
+
+def act_as(user: str) -> Command | None:
+    """What makes a command run as this user with their groups; None: this process may not."""
+    try:
+        known = pwd.getpwnam(user)
+    except KeyError:
+        return None
+    if known.pw_uid == os.geteuid():
+        return ()
+    if os.geteuid() != 0:
+        return None
+    return ("setpriv", f"--reuid={known.pw_uid}", f"--regid={known.pw_gid}", "--init-groups")

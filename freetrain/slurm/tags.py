@@ -53,7 +53,6 @@ class Tag:
         scale_down_s: when it shrinks.
         start_s: when it starts from nothing.
         curve: (nodes, samples/s) as measured by the owner; empty: freetrain finds out.
-        kind: what its tasks are.
         task_nodes: minimum and maximum of each task, whose size is set when it starts; None: one node each.
         shortest_s: how long a task of a filler must run to be of use; None: until it saves.
         save_s: from one checkpoint to the next; 0: a task makes none, a training loses only what it is doing.
@@ -121,11 +120,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class WrongTag:
-    """A tag that says something that cannot be.
-
-    Attributes:
-        why: a sentence for its owner.
-    """
+    """A tag that says something that cannot be."""
 
     why: str
 
@@ -311,7 +306,6 @@ def _read(items: Iterable[tuple[str, str, str]]) -> Tag | WrongTag:
 
 
 def _wrong_together(tag: Tag, given: Collection[str]) -> str:
-    """What is wrong with values each of which is right, in a sentence; empty: nothing."""
     for name, key in KEYS.items():
         if key.field in given and key.only not in (None, tag.kind):
             return f"{name} is for kind={key.only} only"

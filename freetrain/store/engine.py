@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -70,7 +71,7 @@ def make_engine(path: Path, read_only: bool = False) -> Engine:
         # isolation_level: Python's sqlite3 shall begin no transactions, _begin does.
         connect_args={"timeout": BUSY_TIMEOUT_S, "isolation_level": None},
         poolclass=NullPool,
-        json_serializer=_to_json,
+        json_serializer=partial(json.dumps, default=_plain, ensure_ascii=False),
     )
     event.listen(engine, "connect", _configure)
     event.listen(engine, "begin", _begin)
@@ -130,10 +131,6 @@ def _configure(connection: Any, _record: object) -> None:
 def _begin(connection: Connection) -> None:
     writes = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-def _to_json(value: object) -> str:
-    return json.dumps(value, default=_plain, ensure_ascii=False)
 
 
 def _plain(value: Any) -> object:

@@ -50,7 +50,6 @@ class NewRun:
 
     Attributes:
         command: the command line, as the user would repeat it.
-        version: freetrain's version.
         settings: whatever the run depends on; anything JSON can hold.
         started_s: wall time at which it begins, UTC epoch seconds.
         from_s: begin of the time that is replayed.
@@ -240,7 +239,6 @@ class RunJournal:
         return number, trainer
 
     def _recall(self, id_: str) -> tuple[int, Trainer] | None:
-        """A trainer that was enrolled and then forgotten."""
         if len(self._seen) == self._trainers:
             return None
         query = select(RunTrainerRow.number, RunTrainerRow.definition)

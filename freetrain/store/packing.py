@@ -92,7 +92,6 @@ class Packer:
     def _moves(
         self, nodes: Sequence[Place], placement: Placement, seats: Mapping[str | None, int | str]
     ) -> dict[str, Any]:
-        """Nodes whose owner differs from their holder; and nodes that are none of the problem's."""
         owner = {name: trainer for trainer, names in placement.items() for name in names}
         moved = [
             (position, owner.get(node.name))
@@ -200,7 +199,6 @@ def _served(document: Mapping[str, Any]) -> Serving:
 
 
 def _steps(numbers: Sequence[int]) -> list[int]:
-    """By how much each is larger than the one before."""
     return [later - earlier for earlier, later in pairwise([0, *numbers])]
 
 

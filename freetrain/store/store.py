@@ -185,7 +185,6 @@ def _find_run(session: Session, run_id: int) -> RunRow:
 
 
 def _ranges(ids: Sequence[int]) -> str:
-    """1, 2, 3, 7 as ``1–3, 7``."""
     parts: list[list[int]] = []
     for id_ in ids:
         if parts and parts[-1][-1] == id_ - 1:
@@ -213,7 +212,6 @@ def _tally(session: Session, run_id: int, column: str) -> dict[str, int]:
 
 
 def _values(row: Base, kind: type[DataclassInstance]) -> dict[str, Any]:
-    """The columns of a row that have the names of a dataclass's fields."""
     return {field.name: getattr(row, field.name) for field in fields(kind)}
 
 

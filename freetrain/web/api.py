@@ -41,9 +41,7 @@ class Endpoint:
     """A path of the API.
 
     Attributes:
-        type: of the document.
         document: what is answered to a user; to nobody in particular: an empty name.
-        summary: what it is, in a sentence.
         names_jobs: whether it says whose jobs do what, which a site may hide.
         is_own: whether it is about the user who asks.
     """

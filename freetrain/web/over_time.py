@@ -43,7 +43,6 @@ class PageWindow:
     """The time behind a moment, and a quarter as much ahead of it.
 
     Attributes:
-        now_s: the moment, UTC epoch seconds.
         known_until_s: after then nobody looked until now; ``now_s``: it is known until now.
         past_s: how much of the past is shown: a day, or less of a daemon that has not run so long.
     """
@@ -161,7 +160,8 @@ def _colours() -> list[tuple[str, int]]:
 def _png(cells: NDArray[np.uint8], colours: Sequence[tuple[str, int]]) -> bytes:
     """An image with a palette, as the PNG specification has it: a signature, and chunks with checksums."""
     rows, columns = cells.shape
-    lines = np.zeros((rows, columns + 1), np.uint8)  # each begins with its filter: none
+    # Each begins with its filter: none
+    lines = np.zeros((rows, columns + 1), np.uint8)
     lines[:, 1:] = cells
     head = struct.pack(">IIBBBBB", columns, rows, 8, 3, 0, 0, 0)
     chunks = (
@@ -212,7 +212,6 @@ def _boxes(
 
 
 def _round_up(nodes: float) -> int:
-    """The next number of nodes that is easy to read."""
     if nodes <= 10:
         return max(1, ceil(nodes))
     unit = 10 ** int(log10(nodes))

@@ -92,7 +92,6 @@ def _ends_text(own: OwnJob) -> str:
 
 
 def _nodes_over_time(stays: Sequence[NodeLease], window: PageWindow) -> tuple[str, int]:
-    """The number of its nodes over time, as an area, and the most of them."""
     ends_s = [window.known_until_s if stay.until_s is None else stay.until_s for stay in stays]
     changes = [(max(stay.from_s, window.from_s), 1) for stay in stays]
     changes += [(max(end_s, window.from_s), -1) for end_s in ends_s]

@@ -110,8 +110,6 @@ class PageFacts:
     """What the page is made of.
 
     Attributes:
-        standing: how the daemon stands.
-        past: what its database tells.
         is_hidden: whether the daemon published something that may not be read here.
         is_private: whether the site hides jobs from users who do not own them: then nobody is named.
         needs: what the policy needs to know of trainings.
@@ -196,7 +194,6 @@ def window_of(facts: PageFacts) -> PageWindow:
 def _node_rows(
     facts: PageFacts, stays: Sequence[NodeLease], colours: Mapping[str, int], window: PageWindow
 ) -> dict[str, Any] | None:
-    """The picture of node × time; None: there are no nodes to show."""
     groups = facts.standing.last_look.nodes if facts.standing.last_look else ()
     shown = {name for group in groups for name in expand_nodes(group.nodes)}
     names = natural_order(shown | {stay.node for stay in stays})
@@ -232,8 +229,8 @@ STATES: tuple[NodeStanding, ...] = ("lent", "asked for", "due back", "free", "no
 _WIDTH = 1000
 _SIZES = ((64, 18, 3), (256, 12, 2), (1024, 8, 1), (6000, 4, 0), (16_000, 3, 0))
 """So many nodes at most → width of a cell, and what is left clear between two."""
+# Of so many nodes each cell says what it is; of more, one colour is one shape.
 _MAX_NAMED = 256
-"""Of so many nodes each cell says what it is; of more, one colour is one shape."""
 _Cell = tuple[int, int, str, NodeGroup]
 MAX_ROWS = 40
 _MAX_FOLDED, _LONGEST = 300, 140
@@ -284,7 +281,6 @@ def _named(cells: Iterable[_Cell], pitch: int, cell: int) -> Iterator[MapShape]:
 
 
 def _merged(cells: Iterable[_Cell], pitch: int, cell: int) -> Iterator[MapShape]:
-    """One shape for each state; what lies side by side in a row is one box."""
     paths: defaultdict[NodeStanding, list[str]] = defaultdict(list)
     for (row, state), run in groupby(cells, key=lambda cell_at: (cell_at[0], cell_at[3].state)):
         columns = [column for _, column, _, _ in run]
@@ -298,7 +294,6 @@ def _box(row: int, column: int, columns: int, pitch: int, cell: int) -> str:
 
 
 def _state_text(group: NodeGroup) -> str:
-    """What becomes of a node, as ``freetrain nodes`` says it."""
     words = {"lent": "lent to", "asked for": "asked for", "due back": "due back from"}
     text = f"{words.get(group.state, group.state)} {group.trainer}" if group.trainer else str(group.state)
     return f"{text}, {group.why}" if group.why else text
@@ -309,10 +304,8 @@ class NodeReason:
     """Nodes with like reasons.
 
     Attributes:
-        state: what is done with them.
         why: the reason; empty: there is nothing to explain.
         advice: what would have to change; empty: nothing, or nobody can say.
-        count: how many they are.
         nodes: which, as ``c[01-04]``; the first of them where they are many.
         until_s: when the first of them is expected to be wanted, UTC epoch seconds; None: nobody knows.
     """

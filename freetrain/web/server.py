@@ -153,7 +153,6 @@ class LivePage:
         return made
 
     def _published(self) -> int:
-        """Differs whenever the daemon has published something."""
         try:
             return (self._directory / STATUS_NAME).stat().st_mtime_ns
         except OSError:
@@ -189,8 +188,8 @@ def packed(plain: bytes) -> Rendered:
 
 PATHS = ("/", OWN_PAGE, *(PREFIX + name for name in (*ENDPOINTS, DESCRIPTION)))
 _LOCAL_NAMES = frozenset(("localhost", "127.0.0.1", "[::1]"))
+# Makes a browser ask for a name and a password.
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="freetrain", charset="UTF-8"'}
-"""Makes a browser ask for a name and a password."""
 
 
 class _UserNeededError(UnknownUserError):
@@ -241,7 +240,6 @@ class Answers:
         return HttpAnswer(rendered.plain, headers)
 
     def _find(self, path: str, user: str) -> Rendered:
-        """What stands at a path for this user."""
         name = path.removeprefix(PREFIX)
         if name == DESCRIPTION:
             return packed(description())

@@ -14,8 +14,8 @@ from freetrain.showing.words import number
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.slurm.tags import Tag, tag_in
 
+# With 500 the first paint takes twice as long.
 MAX_ROWS = 200
-"""With 500 the first paint takes twice as long."""
 _MAX_POINTS = 12
 CURVE_WIDTH, CURVE_HEIGHT = 88, 26
 

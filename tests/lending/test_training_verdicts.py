@@ -8,7 +8,7 @@ import pytest
 
 from freetrain.core.decision import Decision, Status
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
-from freetrain.lending.barred import Bar
+from freetrain.lending.facts import Bar
 from freetrain.lending.judge import Judgement, judge
 from freetrain.lending.memory import Memory
 from freetrain.lending.training_verdicts import (

@@ -6,8 +6,7 @@ import pytest
 
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError
-from freetrain.slurm.patterns import PatternReader
-from freetrain.slurm.submitting import Pattern
+from freetrain.slurm.submitting import Pattern, PatternReader
 
 SHOWN = (
     "JobId=1 JobName=sbatch UserId=news(9) GroupId=news(9) MCS_label=N/A Priority=0 Nice=0 Account=ml QOS={qos} "

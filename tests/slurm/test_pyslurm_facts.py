@@ -12,7 +12,7 @@ import pytest
 from freetrain.core.cluster import Snapshot
 from freetrain.core.job import Job, JobState
 from freetrain.slurm.parsing import parse_jobs, parse_nodes, parse_partitions, parse_reservations
-from freetrain.slurm.pyslurm_facts import snapshot_of
+from freetrain.slurm.pyslurm_client import snapshot_of
 from freetrain.slurm.site.facts import Site
 from freetrain.slurm.tags import TAG_PREFIX
 

@@ -169,7 +169,6 @@ def closed_wake_file(directory: Path, settings: SlurmSettings) -> Finding | None
 
 
 def _plugin_naming(path: Path, settings: SlurmSettings) -> str | None:
-    """The plug-in whose script writes to the file."""
     plugins = {
         "JobCompType=jobcomp/lua": ("jobcomp.lua", settings.job_comp_type == "jobcomp/lua"),
         "JobSubmitPlugins=lua": ("job_submit.lua", "lua" in settings.job_submit_plugins),

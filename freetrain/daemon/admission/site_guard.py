@@ -115,7 +115,6 @@ class SiteGuard:
         return self._judged[2]
 
     def _log(self, findings: list[Finding], problem: str, level: str) -> None:
-        """Each finding once, and when the last unsafe one is gone."""
         now = frozenset(findings)
         for finding in findings:
             if finding not in self._logged:

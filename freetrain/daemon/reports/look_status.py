@@ -87,7 +87,6 @@ def _when_it_starts(plan: PlannedStart | None, now_s: float, fragments: Sequence
 
 
 def _count_idle(judgement: Judgement, fragments: Iterable[Fragment]) -> int:
-    """Nodes of the partition that the site's own jobs do not use."""
     snapshot = judgement.facts.snapshot
     ours = judgement.rules.nodes.queue.among(snapshot.partitions).nodes
     idle = {node.name for node in snapshot.nodes if node.state is NodeState.IDLE}

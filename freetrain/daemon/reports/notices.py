@@ -140,7 +140,6 @@ def news_of_departure(departure: Departure) -> Iterator[News]:
 
 
 def _news_of_losses(trainer: TrainerStatus, before: Noticed) -> Iterator[News]:
-    """What its owner hears when more of its tasks' work is lost."""
     if trainer.lost_s and before.get(f"{_LOSS}{trainer.id}") != f"{trainer.lost_s:.0f}":
         yield News(NewsKind.LOSS, f"of filler {trainer.id} {trainer.fault}", trainer.owner)
 
@@ -167,12 +166,9 @@ class Letter:
     """What a template can name.
 
     Attributes:
-        kind: what it is about.
         lines: sentences without their ends.
         left_out: how many more there would be.
         owner: who gets it; empty: the site's admins.
-        host: of the daemon.
-        partition: in which fragments run.
     """
 
     kind: NewsKind
@@ -395,7 +391,6 @@ class Notices:
 
 
 def _unfinished(noticed: Noticed) -> list[str]:
-    """Trainings that something could still happen to."""
     over = (TrainerState.COMPLETE, TrainerState.REFUSED)
     return [id_ for id_, state in trainings_in(noticed).items() if state not in over]
 

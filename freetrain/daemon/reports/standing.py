@@ -37,9 +37,7 @@ class DaemonState:
         why_not: why none is at work, as the end of a sentence; empty: one is.
         stopped_by: why nothing is lent at all; empty: nodes are lent.
         paused_by: why nothing more is lent; empty: nodes are lent.
-        identity: which daemon it is; null: none is known.
         last_look_s: when it looked last; null: never, as far as is known.
-        last_look_took_s: how long that took.
         slurm_answers: whether Slurm answers it; null: none is at work.
         slurm_silent_since_s: since when Slurm has not answered; null: it does.
         slurm_lines_not_understood: lines of Slurm's answers that were not understood.

@@ -81,9 +81,6 @@ class Identity:
     """Which daemon this is.
 
     Attributes:
-        pid: its process.
-        host: on which machine.
-        version: freetrain's.
         started_s: since when it runs, UTC epoch seconds.
         mode: observe, advise or act.
         launcher: steer or submit.
@@ -107,7 +104,6 @@ class NodeGroup:
 
     Attributes:
         nodes: which, as ``c[01-04]``.
-        state: what is done with them.
         trainer: that has them, or for which they are asked for; empty: none.
         why: they are due or not lent; empty: they are lent or free.
         until_s: when they will be wanted, UTC epoch seconds; None: nobody knows.
@@ -129,7 +125,6 @@ class TrainerStatus:
 
     Attributes:
         id: of its array.
-        owner: who submitted it.
         state: as :class:`freetrain.core.known_trainer.TrainerState`.
         note: a sentence for its owner.
         fault: what is wrong with its own files, curve or submission; empty: nothing.
@@ -176,7 +171,6 @@ class LookStatus:
         paused_by: why nothing more is lent, although what is lent stays; empty: nodes are lent.
         rejected: lines of Slurm's answers that were not understood.
         rejected_examples: the first of them.
-        nodes: every node of the partition.
         idle_nodes: how many of them the site's own jobs do not use, lent ones included.
         trainers: the first of them, in the order of submission.
         trainers_left_out: how many more there are.
@@ -218,15 +212,12 @@ class DaemonStatus:
     """What is published.
 
     Attributes:
-        daemon: which one.
-        phase: whether it runs.
         written_s: when this was written, UTC epoch seconds.
         look: the last look that Slurm answered; None: there was none yet.
         silent_since_s: since when Slurm has not answered; None: it does.
         silent_why: what it says instead.
         recent: how many nodes were idle and lent in the last day.
         refused_settings: why the settings of the last reload were refused; empty: they were not.
-        format: of this document.
     """
 
     daemon: Identity

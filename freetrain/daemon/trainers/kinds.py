@@ -386,7 +386,6 @@ def _task_curve(tag: Tag, most: int) -> Curve:
 
 
 def _mean_lost_s(training: Training, tag: Tag, now_s: float) -> float:
-    """What one of its tasks has done and would lose if it had to end now, in the mean of those that run."""
     running = [fragment for fragment in training.fragments if fragment.state is FragmentState.RUNNING]
     ran_s = [max(now_s - fragment.started_s, 0.0) for fragment in running if fragment.started_s is not None]
     most_s = most_lost_s(tag)
@@ -394,7 +393,6 @@ def _mean_lost_s(training: Training, tag: Tag, now_s: float) -> float:
 
 
 def _lost_s(own: Sequence[Fragment], tag: Tag, now_s: float) -> float:
-    """What the task has done and would lose if it had to end now."""
     started_s = own[0].started_s
     lost_s = 0.0 if started_s is None else min(max(now_s - started_s, 0.0), most_lost_s(tag))
     # Two digits will do, and change seldom: the journal keeps each trainer as often as it changes.
@@ -411,7 +409,6 @@ def _whole_tasks(fragments: Sequence[Fragment]) -> dict[str, list[Fragment]]:
 
 
 def _sizes_of_waiting(tag: Tag, most_nodes: int, held_nodes: int) -> list[tuple[int, int]]:
-    """Min and max nodes of each of the tasks that might start."""
     assert tag.task_nodes is not None
     least, most = tag.task_nodes
     most = min(most, most_nodes)

@@ -45,10 +45,8 @@ class RosterInputs:
     """What a look found out, and what was known before, about all trainers.
 
     Attributes:
-        snapshot: what there is.
         known: trainers met before, by id.
         unfit: submissions that cannot be trainers → why.
-        books: of the fragments.
         ended: fragments that ended since the last look.
         reports: trainer → what its directory says.
         answered: trainers whose owner has been informed that they are paused.
@@ -74,7 +72,6 @@ def update_roster(submissions: Iterable[Submission], inputs: RosterInputs, rules
 
 
 def _as_known(submission: Submission, inputs: RosterInputs, fragments: tuple[Fragment, ...]) -> Training:
-    """The training as it was, with its fragments as they are."""
     trainer = inputs.known.get(submission.id) or KnownTrainer(
         submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, inputs.snapshot.time_s
     )
@@ -344,7 +341,6 @@ class Registry:
         return self._with_requests(trainings, snapshot, rules)
 
     def _know(self, ids: Set[str]) -> None:
-        """Remember these trainers, and no others."""
         self._known = {id_: known for id_, known in self._known.items() if id_ in ids}
         if new := ids - self._known.keys():
             self._known |= self._ledger.trainers(new)
@@ -352,7 +348,6 @@ class Registry:
     def _find_unfit(
         self, snapshot: Snapshot, submissions: Mapping[str, Submission], rules: RosterRules
     ) -> Mapping[str, str]:
-        """Submissions that cannot be trainers → why; what runs already has found a node that it can run on."""
         names = rules.queue.among(snapshot.partitions).nodes
         kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
         running = {fragment.trainer for fragment in self._fragments.open}
@@ -382,7 +377,6 @@ class Registry:
         self._known.update({trainer.id: trainer for trainer in changed})
 
     def _with_requests(self, trainings: Iterable[Training], snapshot: Snapshot, rules: RosterRules) -> Registered:
-        """What is wrong with one of them is its own, and logged once."""
         names = rules.queue.among(snapshot.partitions).nodes
         kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
         noted, requests = [], list[Request]()

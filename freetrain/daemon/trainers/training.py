@@ -186,13 +186,9 @@ class RosterRules:
 
     Attributes:
         runs_tasks: whether fragments are the submissions' own tasks.
-        patience: how failures are answered.
         start_within_s: how long Slurm may take to start a fragment.
-        queue: where fragments wait and run.
-        objective: name of what is maximised.
         default_memory_mb: what Slurm gives a job that asks for no memory, where the partition says nothing.
         shares_out_memory: whether Slurm shares a node's memory out among its jobs.
-        share: how much of a node is lent at once.
         freezers: names of those that the site has.
     """
 

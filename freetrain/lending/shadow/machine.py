@@ -26,14 +26,9 @@ _UNLIMITED_S = 365 * 86400.0
 class Machine:
     """All nodes, as the site's jobs would find them if nothing were lent.
 
-    Args:
-        snapshot: the machine and its jobs.
-        fragments: jobs that do not exist here.
-        lent: node that a fragment has and keeps → its trainer.
-        parts: node → the parts of it that fragments have, if nodes are lent in parts.
+    ``fragments`` are jobs that do not exist here; ``lent`` are nodes that fragments keep, and their trainers.
 
     Attributes:
-        sets: sets of its nodes.
         in_parts: whether any job has, or wants, only a part of a node.
     """
 
@@ -172,7 +167,6 @@ class Machine:
 
     @cached_property
     def _whole_from(self) -> tuple[NodeSet, Mapping[float, NodeSet]]:
-        """The free nodes, and end → the nodes on which the last of the site's jobs ends then."""
         free_from = dict.fromkeys(self._hidden, inf)
         for job in self._running:
             end_s = self._end_s(job)

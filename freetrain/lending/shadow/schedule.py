@@ -109,7 +109,6 @@ class Schedule:
     """What has been planned so far, and the search for the next start.
 
     Attributes:
-        now_s: the snapshot's time.
         not_before_s: shape of jobs → the stretch before which none of them starts.
         holds_until_s: until when the last search finds the same if nothing but time changes; the caller sets it to
             inf before a search.
@@ -316,7 +315,6 @@ class Running:
         return self._ends_s[_end_leaving(free, nodes, (nodes & free[last]).bit_count())]
 
     def _free(self, part: Amount | None) -> list[NodeSet]:
-        """The view of a part, with all jobs that start now."""
         if part not in self._views:
             free = self._machine.releases(part, self._ends_s)
             self._views[part] = _View(free, 0)
@@ -342,7 +340,6 @@ class Running:
         return taken
 
     def _take_out(self, free: list[NodeSet], taken: Mapping[float, NodeSet]) -> None:
-        """Remove nodes from a view, each until its moment."""
         ordered = sorted(taken, reverse=True)
         out: NodeSet = 0
         for until_s, before_s in pairwise([*ordered, -inf]):

@@ -31,9 +31,6 @@ class PlannedStart:
     """When a job starts, and where.
 
     Attributes:
-        job: its id.
-        start_s: when it starts, UTC epoch seconds.
-        nodes: where it starts.
         by_backfill: whether it waits for Slurm's next backfill cycle, since a job before it cannot start yet.
         part: how much of each of these nodes it has; None: all of it.
         clear: for a start now on parts: the nodes on which nothing is given back for it.
@@ -56,11 +53,9 @@ class Search:
     """What was found for one job.
 
     Attributes:
-        job: the job.
         shape: what of the job counts.
         is_believed: whether its starts were searched for.
         fits: whether there were nodes for it, whatever else starts now.
-        plans: its starts.
         planned: the starts as they were put into the schedule, with sets of nodes.
         not_before_s: the stretch before which no job of its shape starts; None: unknown.
         holds_until_s: until when the result is the same if nothing but time changes.
@@ -83,13 +78,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Searches:
-    """All searches of a look, in Slurm's order.
-
-    Attributes:
-        time_s: the look.
-        availability: the nodes, as :attr:`Machine.availability` has them.
-        all: the searches.
-    """
+    """All searches of a look, in Slurm's order."""
 
     time_s: float
     availability: tuple[object, ...]
@@ -164,7 +153,6 @@ class Searcher:
         )
 
     def _starts_of(self, job: Job, shape: JobShape) -> Iterator[tuple[PlannedStart, NodeSet]]:
-        """The starts of a job, or of an array's tasks as far as Slurm plans them."""
         machine, schedule = self._machine, self._schedule
         left, left_later = job.tasks, _MOST_LATER_TASKS
         if job.asks is not None:

@@ -30,7 +30,6 @@ class Shadow:
     """What Slurm would do with the site's jobs if nothing were lent.
 
     Attributes:
-        time_s: now.
         plans: the jobs that start now or later, in Slurm's order; array tasks that start together are one plan.
         fitting: jobs for which there are nodes now that no job before them waits for, whichever job starts on
             them.

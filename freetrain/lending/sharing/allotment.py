@@ -40,7 +40,6 @@ class Declined:
 
     Attributes:
         trainers: that it had then, with their minimum sizes; with others this does not count.
-        took: how many nodes it took.
         until_s: until when this counts, UTC epoch seconds.
     """
 
@@ -61,7 +60,6 @@ class Served:
     """What became of a claimant at a look.
 
     Attributes:
-        claimant: the claimant.
         sizes: trainer → how many nodes it was given; its own, and its owner's others in the same decision.
         dealt: how many nodes the policy could give them.
         caps: limit that counts its nodes → the largest number of nodes.
@@ -91,8 +89,6 @@ class Allotment:
     """The claimants, with the places that each was dealt.
 
     Attributes:
-        claimants: all of them.
-        shares: how the nodes were shared.
         dealt: the places of each claimant, and those that change hands.
         offered: name → place, new parts of nodes included.
         declined: claimants that did not take all of their nodes lately.
@@ -249,7 +245,6 @@ def _trainers_of(claimant: Claimant) -> tuple[tuple[str, int], ...]:
 
 
 def _compete(claimant: Claimant, other: Claimant) -> bool:
-    """Whether one owner's claimants can take nodes from each other."""
     is_one_owner = claimant.decided_with is not None and claimant.decided_with == other.decided_with
     return is_one_owner and not claimant.eligible.isdisjoint(other.eligible)
 

@@ -14,13 +14,7 @@ from freetrain.core.place import Place
 
 @dataclass(frozen=True, slots=True)
 class SizeRange:
-    """The numbers of nodes that a trainer wants.
-
-    Attributes:
-        trainer: its id.
-        min_nodes: the smallest number that it can use.
-        max_nodes: the largest number that it would take.
-    """
+    """The numbers of nodes that a trainer wants."""
 
     trainer: str
     min_nodes: int
@@ -36,7 +30,6 @@ class Claimant:
     """One user's trainers that may use the same nodes.
 
     Attributes:
-        key: its identity.
         path: the shares that it is part of, outermost first, as ("account ml", "user alice").
         wants: its trainers; the last ones lose their nodes first.
         eligible: the nodes that it may use; claimants with the same needs should have the same object.

@@ -196,7 +196,6 @@ class NodeStock:
 
 
 def _in_turns(lacking: Mapping[int, int]) -> list[int]:
-    """Each row as often as it lacks a node, in turns."""
     turns = [(turn, row) for row, count in lacking.items() for turn in range(count)]
     return [row for _, row in sorted(turns)]
 
@@ -282,7 +281,6 @@ def _in_parts(nodes: Sequence[Place], claimants: Sequence[Claimant], shares: Sha
 
 
 def _takes_all(claimant: Claimant, nodes: Sequence[Place]) -> bool:
-    """Whether a claimant that is alone can use every node, and none is held by others."""
     own = {None, *(want.trainer for want in claimant.wants)}
     return (
         not claimant.capped_by

@@ -122,7 +122,6 @@ def _names(kinds: Iterable[_Kind]) -> Mapping[_Kind, str]:
 
 
 def _choices(request: Request, group: int, names: Mapping[_Kind, str]) -> tuple[KindChoice, ...]:
-    """The kinds that a trainer may have, those together that it does not distinguish."""
     together: defaultdict[frozenset[str], list[_Kind]] = defaultdict(list)
     for kind in names:
         if kind.open_to[group]:
@@ -138,14 +137,7 @@ def _choices(request: Request, group: int, names: Mapping[_Kind, str]) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Nodes that are alike to all trainers.
-
-    Attributes:
-        features: those that some trainer names.
-        gpu_types: of their GPUs.
-        names: the nodes.
-        room: what is offered of them, in whole nodes.
-    """
+    """Nodes that are alike to all trainers."""
 
     features: frozenset[str]
     gpu_types: frozenset[str]
@@ -243,7 +235,6 @@ class _Choosing:
 
     @property
     def _has_all(self) -> bool:
-        """Whether it has a trainer for each of its choices."""
         return len(self._choices) <= len(self._made) + len(self._free)
 
     def want_what_is_settled(self, wanted: dict[_Group, float]) -> None:

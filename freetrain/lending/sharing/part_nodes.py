@@ -27,9 +27,7 @@ class DealtPlace:
 
     Attributes:
         name: as the look calls it; empty: it was given in this deal and is not held yet.
-        row: its claimant.
         amount: what it takes of its node.
-        node: where it lies.
     """
 
     name: str
@@ -43,9 +41,7 @@ class PartNode:
     """A node.
 
     Attributes:
-        name: its name.
         until_s: when it will be wanted, UTC epoch seconds; None: unknown.
-        room: what is left of it.
         used_by_site: whether one of the site's jobs has part of it.
         held: places on it that their holders have not been given again; the first ones leave first.
         given: places on it that were given in this deal.
@@ -184,7 +180,6 @@ class PartNodes:
         self._set_room(node, left)
 
     def _remember(self, node: PartNode, place: DealtPlace) -> None:
-        """Note how to undo a change of a place on a node, before it is made."""
         room, held, given = node.room, node.held.copy(), node.given.copy()
         before, amount, row = place.node, place.amount, place.row
         given_count, not_kept = len(self.given[row]), self._not_kept[row]

@@ -39,7 +39,6 @@ class Bin(NamedTuple):
     """A node to be filled.
 
     Attributes:
-        room: what may be used of it.
         takes: for each size whether it may lie there; for sizes that take all of a node, whether it can be empty.
     """
 
@@ -159,7 +158,6 @@ class _Search:
 
 
 def _vector(room: Amount, names: Sequence[str]) -> _Vector:
-    """A room as numbers; a resource without a type counts all types together."""
     there = (sum(count for kind, count in room.gres if is_of(kind, name) or is_of(name, kind)) for name in names)
     return (room.cpus, room.memory_mb, *there)
 
@@ -183,7 +181,6 @@ def _times(room: _Vector, each: _Vector) -> int:
 
 
 def _sums_from(vectors: Sequence[_Vector], width: int) -> list[_Vector]:
-    """The sum of each vector and all after it."""
     nothing: _Vector = (0,) * width
     backwards = accumulate(
         reversed(vectors), lambda total, vector: tuple(map(int.__add__, total, vector)), initial=nothing
@@ -279,7 +276,6 @@ class PartPacking:
 
 
 def _movable_room(node: PartNode, with_held: bool) -> Amount:
-    """The room of a node if all places that may move have left."""
     leaving = (*node.movable, *(node.held if with_held else ()))
     return sum((place.amount for place in leaving), node.room)
 
@@ -292,7 +288,6 @@ def _fits_any(bin_: Bin, sizes: Sequence[Size]) -> bool:
 
 
 def _fit(sizes: Sequence[Size], node: PartNode) -> bool:
-    """Whether places of these sizes fit beside what is on the node now."""
     if any(each is None for _, each in sizes):
         return node.takes(None)
     room: Amount | None = node.room
@@ -481,7 +476,6 @@ class PartStock:
 
 
 def _nodes_of(places: Sequence[Place], rooms: Rooms) -> dict[str, PartNode]:
-    """Name → node, with what of it is free to be lent."""
     is_offered = {place.name for place in places}
     nodes: dict[str, PartNode] = {}
     for place in places:

@@ -276,7 +276,6 @@ def _new_limits(before: Site, after: Site) -> Iterator[Finding]:
 
 
 def _cost(site: Site, plan: Plan) -> tuple[int, int, int]:
-    """How many lines change what is the site's, what is freetrain's in Slurm, and freetrain.toml."""
     changes = plan.all_changes
     settings = sum(change.target is Target.SETTINGS for change in changes)
     theirs = sum(_is_the_sites(site, plan.queue, change) for change in changes)
@@ -284,7 +283,6 @@ def _cost(site: Site, plan: Plan) -> tuple[int, int, int]:
 
 
 def _is_the_sites(site: Site, queue: FragmentQueue, change: SiteChange) -> bool:
-    """Whether a line changes something that other jobs than fragments feel."""
     match change.target:
         case Target.SETTINGS | Target.MACHINE:
             return False
@@ -297,7 +295,6 @@ def _is_the_sites(site: Site, queue: FragmentQueue, change: SiteChange) -> bool:
 
 
 def _with_changes(site: Site, plan: Plan, finding: Finding, changes: Sequence[SiteChange]) -> Finding:
-    """The finding with its lines, and the other jobs that they concern."""
     if not changes:
         return finding
     concerned = [_concerned(site, change) for change in changes if _is_the_sites(site, plan.queue, change)]

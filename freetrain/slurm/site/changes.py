@@ -48,7 +48,6 @@ class SiteChange:
     """One change.
 
     Attributes:
-        target: what kind of object is changed.
         name: the partition's, QOS's, account's or reservation's; of a user ``user@account``.
         key: the field; empty: the object is made, or of a reservation deleted.
         value: what it is set to, or what is added to or taken from it.

@@ -114,7 +114,6 @@ class Qos:
     """A quality of service.
 
     Attributes:
-        name: its name.
         row: all that accounting shows of it.
         preempts: QOS whose jobs its jobs may preempt.
         preempt_mode: CANCEL, REQUEUE …; empty: the cluster's.
@@ -147,7 +146,6 @@ class Association:
     """An account, or a user in it.
 
     Attributes:
-        account: its name.
         user: the user's; empty: this is the account itself.
         parent: the account above an account; empty: there is none.
         default_qos: the QOS of jobs that name none; empty: the cluster's.
@@ -177,8 +175,6 @@ class Site:
     """All that decides whether fragments harm the site's jobs, and whether they can start.
 
     Attributes:
-        conf: Slurm's settings.
-        partition_rows: partitions by name.
         qos_rows: QOS by name; None: not asked for, or unknown.
         association_rows: accounts and users; None: not asked for, or unknown.
         reservations: that run or will.
@@ -296,7 +292,6 @@ def parse_billing(text: str) -> Mapping[str, float] | None:
 def _rows(
     text: str, fields: tuple[str, ...], kind: str, check: Callable[[Row], object]
 ) -> tuple[list[Row], list[str]]:
-    """The records of sacctmgr's lines, each of which ``check`` can read."""
     rows: list[Row] = []
     rejected = []
     for line in filter(None, text.splitlines()):

@@ -39,15 +39,7 @@ def judge_fields(
     in_parts: bool = False,
     name: str = "",
 ) -> Iterator[Finding]:
-    """Fields of a row that do not fit.
-
-    Args:
-        rules: of each field.
-        row: the fields, and words of lists.
-        change: makes the change of a field to a value.
-        in_parts: whether nodes are lent in parts.
-        name: of the partition or the QOS.
-    """
+    """Fields of a row that do not fit."""
     for rule in rules:
         value = row.get(rule.key, "")
         if value and rule.in_parts in (None, in_parts) and rule.is_wrong(value):

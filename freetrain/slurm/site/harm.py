@@ -174,8 +174,6 @@ def _of_cluster(site: Site, premise: Premise, own: SitePartition) -> Iterator[Fi
 
 
 def _of_words(site: Site) -> Iterator[Finding]:
-    """Words of PreemptParameters and SchedulerParameters."""
-
     def change(key: str, right: str) -> SiteChange:
         parameters, _, word = key.partition(".")
         return conf(parameters, replaced(site.conf[parameters], word, right))
@@ -292,7 +290,6 @@ def _of_admission(site: Site, premise: Premise, own: SitePartition) -> Iterator[
 
 
 def _is_for_fragments(site: Site, name: str) -> bool:
-    """Whether some QOS preempts this one, and nobody has it by default."""
     return name not in site.usual_qos and any(name in other.preempts for other in site.qos.values())
 
 

@@ -26,7 +26,6 @@ class QosLimits:
     """Limits of a QOS in which fragments and jobs of the site's count.
 
     Attributes:
-        qos: whose limits.
         of_partition: whether it is the QOS of the partition, and not that of jobs.
     """
 
@@ -110,6 +109,5 @@ def shares_limit(site: Site, job: Job, other: Job) -> bool:
 
 
 def _qos_of(site: Site, job: Job) -> Names:
-    """The QOS in whose limits a job counts: its own, and that of its partition."""
     partitions = (site.partitions[name] for name in job.partition.split(",") if name in site.partitions)
     return frozenset({job.qos, *(partition.qos for partition in partitions)}) - {""}

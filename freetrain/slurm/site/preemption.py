@@ -28,7 +28,6 @@ class JobKind:
     """A kind of jobs: those of one QOS in one partition.
 
     Attributes:
-        partition: its name.
         qos: its name; empty where there is no accounting.
     """
 
@@ -168,7 +167,6 @@ class Fate:
 
     Attributes:
         of: what says so.
-        name: its name.
         mode: the PreemptMode that counts.
         grace_s: for how long they may go on.
     """

@@ -22,10 +22,6 @@ ALL_QUESTIONS = 4
 class SiteReader:
     """Keeps what Slurm last showed of its site.
 
-    Args:
-        ask: gives Slurm a command; what it printed.
-        clock_s: UTC epoch seconds.
-
     Attributes:
         asked: how many questions there were.
         rejected: lines about partitions that were not understood.
@@ -70,7 +66,6 @@ class SiteReader:
         return self._site
 
     def _wanted(self, max_age_s: float) -> tuple[str, ...]:
-        """What to know; first the settings, which show whether there is more to ask."""
         # Accounting may take long to say that it is away, so it is asked between only where QOS decide who is
         # preempted; associations, of which large sites have many, only when all is asked again.
         if not (self._site.conf and self._site.settings.has_accounting):

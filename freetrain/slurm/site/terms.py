@@ -274,7 +274,6 @@ def _of_rate_limit(site: Site, premise: Premise) -> Iterator[Finding]:
 
 
 def _of_people(site: Site, premise: Premise) -> Iterator[Finding]:
-    """Nobody's jobs have the QOS of fragments without asking for it, and somebody may ask for it."""
     name = premise.queue.qos
     if not name or not site.settings.has_accounting:
         return
