@@ -77,6 +77,7 @@ def history_command(
 
 
 def _row(fragment: Fragment, user: str, now_s: float) -> dict[str, Any]:
+    """A fragment as ``--json`` shows it, times in UTC epoch seconds; null: not so far, or unknown."""
     until_s = now_s if fragment.ended_s is None else fragment.ended_s
     return {
         "job": fragment.job,

@@ -221,6 +221,7 @@ class Fragments:
         if not fragments:
             return []
         rows = self._ledger.commands(min(fragment.asked_s for fragment in fragments) - _CLOCKS_DIFFER_S)
+        # Each order stands in the audit before it is given: what is not there was never ordered.
         orders = " ".join(argument for row in rows for argument in row.argv)
         return [fragment for fragment in fragments if fragment.job not in orders]
 
