@@ -43,8 +43,6 @@ class Judgement:
 
     Attributes:
         rules: the site's; the horizon is the learned one if none is set.
-        shadow: what the site's jobs would do if nothing were lent.
-        offers: the verdict on each node.
         rooms: what was left of each node before; None: nodes are lent whole.
         back_off: why freetrain itself stops lending; None: it does not.
         slow: trainer that takes longer than ``harm.limit`` to leave its nodes → how long, in seconds.

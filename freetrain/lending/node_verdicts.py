@@ -116,9 +116,6 @@ class NodeContext:
     """What the verdicts look at.
 
     Attributes:
-        memory: what was seen before, and which jobs fragments block.
-        shadow: what the site's jobs would do if nothing were lent.
-        nodes: what the site allows.
         claimed: parts of nodes on which jobs of the site would start → why they are given back.
         backing_off: why nothing is lent after freetrain has done harm; empty: nodes are lent.
         crowded_out: fragments whose parts of nodes jobs of the site's have taken before they began.

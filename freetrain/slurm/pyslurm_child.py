@@ -68,7 +68,8 @@ def _take_standard_output() -> TextIO:
 
 
 def _say(answers: TextIO, answer: object) -> None:
-    answers.write(json.dumps(answer, separators=(",", ":"), default=_number) + "\n")
+    # Flags are the one kind of value that JSON does not know.
+    answers.write(json.dumps(answer, separators=(",", ":"), default=lambda flags: flags.value) + "\n")
     answers.flush()
 
 
@@ -109,10 +110,6 @@ def _user_name(number: int) -> str:
         return pwd.getpwuid(number).pw_name
     except KeyError:
         return str(number)
-
-
-def _number(flags: enum.Enum) -> object:
-    return flags.value
 
 
 if __name__ == "__main__":

@@ -35,7 +35,6 @@ class RecentNodes:
         from_s: its start, UTC epoch seconds, a multiple of ``PERIOD_S``.
         looks: how many fell into it.
         idle_nodes: that the site's own jobs did not use, lent ones included.
-        lent_nodes: that were lent.
     """
 
     from_s: float
@@ -85,7 +84,6 @@ class Identity:
         mode: observe, advise or act.
         launcher: steer or submit.
         partition: in which fragments run.
-        poll_s: how often it looks.
     """
 
     pid: int

@@ -18,7 +18,6 @@ class LentPart:
 
     Attributes:
         place: what it is called, see :func:`freetrain.core.place.node_of`.
-        amount: how much of the node it has.
         goes_on: whether nobody has ended it.
         is_used: whether it runs, so that Slurm counts what it has as used.
         started_s: since when it runs, UTC epoch seconds; infinite: it does not yet.

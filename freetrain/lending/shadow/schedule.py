@@ -221,7 +221,6 @@ class _View:
     """The nodes with room for one part, after each end.
 
     Attributes:
-        free: the nodes, one set for each end.
         begun: how many of the jobs that have started it includes.
     """
 

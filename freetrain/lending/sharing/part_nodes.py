@@ -27,7 +27,6 @@ class DealtPlace:
 
     Attributes:
         name: as the look calls it; empty: it was given in this deal and is not held yet.
-        amount: what it takes of its node.
     """
 
     name: str

@@ -48,8 +48,6 @@ class Plan:
     """Changes after which nothing is unsafe.
 
     Attributes:
-        queue: where fragments run then.
-        site: the site as it is then.
         changes: finding → what mends it, in the order in which they were found.
     """
 
