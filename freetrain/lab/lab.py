@@ -229,8 +229,8 @@ _KEY_BYTES = 128
 _AT_ONCE = 32
 _GONE_S = 1.0
 
+# A daemon that detaches itself is not among the processes for a moment.
 _DETACHES_S = 5.0
-"""A daemon that detaches itself is not among the processes for a moment."""
 
 
 @dataclass(frozen=True)

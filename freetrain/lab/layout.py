@@ -282,10 +282,7 @@ def _preemption(mode: str) -> dict[str, str]:
     if mode == "OFF":
         return {"PreemptType": "preempt/none", "PreemptMode": "OFF"}
     # Only the gang scheduler resumes what was suspended.
-    return {
-        "PreemptType": "preempt/partition_prio",
-        "PreemptMode": "SUSPEND,GANG" if mode == "SUSPEND" else mode,
-    }
+    return {"PreemptType": "preempt/partition_prio", "PreemptMode": "SUSPEND,GANG" if mode == "SUSPEND" else mode}
 
 
 def _accounting(layout: LabLayout, options: LabOptions) -> dict[str, str]:

@@ -16,6 +16,7 @@ PREEMPT_MODES = ("REQUEUE", "CANCEL", "SUSPEND", "OFF")
 MAX_NODES = 9999
 MAX_IMAGINARY_NODES = 99_999
 FIRST_PORT, LAST_PORT = 1024, 65_535
+# Settings that a lab must choose itself, or it does not find its daemons again.
 _OWN_SETTINGS = {
     "authinfo",
     "authtype",
@@ -30,8 +31,6 @@ _OWN_SETTINGS = {
     "slurmuser",
     "statesavelocation",
 }
-"""Settings that a lab must choose itself, or it does not find its daemons again."""
-
 _OWN_PARTITIONS = ("main", "freetrain")
 _SCRIPTS = ("job_submit", "job_comp")
 _SERVICE = "slurm"

@@ -87,11 +87,6 @@ class Draw:
 class StepBatches(ABC):
     """The batches of the step under way, which the position moves over only when the step is complete.
 
-    Args:
-        dataset: the samples' source.
-        sampler: says how far the training has come.
-        batch: samples per batch.
-
     Attributes:
         taken: batches of the step under way.
         wait_s: seconds spent waiting for them.

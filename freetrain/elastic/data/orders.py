@@ -15,8 +15,8 @@ from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.data.streams import OwnBatches, Streaming, is_stream, makes_own_batches, same_random_numbers
 from freetrain.errors import InputError
 
+# Samples of data whose length is not known.
 _ENDLESS = 1 << 62
-"""Samples of data whose length is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +129,8 @@ class _Listed:
         self._ids: list[int] = []
 
     def __call__(self, epoch: int) -> Sequence[int]:
+        # Kept for the epoch: pieces of the order are asked for one by one, and listing a sampler may take
+        # seconds.
         if epoch != self._epoch:
             self._epoch, self._ids = epoch, self._list(epoch)
         return self._ids
@@ -137,6 +139,7 @@ class _Listed:
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
         with same_random_numbers(self._seed, epoch):
+            # A generator of the sampler's own would go on from where this process has left it.
             if getattr(self._sampler, "generator", None) is not None:
                 self._sampler.generator.manual_seed(torch.initial_seed())
             ids = [int(id_) for id_ in self._sampler]

@@ -137,19 +137,12 @@ class CheckVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """One line of the table.
+    """One line of the table."""
 
-    Attributes:
-        check: its name.
-        verdict: what came of it.
-        detail: figures, or why.
-        elapsed_s: how long it took.
-    """
-
-    check: str
-    verdict: CheckVerdict
-    detail: str
-    elapsed_s: float
+    check: str  # its name
+    verdict: CheckVerdict  # what came of it
+    detail: str  # figures, or why
+    elapsed_s: float  # how long it took
 
 
 NO_DEVICE_STATUS = 2

@@ -25,16 +25,13 @@ MAIN_VARIABLE = "FREETRAIN_MAIN"
 """Set for a worker whose adopted script is rank 0 for as long as it lives."""
 
 ADDRESS_VARIABLE = "FREETRAIN_ADDRESS"
+# Slurm tells every task the switches above its node.
 _SWITCHES_VARIABLE = "SLURM_TOPOLOGY_ADDR"
-"""Slurm tells every task the switches above its node."""
-
 _NODE_VARIABLE = "SLURMD_NODENAME"
+# Slurm tells every task when its job's time limit ends, and so, of a fragment, the hole that it lies in.
 _END_VARIABLE = "SLURM_JOB_END_TIME"
-"""Slurm tells every task when its job's time limit ends, and so, of a fragment, the hole that it lies in."""
-
+# The job's share of its node, by Slurm; memory only where the job asks for it by node.
 _GIVEN_VARIABLES = {"cpus": "SLURM_CPUS_ON_NODE", "memory_mb": "SLURM_MEM_PER_NODE"}
-"""The job's share of its node, by Slurm; memory only where the job asks for it by node."""
-
 _SIOCGIFADDR = 0x8915
 _MAX_INTERFACE_BYTES = 15
 FOREIGN_HINT = (

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 
 from freetrain.elastic.on_disk.members import Member, start_ticks, this_host
 
+# Time over which waiting is compared: single steps, and looks at them, vary too much.
 _WINDOW_S = 60.0
-"""Time over which waiting is compared: single steps, and looks at them, vary too much."""
-
+# A worker is reported as slow when the others have waited more than it by this share of the time.
 _MIN_SHARE = 0.1
-"""A worker is reported as slow when the others have waited more than it by this share of the time."""
 
 
 class WatchedProcess:

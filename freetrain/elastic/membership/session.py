@@ -44,20 +44,17 @@ from freetrain.elastic.worlds.world import World
 
 log = logging.getLogger(__name__)
 
+# A world that fails although nobody is missing is reported after this time: losses are found sooner.
 _BROKEN_AFTER_S = 1.0
-"""A world that fails although nobody is missing is reported after this time: losses are found sooner."""
-
 _REPORT_AGAIN_S = 10.0
 _WARN_WAITING_AFTER_S, _WARN_WAITING_AGAIN_S = 30.0, 60.0
+# A worker that is asked to leave waits so long for the others to end the step with it, as a slow step may be.
 _LEAVES_WAITING_AFTER_S = 5.0
-"""A worker that is asked to leave waits so long for the others to end the step with it, as a slow step may be."""
-
 _MAX_NAMED = 4
 _NOBODY_MISSING = "its collectives failed with nobody missing"
 _MAX_BROKEN_OF_A_NEWCOMER = 3
+# Worlds in a row. A newcomer gives up first: if the fault is its own, the others go on without it.
 _MAX_BROKEN_OF_A_VETERAN = 6
-"""Worlds in a row. A newcomer gives up first: if the fault is its own, the others go on without it."""
-
 _BROKEN_HINT = (
     "If it is about an address or a connection, see whether the nodes reach each other (FREETRAIN_ADDRESS, "
     "GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME); otherwise, whether the backend can sum and broadcast all of the "
@@ -89,12 +86,7 @@ class Session:
         self.directory = directory
         mine = this_replica()
         self.member = this_member(
-            fingerprint,
-            torch.__version__,
-            is_fed=is_fed,
-            replica=mine.name,
-            shard=mine.shard,
-            shards=mine.shards,
+            fingerprint, torch.__version__, is_fed=is_fed, replica=mine.name, shard=mine.shard, shards=mine.shards
         )
         self.world: World | None = None
         self.nodes = 0

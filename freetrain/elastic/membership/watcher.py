@@ -16,28 +16,23 @@ from freetrain.elastic.timeouts import Timeouts
 
 log = logging.getLogger(__name__)
 
+# A look at the directory may take up one part in this many of the watcher's time: on a slow file system the
+# watcher looks less often instead of loading the server.
 _LOOK_SHARE = 20
-"""A look at the directory may take up one part in this many of the watcher's time: on a slow file system the
-watcher looks less often instead of loading the server."""
-
+# Time for which it looks often all the same: the training stands until the next world is known.
 _HURRY_S = 2.0
-"""Time for which it looks often all the same: the training stands until the next world is known."""
-
+# Losses often come in twos; one change of the world for both costs half.
 _SETTLE_S = 0.03
-"""Losses often come in twos; one change of the world for both costs half."""
-
+# Newcomers that start together boot at slightly different speeds. No training waits for them meanwhile.
 _GATHER_S = 0.5
-"""Newcomers that start together boot at slightly different speeds. No training waits for them meanwhile."""
-
+# A world still forming when a newer generation appears gets this long: all may yet come, or some have moved on,
+# and the others would wait for them.
 _SUPERSEDED_S = 1.5
-"""A world still forming when a newer generation appears gets this long: all may yet come, or some have moved on,
-and the others would wait for them."""
-
 
 _WARN_AGAIN_S = 60.0
 
+# Members that are started together boot at slightly different speeds.
 _WARN_MISSING_AFTER_S = 2.0
-"""Members that are started together boot at slightly different speeds."""
 
 
 class Guard:

@@ -24,8 +24,8 @@ from freetrain.elastic.on_disk.next_generation import View, spread
 
 TRAINER_VARIABLE = "FREETRAIN_TRAINER"
 _KEPT_GENERATIONS = 50
+# The daemon runs under an account of its own and must get at the progress, and at nothing else in there.
 _ROOT_MODE = 0o711
-"""The daemon runs under an account of its own and must get at the progress, and at nothing else in there."""
 
 
 class TrainerDirectory:

@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 
 from freetrain.elastic.errors import DirectoryError
 
+# File systems count time in steps of up to two seconds: of two changes within a step the time shows one.
 _COARSEST_TIME_S = 2.5
-"""File systems count time in steps of up to two seconds: of two changes within a step the time shows one."""
 
 
 def create_exclusively(path: Path, content: bytes, mode: int = 0o600) -> bool:

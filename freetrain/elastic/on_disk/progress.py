@@ -21,10 +21,10 @@ MAX_LINE_BYTES = 16_384
 """Far more than the runtime writes."""
 
 MAX_NODES = 100_000
+# A line is flat; what is nested thousands deep would exhaust the parser's stack.
 _MAX_BRACKETS = 50
-"""A line is flat; what is nested thousands deep would exhaust the parser's stack."""
-
 _COUNT, _DURATION_S, _PART_S = (0, 10**15), (1e-9, 1e9), (0.0, 1e9)
+# The bounds within which each number is believed.
 _RANGES: Mapping[str, tuple[float, float]] = {
     "time_s": (0.0, 1e11),
     "generation": _COUNT,
@@ -47,8 +47,6 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "save_s": _PART_S,
     "start_s": _PART_S,
 }
-"""The bounds within which each number is believed."""
-
 _CAUSE = re.compile(r"[a-z][a-z ]{0,39}")
 Line = TypeVar("Line", bound="Rate | Rescale | LostRun")
 MAX_LINES = 2_000

@@ -38,9 +38,8 @@ from freetrain.errors import ExitCode
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.05
+# A worker that the others gave up gets this long to notice and end by itself.
 _GONE_BUT_ALIVE_S = 2.0
-"""A worker that the others gave up gets this long to notice and end by itself."""
-
 _FOR_TORCHRUN = (
     "the script never joined the trainer: let it train with freetrain.elastic (docs/users/elastic.md), or give "
     "--adopt or --restart where it is one for torchrun"

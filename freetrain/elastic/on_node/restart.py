@@ -36,12 +36,10 @@ from freetrain.errors import InputError
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.02
+# A worker that fails when another node vanishes is no failure of its own: this long a new generation may take.
 _BLAME_AFTER_S = 2.0
-"""A worker that fails when another node vanishes is no failure of its own: this long a new generation may take."""
-
+# A node whose template has not imported all by then joins without it.
 _IMPORT_TIMEOUT_S = 120.0
-"""A node whose template has not imported all by then joins without it."""
-
 _FIRST_STEP_POLL_S = 0.2
 LAST_NUMBER = r"(\d+)\D*$"
 """The last whole number of a line."""

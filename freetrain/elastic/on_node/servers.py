@@ -25,15 +25,13 @@ MOVES_BEFORE_S = 120.0
 
 _ASK_EVERY_S = 15.0
 _SOON_EVERY_S = 3.0
+# After the nodes have changed the daemon's next look decides again where servers are to run.
 _SOON_FOR_S = 30.0
-"""After the nodes have changed the daemon's next look decides again where servers are to run."""
-
 _ANSWER_TIMEOUT_S = 30.0
+# How the comment begins. An empty answer is none: Slurm does not show the job to everybody, or not any more.
 _TAG = "freetrain:"
-"""How the comment begins. An empty answer is none: Slurm does not show the job to everybody, or not any more."""
-
+# The comment of the trainer's job, as freetrain/slurm/tags.py writes it.
 _COMMENT = re.compile(rf"{_TAG}.* \| servers on ([A-Za-z0-9._,-]+)")
-"""The comment of the trainer's job, as freetrain/slurm/tags.py writes it."""
 
 
 class ServerDuty:

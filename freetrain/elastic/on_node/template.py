@@ -41,11 +41,10 @@ PACKET_BYTES = 65_536
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
+# What a package imports when it is first used: torch's first optimizer takes a second for it.
 _LATER = {"torch": ("torch._dynamo", "torch.distributed.algorithms.ddp_comm_hooks")}
-"""What a package imports when it is first used: torch's first optimizer takes a second for it."""
-
+# Lets torch.cuda.is_available() ask the driver without starting CUDA, which no forked process could then use.
 _NVML_VARIABLE = "PYTORCH_NVML_BASED_CUDA_CHECK"
-"""Lets torch.cuda.is_available() ask the driver without starting CUDA, which no forked process could then use."""
 
 
 def with_runner(command: Sequence[str], runner: str) -> list[str]:

@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 END_TIMEOUT_S = 20.0
 """How long workers may take to end, if nothing else is asked for."""
 
+# How long a template may take to fork; a new process is started otherwise.
 _FORK_TIMEOUT_S = 10.0
-"""How long a template may take to fork; a new process is started otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,8 @@ from freetrain.errors import InputError
 
 _ADAMS = (torch.optim.Adam, torch.optim.AdamW)
 _SGDS = (torch.optim.SGD,)
+# Steps before which Adam's state of a parameter says little.
 _WARM_STEPS = 5
-"""Steps before which Adam's state of a parameter says little."""
-
 _MIN_VARIANCE = 1e-6
 _MEMORY_STEPS = 1000
 

@@ -423,9 +423,7 @@ class RankLog(logging.LoggerAdapter[logging.Logger]):
 # -- what the script gave: checked, unwrapped, carried along
 
 
-def _optimizers_in(
-    given: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
-) -> list[torch.optim.Optimizer]:
+def _optimizers_in(given: torch.optim.Optimizer | Sequence[torch.optim.Optimizer]) -> list[torch.optim.Optimizer]:
     """The optimizers that make the updates: the one inside, where Hugging Face's accelerate has wrapped it."""
     optimizers: Sequence[Any] = [given] if isinstance(given, torch.optim.Optimizer) else given
     return [optimizer.optimizer if _is_prepared(optimizer) else optimizer for optimizer in optimizers]
@@ -451,8 +449,7 @@ def _check(
     check_sharding(module, also)
     if scaling is not None and any(map(is_sharded, module.parameters())):
         raise InputError(
-            "AdaScale cannot measure the gradients of a sharded model.",
-            "Leave out scaling=..., or do not shard.",
+            "AdaScale cannot measure the gradients of a sharded model.", "Leave out scaling=..., or do not shard."
         )
     parameters = [parameter for optimizer in optimizers for parameter in parameters_of(optimizer)]
     scales = any(isinstance(item, torch.amp.GradScaler) for item in also)

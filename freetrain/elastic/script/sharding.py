@@ -32,9 +32,8 @@ from freetrain.errors import FreetrainError, InputError
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
+# The newer name and the older one.
 _reduce_scatter: Any = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
-"""The newer name and the older one."""
-
 _LOOK_S = 0.01
 _STORE_TIMEOUT = timedelta(seconds=300)
 

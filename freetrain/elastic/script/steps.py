@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# How torch's schedules mark the step function of their optimizer, in newer and in older versions.
 _SCHEDULED = ("_wrapped_by_lr_sched", "_with_counter")
-"""How torch's schedules mark the step function of their optimizer, in newer and in older versions."""
-
 _DEPTH = 4
 _ZIP = re.compile(r"\bzip(_longest)?\(")
 

@@ -204,11 +204,7 @@ def broadcast_rest(state: TrainingState, source: int, world: World, *, takes: bo
 
 
 def _from_source(
-    capture: Callable[[], dict[str, Any]],
-    own: dict[str, Any],
-    state: TrainingState,
-    source: int,
-    world: World,
+    capture: Callable[[], dict[str, Any]], own: dict[str, Any], state: TrainingState, source: int, world: World
 ) -> Any:
     """The source's capture; the others receive it into their own tensors where they have any of that name."""
     contents = DetachedTensors()

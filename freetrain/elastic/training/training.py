@@ -40,8 +40,8 @@ from freetrain.errors import FreetrainError, InputError
 
 log = logging.getLogger(__name__)
 
+# How long it takes at most until a worker that has ended is seen to be gone.
 _NOTICE_S = 1.0
-"""How long it takes at most until a worker that has ended is seen to be gone."""
 
 
 class ElasticTraining:

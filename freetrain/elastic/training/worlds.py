@@ -12,20 +12,15 @@ from freetrain.elastic.feeding.feeder import Feeder
 from freetrain.elastic.feeding.newcomer import Newcomer
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.training.records import Records
-from freetrain.elastic.training.state import (
-    TrainingState,
-    broadcast_rest,
-    broadcast_state,
-    part_random_streams,
-)
+from freetrain.elastic.training.state import TrainingState, broadcast_rest, broadcast_state, part_random_streams
 from freetrain.elastic.worlds.device import give_back_memory
 from freetrain.elastic.worlds.exchange import broadcast_bytes, decode, encode, gather_announced, gather_bytes
 from freetrain.elastic.worlds.world import World
 
 log = logging.getLogger(__name__)
 
+# Steps after which a world has all the memory that it needs.
 _SETTLED_AFTER_STEPS = 3
-"""Steps after which a world has all the memory that it needs."""
 
 
 class RankPosition(NamedTuple):

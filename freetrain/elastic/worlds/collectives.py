@@ -21,9 +21,8 @@ from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.worlds.device import give_back_pages
 from freetrain.elastic.worlds.replica import Replica
 
+# After the cut, collectives get this long to fail by themselves, as nearly all do at once.
 _GRACE_S = 0.1
-"""After the cut, collectives get this long to fail by themselves, as nearly all do at once."""
-
 _SLICE = timedelta(seconds=0.05)
 
 

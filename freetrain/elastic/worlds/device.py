@@ -21,14 +21,12 @@ from freetrain.errors import ExitCode
 
 _SIDE = 256
 _COPIED_BYTES = 64 << 20
+# The first use of a device in a process takes some seconds, more where many start at once.
 _EXAMINE_TIMEOUT_S = 60.0
-"""The first use of a device in a process takes some seconds, more where many start at once."""
-
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _NEVER = -1
+# The largest threshold that glibc chooses by itself: blocks beyond that would leave gaps between them.
 _MAX_KEPT_BYTES = 32 << 20
-"""The largest threshold that glibc chooses by itself: blocks beyond that would leave gaps between them."""
-
 CHOSEN_BY = ("GLIBC_TUNABLES", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
 
 

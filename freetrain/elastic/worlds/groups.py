@@ -46,12 +46,11 @@ _WATCHED = (
     "reduce_scatter_tensor_coalesced",
     "scatter",
 )
+# Exchanges between two ranks: the others need to know nothing of these.
 _PASSED_ON = ("recv", "recv_anysource", "send")
-"""Exchanges between two ranks: the others need to know nothing of these."""
-
 _ALONE = "freetrain"
+# Outputs of these are filled in where a rank was lost; other collectives work in place, or leave theirs alone.
 _WITH_OUTPUTS = ("all_gather_single", "allgather", "_allgather_base", "gather")
-"""Outputs of these are filled in where a rank was lost; other collectives work in place, or leave theirs alone."""
 
 
 def form_default(backend: str, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:

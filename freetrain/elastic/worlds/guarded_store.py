@@ -27,13 +27,11 @@ from freetrain.elastic.on_disk.members import Generation, this_host
 
 _HEAD = struct.Struct("!I")
 _PROOF_BYTES, _NONCE_BYTES = 32, 16
+# Patience for a proof, and for a connection.
 _PROOF_TIMEOUT_S = 10.0
-"""Patience for a proof, and for a connection."""
-
 _MAX_MESSAGE_BYTES = 1 << 20
+# Limit of a store's content: addresses of a few hundred bytes for each pair of ranks.
 _MAX_BYTES = 64 << 20
-"""Limit of a store's content: addresses of a few hundred bytes for each pair of ranks."""
-
 SERVICE_HOST = "service"
 """Identity of the host of a store that no member has opened."""
 

@@ -17,15 +17,9 @@ from freetrain.elastic.on_disk.members import Generation
 from freetrain.elastic.worlds.collectives import Collectives
 from freetrain.elastic.worlds.groups import form_beside
 
+# Tensors travel in pieces of this size: while a server sends one back it receives the next one.
 _PIECE_BYTES = 1 << 20
-"""Tensors travel in pieces of this size: while a server sends one back it receives the next one."""
-
-_DTYPES = (
-    torch.float32,
-    torch.float16,
-    torch.bfloat16,
-    torch.float64,
-)
+_DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
 class GradientServers:

@@ -30,8 +30,8 @@ from freetrain.elastic.worlds.guarded_store import meet
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.servers import GradientServers
 
+# A cut is repeated while somebody is still inside: it may have missed a connection that was coming up.
 _CUT_AGAIN_S = 0.5
-"""A cut is repeated while somebody is still inside: it may have missed a connection that was coming up."""
 
 
 class World:
