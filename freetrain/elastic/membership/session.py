@@ -52,9 +52,8 @@ _WARN_WAITING_AFTER_S, _WARN_WAITING_AGAIN_S = 30.0, 60.0
 _LEAVES_WAITING_AFTER_S = 5.0
 _MAX_NAMED = 4
 _NOBODY_MISSING = "its collectives failed with nobody missing"
-_MAX_BROKEN_OF_A_NEWCOMER = 3
 # Worlds in a row. A newcomer gives up first: if the fault is its own, the others go on without it.
-_MAX_BROKEN_OF_A_VETERAN = 6
+_MAX_BROKEN_OF_A_NEWCOMER, _MAX_BROKEN_OF_A_VETERAN = 3, 6
 _BROKEN_HINT = (
     "If it is about an address or a connection, see whether the nodes reach each other (FREETRAIN_ADDRESS, "
     "GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME); otherwise, whether the backend can sum and broadcast all of the "
@@ -67,8 +66,6 @@ class Session:
     """Joins, forms worlds, leaves.
 
     Args:
-        directory: the trainer's.
-        timeouts: how patient to be.
         backend: for ``torch.distributed``.
         fingerprint: what all members must have in common.
         is_fed: whether this worker gets the state before it joins a world.
@@ -129,6 +126,7 @@ class Session:
         named_service()  # complains here rather than in the watcher's thread
         use_interface_of_this_address()
         leave_signals_to_agent()
+        # A sign of life first: others that see the record may look for one at once.
         self.directory.beat(self.member.id, -1)
         self.directory.join(self.member)
         self._watcher.start()
@@ -142,10 +140,6 @@ class Session:
             broke_with: why the present world does not hold; None if it changes as planned.
             step: the last completed step.
             on_generation: called with the one to form, before this worker waits for others.
-
-        Raises:
-            Departed: there is none; the worker's part has ended.
-            BrokenWorldError: worlds break one after the other with nobody missing.
         """
         tried = self.world.generation.number if self.world else 0
         self.leave_world()
@@ -154,12 +148,14 @@ class Session:
             self._breaks.count(broke_with, generation.cause, step)
             tried = generation.number
             on_generation(generation)
+            # Also before an attempt that fails: a member that still waits at an old store then moves on.
             self._stores.drop(before=tried)
             try:
                 return self._form(generation)
             except AbandonedError as error:
                 log.info("generation %d abandoned: %s", tried, error)
                 self._last_error = f"it did not form: {error}"
+                # None if it was cut, which does not count as a world that breaks by itself.
                 broke_with = error.__cause__
                 self._watcher.guard(None)
 
@@ -196,8 +192,7 @@ class Session:
     def _while_waiting(self, waited_s: float) -> None:
         """The others have been waited for so long in a collective.
 
-        Raises:
-            Departed: this worker is to leave, and the others do not come to the end of the step.
+        Raises Departed if this worker is to leave, and the others do not come to the end of the step.
         """
         if waited_s < _WARN_WAITING_AFTER_S:
             self._warn_waiting_s = _WARN_WAITING_AFTER_S
@@ -282,6 +277,7 @@ class Session:
             raise Departed(f"given up for lost by the others: {view.gone[me]}", EVICTED_STATUS)
         if view.number == tried or me not in view.everyone:
             raise Departed("left at a step boundary, as asked")
+        # Once more: the training may have been completed while this worker waited.
         self._depart_if_complete()
         assert view.generation is not None
         return view.generation
@@ -321,15 +317,9 @@ class BrokenWorlds:
         self._veteran = False
 
     def count(self, error: BaseException | None, cause: str, step: int) -> None:
-        """Take note of a generation that follows.
+        """Take note of a generation that follows; raises BrokenWorldError if too many broke in a row.
 
-        Args:
-            error: what the world before it broke with in this process; None if it did not, or was cut.
-            cause: of the generation that follows.
-            step: the last completed step.
-
-        Raises:
-            BrokenWorldError: too many in a row.
+        ``error`` is what the world before it broke with in this process; None if it did not, or was cut.
         """
         if self._last_step is not None and step > self._last_step:
             self._veteran = True
@@ -351,7 +341,6 @@ class Stores:
     """Stores that this process has opened, whose generations may still meet there.
 
     Args:
-        address: by which the others reach this process.
         word_of: what the members of a generation prove to know, from the generation's nonce.
     """
 
@@ -377,11 +366,12 @@ class Stores:
 
     def ports(self) -> list[int]:
         """Ports of the open ones."""
+        # A copy, since the watcher's thread opens stores meanwhile.
         return [store.port for store in list(self._stores.values())]
 
     def drop(self, before: int) -> None:
         """Close those of generations before this one."""
-        for number in list(self._stores):  # a copy, since the watcher's thread opens stores meanwhile
+        for number in list(self._stores):  # a copy, likewise
             if number < before:
                 self._stores.pop(number).close()
 
@@ -401,6 +391,7 @@ def leave_signals_to_agent() -> None:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
+    # A handler, not SIG_IGN: programs that the script starts would inherit that.
     for number in _AGENTS_SIGNALS:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, go_on)
