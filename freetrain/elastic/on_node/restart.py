@@ -51,10 +51,6 @@ class RestartAgent:
     """Runs the workers of one node; the agents are the members, not the workers.
 
     Args:
-        directory: the trainer's.
-        options: what the user chose.
-        signals: those that ask to leave.
-        timeouts: how patient to be.
         progress: to be written while this agent is the first.
     """
 
@@ -133,6 +129,7 @@ class RestartAgent:
             write_json(self._directory.finished_path, {"time_s": time.time()}, mode=0o644)
             return AgentEnd(0, "the training is complete")
         bad = [status for status in statuses if status]
+        # A newer generation explains why they failed, and starts them again.
         if not bad or self._generation is None or view.number > self._generation.number:
             return None
         self._failed_s = self._failed_s or time.monotonic()
@@ -147,14 +144,12 @@ class RestartAgent:
         return None
 
     def _is_complete(self) -> bool:
-        """Whether the script came to its end, and did not save because a node comes or leaves.
-
-        A script whose ranks agree to save may end before this agent has seen why.
-        """
+        """Whether the script came to its end, and did not save because a node comes or leaves."""
         assert self._generation is not None
         if self._directory.finished_path.exists():
             return True
         try:
+            # Read now: a script whose ranks agree to save may end before the watcher has seen why.
             view = self._directory.view()
         except OSError:  # looked at again in a moment
             return False
@@ -187,7 +182,7 @@ class RestartAgent:
         return forked or start_process(self._options.command, environment, path)
 
     def _start_template(self) -> None:
-        """Let the others go on while this node imports what its workers need: its coming makes them stop."""
+        # Before it joins, as its coming makes the others stop: they train on while it imports.
         with contextlib.suppress(InputError):  # a command in which no script is to be seen has none
             self._template = template = Template(self._options.command)
             until_s = time.monotonic() + _IMPORT_TIMEOUT_S
@@ -257,6 +252,7 @@ def torchrun_variables(rank: int, world: int, local_rank: int, local_world: int,
 def _with_port(proposal: Proposal) -> Generation:
     """A generation whose store rank 0's script opens: on a port that is free now."""
     with socket.socket() as probe:
+        # If another process takes it before the script does, the workers fail and the next world has another.
         probe.bind(("", 0))
         port = probe.getsockname()[1]
     return Generation(proposal.number, proposal.members, this_host(), this_address(), port, "", proposal.cause)
@@ -272,11 +268,8 @@ class RestartProgress:
     """Writes what the first agent of each generation sees.
 
     Args:
-        path: of the progress.
         steps: where to read how far the script is; None: nowhere.
         samples_per_step: over all ranks.
-        every_s: seconds between two lines.
-        now_s: the clock.
     """
 
     def __init__(
@@ -380,23 +373,18 @@ class RestartProgress:
 
 @dataclass(frozen=True, slots=True)
 class WatchedSteps:
-    """Steps as a file tells them.
+    """Steps as a file tells them."""
 
-    Attributes:
-        path: the file.
-        pattern: whose first group is the number of steps completed; the last line that has it counts.
-    """
-
-    path: Path
-    pattern: re.Pattern[str]
+    path: Path  # the file
+    pattern: re.Pattern[str]  # its first group is the number of steps completed; the last line that has it counts
 
     def latest(self) -> int | None:
         """The number of steps completed; None: the file is not there, or does not say."""
-        for line in reversed(self._last_lines()):
-            found = self.pattern.search(line)
-            if found:
-                return _whole(found.group(1))
-        return None
+        found = next(filter(None, map(self.pattern.search, reversed(self._last_lines()))), None)
+        try:
+            return int(found.group(1)) if found else None
+        except (TypeError, ValueError):  # a group of the user's that has matched nothing, or no number
+            return None
 
     def _last_lines(self) -> list[str]:
         try:
@@ -406,10 +394,3 @@ class WatchedSteps:
                 return stream.read().decode(errors="replace").split("\n")[:-1]
         except OSError:
             return []
-
-
-def _whole(text: str | None) -> int | None:
-    try:
-        return int(text or "")
-    except ValueError:
-        return None

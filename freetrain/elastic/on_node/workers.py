@@ -106,11 +106,7 @@ def start_process(
 ) -> subprocess.Popen[bytes]:
     """Start a process in a session of its own: a signal to its group reaches all that the script has started.
 
-    Args:
-        command: what to run.
-        environment: what it needs to know besides.
-        log: file for its output; None: that goes where this process's goes.
-        pass_fds: open files that it gets.
+    ``environment`` is what it needs to know besides; its output goes to the log, or where this process's goes.
     """
     try:
         with contextlib.ExitStack() as stack:
@@ -121,6 +117,7 @@ def start_process(
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                # Only the child itself can ask the kernel to end it with its parent.
                 preexec_fn=partial(template.die_with_parent, os.getpid()),
                 pass_fds=pass_fds,
             )
@@ -131,14 +128,7 @@ def start_process(
 
 
 class Worker:
-    """One process with its place on the node.
-
-    Args:
-        process: as started.
-        name: the member's id.
-        index: its place on this node, which says which GPU it has.
-        is_server: whether it adds up the gradients of workers.
-    """
+    """One process with its place on the node, which says which GPU it has."""
 
     def __init__(self, process: RunningProcess, name: str, index: int, *, is_server: bool = False) -> None:
         self.name = name
@@ -156,17 +146,16 @@ class Worker:
         return self._process.pid
 
     def poll(self) -> int | None:
-        """The exit status, negative for a signal; None while it runs. Its children end with it.
-
-        Forked children (of a data loader) would keep its connections open, and hide its end from the others.
-        """
+        """The exit status, negative for a signal; None while it runs. Its children end with it."""
         status = self._process.poll()
         if status is not None:
+            # Forked children (of a data loader) would keep its connections open, and hide its end from the others.
             self._signal_all(signal.SIGKILL)
         return status
 
     def terminate(self) -> None:
-        """Ask it to end. What it has started itself may be what it needs for that: it goes with it."""
+        """Ask it to end."""
+        # It alone: what it has started itself may be what it needs in order to save.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(self.pid, signal.SIGTERM)
 
@@ -182,17 +171,14 @@ class Worker:
 class Template:
     """A process that has imported what a script imports; the script's workers are forked from it.
 
-    Args:
-        command: the script with its arguments.
-
-    Attributes:
-        is_ready: whether it has imported all, as of the last :meth:`look`.
+    ``is_ready`` says whether it has imported all, as of the last :meth:`look`.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
         self.is_ready = False
         self._started: list[int] = []
         self._statuses: dict[int, int] = {}
+        # Packets keep their bounds: each is one document.
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             runner = template.with_runner(command, template.MODULE)
@@ -253,12 +239,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class ForkedProcess:
-    """A process that was forked from a template.
-
-    Attributes:
-        pid: its process id.
-        template: it reports how the process ended.
-    """
+    """A process that was forked from a template, which reports how it ended."""
 
     pid: int
     template: Template
@@ -274,12 +255,14 @@ def describe(status: int) -> str:
         return f"exit status {status}"
     try:
         return f"killed by {signal.Signals(-status).name}"
+    # Real-time signals have no names.
     except ValueError:
         return f"killed by signal {-status}"
 
 
 def count_gpus() -> int:
-    """GPUs that this node gives to us; asked of the driver's files, since the agent does without torch."""
+    """GPUs that this node gives to us, by Slurm's list of them or else by the driver's files."""
+    # Not by torch, without which the agent starts at once.
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return len([name for name in visible.split(",") if name.strip()])
