@@ -31,8 +31,7 @@ class AdoptedLoop(Loop):
         carried: Sequence[Stateful],
     ) -> None:
         also = {f"adopted.{place}": item for place, item in enumerate(carried)}
-        # A model that is alone keeps the names of its parameters: in a list they would begin with its
-        # place.
+        # A model that is alone keeps the names of its parameters: in a list they would begin with its place.
         given = models[0] if len(models) == 1 else models
         super().__init__(given, optimizers, batches_of_all(loader), epochs=_ENDLESS, also=also)
         self._epochs = self.epochs()

@@ -129,8 +129,7 @@ class _Listed:
         self._ids: list[int] = []
 
     def __call__(self, epoch: int) -> Sequence[int]:
-        # Kept for the epoch: pieces of the order are asked for one by one, and listing a sampler may take
-        # seconds.
+        # Kept for the epoch: pieces of the order are asked for one by one, and listing a sampler may take seconds.
         if epoch != self._epoch:
             self._epoch, self._ids = epoch, self._list(epoch)
         return self._ids

@@ -70,8 +70,7 @@ class Newcomer:
             try:
                 self._be_fed_by(source, attempt, memory)
             except LinkLostError as error:
-                # Once ready it may be taken into a world at any moment: there is no time for
-                # another source.
+                # Once ready it may be taken into a world at any moment: there is no time for another source.
                 if self._is_ready or attempt == _MAX_SOURCES:
                     raise
                 log.info("fed no more (%s): trying another member", error)

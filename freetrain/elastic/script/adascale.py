@@ -19,6 +19,7 @@ _ADAMS = (torch.optim.Adam, torch.optim.AdamW)
 _SGDS = (torch.optim.SGD,)
 # Steps before which Adam's state of a parameter says little.
 _WARM_STEPS = 5
+# Above 0, or gradients that are all zero would be divided by zero.
 _MIN_VARIANCE = 1e-6
 _MEMORY_STEPS = 1000
 
@@ -124,6 +125,7 @@ class AdaScale:
             group = self._optimizer.param_groups[place]
             correction = 1.0 - group["betas"][1] ** float(known["step"])
             gradient = gradient / (known["exp_avg_sq"].sqrt().div_(math.sqrt(correction)).add_(group["eps"]))
+        # In double precision: what counts is the small difference of two such sums.
         norm: torch.Tensor = torch.linalg.vector_norm(gradient, dtype=torch.float64)
         return norm.square()
 

@@ -44,7 +44,6 @@ class Gradients:
     gradient here that had none in the update before, or the reverse; only then do the ranks compare which.
 
     Args:
-        optimizer: that steps with them.
         ask: begins to announce the update to the ranks: its kind, what has to be the same, this rank's part of
             the loss.
         agree: takes in their answers; raises LostRankError, or OddOneOutError.
@@ -105,16 +104,11 @@ class Gradients:
     ) -> None:
         """Announce to the ranks that the gradients of these parameters are to be summed.
 
-        Args:
-            world: whose ranks sum them.
-            weight: this rank's share of the samples.
-            loss_share: its part of the mean loss.
-            aside: gradients of earlier batches, weighted already; those of these parameters are used up.
-            during_backward: sum each pack as soon as its gradients are there.
+        ``weight`` is this rank's share of the samples, ``loss_share`` its part of the mean loss, ``aside`` has
+        gradients of earlier batches, weighted already, of which those of these parameters are used up. During the
+        backward pass each pack is summed as soon as its gradients are there.
 
-        Raises:
-            LostRankError: a rank was lost, or differs.
-            OddOneOutError: this one differs.
+        Raises LostRankError if a rank was lost, or differs; OddOneOutError if this one differs.
         """
         self._plan()
         self._world, self._weight = world, weight
@@ -125,11 +119,13 @@ class Gradients:
         if self._digest != self._trusted:
             # Sums of other shapes than the others' would end the process from within gloo.
             self._agree(self._asked)
+            # Once for each world and plan: from now on the answers are taken in after the sums have begun.
             self._trusted = self._digest
         for pack in self._packs:
             pack.missing = {id(parameter) for parameter in pack.parameters}
         self._is_open = during_backward
         for parameter in self._parameters if during_backward else ():
+            # Hooks stay, and do nothing while no sums are open.
             if parameter not in self._hooked:
                 self._hooked.add(parameter)
                 register: Any = parameter.register_post_accumulate_grad_hook
@@ -138,9 +134,7 @@ class Gradients:
     def finish(self) -> None:
         """Let the parameters have the sums; one that has no gradient anywhere has none.
 
-        Raises:
-            LostRankError: a rank was lost, or differs.
-            OddOneOutError: this one differs.
+        Raises as :meth:`begin` does.
         """
         self._is_open = False
         if self._broke_with is not None:
@@ -156,6 +150,7 @@ class Gradients:
                 unflatten(pack.flat, pack.gradients)
             finish_buffers()
             add_up_tensors([local(shard.grad) for shard in self._shards], self._world.peers)
+            # The sum of all ranks' words: 0 where each has gradients where it had some before.
             if self._packs[-1].flat[-1] != 0:
                 self._compare_presence()
             for place in self._none_anywhere:
@@ -170,6 +165,7 @@ class Gradients:
     def _plan(self) -> None:
         """Which gradients travel together; the same plan until the parameters that take part are others."""
         parameters = list(parameters_of(self._optimizer))
+        # By identity: == compares the values of tensors.
         known = [id(parameter) for parameter in parameters]
         if known == self._known:
             return
@@ -196,10 +192,12 @@ class Gradients:
             )
         pack.missing.discard(id(parameter))
         try:
+            # In the order of the packs, not of their completion: all ranks have to begin the same sums.
             while self._begun < len(self._packs) - 1 and not self._packs[self._begun].missing:
                 with torch.no_grad():
                     self._start_next()
         except LostRankError as error:
+            # Raised in finish(): from within a hook it would come out of the script's own backward().
             self._broke_with, self._is_open = error, False
 
     def _start_next(self) -> None:

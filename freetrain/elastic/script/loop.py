@@ -247,18 +247,14 @@ class Loop:
                 except LostRankError as error:
                     self._updates.lose(error)
                     return [value]
+            # Between steps nothing is made again, so the ranks that are left repeat the exchange itself.
             contents, is_new_world = self._training.exchange(content)
             if is_new_world:
                 self._begin_world()
             return decode_all(contents)
 
     def mean(self, value: Any, weight: float = 1.0) -> float:
-        """The mean of everybody's values, as :meth:`gather` has them.
-
-        Args:
-            value: a number.
-            weight: how much this rank's counts: its number of samples, for example.
-        """
+        """The mean of everybody's numbers, as :meth:`gather` has them; the weight may be its number of samples."""
         pairs = self.gather([float(value) * weight, float(weight)])
         total = sum(weight for _, weight in pairs)
         return sum(product for product, _ in pairs) / total if total else float("nan")
@@ -279,6 +275,7 @@ class Loop:
     ) -> None:
         """Leave the trainer."""
         self._drawing.close()
+        # Asked before it leaves, since nothing is watched afterwards.
         is_replica_lost = self._training.is_replica_lost(error)
         self._training.leave(error, self._name)
         if is_replica_lost:
