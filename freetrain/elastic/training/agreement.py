@@ -14,10 +14,9 @@ from freetrain.elastic.worlds.calls import PAYLOAD_BYTES, Call, PendingCalls
 COMPARED = 8
 """Learning rates, and values of the model, that each step compares: so few cost some microseconds."""
 
-_RATE_TOLERANCE = 1e-4
 # Relative. Ranks on processors of different makes may differ in the last digits and drift apart a bit; a rank that
 # goes a way of its own differs by more before long.
-_VALUE_TOLERANCE = 1e-3
+_RATE_TOLERANCE, _VALUE_TOLERANCE = 1e-4, 1e-3
 _LAYOUT = struct.Struct(f"<??ddd{COMPARED}d{COMPARED}d")
 assert _LAYOUT.size <= PAYLOAD_BYTES
 _SAMPLED_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)

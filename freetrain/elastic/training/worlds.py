@@ -24,27 +24,16 @@ _SETTLED_AFTER_STEPS = 3
 
 
 class RankPosition(NamedTuple):
-    """Where one rank stands, as numbers that all ranks tell each other at the start of a world.
+    """Where one rank stands, as numbers that all ranks tell each other at the start of a world."""
 
-    Attributes:
-        has_state: 0 for a newcomer.
-        step: steps completed.
-        updates: made in the step under way.
-        exchanges: completed.
-        exchanges_now: whether it waits for the results of one.
-        stopped: whether it knows that the training was asked to end.
-        fed: whether it has the state by being fed, and no world has taken it in before.
-        broke: whether it comes out of a world that broke in the middle of a step.
-    """
-
-    has_state: int
-    step: int
-    updates: int
-    exchanges: int
-    exchanges_now: int
-    stopped: int
-    fed: int
-    broke: int
+    has_state: int  # 0 for a newcomer
+    step: int  # steps completed
+    updates: int  # made in the step under way
+    exchanges: int  # completed
+    exchanges_now: int  # whether it waits for the results of one
+    stopped: int  # knows that the training was asked to end
+    fed: int  # has the state by being fed, and no world has taken it in before
+    broke: int  # comes out of a world that broke in the middle of a step
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -66,8 +55,6 @@ class Worlds:
     Args:
         state: of this worker; that of all once it is in a world.
         on_world: called with every world, once all have the same state; with None where there is none any more.
-        session: forms the worlds.
-        records: of the training.
 
     Attributes:
         feeder: brings newcomers to this worker's state.
@@ -113,8 +100,7 @@ class Worlds:
     def enter(self, broke_with: BaseException | None) -> World:
         """Form worlds until one holds, and bring all its members to the same state.
 
-        Args:
-            broke_with: why the world before does not hold; None if it changes as planned, or there was none.
+        ``broke_with`` says why the world before does not hold; None if it changes as planned, or there was none.
         """
         self._broke = broke_with is not None
         self._steps_here = 0
@@ -122,6 +108,7 @@ class Worlds:
             self.has_state = self._has_others_random = self._was_fed = self._newcomer.follow()
         while True:
             self._on_world(None)
+            # Gradients of a step that was lost would be added to those of its repetition.
             self._state.optimizer.zero_grad(set_to_none=True)
             try:
                 world = self._session.reform(broke_with, self._state.step, self.feeder.release)
@@ -129,6 +116,7 @@ class Worlds:
                 self.feeder.close()
                 raise
             broke_with = None
+            # Ranks that differ are judged by the first world in which each of them was.
             self._joined = world.joined = self._joined or world.joined
             try:
                 self._share_state(world)
@@ -240,9 +228,10 @@ class Worlds:
     def _restore_newest(self) -> None:
         """Go on from the newest checkpoint, or with the model as the script made it.
 
-        Raises:
-            Departed: there is none, and this worker has parts of a training that is lost. It is to be replaced.
+        Raises Departed if there is none, and this worker has parts of a training that is lost: it is to be
+        replaced.
         """
+        # One of them may still be writing the last checkpoint.
         self._session.wait_for_leavers()
         if not self._records.load() and self._newcomer.is_mixed:
             raise Departed("all who had the training's state were lost before this worker had it", EVICTED_STATUS)

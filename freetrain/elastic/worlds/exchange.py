@@ -17,6 +17,7 @@ CHUNK_BYTES = 4 << 20
 
 def broadcast_bytes(content: bytes | None, source: int, world: World) -> bytes:
     """The source's bytes, which gives them as content; the others give None."""
+    # Receivers have to know how much comes before they can make room for it.
     length = torch.tensor([len(content or b"")])
     world.broadcast(length, source)
     payload = torch.empty(int(length), dtype=torch.uint8)
@@ -62,7 +63,7 @@ def decode_all(contents: Iterable[bytes]) -> list[Any]:
     return [decode(content) for content in contents if content]
 
 
-def broadcast_tensors(tensors: Iterable[torch.Tensor], source: int, world: World | Ranks) -> None:
+def broadcast_tensors(tensors: Iterable[torch.Tensor], source: int, world: Ranks) -> None:
     """The source's values into everybody's tensors."""
     with torch.no_grad():
         for pack in _packs(tensors):
@@ -84,7 +85,7 @@ def start_broadcast(tensors: Iterable[torch.Tensor], source: int, world: World) 
     return finish
 
 
-def add_up_tensors(tensors: Iterable[torch.Tensor], world: World | Ranks) -> None:
+def add_up_tensors(tensors: Iterable[torch.Tensor], world: Ranks) -> None:
     """The sums over all ranks into everybody's tensors."""
     with torch.no_grad():
         packs = list(_packs(tensors))
