@@ -48,7 +48,6 @@ def answering_service() -> tuple[str, int] | None:
 
 def main(arguments: list[str]) -> int:
     """Serve until a signal."""
-    # Imported here: members import this module too, and it would import torch before they need it.
     from freetrain.elastic.worlds.guarded_store import StoreServer
 
     if len(arguments) != 1 or not arguments[0].isdigit():

@@ -123,7 +123,7 @@ class Lab:
             wait_until(lambda: not self._daemons.running("slurmstepd"), _JOBS_GONE_S)
         # slurmd would wait for jobs that do not want to end, and has nothing to save.
         self._daemons.kill_node(None)
-        # The reverse: slurmctld still sends slurmdbd what ended last. Newer ones have slurmscriptd as a helper.
+        # Not as they started: slurmctld still sends slurmdbd what ended last. slurmscriptd is a helper of newer ones.
         for name in ("slurmctld", "slurmscriptd", "slurmdbd", "mariadbd", "munged"):
             self._daemons.stop(name)
 
@@ -308,7 +308,7 @@ class Daemons:
             ("add", "cluster", CLUSTER),
             ("add", "account", ACCOUNT, "Description=lab", "Organization=lab"),
             ("add", "user", ",".join(people), f"Account={ACCOUNT}"),
-            # Only an Operator may change the jobs of others.
+            # Only an Operator may change other users' jobs.
             ("modify", "user", self.people.roles["daemon"], "set", "AdminLevel=Operator"),
         ):
             require(self.layout, "sacctmgr", "--immediate", "--quiet", *what)

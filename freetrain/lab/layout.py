@@ -135,7 +135,7 @@ def _make_own(root: Path) -> None:
     try:
         root.mkdir(mode=0o755, parents=True, exist_ok=True)
         found = root.stat()
-        # Links and files of others could lead the daemons astray.
+        # Another user's links and files could lead the daemons astray.
         if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_MAY_WRITE:
             raise InputError(f"{root} is not yours alone to write to.", "Choose another directory with --dir.")
     except OSError as error:
@@ -164,7 +164,7 @@ _FIXED = {
     "LogTimeFormat": "iso8601_ms",
     # The nodes have what the configuration says, not what the machine has.
     "SlurmdParameters": "config_overrides",
-    # A node that comes back serves again, however it went.
+    # A node that comes back serves again, whatever made it DOWN.
     "ReturnToService": "2",
     # slurmctld complains where it finds no program for mails.
     "MailProg": "/bin/true",

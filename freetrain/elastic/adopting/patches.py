@@ -53,7 +53,7 @@ def patches(adoption: Adoption) -> Iterable[Patch]:
     yield DistributedDataParallel, "forward", lambda _: lambda ddp, *args, **kwargs: ddp.module(*args, **kwargs)
     yield DistributedDataParallel, "no_sync", lambda _: lambda ddp: contextlib.nullcontext()
     yield DistributedDataParallel, "join", lambda _: lambda ddp, *args, **kwargs: contextlib.nullcontext()
-    # Torch's own two look for the process group and the reducer, as copy.deepcopy() of an averaged model does.
+    # Torch's own look for the process group and the reducer; copy.deepcopy(), as for averaged models, calls them.
     yield DistributedDataParallel, "__getstate__", lambda _: lambda ddp: dict(ddp.__dict__)
     yield DistributedDataParallel, "__setstate__", lambda _: torch.nn.Module.__setstate__
     yield torch.optim.Optimizer, "__init__", lambda original: _noting_optimizer(adoption, original)

@@ -116,7 +116,7 @@ def _step_with_zeros(optimizer: torch.optim.Optimizer) -> None:
         for parameter in parameters:
             parameter.grad = torch.zeros_like(parameter)
         for group in optimizer.param_groups:
-            # In its own type: where steps are captured as CUDA graphs it is a tensor.
+            # In its own type: with capturable=True it may be a tensor.
             group["lr"] = group["lr"] * 0
         _clip([parameter for parameter in parameters if is_sharded(parameter)])
         optimizer.step()

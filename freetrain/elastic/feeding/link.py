@@ -21,7 +21,7 @@ from freetrain.elastic.worlds.exchange import decode, encode
 
 # Length of the document; place and length of the bytes of the memory that follow it.
 _HEAD = struct.Struct("!QQQ")
-# A peer whose host has died closes nothing: between slices it is looked whether others have found it lost.
+# A peer whose host has died closes nothing: between slices the reader asks whether it is known to be lost.
 _SLICE_S = 0.05
 _DONE = b"\x01"
 # Patience for a connection and its first words: both sides are awake.
@@ -134,9 +134,10 @@ def is_readable(connection: socket.socket, wait_s: float) -> bool:
 
 
 class SharedMemory:
-    """Memory that other processes of this machine can see, all of it there already; or FeedError.
+    """Memory that other processes of this machine can see, all of it there already.
 
-    It has no name, so nothing is left of it when they have ended, however that was.
+    It has no name, so nothing is left of it when they have ended, however that was. Raises FeedError if there is
+    not so much.
     """
 
     def __init__(self, size_bytes: int) -> None:

@@ -126,7 +126,7 @@ class Watcher:
                     self._liveness.forget()
                 count += 1
             try:
-                # Heartbeats of others are read only as often as they are written.
+                # The others' heartbeats are read only as often as they are written.
                 self._look(silence_too=count > 1 and beats)
                 if beats:
                     self._find_stragglers(self.view)

@@ -20,7 +20,7 @@ _COARSEST_TIME_S = 2.5
 
 
 def create_exclusively(path: Path, content: bytes, mode: int = 0o600) -> bool:
-    """Create the file with all its content at once; False if it exists already; DirectoryError if it cannot be."""
+    """Create the file with all its content at once; False if it exists; raises DirectoryError if that fails."""
     try:
         # A hard link is the one operation that NFS servers make atomic and exclusive in all versions.
         _place(path, content, mode, os.link)

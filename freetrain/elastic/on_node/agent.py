@@ -103,7 +103,7 @@ class Agent:
             self._kill_all()  # they need the shard of the model that is lost
         self._report_ended()
         if self._signals.received is not None and self._leaving is None:
-            # The clock of files, with whose times it is compared.
+            # Wall time, as it is compared with the times of checkpoint files.
             self._leaving, self._leaving_since_s = self._signals.received, time.time()
             for worker in self._workers:
                 self._ask_to_leave(worker)
@@ -282,7 +282,7 @@ class Agent:
 
     def _is_lost(self, worker: Worker) -> bool:
         """Whether others gave it up; a worker that left by itself may take its time over what follows the loop."""
-        # Of life, or of progress: so the watcher's two reasons begin.
+        # The watcher has two such reasons: no sign of life, and no sign of progress.
         return (self._directory.is_gone(worker.name) or "").startswith("no sign of")
 
     def _ask_to_leave(self, worker: Worker) -> None:
@@ -389,7 +389,7 @@ class ScriptRanks:
         if now_s < self._due_s:
             return None
         self._due_s = now_s + _LOOK_EVERY_S
-        # The oldest worker's agent does it, so that one alone acts.
+        # The oldest worker's agent does it, so that only one acts.
         first = next(iter(self._directory.view().current), "")
         is_needed = not self._directory.finished_path.exists() and self._directory.has_lost_main()
         return first if first in workers and is_needed else None

@@ -50,7 +50,10 @@ _NVML_VARIABLE = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 
 def with_runner(command: Sequence[str], runner: str) -> list[str]:
-    """The command with a module before the script, which runs that; InputError if it is not a Python's."""
+    """The command with a module before the script, which runs that.
+
+    Raises InputError if it is not a Python and its script.
+    """
     place = next((place for place, word in enumerate(command) if place and (word == "-m" or word[:1] != "-")), 0)
     if not Path(command[0]).name.startswith("python") or not place or "-c" in command[:place]:
         raise InputError(

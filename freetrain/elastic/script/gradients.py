@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from freetrain.elastic.worlds.exchange import (
     add_up_tensors,
     bytes_of,
     flatten,
+    packs_of,
     start_broadcast,
     unflatten,
 )
@@ -173,7 +174,11 @@ class Gradients:
         self._place = {parameter: place for place, parameter in enumerate(parameters)}
         self._none_anywhere = frozenset()
         self._shards = [parameter for parameter in parameters if is_sharded(parameter)]
-        self._packs = list(_packs([parameter for parameter in reversed(parameters) if not is_sharded(parameter)]))
+        whole = [parameter for parameter in reversed(parameters) if not is_sharded(parameter)]
+        self._packs = [_Pack(pack) for pack in packs_of(whole)]
+        # The last one, which also carries the word, has only small ones: it is copied into one message anyway.
+        if not self._packs or sum(map(bytes_of, self._packs[-1].parameters)) >= CHUNK_BYTES:
+            self._packs.append(_Pack([]))
         self._pack_of = {parameter: pack for pack in self._packs for parameter in pack.parameters}
         shapes = [(tuple(parameter.shape), str(parameter.dtype)) for parameter in parameters]
         places = [place for place, known in enumerate(_all_of(self._optimizer)) if _takes_part(known)]
@@ -269,19 +274,3 @@ def weighted(parameter: torch.Tensor, weight: float, adds_up_shards: bool) -> to
         return gradient  # each rank's part was weighted before the node's were added up
     # A repeated sample's may be infinite.
     return gradient.zero_() if weight == 0.0 else gradient.mul_(weight)
-
-
-def _packs(parameters: Sequence[torch.Tensor]) -> Iterator[_Pack]:
-    """Large ones alone, small ones together by type; the last pack has only small ones, or none."""
-    small: dict[Any, list[torch.Tensor]] = {}
-    for parameter in parameters:
-        if bytes_of(parameter) >= CHUNK_BYTES:
-            yield _Pack([parameter])
-            continue
-        pack = small.setdefault((parameter.dtype, parameter.device), [])
-        pack.append(parameter)
-        if sum(map(bytes_of, pack)) >= CHUNK_BYTES:
-            yield _Pack(small.pop((parameter.dtype, parameter.device)))
-    *others, last = small.values() or [[]]
-    yield from map(_Pack, others)
-    yield _Pack(last)

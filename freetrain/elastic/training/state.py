@@ -132,7 +132,7 @@ class TrainingState:
     def restore_rest(self, rest: dict[str, Any]) -> None:
         """Go on from there, with the parameters that belong to it."""
         self._take_layout(rest)
-        # Not strict: it has no parameters.
+        # Not strict: the parameters are not in it.
         self.module.load_state_dict(rest["model"], strict=False)
         set_hyperparameters(self.optimizer, rest["groups"])
         self._restore_progress(rest)
@@ -232,7 +232,7 @@ def take_layout(
     parameters = dict(module.named_parameters())
     trained = set(layout["trained"])
     for name, parameter in parameters.items():
-        # Torch lets no others want a gradient.
+        # Torch refuses it for whole numbers.
         if parameter.is_floating_point():
             parameter.requires_grad_(name in trained)
     if layout["groups"] == layout_of(module, optimizers)["groups"]:

@@ -110,8 +110,8 @@ class ElasticTraining:
 
     def join(self) -> None:
         """Join the trainer; raises BrokenDeviceError if its device does not compute."""
-        # Before anything is written: the others must not wait for a worker whose device does not compute.
         keep_memory()
+        # Before anything is written: the others must not wait for a worker whose device does not compute.
         check_device(device_of(self.state.module))
         if self._trainer is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="freetrain-")

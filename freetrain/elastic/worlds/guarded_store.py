@@ -47,7 +47,7 @@ class StoreServer:
     def __init__(self, port: int = 0, words: Sequence[str] | None = None) -> None:
         dual = socket.has_dualstack_ipv6()
         family = socket.AF_INET6 if dual else socket.AF_INET
-        # All ranks of a large world come at once.
+        # A long backlog: all ranks of a large world come at once.
         self._listening = socket.create_server(("", port), family=family, dualstack_ipv6=dual, backlog=1024)
         self.port: int = self._listening.getsockname()[1]
         self._words = None if words is None else {_name_of(word): word for word in words}
@@ -299,7 +299,7 @@ def _exactly(connection: socket.socket, length: int) -> bytes:
 def meet(
     generation: Generation, rank: int, word: str, timeout: timedelta, newer: Callable[[], bool]
 ) -> dist.Store:
-    """Wait until all of a generation have arrived; the store, in which they then connect.
+    """Wait until all of a generation have arrived; returns the store in which they then connect.
 
     Rank 0 alone decides whether the meeting takes place, so that no rank connects with one that has moved on.
     Raises AbandonedError if a newer generation made this one obsolete.

@@ -55,7 +55,7 @@ class GradientServers:
     # -- a worker's side
 
     def start_sum(self, values: torch.Tensor) -> list[Any]:
-        """Begin to sum a tensor in the computer's memory over all workers, in place; what has to end before.
+        """Begin to sum a tensor in the computer's memory over all workers, in place; returns what has to end.
 
         Raises LostRankError if the transport says that it cannot.
         """
