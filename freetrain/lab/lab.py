@@ -123,7 +123,7 @@ class Lab:
             wait_until(lambda: not self._daemons.running("slurmstepd"), _JOBS_GONE_S)
         # slurmd would wait for jobs that do not want to end, and has nothing to save.
         self._daemons.kill_node(None)
-        # Not as they started: slurmctld still sends slurmdbd what ended last. slurmscriptd is a helper of newer ones.
+        # slurmctld first: it still sends slurmdbd what ended last. slurmscriptd is a helper of newer ones.
         for name in ("slurmctld", "slurmscriptd", "slurmdbd", "mariadbd", "munged"):
             self._daemons.stop(name)
 
