@@ -148,6 +148,7 @@ class Newcomer:
 
     def _take(self, message: dict[str, Any], parts: StateParts, packet: Packet, link: Link) -> None:
         if message["kind"] == "update":
+            # Until the rest comes again, schedules and positions are those before this update.
             self._is_whole = False
             parts.update(message, packet)
         else:

@@ -26,6 +26,7 @@ from freetrain.elastic.gpu_check.checks import (
 )
 from freetrain.elastic.gpu_check.rank_checks import hung_peer, joins_and_leaves, two_ranks_on_one_device
 
+# As tests under automake say that they were skipped.
 _NOT_POSSIBLE_STATUS = 77
 _ALL_S = 600.0
 

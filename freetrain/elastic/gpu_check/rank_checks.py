@@ -165,6 +165,7 @@ class RankProcesses:
     def _await(self, condition: Callable[[], bool], patience_s: float) -> bool:
         until_s = time.monotonic() + patience_s
         while not condition():
+            # Where all have ended nothing comes any more.
             if time.monotonic() > until_s or not any(process.poll() is None for process in self._processes):
                 return condition()
             time.sleep(0.1)

@@ -200,6 +200,7 @@ class Session:
             self._warn_waiting_s += _WARN_WAITING_AGAIN_S
             log.warning("waiting for %.0f s, in %s: %s", waited_s, self.world.awaits, self._behind(self.world))
         is_leaving = self.member.id in self.view.leaving
+        # Moves along until it is asked to leave: the difference is then the time since.
         self._leaving_since_s = self._leaving_since_s if is_leaving else waited_s
         if is_leaving and waited_s - self._leaving_since_s > _LEAVES_WAITING_AFTER_S:
             raise Departed(
@@ -258,6 +259,7 @@ class Session:
         self._watcher.hurry()
         while not self._watcher.wait_for(lambda view: self._decided(view, tried), _BROKEN_AFTER_S):
             self._depart_if_complete()
+            # Nobody is missing and nothing newer comes: all have to know that this world does not work.
             may_report = tried and self.view.number == tried and not self.member.is_server
             if may_report and time.monotonic() >= report_due_s:
                 report_due_s = time.monotonic() + _REPORT_AGAIN_S

@@ -56,6 +56,7 @@ class Member:
         return self.switches.rpartition(".")[2]
 
 
+# Without slots: cached properties have their values in __dict__.
 @dataclass(frozen=True)
 class Generation:
     """One world: who is in it, in order of rank, and where its store is."""
@@ -94,6 +95,7 @@ def from_document(kind: type[Record], document: Mapping[str, Any]) -> Record | N
     """The record, or None if the document is not one; fields of a later version are ignored."""
     known = {field.name for field in fields(kind)}
     given = {name: value for name, value in document.items() if name in known}
+    # JSON has no tuples.
     for name in ("members", "servers"):
         if isinstance(given.get(name), list):
             given[name] = tuple(given[name])

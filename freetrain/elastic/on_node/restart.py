@@ -40,10 +40,12 @@ _POLL_S = 0.02
 _BLAME_AFTER_S = 2.0
 # A node whose template has not imported all by then joins without it.
 _IMPORT_TIMEOUT_S = 120.0
+# Until a new world's first step: a pause is known as exactly as this.
 _FIRST_STEP_POLL_S = 0.2
 LAST_NUMBER = r"(\d+)\D*$"
 """The last whole number of a line."""
 
+# A script's log may be of any length, and is looked at every few seconds.
 _TAIL_BYTES = 65_536
 
 

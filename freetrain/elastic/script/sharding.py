@@ -88,6 +88,7 @@ def _join() -> None:
 
 def _meet(directory: TrainerDirectory, name: str, shard: int, patience_s: float) -> dist.Store:
     """The store of this node's workers, which the first of them opens."""
+    # Before they meet: if one fails from here on, the agent ends the others, which would wait.
     directory.bind(name)
     if shard == 0:
         nonce = secrets.token_hex(16)

@@ -215,6 +215,7 @@ class Updates:
                     self._begin(optimizer)
                 self._gradients[optimizer].finish()
                 self._scale(optimizer)
+                # Last: an update whose sums did not come is made again.
                 self._state.updates = self.count
             self._begun = None
             if self.lost is None:

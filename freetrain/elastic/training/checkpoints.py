@@ -155,6 +155,7 @@ class CheckpointWriter:
         self._state = state
         self._in_background = in_background
         self._copy = StateCopy()
+        # Not a daemon thread: Python waits for an executor's before it ends.
         self._thread = ThreadPoolExecutor(1, "freetrain-checkpoint")
         self._under_way: Future[Path] | None = None
 

@@ -166,6 +166,7 @@ class Worlds:
         self._is_settled = False
         while True:
             rows = [RankPosition(*row) for row in world.gather(list(self._row()))]
+            # Again and again: another rank may wait in the exchange after this one.
             if not any(row.exchanges_now for row in rows):
                 break
             self._complete_exchange(rows, world)
@@ -187,6 +188,7 @@ class Worlds:
         done = max(row.exchanges for row in rows)
         waits = [bool(row.exchanges_now) and row.exchanges < done for row in rows]
         mine = self._exchange
+        # Some ranks had the results before the world broke: the others get these, and not another exchange's.
         if any(waits):
             source = next(rank for rank, row in enumerate(rows) if row.exchanges == done)
             content = encode(self._last_results) if world.rank == source else None
@@ -218,10 +220,12 @@ class Worlds:
             # Scripts change schedules and the like also within a step, and newcomers know those of its beginning.
             knows = next(rank for rank, row in enumerate(rows) if row.broke) // world.shards
             broadcast_rest(self._state, knows, world, takes=self._was_fed)
+        # A state that was copied has its source's random numbers, and all ranks would drop out the same units.
         if self._has_others_random:
             part_random_streams(world.rank)
         self.has_state = True
         self._has_others_random = self._was_fed = False
+        # One rank may know of it from a world that broke before the others heard.
         self.stopped = any(row.stopped for row in rows)
         self.sees_it_through = self.sees_it_through or is_start
 

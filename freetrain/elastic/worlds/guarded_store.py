@@ -125,6 +125,7 @@ class StoreServer:
                     self._set(keys, [str(total).encode()])
                 case "compare":
                     known = self._values.get(keys[0])
+                    # As torch's TCPStore: an empty expectation is met where there is no value.
                     if known == values[0] or (known is None and not values[0]):
                         self._set(keys, values[1:])
                 case "wait":
@@ -232,6 +233,7 @@ class GuardedStore(dist.Store):
     def compare_set(self, key: str, expected: Any, desired: Any) -> bytes:
         """Set a value if it is what is expected; what it is then."""
         pair = [value.encode() if isinstance(value, str) else value for value in (expected, desired)]
+        # Torch's own, too, answers with what was expected where there is no value.
         return self._values("compare", [key], pair)[0] or pair[0]
 
     def delete_key(self, key: str) -> bool:

@@ -69,6 +69,7 @@ class GradientServers:
         self._broadcast(group, head)
         works = []
         for piece in _pieces(part):
+            # Not waited for: the sum of the piece, which is, comes after it.
             self._gather(group, [], piece)
             works.append(self._scatter(group, piece, []))
         return works
