@@ -166,6 +166,7 @@ def spread(
     leaves = {member.replica for member in bound if member.id in leaving}
     lost = {member.replica: member.id for member in bound if member.id in gone and member.id not in leaving}
     too = {member.id: f"its replica lost {lost[member.replica]}" for member in bound if member.replica in lost}
+    # A member's own reason goes before that of its replica.
     return leaving | {member.id for member in bound if member.replica in leaves}, {**too, **gone}
 
 
