@@ -269,11 +269,10 @@ class Daemons:
 
     def _start_database(self) -> None:
         layout, log = self.layout, self.layout.log / "mariadbd.log"
+        common = ["--no-defaults", f"--datadir={layout.database}", f"--tmpdir={layout.database_scratch}"]
         install = [
             "mariadb-install-db",
-            "--no-defaults",
-            f"--datadir={layout.database}",
-            f"--tmpdir={layout.database_scratch}",
+            *common,
             "--skip-test-db",
             "--auth-root-authentication-method=socket",
             f"--auth-root-socket-user={self.people.service}",
@@ -285,9 +284,7 @@ class Daemons:
             "setsid",
             "--fork",
             "mariadbd",
-            "--no-defaults",
-            f"--datadir={layout.database}",
-            f"--tmpdir={layout.database_scratch}",
+            *common,
             f"--socket={layout.database_socket}",
             f"--pid-file={layout.log / 'mariadbd.pid'}",
             f"--log-error={log}",

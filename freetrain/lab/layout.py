@@ -30,12 +30,10 @@ class LabLayout:
     Attributes:
         parameters: what the lab was made with.
         slurm_conf: Slurm's configuration; slurmdbd, slurmctld and slurmd look for theirs beside it.
-        job_submit: the script that sees each submission.
         job_comp: the script that slurmctld calls at each end of a job.
         database_socket: the socket of MariaDB, which listens on nothing else.
         log: directory of the logs and pid files of all daemons but the slurmds.
         services: directories of all daemons but the slurmds.
-        nodes: directory of the nodes' directories.
     """
 
     def __init__(self, root: Path) -> None:

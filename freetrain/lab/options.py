@@ -170,18 +170,14 @@ class People:
     @classmethod
     def of_this_process(cls) -> People:
         """Several people, as root; otherwise the present user plays all of them."""
-        if os.geteuid() == 0:
-            people = cls(_SERVICE, "root", _ROLES)
-            people._require_accounts()
-            return people
-        me = pwd.getpwuid(os.geteuid()).pw_name
-        return cls(me, me, dict.fromkeys(_ROLES, me))
-
-    def _require_accounts(self) -> None:
+        if os.geteuid() != 0:
+            me = pwd.getpwuid(os.geteuid()).pw_name
+            return cls(me, me, dict.fromkeys(_ROLES, me))
         known = {entry.pw_name for entry in pwd.getpwall()}
-        missing = [account for account in (self.service, *self.roles.values()) if account not in known]
+        missing = [account for account in (_SERVICE, *_ROLES.values()) if account not in known]
         if missing:
             raise InputError(f"A lab needs the system's accounts {', '.join(missing)}, which are not there.")
+        return cls(_SERVICE, "root", _ROLES)
 
     @property
     def service_ids(self) -> tuple[int, int]:

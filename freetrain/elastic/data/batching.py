@@ -63,15 +63,10 @@ def passes_of(share: Sequence[Item], at_most: int | None) -> list[Sequence[Item]
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """The samples of one batch.
+    """The samples of one batch."""
 
-    Attributes:
-        ids: of the whole world.
-        mine: of this rank; perhaps none.
-    """
-
-    ids: Sequence[int]
-    mine: Sequence[int]
+    ids: Sequence[int]  # of the whole world
+    mine: Sequence[int]  # of this rank; perhaps none
 
     @property
     def weight(self) -> float:
@@ -90,8 +85,6 @@ class StepBatches(ABC):
     Attributes:
         taken: batches of the step under way.
         wait_s: seconds spent waiting for them.
-        dataset: the samples' source.
-        batch: samples per batch.
         is_at_end: whether the epoch has no more batches.
         mark: of the data that all ranks have read in the step under way, where each reads all of it.
     """

@@ -153,7 +153,6 @@ class PassStream:
 
     Args:
         data: a data set with length and items, or a number of samples, whose data are their ids.
-        threads: that fetch ahead; 0: none.
         at_most: samples of a pass; None: each batch is one pass.
     """
 

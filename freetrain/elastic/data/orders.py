@@ -21,23 +21,14 @@ _ENDLESS = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class BatchOrder:
-    """Which batches the script wants of its data.
+    """Which batches the script wants of its data."""
 
-    Attributes:
-        samples: in an epoch; of data that can only be read in order, more than there ever are.
-        batch: samples per batch.
-        shuffle: whether in another order in each epoch.
-        drop_last: whether without what is not enough for a batch.
-        listed: the order of an epoch, where the script has a sampler of its own.
-        has_own_batches: whether the script's loader makes the batches, which are then read in order.
-    """
-
-    samples: int
-    batch: FixedBatch | ScaledBatch
-    shuffle: bool
-    drop_last: bool
-    listed: Callable[[int], Sequence[int]] | None = None
-    has_own_batches: bool = False
+    samples: int  # in an epoch; of data that can only be read in order, more than there ever are
+    batch: FixedBatch | ScaledBatch  # samples per batch
+    shuffle: bool  # whether in another order in each epoch
+    drop_last: bool  # whether without what is not enough for a batch
+    listed: Callable[[int], Sequence[int]] | None = None  # the order of an epoch, where the script has a sampler
+    has_own_batches: bool = False  # the script's loader makes the batches, which are then read in order
 
     def sampler(self, epochs: int, seed: int) -> Sampler:
         """Samples in this order, for a script that says itself when an epoch ends."""

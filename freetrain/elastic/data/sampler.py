@@ -26,10 +26,6 @@ class Sampler:
     change of the world nor a lost rank makes a sample be seen twice or missed.
 
     Args:
-        samples: samples in the data set.
-        epochs: passes over it.
-        seed: of the orders.
-        shuffle: False keeps the data set's order.
         drop_last: leave out what an epoch has left when it is not enough for a step.
         listed: an epoch's order, where it is not to be computed here.
         holds_at_end: stay at the end of each epoch until :meth:`end_epoch` is called.
@@ -116,7 +112,6 @@ class Permutation:
 
     Args:
         size: how many numbers; below 2⁶⁰.
-        key: another shuffle for each.
     """
 
     def __init__(self, size: int, key: str) -> None:

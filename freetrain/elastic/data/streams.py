@@ -37,8 +37,6 @@ class Streaming(StepBatches):
 
     Args:
         data: an iterable that begins again with each epoch, or a DataLoader of one without worker processes.
-        sampler: counts.
-        batch: samples per batch.
     """
 
     def __init__(self, data: Any, sampler: Sampler, batch: FixedBatch | ScaledBatch) -> None:

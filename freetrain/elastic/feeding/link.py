@@ -40,8 +40,6 @@ class Link:
     """One end of a connection.
 
     Args:
-        connection: to the other end.
-        memory: this end's.
         given_up: whether the other end is known to be lost, which a connection may not show.
         is_seen: whether the other end sees this very memory, so that none of it has to travel.
     """

@@ -73,7 +73,6 @@ class RankProcesses:
     """A training in a temporary directory; used as a context, in whose end all of it ends.
 
     Args:
-        device: its kind; each rank has a device of its own.
         same_device: all have the first one.
     """
 

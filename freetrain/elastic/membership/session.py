@@ -66,7 +66,6 @@ class Session:
     """Joins, forms worlds, leaves.
 
     Args:
-        backend: for ``torch.distributed``.
         fingerprint: what all members must have in common.
         is_fed: whether this worker gets the state before it joins a world.
     """

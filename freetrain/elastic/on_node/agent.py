@@ -362,9 +362,6 @@ class ScriptRanks:
 
     One living script at most is rank 0: it prints and saves for all, as scripts do. When it ends, the next worker
     that starts is rank 0; where none is about to, one is started beside the oldest, which then leaves.
-
-    Args:
-        ranks: for which the script is run.
     """
 
     def __init__(self, directory: TrainerDirectory, ranks: int, nproc: int) -> None:

@@ -32,27 +32,15 @@ _FORK_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """The user's options of an agent.
+    """The user's options of an agent."""
 
-    Attributes:
-        command: the training script with its arguments.
-        nproc: workers on this node.
-        max_restarts: failed workers to replace before giving up.
-        end_timeout_s: how long workers may take to end before they are killed: to the next step boundary (the
-            others then redo that step without them), or in restart mode to save.
-        logs: folder for a file with each worker's output; None: all goes where the agent's goes.
-        ranks: for which the script is run that is to be adopted; 0: it is none of these.
-        servers: how many should add up the workers' gradients, on all nodes of the trainer together; None: as many
-            as freetrain says, on the nodes that it names.
-    """
-
-    command: Sequence[str]
-    nproc: int
-    max_restarts: int = 3
-    end_timeout_s: float = END_TIMEOUT_S
-    servers: int | None = 0
-    logs: Path | None = None
-    ranks: int = 0
+    command: Sequence[str]  # the training script with its arguments
+    nproc: int  # workers on this node
+    max_restarts: int = 3  # failed workers to replace before giving up
+    end_timeout_s: float = END_TIMEOUT_S  # to the next step boundary, or in restart mode to save; killed then
+    servers: int | None = 0  # that add up gradients, on all nodes together; None: where freetrain says
+    logs: Path | None = None  # for a file with each worker's output; None: all goes where the agent's goes
+    ranks: int = 0  # for which a script is run that is to be adopted; 0: it is none of these
 
     def log_of(self, worker: str) -> Path | None:
         """The file for this worker's output; None: it goes where the agent's goes."""

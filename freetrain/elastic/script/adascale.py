@@ -132,15 +132,10 @@ class AdaScale:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Estimates by one step's gradients of the gradient of all data.
+    """Estimates by one step's gradients of the gradient of all data."""
 
-    Attributes:
-        squared: its squared norm, μ².
-        variance: trace of the covariance of a gradient of a batch of the tuned size, σ².
-    """
-
-    squared: float
-    variance: float
+    squared: float  # its squared norm, μ²
+    variance: float  # trace of the covariance of a gradient of a batch of the tuned size, σ²
 
 
 def noise_in(local: float, total: float, ranks: int, scale: float) -> Noise | None:

@@ -46,7 +46,6 @@ class Rounds:
     """The meetings of the ranks at the ends of rounds.
 
     Attributes:
-        steps: of each rank in a round.
         outer: the outer optimizer, whose momentum is a part of the training's state.
     """
 

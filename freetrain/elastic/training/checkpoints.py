@@ -28,7 +28,6 @@ class Checkpoints:
     """The checkpoints of one trainer.
 
     Args:
-        folder: where they are.
         keep: how many of the newest to keep; at least two, or a corrupt one would leave nothing to fall back on.
     """
 

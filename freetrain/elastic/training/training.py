@@ -53,9 +53,6 @@ class ElasticTraining:
         can_be_fed: whether a newcomer could follow the updates of the others.
 
     Attributes:
-        world: the present one.
-        wants_checkpoint: whether the script has asked for one.
-        wants_stop: whether the script wants the training to end.
         broke_with: why the present world does not hold; None if it does.
     """
 

@@ -53,7 +53,6 @@ class Worlds:
     """Where one worker stands, and how it comes into the next world.
 
     Args:
-        state: of this worker; that of all once it is in a world.
         on_world: called with every world, once all have the same state; with None where there is none any more.
 
     Attributes:

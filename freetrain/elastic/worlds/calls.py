@@ -58,7 +58,6 @@ class PendingCalls:
 
     Args:
         number: of the call in its world, from 1.
-        rank: of this process.
         collect: waits for everybody's rows; raises LostRankError where they do not come.
         expel: called with a rank that differs, on the first rank that does not.
     """

@@ -20,8 +20,6 @@ class Replica:
 
     Attributes:
         name: that no other replica has; empty if torch's process groups have been left alone.
-        shard: this worker's place, from 0.
-        shards: workers of the replica.
         writers: a process group for writing checkpoints meanwhile.
     """
 

@@ -43,7 +43,6 @@ class World(Ranks):
         expel: called with a member that differs from the others, and how.
 
     Attributes:
-        rank: of this process.
         size: ranks; those of servers come after them.
         shards: ranks of each replica.
         replica: place of this process's one, from 0; the rank, where nobody shares a model.
