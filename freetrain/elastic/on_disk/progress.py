@@ -267,7 +267,7 @@ def read_progress(path: Path, offset_bytes: int = 0) -> ProgressLog:
 def read_part(
     stream: BinaryIO, offset_bytes: int, max_bytes: int | None = None, max_nodes: int = MAX_NODES
 ) -> ProgressLog:
-    """The whole lines from the offset on, at most so many bytes, and then ``MAX_LINES``, at a time.
+    """The whole lines from the offset on: all of them, or at most so many bytes and ``MAX_LINES`` lines.
 
     Of a line that is too long, what is there is skipped, and counted once. ``max_bytes`` has to be more than the
     longest line, or that would be read for ever. Raises OSError if the file cannot be read.
