@@ -34,7 +34,6 @@ class OddRankError(LostRankError):
     """Another rank differs from those that were there before it, and is ended.
 
     Args:
-        what: the difference, in a sentence.
         was_there_first: whether it was one of the first, so that it may be the others that are wrong.
     """
 
@@ -47,7 +46,6 @@ class OddOneOutError(InputError):
     """This rank differs from those that were there before it, so that it ends and they go on.
 
     Args:
-        what: the difference, in a sentence.
         is_new: whether it came later than others; if so, another one in its place would differ, too.
     """
 
@@ -64,11 +62,7 @@ ODD_HINT = (
 
 
 class NotAdoptedError(SystemExit):
-    """The script cannot be adopted: restart mode has to do.
-
-    Args:
-        reason: in words, after "the script is not adopted: ".
-    """
+    """The script cannot be adopted, for a reason in words: restart mode has to do."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(NOT_ADOPTED_STATUS)
@@ -87,8 +81,6 @@ class Departed(SystemExit):
     """This worker's part in the training has ended while the training goes on elsewhere.
 
     Args:
-        reason: in words.
-        status: of the process.
         in_step: whether it ends within a step for which other ranks did not come.
     """
 
@@ -131,10 +123,10 @@ def plain_errors() -> Iterator[None]:
 def as_exit(error: FreetrainError) -> SystemExit:
     """The error as the end of a training script: its sentences on standard error, no traceback.
 
-    The status is 1, 74 where the trainer's directory cannot be used, or 78 for a newcomer that differs from the
-    others: no other worker in its place would change either.
+    The status is 1, 74 where the trainer's directory cannot be used, or 78 for a newcomer that differs.
     """
     print(f"freetrain: {error.what}" + (f"\n  {error.hint}" if error.hint else ""), file=sys.stderr)
+    # A status of its own: the agent must not start another one, which would differ, too.
     if isinstance(error, OddOneOutError) and error.is_new:
         return SystemExit(ODD_STATUS)
     return SystemExit(ExitCode.STATE_IO if isinstance(error, StateError) else ExitCode.FAILED)

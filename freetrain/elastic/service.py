@@ -21,15 +21,12 @@ from freetrain.errors import InputError
 log = logging.getLogger(__name__)
 
 SERVICE_VARIABLE = "FREETRAIN_SERVICE"
+# Members form a world meanwhile, so a service that hangs must not hold them up for long.
 _PATIENCE_S = 2.0
 
 
 def named_service() -> tuple[str, int] | None:
-    """The service that the environment names; None: none.
-
-    Raises:
-        InputError: the variable does not say HOST:PORT.
-    """
+    """The service that the environment names, or None; raises InputError if it does not say HOST:PORT."""
     text = os.environ.get(SERVICE_VARIABLE, "")
     host, _, port = text.rpartition(":")
     if text and (not host or not port.isdigit()):

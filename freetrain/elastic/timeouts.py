@@ -13,39 +13,27 @@ _PREFIX = "FREETRAIN_"
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Limits, each to be set by an environment variable of the same name (``FREETRAIN_LOST_AFTER_S`` …).
+    """Limits, each to be set by an environment variable of the same name (``FREETRAIN_LOST_AFTER_S`` …)."""
 
-    Attributes:
-        poll_s: how often the directory is looked at; stretched where a look is slow (NFS), see the watcher.
-        beat_s: how often a member leaves a sign of life.
-        lost_after_s: a member without sign of life for this long is lost. Long enough for a process that holds
-            Python's lock in one long call, short enough that a crashed node costs seconds.
-        cut_after_s: how long a member of a world that lost somebody waits for its collectives to fail by
-            themselves before it cuts their connections.
-        form_timeout_s: how long members that have all arrived may take to find each other's addresses; gloo waits
-            five times as long for connections, if a member is lost in that very moment.
-        start_timeout_s: how long a newcomer waits for its first world; boots of large models take minutes.
-        hung_after_s: a member for which the others have waited so long within a step, while it neither came to its
-            next collective nor computed anything, is lost.
-        min_members: members needed to start from nothing.
-    """
-
-    poll_s: float = 0.01
-    beat_s: float = 0.5
+    poll_s: float = 0.01  # how often the directory is looked at; less often where a look is slow (NFS)
+    beat_s: float = 0.5  # how often a member leaves a sign of life
+    # Without a sign of life for this long a member is lost. Long enough for a process that holds Python's lock in
+    # one long call, short enough that a crashed node costs seconds.
     lost_after_s: float = 5.0
+    # Collectives of a world that lost a member get this long to fail by themselves; then connections are cut.
     cut_after_s: float = 0.1
+    # For members that have all arrived to find each other's addresses. Gloo waits five times as long for
+    # connections, if a member is lost in that very moment.
     form_timeout_s: float = 5.0
-    start_timeout_s: float = 3600.0
+    start_timeout_s: float = 3600.0  # for a newcomer's first world; boots of large models take minutes
+    # A member for which the others wait so long in a step is lost, if it neither comes to its next collective nor
+    # computes anything.
     hung_after_s: float = 300.0
-    min_members: int = 1
+    min_members: int = 1  # needed to start from nothing
 
     @classmethod
     def from_environment(cls) -> Timeouts:
-        """The defaults, or what the environment says.
-
-        Raises:
-            InputError: it says something that is not such a number.
-        """
+        """The defaults, or what the environment says; raises InputError if that is not such a number."""
         given = {}
         for field in fields(cls):
             name = _PREFIX + field.name.upper()

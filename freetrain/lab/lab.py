@@ -43,18 +43,22 @@ from freetrain.lab.programs import (
     wait_until,
 )
 
-_NODES_READY_S = 180.0
+# On an idle machine seconds; other work on it may take most of the processors.
+_READY_S = 180.0
 _JOBS_GONE_S = 5.0
 _STOP_S = 20.0
+_GONE_S = 1.0
+# A daemon that detaches itself is not among the processes for a moment.
+_DETACHES_S = 5.0
+_KEY_BYTES = 128
+_AT_ONCE = 32
 
 
 @dataclass(frozen=True)
 class Lab:
-    """A real Slurm on one machine, made with :meth:`up` or found with :meth:`find`.
+    """A real Slurm on one machine, made with :meth:`up` or found with :meth:`find`; its owner alone may change it.
 
-    Attributes:
-        owner: number of the user who made it, and who alone may change it.
-        users: accounts of alice and bob, who are people, and of daemon, which is freetrain's.
+    ``users`` has the accounts of alice and bob, who are people, and of daemon, which is freetrain's.
     """
 
     directory: Path
@@ -119,6 +123,7 @@ class Lab:
             wait_until(lambda: not self._daemons.running("slurmstepd"), _JOBS_GONE_S)
         # slurmd would wait for jobs that do not want to end, and has nothing to save.
         self._daemons.kill_node(None)
+        # slurmctld first: it still sends slurmdbd what ended last. slurmscriptd is a helper of newer ones.
         for name in ("slurmctld", "slurmscriptd", "slurmdbd", "mariadbd", "munged"):
             self._daemons.stop(name)
 
@@ -171,16 +176,17 @@ class Lab:
                 where.write_bytes(script.read_bytes())
 
     def _start(self) -> None:
+        # In this order: all prove by munge who they are, and slurmctld asks slurmdbd for its associations.
         self._daemons.start_munge()
         if self.options.accounting:
             self._daemons.start_accounting()
         self._daemons.start_controller()
         self._daemons.start_nodes(self.node_names)
         wanted = self.options.nodes + self.options.fake
-        if not wait_until(lambda: node_states(self._layout).get("idle", 0) >= wanted, _NODES_READY_S):
+        if not wait_until(lambda: node_states(self._layout).get("idle", 0) >= wanted, _READY_S):
             states = ", ".join(f"{count} {state}" for state, count in node_states(self._layout).items())
             raise FreetrainError(
-                f"After {_NODES_READY_S:g} s not all {wanted} nodes are idle, but {states or 'none answers'}.",
+                f"After {_READY_S:g} s not all {wanted} nodes are idle, but {states or 'none answers'}.",
                 f"The logs are in {self._layout.log} and {self._layout.nodes}.",
                 ExitCode.UNREACHABLE,
             )
@@ -224,15 +230,6 @@ class LabStatus:
         return any(self.daemons.values()) or any(self.nodes.values())
 
 
-_READY_S = 180.0
-_KEY_BYTES = 128
-_AT_ONCE = 32
-_GONE_S = 1.0
-
-_DETACHES_S = 5.0
-"""A daemon that detaches itself is not among the processes for a moment."""
-
-
 @dataclass(frozen=True)
 class Daemons:
     """A lab's daemons."""
@@ -249,6 +246,7 @@ class Daemons:
     def start_munge(self) -> None:
         """Start munged with a key of its own."""
         layout = self.layout
+        # munged refuses a key that others could read.
         write_private(layout.munge / "munge.key", os.urandom(_KEY_BYTES), self.people.service_ids, 0o400)
         command = [
             "munged",
@@ -266,16 +264,15 @@ class Daemons:
         self._start_database()
         Launch(self.layout, "slurmdbd", ["slurmdbd"], self.people.as_service).finish(log)
         if not wait_until(lambda: listens(self.options.accounting_port), _READY_S):
-            raise failed("slurmdbd", "", log)
+            raise failed("slurmdbd", log)
         self._enter_people()
 
     def _start_database(self) -> None:
         layout, log = self.layout, self.layout.log / "mariadbd.log"
+        common = ["--no-defaults", f"--datadir={layout.database}", f"--tmpdir={layout.database_scratch}"]
         install = [
             "mariadb-install-db",
-            "--no-defaults",
-            f"--datadir={layout.database}",
-            f"--tmpdir={layout.database_scratch}",
+            *common,
             "--skip-test-db",
             "--auth-root-authentication-method=socket",
             f"--auth-root-socket-user={self.people.service}",
@@ -283,16 +280,16 @@ class Daemons:
         ]
         Launch(layout, "mariadb-install-db", install, self.people.as_service).finish(f"{log}")
         serve = [
+            # It does not detach itself, as the other daemons do.
             "setsid",
             "--fork",
             "mariadbd",
-            "--no-defaults",
-            f"--datadir={layout.database}",
-            f"--tmpdir={layout.database_scratch}",
+            *common,
             f"--socket={layout.database_socket}",
             f"--pid-file={layout.log / 'mariadbd.pid'}",
             f"--log-error={log}",
             "--skip-networking",
+            # Slurm's manual asks for a large pool, which a lab's tables do not need, and to wait 900 s for locks.
             "--innodb-buffer-pool-size=64M",
             # It holds nothing that must survive a power cut.
             "--innodb-flush-log-at-trx-commit=0",
@@ -300,7 +297,7 @@ class Daemons:
         ]
         Launch(layout, "mariadbd", serve, self.people.as_service).finish(f"{log}")
         if not wait_until(layout.database_socket.is_socket, _READY_S):
-            raise failed("mariadbd", "", f"{log}")
+            raise failed("mariadbd", f"{log}")
 
     def _enter_people(self) -> None:
         people = sorted(set(self.people.roles.values()))
@@ -308,6 +305,7 @@ class Daemons:
             ("add", "cluster", CLUSTER),
             ("add", "account", ACCOUNT, "Description=lab", "Organization=lab"),
             ("add", "user", ",".join(people), f"Account={ACCOUNT}"),
+            # Only an Operator may change other users' jobs.
             ("modify", "user", self.people.roles["daemon"], "set", "AdminLevel=Operator"),
         ):
             require(self.layout, "sacctmgr", "--immediate", "--quiet", *what)
@@ -323,16 +321,14 @@ class Daemons:
         while ask(self.layout, "scontrol", "ping").returncode != 0:
             is_there = wait_until(lambda: bool(self.running("slurmctld")), _DETACHES_S)
             if not is_there or time.monotonic() > deadline_s:
-                raise failed("slurmctld", "", log)
+                raise failed("slurmctld", log)
 
     def start_nodes(self, names: Sequence[str]) -> None:
         """Start the slurmds of those nodes that have none."""
-        absent = self._absent(names)
+        absent, command = self._absent(names), ["slurmd", "-f", str(self.layout.slurm_conf), "-N"]
         for first in range(0, len(absent), _AT_ONCE):
             launches = {
-                name: Launch(
-                    self.layout, f"slurmd-{name}", ["slurmd", "-f", str(self.layout.slurm_conf), "-N", name]
-                )
+                name: Launch(self.layout, f"slurmd-{name}", [*command, name])
                 for name in absent[first : first + _AT_ONCE]
             }
             for name, launch in launches.items():
@@ -340,7 +336,7 @@ class Daemons:
         # The program of newer ones ends a moment before the daemon is in its directory, by which it is known.
         if not wait_until(lambda: not self._absent(names), _READY_S):
             name = self._absent(names)[0]
-            raise failed(f"slurmd-{name}", "", f"{self.layout.node(name) / 'slurmd.log'}")
+            raise failed(f"slurmd-{name}", f"{self.layout.node(name) / 'slurmd.log'}")
 
     def _absent(self, names: Sequence[str]) -> list[str]:
         """Nodes without a slurmd."""

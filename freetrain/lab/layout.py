@@ -17,6 +17,7 @@ MAX_SOCKET_BYTES = 107
 """Linux takes no longer path for a Unix socket."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.+@/-]+")
+# slurmstepd's socket is named by node, job and step, which are numbers of 32 bits.
 _LONGEST_STEP = "_4294967295.4294967295"
 _FORMAT = "freetrain-lab/1"
 _OTHERS_MAY_WRITE = 0o022
@@ -29,12 +30,10 @@ class LabLayout:
     Attributes:
         parameters: what the lab was made with.
         slurm_conf: Slurm's configuration; slurmdbd, slurmctld and slurmd look for theirs beside it.
-        job_submit: the script that sees each submission.
         job_comp: the script that slurmctld calls at each end of a job.
         database_socket: the socket of MariaDB, which listens on nothing else.
         log: directory of the logs and pid files of all daemons but the slurmds.
         services: directories of all daemons but the slurmds.
-        nodes: directory of the nodes' directories.
     """
 
     def __init__(self, root: Path) -> None:
@@ -130,10 +129,11 @@ def read_parameters(layout: LabLayout) -> tuple[LabOptions, int, dict[str, str]]
 
 
 def _make_own(root: Path) -> None:
-    """Make the directory; one that others can write to, or have made, could lead the daemons astray."""
+    """Make the directory, or take one that is this user's alone."""
     try:
         root.mkdir(mode=0o755, parents=True, exist_ok=True)
         found = root.stat()
+        # Another user's links and files could lead the daemons astray.
         if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_MAY_WRITE:
             raise InputError(f"{root} is not yours alone to write to.", "Choose another directory with --dir.")
     except OSError as error:
@@ -162,9 +162,12 @@ _FIXED = {
     "LogTimeFormat": "iso8601_ms",
     # The nodes have what the configuration says, not what the machine has.
     "SlurmdParameters": "config_overrides",
+    # A node that comes back serves again, whatever made it DOWN.
     "ReturnToService": "2",
+    # slurmctld complains where it finds no program for mails.
     "MailProg": "/bin/true",
     "MpiDefault": "none",
+    # These three do without control groups, which a container may not make.
     "ProctrackType": "proctrack/linuxproc",
     "TaskPlugin": "task/none",
     "JobAcctGatherType": "jobacct_gather/linux",
@@ -282,10 +285,7 @@ def _preemption(mode: str) -> dict[str, str]:
     if mode == "OFF":
         return {"PreemptType": "preempt/none", "PreemptMode": "OFF"}
     # Only the gang scheduler resumes what was suspended.
-    return {
-        "PreemptType": "preempt/partition_prio",
-        "PreemptMode": "SUSPEND,GANG" if mode == "SUSPEND" else mode,
-    }
+    return {"PreemptType": "preempt/partition_prio", "PreemptMode": "SUSPEND,GANG" if mode == "SUSPEND" else mode}
 
 
 def _accounting(layout: LabLayout, options: LabOptions) -> dict[str, str]:
@@ -297,6 +297,7 @@ def _accounting(layout: LabLayout, options: LabOptions) -> dict[str, str]:
         "AccountingStoragePort": str(options.accounting_port),
         "AccountingStoragePass": str(layout.munge_socket),
         "AccountingStorageEnforce": "associations,limits,qos",
+        # freetrain's tags and verdicts are comments of jobs, which sacct would not have.
         "AccountingStoreFlags": "job_comment",
     }
     return settings | ({"AccountingStorageTRES": "gres/gpu"} if options.gpus else {})
@@ -312,6 +313,7 @@ def _node_lines(options: LabOptions, host: str) -> list[str]:
     lines, first = [], 0
     for names, has in zip((without, *(names for _, names in options.gpu_kinds)), ("", *gres), strict=True):
         if names:
+            # All nodes are one host, so each slurmd listens on a port of its own.
             ports = f"{options.node_port(first)}-{options.node_port(first + len(names) - 1)}"
             lines.append(f"NodeName={_span(names)} Port=[{ports}] {common}{has} State=UNKNOWN")
             first += len(names)
@@ -334,6 +336,7 @@ def _partition_lines(options: LabOptions) -> list[str]:
     common = f"Nodes=ALL {further}"
     grace = f" GraceTime={options.grace_s}" if options.grace_s else ""
     return [
+        # preempt/partition_prio: jobs of a higher tier preempt those of a lower one.
         f"PartitionName=main Default=YES MaxTime=7-0 PriorityTier=10 PreemptMode=OFF {common}",
         f"PartitionName=freetrain MaxTime=1-0 PriorityTier=1 PreemptMode={options.preempt_mode}{grace} {common}",
         *(f"PartitionName={name} {_completed(line)} {further}" for name, line in options.partitions.items()),

@@ -16,6 +16,7 @@ PREEMPT_MODES = ("REQUEUE", "CANCEL", "SUSPEND", "OFF")
 MAX_NODES = 9999
 MAX_IMAGINARY_NODES = 99_999
 FIRST_PORT, LAST_PORT = 1024, 65_535
+# Settings that a lab must choose itself, or it does not find its daemons again.
 _OWN_SETTINGS = {
     "authinfo",
     "authtype",
@@ -30,55 +31,33 @@ _OWN_SETTINGS = {
     "slurmuser",
     "statesavelocation",
 }
-"""Settings that a lab must choose itself, or it does not find its daemons again."""
-
 _OWN_PARTITIONS = ("main", "freetrain")
 _SCRIPTS = ("job_submit", "job_comp")
 _SERVICE = "slurm"
+# Accounts that every Debian has, so that /etc/passwd stays as it is.
 _ROLES = {"alice": "news", "bob": "games", "daemon": "backup"}
 
 
 @dataclass(frozen=True)
 class LabOptions:
-    """Options of a lab.
+    """Options of a lab."""
 
-    Args:
-        nodes: nodes with a slurmd of their own.
-        cpus: CPUs that each node claims to have, whatever the machine has.
-        gpus: GPUs (gres gpu) that each node claims to have; there are no devices behind them.
-        gpu_nodes: how many of the nodes, the last ones, have these GPUs; None: all, and the imaginary ones.
-        gpu_type: of the GPUs, as a100; several, as a100,h100: nodes that follow each other have the same; empty:
-            they have none.
-        exclusive: whether the partitions give whole nodes only (OverSubscribe=EXCLUSIVE).
-        fake: imaginary nodes, which show as idle; jobs there count as running, but nothing runs.
-        accounting: whether there is a slurmdbd: sacct, associations, and an Operator.
-        base_port: of slurmctld; slurmdbd has the next one, the slurmds those from the tenth after it.
-        grace_s: seconds between the warning and the end of a preempted job of partition freetrain.
-        preempt_mode: what happens to preempted jobs of partition freetrain.
-        nodes_per_leaf: how many nodes share a switch, below one that connects these; 0: Slurm knows no switches.
-        partitions: further partitions of the site's, as {"debug": "Nodes=n[001-002] PriorityTier=20"}; without
-            Nodes they have all.
-        settings: further settings of slurm.conf, which override the lab's.
-        job_submit: a job_submit.lua to install.
-        job_comp: a jobcomp.lua to install.
-    """
-
-    nodes: int = 4
-    cpus: int = 4
-    gpus: int = 0
-    gpu_nodes: int | None = None
-    gpu_type: str = ""
-    exclusive: bool = True
-    fake: int = 0
-    accounting: bool = False
-    base_port: int = 16_817
-    grace_s: int = 0
-    preempt_mode: str = "REQUEUE"
-    nodes_per_leaf: int = 0
-    partitions: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, str] = field(default_factory=dict)
-    job_submit: Path | None = None
-    job_comp: Path | None = None
+    nodes: int = 4  # nodes with a slurmd of their own
+    cpus: int = 4  # CPUs that each node claims to have, whatever the machine has
+    gpus: int = 0  # GPUs (gres gpu) that each node claims to have; there are no devices behind them
+    gpu_nodes: int | None = None  # how many nodes, the last ones, have them; None: all, and the imaginary ones
+    gpu_type: str = ""  # of the GPUs, as a100; as a100,h100: nodes that follow each other have the same
+    exclusive: bool = True  # whether the partitions give whole nodes only (OverSubscribe=EXCLUSIVE)
+    fake: int = 0  # imaginary nodes, which show as idle; jobs there count as running, but nothing runs
+    accounting: bool = False  # whether there is a slurmdbd: sacct, associations, and an Operator
+    base_port: int = 16_817  # of slurmctld; slurmdbd has the next one, slurmds those from the tenth after it
+    grace_s: int = 0  # seconds between the warning and the end of a preempted job of partition freetrain
+    preempt_mode: str = "REQUEUE"  # what happens to preempted jobs of partition freetrain
+    nodes_per_leaf: int = 0  # how many nodes share a switch below the top one; 0: Slurm knows no switches
+    partitions: Mapping[str, str] = field(default_factory=dict)  # further ones, as {"debug": "Nodes=n[001-002]"}
+    settings: Mapping[str, str] = field(default_factory=dict)  # of slurm.conf, in place of the lab's
+    job_submit: Path | None = None  # a job_submit.lua to install
+    job_comp: Path | None = None  # a jobcomp.lua to install
 
     def __post_init__(self) -> None:
         _require(1 <= self.nodes <= MAX_NODES, f"A lab has between 1 and {MAX_NODES} nodes, not {self.nodes}.")
@@ -182,33 +161,23 @@ def _require(fine: bool, otherwise: str) -> None:
 
 @dataclass(frozen=True)
 class People:
-    """The accounts that run a lab.
+    """The accounts that run a lab."""
 
-    Args:
-        service: account of all daemons but the slurmds (SlurmUser).
-        nodes: account of the slurmds (SlurmdUser); jobs of other users need root.
-        roles: accounts of the people: alice and bob, and daemon, which is freetrain's.
-    """
-
-    service: str
-    nodes: str
-    roles: Mapping[str, str]
+    service: str  # account of all daemons but the slurmds (SlurmUser)
+    nodes: str  # account of the slurmds (SlurmdUser); jobs of other users need root
+    roles: Mapping[str, str]  # accounts of the people: alice and bob, and daemon, which is freetrain's
 
     @classmethod
     def of_this_process(cls) -> People:
         """Several people, as root; otherwise the present user plays all of them."""
-        if os.geteuid() == 0:
-            people = cls(_SERVICE, "root", _ROLES)
-            people._require_accounts()
-            return people
-        me = pwd.getpwuid(os.geteuid()).pw_name
-        return cls(me, me, dict.fromkeys(_ROLES, me))
-
-    def _require_accounts(self) -> None:
+        if os.geteuid() != 0:
+            me = pwd.getpwuid(os.geteuid()).pw_name
+            return cls(me, me, dict.fromkeys(_ROLES, me))
         known = {entry.pw_name for entry in pwd.getpwall()}
-        missing = [account for account in (self.service, *self.roles.values()) if account not in known]
+        missing = [account for account in (_SERVICE, *_ROLES.values()) if account not in known]
         if missing:
             raise InputError(f"A lab needs the system's accounts {', '.join(missing)}, which are not there.")
+        return cls(_SERVICE, "root", _ROLES)
 
     @property
     def service_ids(self) -> tuple[int, int]:
@@ -222,4 +191,5 @@ class People:
         if os.geteuid() != 0:
             return {}
         user, group = self.service_ids
+        # No further groups: subprocess would leave root's own.
         return {"user": user, "group": group, "extra_groups": []}

@@ -74,6 +74,7 @@ def require(layout: LabLayout, *command: str) -> str:
 
 def node_states(layout: LabLayout) -> dict[str, int]:
     """Number of nodes in each of Slurm's states; empty if the controller does not answer."""
+    # Of one partition that has all nodes: sinfo counts a node once for each of its partitions.
     answer = ask(layout, "sinfo", "--noheader", "--partition=main", "--format=%T %D")
     states: Counter[str] = Counter()
     for line in answer.stdout.splitlines():
@@ -108,6 +109,7 @@ class Launch:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                # Ctrl-C in the terminal must not reach the daemons.
                 start_new_session=True,
                 **(identity or {}),
             )
@@ -121,10 +123,10 @@ class Launch:
             self._process.wait()
             status = -1
         if status != 0:
-            raise failed(self._title, _last_line(self._output.read_text(errors="replace")), log)
+            raise failed(self._title, log, _last_line(self._output.read_text(errors="replace")))
 
 
-def failed(program: str, why: str, log: str) -> FreetrainError:
+def failed(program: str, log: str, why: str = "") -> FreetrainError:
     """The error of a daemon that does not start."""
     reason = f": {why}" if why else "."
     return FreetrainError(f"{program} did not start{reason}", f"Its log is {log}.", ExitCode.UNREACHABLE)
@@ -244,6 +246,7 @@ def _says_it_runs_on(pid: int, root: Path, node: str | None) -> bool:
         environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return False
+    # A process that has daemonised itself has no ancestor here, but still the environment of its job.
     if f"SLURM_CONF={root}/slurm.conf".encode() not in environment:
         return False
     if node is None:

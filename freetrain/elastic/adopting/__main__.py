@@ -20,6 +20,7 @@ def main() -> None:
         try:
             run_script(sys.argv[1:])
         except SystemExit as status:
+            # sys.exit(0) at its end is a script's way to be complete.
             if status.code not in (None, 0) or isinstance(status, Departed):
                 raise
         adoption.end()

@@ -14,8 +14,8 @@ from freetrain.elastic.script.gradients import parameters_of
 from freetrain.elastic.script.loop import Loop
 from freetrain.elastic.training.state import Stateful, hyperparameters, set_hyperparameters
 
+# Epochs of a script that says by its end how many there are.
 _ENDLESS = 1 << 40
-"""Epochs of a script that says by its end how many there are."""
 
 
 class AdoptedLoop(Loop):
@@ -31,6 +31,7 @@ class AdoptedLoop(Loop):
         carried: Sequence[Stateful],
     ) -> None:
         also = {f"adopted.{place}": item for place, item in enumerate(carried)}
+        # A model that is alone keeps the names of its parameters: in a list they would begin with its place.
         given = models[0] if len(models) == 1 else models
         super().__init__(given, optimizers, batches_of_all(loader), epochs=_ENDLESS, also=also)
         self._epochs = self.epochs()
@@ -45,6 +46,7 @@ class AdoptedLoop(Loop):
         self.__enter__()
         next(self._epochs)
         if not self.state.is_begun and self.step == 0:
+            # A script that goes on from a snapshot of its own begins with a later epoch.
             self.state.sampler.epoch = max(self.epoch, epoch)
         self._is_catching_up = self._is_catching_up or epoch < self.epoch
         self._note_epoch()
@@ -103,6 +105,7 @@ class Beside:
         with torch.no_grad():
             for buffer, before in self._buffers:
                 buffer.copy_(before)
+        # Copies: it is put back more than once, and load_state_dict() may keep what it is given.
         for item, state in self._items:
             item.load_state_dict(copy.deepcopy(state))
         for optimizer, groups in self._groups:
@@ -131,11 +134,9 @@ class WholeOrder(torch.utils.data.Sampler[int]):
         self._sampler.num_samples = sampler.total_size
 
     def __len__(self) -> int:
-        """Samples of an epoch."""
         return self._sampler.num_samples
 
     def __iter__(self) -> Iterator[int]:
-        """The order of the present epoch."""
         return iter(self._sampler)
 
     def set_epoch(self, epoch: int) -> None:
@@ -152,6 +153,7 @@ def follows_epochs(sampler: DistributedSampler[Any]) -> bool:
 def divide(sampler: DistributedSampler[Any], rank: int, size: int) -> None:
     """Let the sampler give this rank's part in a world of this size."""
     epoch = sampler.epoch
+    # Torch's constructor computes the lengths that follow from rank and size; it also begins with epoch 0.
     DistributedSampler.__init__(
         sampler, sampler.dataset, size, rank, sampler.shuffle, sampler.seed, sampler.drop_last
     )

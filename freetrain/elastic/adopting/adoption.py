@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -97,7 +98,10 @@ class Adoption:
             return
         self._has_ended = True
         if self._loop is not None:
-            self._finish(self._loop)
+            # It was entered when this worker joined: only its end is left.
+            with contextlib.ExitStack() as stack:
+                stack.push(self._loop)
+                self._loop.finish()
         elif self._loader is None:
             raise NotAdoptedError("it ended without a step over a loader with a DistributedSampler")
         else:
@@ -105,14 +109,6 @@ class Adoption:
                 f"the script came to its end in epoch {self._loops}, before the epoch in which the others are.",
                 "All workers have to be started with the same arguments.",
             )
-
-    def _finish(self, loop: AdoptedLoop) -> None:
-        try:
-            loop.finish()
-        except BaseException as error:
-            loop.__exit__(type(error), error, error.__traceback__)
-            raise
-        loop.__exit__(None, None, None)
 
     def leave(self, error: BaseException) -> None:
         """The script ends with this error."""
@@ -147,6 +143,7 @@ class Adoption:
         if loader is not self._loader:
             raise NotAdoptedError("it trains with several loaders")
         if self._loop is None:
+            # Joins only in the epoch of the others: nobody waits while it rehearses the ones before.
             if epoch < epoch_of_others():
                 return False
             self._loop = self._join(loader, epoch)
@@ -164,6 +161,7 @@ class Adoption:
     def _join(self, loader: DataLoader[Any], epoch: int) -> AdoptedLoop:
         self._put_back()
         loop = AdoptedLoop(self.models, self.optimizers, loader, self.carried)
+        # By its home: torch.distributed has the replacement, which would end the adoption.
         torch.distributed.distributed_c10d.destroy_process_group()
         # A newcomer that is fed steps its optimizers while it joins.
         self.is_rehearsing = False
@@ -176,6 +174,7 @@ class Adoption:
                 epoch,
                 loop.epoch - 1,
             )
+        # What is rehearsed from here on is put back to the state of the others.
         self._before = Beside(self.models, self.optimizers, self.carried)
         return loop
 

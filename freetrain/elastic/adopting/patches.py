@@ -25,16 +25,15 @@ from freetrain.elastic.worlds.groups import form_alone
 Original = Callable[..., Any]
 Patch = tuple[Any, str, Callable[[Original], Original]]
 
+# All others call the first one's ``__init__``.
 _SCHEDULES = (LRScheduler, ReduceLROnPlateau, SequentialLR, ChainedScheduler)
-"""All others call the first one's ``__init__``."""
-
+# What divides a model or its ranks in other ways: scripts that use it are not adopted.
 _OTHER_FORMS = (
     (dist, "new_group"),
     (dist, "new_subgroups"),
     (dist, "init_device_mesh"),
     (torch.nn.SyncBatchNorm, "convert_sync_batchnorm"),
 )
-"""What divides a model or its ranks in other ways: scripts that use it are not adopted."""
 
 
 def patch(adoption: Adoption) -> None:
@@ -49,10 +48,12 @@ def patches(adoption: Adoption) -> Iterable[Patch]:
     yield dist, "destroy_process_group", lambda _: lambda group=None: adoption.end()
     yield dist, "broadcast_object_list", lambda original: _unless(adoption, original)
     yield torch.multiprocessing, "spawn", lambda _: _spawn
+    # Optimizers' hooks add the gradients up: DDP's reducer must not run, nor its constructor, which makes one.
     yield DistributedDataParallel, "__init__", lambda _: _noting_model(adoption)
     yield DistributedDataParallel, "forward", lambda _: lambda ddp, *args, **kwargs: ddp.module(*args, **kwargs)
     yield DistributedDataParallel, "no_sync", lambda _: lambda ddp: contextlib.nullcontext()
     yield DistributedDataParallel, "join", lambda _: lambda ddp, *args, **kwargs: contextlib.nullcontext()
+    # Torch's own look for the process group and the reducer; copy.deepcopy(), as for averaged models, calls them.
     yield DistributedDataParallel, "__getstate__", lambda _: lambda ddp: dict(ddp.__dict__)
     yield DistributedDataParallel, "__setstate__", lambda _: torch.nn.Module.__setstate__
     yield torch.optim.Optimizer, "__init__", lambda original: _noting_optimizer(adoption, original)
@@ -153,6 +154,7 @@ def _clipping_sums(adoption: Adoption, original: Original) -> Original:
 def _numbering(adoption: Adoption, original: Any) -> Original:
     """Enumerate batches as the training does: a newcomer has not taken those before its first one."""
 
+    # A class, as enumerate is one: scripts may use it in isinstance() or derive from it.
     class Enumerate(original):  # type: ignore[misc]
         def __new__(cls, iterable: Iterable[Any], start: int = 0) -> Any:
             if is_divided(iterable) or is_divided(getattr(iterable, "iterable", None)):

@@ -63,15 +63,10 @@ def passes_of(share: Sequence[Item], at_most: int | None) -> list[Sequence[Item]
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """The samples of one batch.
+    """The samples of one batch."""
 
-    Attributes:
-        ids: of the whole world.
-        mine: of this rank; perhaps none.
-    """
-
-    ids: Sequence[int]
-    mine: Sequence[int]
+    ids: Sequence[int]  # of the whole world
+    mine: Sequence[int]  # of this rank; perhaps none
 
     @property
     def weight(self) -> float:
@@ -87,16 +82,9 @@ class Draw:
 class StepBatches(ABC):
     """The batches of the step under way, which the position moves over only when the step is complete.
 
-    Args:
-        dataset: the samples' source.
-        sampler: says how far the training has come.
-        batch: samples per batch.
-
     Attributes:
         taken: batches of the step under way.
         wait_s: seconds spent waiting for them.
-        dataset: the samples' source.
-        batch: samples per batch.
         is_at_end: whether the epoch has no more batches.
         mark: of the data that all ranks have read in the step under way, where each reads all of it.
     """

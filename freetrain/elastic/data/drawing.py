@@ -109,7 +109,8 @@ class BatchStream:
     def restart(self, draws: Iterator[Draw]) -> None:
         """Go on with these, in this order; anything else that was fetched is forgotten."""
         self._restarts += 1
-        # Workers draw random numbers of their own from this; the training's own stream is left as it is.
+        # Workers draw random numbers of their own from this, others after each restart, or augmentations would be
+        # repeated; the training's own stream is left as it is.
         self._generator.manual_seed((torch.initial_seed() + self._restarts) % (1 << 63))
         self._plan.begin(draws)
         # First of all: the old iterator's worker processes end before the new one's start.
@@ -137,10 +138,10 @@ class _Plan:
         self._draws: Iterator[Draw] = iter(())
 
     def begin(self, draws: Iterator[Draw]) -> None:
-        """Go on with these."""
         self._draws, self.fetched = draws, deque()
 
     def __iter__(self) -> Iterator[list[int]]:
+        # An iterator that is left over goes on with what it began with, and does not touch the next one's.
         draws, fetched = self._draws, self.fetched
         for draw in draws:
             fetched.append(draw)
@@ -152,7 +153,6 @@ class PassStream:
 
     Args:
         data: a data set with length and items, or a number of samples, whose data are their ids.
-        threads: that fetch ahead; 0: none.
         at_most: samples of a pass; None: each batch is one pass.
     """
 
@@ -228,6 +228,7 @@ class Loader:
             batch.is_wanted = False
         self._ahead.clear()
         if self._pool is not None:
+            # Not waited for: a sample may take long, and nobody wants it any more.
             self._pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -244,7 +245,6 @@ class _Batch:
         self._lock = threading.Lock()
 
     def fetch(self, part: int) -> None:
-        """Fetch one part."""
         try:
             items = [self._data[id_] for id_ in share_of(self._ids, part, self.parts) if self.is_wanted]
             with self._lock:
@@ -252,10 +252,12 @@ class _Batch:
                 is_last = None not in self._items
             if is_last and self.is_wanted:
                 self.collated.set_result(default_collate([item for some in self._items for item in some or ()]))
+        # Whatever it is: who asks for the batch would wait for ever.
         except BaseException as error:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
         with self._lock:
+            # Several parts may fail, and a future takes one outcome only.
             if not self.collated.done():
                 self.collated.set_exception(error)

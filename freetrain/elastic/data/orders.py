@@ -15,29 +15,20 @@ from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.data.streams import OwnBatches, Streaming, is_stream, makes_own_batches, same_random_numbers
 from freetrain.errors import InputError
 
+# Samples of data whose length is not known.
 _ENDLESS = 1 << 62
-"""Samples of data whose length is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchOrder:
-    """Which batches the script wants of its data.
+    """Which batches the script wants of its data."""
 
-    Attributes:
-        samples: in an epoch; of data that can only be read in order, more than there ever are.
-        batch: samples per batch.
-        shuffle: whether in another order in each epoch.
-        drop_last: whether without what is not enough for a batch.
-        listed: the order of an epoch, where the script has a sampler of its own.
-        has_own_batches: whether the script's loader makes the batches, which are then read in order.
-    """
-
-    samples: int
-    batch: FixedBatch | ScaledBatch
-    shuffle: bool
-    drop_last: bool
-    listed: Callable[[int], Sequence[int]] | None = None
-    has_own_batches: bool = False
+    samples: int  # in an epoch; of data that can only be read in order, more than there ever are
+    batch: FixedBatch | ScaledBatch  # samples per batch
+    shuffle: bool  # whether in another order in each epoch
+    drop_last: bool  # whether without what is not enough for a batch
+    listed: Callable[[int], Sequence[int]] | None = None  # the order of an epoch, where the script has a sampler
+    has_own_batches: bool = False  # the script's loader makes the batches, which are then read in order
 
     def sampler(self, epochs: int, seed: int) -> Sampler:
         """Samples in this order, for a script that says itself when an epoch ends."""
@@ -129,6 +120,7 @@ class _Listed:
         self._ids: list[int] = []
 
     def __call__(self, epoch: int) -> Sequence[int]:
+        # Kept for the epoch: pieces of the order are asked for one by one, and listing a sampler may take seconds.
         if epoch != self._epoch:
             self._epoch, self._ids = epoch, self._list(epoch)
         return self._ids
@@ -137,6 +129,7 @@ class _Listed:
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
         with same_random_numbers(self._seed, epoch):
+            # A generator of the sampler's own would go on from where this process has left it.
             if getattr(self._sampler, "generator", None) is not None:
                 self._sampler.generator.manual_seed(torch.initial_seed())
             ids = [int(id_) for id_ in self._sampler]

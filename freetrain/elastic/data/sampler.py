@@ -8,17 +8,15 @@ from typing import Any
 
 import torch
 
+# Places of the order that are computed at once, which costs less per place than a few.
 _AHEAD = 8192
-"""Places of the order that are computed at once, which costs less per place than a few."""
-
+# Four make a good cipher of a good mixing function; small data sets have few bits, and more cost little.
 _ROUNDS = 8
-"""Four make a good cipher of a good mixing function; small data sets have few bits, and more cost little."""
-
+# With fewer, some shuffles would come up much more often than others.
 _MIN_BITS = 6
-"""With fewer, some shuffles would come up much more often than others."""
-
+# SplitMix64's (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014): odd, with well
+# mixed bits. As torch's signed integers have them; products wrap around.
 _FIRST, _SECOND = 0x9E3779B97F4A7C15 - (1 << 64), 0xBF58476D1CE4E5B9 - (1 << 64)
-"""Odd numbers with well mixed bits, as torch's signed integers have them; products wrap around."""
 
 
 class Sampler:
@@ -28,10 +26,6 @@ class Sampler:
     change of the world nor a lost rank makes a sample be seen twice or missed.
 
     Args:
-        samples: samples in the data set.
-        epochs: passes over it.
-        seed: of the orders.
-        shuffle: False keeps the data set's order.
         drop_last: leave out what an epoch has left when it is not enough for a step.
         listed: an epoch's order, where it is not to be computed here.
         holds_at_end: stay at the end of each epoch until :meth:`end_epoch` is called.
@@ -107,6 +101,7 @@ class Sampler:
         """Go on from there."""
         self.epoch, self.position, self.seed = state["epoch"], state["position"], state["seed"]
         self.batches = state.get("batches", 0)
+        # What was computed ahead belongs to the seed before.
         self._known = (0, 0, self._known[2][:0])
 
 
@@ -117,7 +112,6 @@ class Permutation:
 
     Args:
         size: how many numbers; below 2⁶⁰.
-        key: another shuffle for each.
     """
 
     def __init__(self, size: int, key: str) -> None:
@@ -129,12 +123,14 @@ class Permutation:
     def places(self, start: int, stop: int) -> torch.Tensor:
         """The numbers at these places."""
         values = self._encipher(torch.arange(start, stop))
+        # Cycle walking (Black, Rogaway: "Ciphers with Arbitrary Finite Domains", CT-RSA 2002). At least
+        # half of the values are below, but in tiny data sets: a few rounds are enough.
         while bool((beyond := values >= self._size).any()):
             values[beyond] = self._encipher(values[beyond])
         return values
 
     def _encipher(self, values: torch.Tensor) -> torch.Tensor:
-        """The halves change places, and bits, in each of an even number of rounds."""
+        # The halves may differ by a bit in length: after an even number of rounds each has its own again.
         low_bits, high_bits = self._low_bits, self._high_bits
         high, low = values >> low_bits, values & ((1 << low_bits) - 1)
         for key in self._keys:

@@ -19,6 +19,7 @@ from freetrain.elastic.worlds.calls import digest_of
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
 
+# Enough to tell batches of different samples apart: hashing all values would take time in each step.
 _MARKED_VALUES = 4
 
 
@@ -36,15 +37,11 @@ class Streaming(StepBatches):
 
     Args:
         data: an iterable that begins again with each epoch, or a DataLoader of one without worker processes.
-        sampler: counts.
-        batch: samples per batch.
     """
 
     def __init__(self, data: Any, sampler: Sampler, batch: FixedBatch | ScaledBatch) -> None:
         super().__init__(data.dataset if isinstance(data, DataLoader) else data, sampler, batch)
-        self._collate: Callable[[list[Any]], Any] = default_collate
-        if isinstance(data, DataLoader):
-            self._collate = data.collate_fn
+        self._collate: Any = data.collate_fn if isinstance(data, DataLoader) else default_collate
         self._is_stateful = hasattr(self.dataset, "state_dict") and hasattr(self.dataset, "load_state_dict")
         self._iterator: Iterator[Any] = iter(())
         self._before: dict[str, Any] = {}
@@ -55,6 +52,8 @@ class Streaming(StepBatches):
 
     def state_dict(self) -> dict[str, Any]:
         """Where the data stands before the step under way."""
+        # Within a step the data is further than the training, which goes on from where the step began if
+        # it is lost.
         knows = self._is_stateful and self._has_read and not self.taken
         return dict(self.dataset.state_dict()) if knows else self._before
 
@@ -68,9 +67,7 @@ class Streaming(StepBatches):
 
     def restart(self) -> None:
         """The world, the epoch or the position is another one."""
-        self._before = self.state_dict()
-        self._is_stale = True
-        self._has_read = False
+        self.load_state_dict(self.state_dict())
 
     def next(self, world: World) -> tuple[Draw, Any] | None:
         """One batch more for the step under way; None at the end of the epoch."""
@@ -103,6 +100,7 @@ class Streaming(StepBatches):
         position = self._sampler.position
         if hasattr(self.dataset, "set_epoch"):
             self.dataset.set_epoch(self._sampler.epoch)
+        # At the start of an epoch the state is that of the end of the one before.
         if position and self._is_stateful:
             self.dataset.load_state_dict(self._before)
         self._iterator = iter(self.dataset)
@@ -167,6 +165,7 @@ class OwnBatches(StepBatches):
 
     def _begin(self) -> None:
         """Read from the training's position on."""
+        # First of all: worker processes of the old iterator end before new ones start.
         self._iterator = iter(())
         for loader in self._loaders:
             _set_epoch(loader, self._sampler.epoch, digest_of(self._seed, self._sampler.epoch))
@@ -178,6 +177,7 @@ class OwnBatches(StepBatches):
         self._is_stale = False
 
     def _next(self) -> tuple[Any, ...] | None:
+        # Numbers of each batch, not of a stream of them: a rank that begins in the middle draws the same.
         with same_random_numbers(self._seed, self._sampler.epoch, self._read):
             self._read += 1
             return next(self._iterator, None)
@@ -190,10 +190,12 @@ def same_random_numbers(*facts: int) -> Iterator[None]:
     # Only where the script has imported it: the runtime itself does without numpy.
     numpy = getattr(sys.modules.get("numpy"), "random", None)
     numpys = numpy.get_state() if numpy is not None else None
+    # No devices: loaders draw on the CPU, and the default copies the state of every GPU.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(number)
         random.seed(number)
         if numpy is not None:
+            # NumPy's seeds have 32 bits.
             numpy.seed(number % (1 << 32))
         yield
     random.setstate(before)
@@ -214,6 +216,7 @@ def _parts(batch: Any) -> Sequence[Any] | None:
     """The parts of a batch; None: it has rows itself, or none."""
     if isinstance(batch, Mapping):
         return list(batch.values())
+    # A list of numbers or strings has a row for each sample.
     if isinstance(batch, tuple | list) and any(
         isinstance(part, torch.Tensor | tuple | list | Mapping) for part in batch
     ):
@@ -224,16 +227,14 @@ def _parts(batch: Any) -> Sequence[Any] | None:
 def _rows(batch: Any) -> int:
     """Samples of a batch: rows of its first tensor, or list. Raises InputError if it has none."""
     parts = _parts(batch)
-    if parts is None:
-        if isinstance(batch, torch.Tensor) and batch.dim():
-            return len(batch)
-        if isinstance(batch, list | tuple):
-            return len(batch)
-        raise InputError(
-            f"a batch of the loader has a {type(batch).__name__} where rows are needed, one for each sample.",
-            "Let it yield tensors, lists, or tuples and dictionaries of these.",
-        )
-    return _rows(parts[0])
+    if parts is not None:
+        return _rows(parts[0])
+    if isinstance(batch, list | tuple) or (isinstance(batch, torch.Tensor) and batch.dim()):
+        return len(batch)
+    raise InputError(
+        f"a batch of the loader has a {type(batch).__name__} where rows are needed, one for each sample.",
+        "Let it yield tensors, lists, or tuples and dictionaries of these.",
+    )
 
 
 def _share(batch: Any, mine: Sequence[int], rows: int) -> Any:

@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 STEP_BYTES = 128 << 20
 """State sent after each step, one parameter at least: copying so much takes some hundredths of a second."""
 
+# The rest is sent after each step once all parameters are there.
 _MAX_REST_BYTES = 8 << 20
-"""The rest is sent after each step once all parameters are there."""
 
 
 class Feeder:
@@ -44,6 +44,7 @@ class Feeder:
     def after_step(self) -> None:
         """The step is complete, and so is what the script does after it."""
         self._answer()
+        # A copy: a feed that fails is dropped meanwhile.
         for name, feed in list(self._feeds.items()):
             self._try(name, feed.send_state)
         self._watch_optimizers()
@@ -83,12 +84,10 @@ class Feeder:
             self._feeds[name] = Feed(self._state, link, memory)
 
     def _watch_optimizers(self) -> None:
-        """Hook into each update while a newcomer is fed: after all other hooks, when gradients are final.
-
-        Changed only between updates, as hooks must not change while torch calls them.
-        """
+        """Hook into each update while a newcomer is fed: after all other hooks, when gradients are final."""
         if bool(self._feeds) == bool(self._hooks):
             return
+        # Only between updates: torch iterates over the hooks while it calls them.
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
@@ -122,18 +121,16 @@ class Feed:
         self._versions = self._parts.versions()
 
     def send_update(self, place: int) -> None:
-        """The gradients with which the optimizer of this place is about to step, of what has arrived.
+        """The gradients of what has arrived with which the optimizer of this place is about to step.
 
-        An optimizer that has none does nothing, there as here.
-
-        Raises:
-            FeedError: that cannot be.
+        An optimizer that has none does nothing, there as here. Raises FeedError if they cannot be sent.
         """
         self._check_versions()
         self._await_read()
         self._packet.used_bytes = 0
         optimizer = self._state.optimizers[place]
         gradients = self._parts.put_gradients(place, self._arrived, self._packet)
+        # Set by torch's GradScaler where the optimizer unscales gradients by itself (fused=True).
         if gradients and hasattr(optimizer, "found_inf"):
             raise FeedError("a GradScaler leaves it to the optimizer itself to look for infinite gradients")
         if gradients:
@@ -147,10 +144,10 @@ class Feed:
     def send_state(self) -> None:
         """Some more parameters; with the last ones, and from then on, the rest.
 
-        Raises:
-            FeedError: that cannot be.
+        Raises FeedError if the newcomer cannot follow any more.
         """
         self._check_versions()
+        # Made again in each step: nothing else shows that the script has frozen a layer or added a group.
         if StateParts(self._state).layout != self._parts.layout:
             raise FeedError("the script has changed which parameters it trains, or in which groups")
         rest = self._state.capture_rest()
@@ -172,6 +169,7 @@ class Feed:
         """The newcomer needs no more, or gets no more; or it cannot be fed, and why."""
         self._link.send({"kind": "end", "why": why})
         self._link.close()
+        # The last references: the others must not wait here until the kernel has the memory back.
         held = [self._link, self._packet]
         del self._link, self._packet
         let_go(held)

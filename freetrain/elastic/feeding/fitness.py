@@ -18,9 +18,9 @@ from freetrain.errors import InputError
 log = logging.getLogger(__name__)
 
 FROM_VARIABLE = "FREETRAIN_FEED_FROM_MB"
+# Megabytes of parameters. Of a smaller model a broadcast costs less than a tenth of a second.
 _FROM_MB = 16.0
-"""Megabytes of parameters. Of a smaller model a broadcast costs less than a tenth of a second."""
-
+# Optimizers that make each parameter's update of that parameter's gradient alone.
 _OPTIMIZERS = (
     optim.SGD,
     optim.Adam,
@@ -34,14 +34,12 @@ _OPTIMIZERS = (
     optim.Rprop,
     optim.ASGD,
 )
-"""Optimizers that make each parameter's update of that parameter's gradient alone."""
 
 
 def wants_to_be_fed(state: TrainingState) -> bool:
     """Whether a broadcast of the state would be felt, and feeding can replace it.
 
-    Raises:
-        InputError: the environment does not say from which size on it would.
+    Raises InputError if the environment does not say from which size on it would.
     """
     size_bytes = sum(parameter.numel() * parameter.element_size() for parameter in state.module.parameters())
     if size_bytes < 1e6 * _from_mb():
@@ -55,6 +53,7 @@ def wants_to_be_fed(state: TrainingState) -> bool:
 def why_not_fed(state: TrainingState) -> str | None:
     """Why a newcomer could not follow the others' updates exactly; None: it can."""
     for optimizer in state.optimizers:
+        # Not isinstance(): a subclass may do anything in its step.
         if type(optimizer) not in _OPTIMIZERS:
             return f"{type(optimizer).__name__} is not known to update each parameter by its own gradient alone"
         hooks = (optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks)
@@ -84,6 +83,7 @@ def _from_mb() -> float:
         value = float(text or _FROM_MB)
     except ValueError:
         value = math.nan
+    # Not 'value < 0', which does not hold for NaN.
     if not value >= 0:
         raise InputError(f"{FROM_VARIABLE}={text} in the environment is not a number of megabytes.", "Unset it.")
     return value
@@ -92,13 +92,10 @@ def _from_mb() -> float:
 def prewarm(state: TrainingState) -> None:
     """Step each optimizer once with gradients of zero and learning rates of zero, and let it forget that.
 
-    Parameters stay as they are. What torch prepares for an optimizer's first step it prepares now: code that it
-    imports, and for sharded tensors how each of its operations is to be spread, also those of clipping.
+    What torch prepares for an optimizer's first step it prepares now: code that it imports, and for sharded
+    tensors how each of its operations is to be spread, also those of clipping.
 
-    All workers of a replica have to call it at the same time.
-
-    Raises:
-        Departed: another worker of the replica was lost.
+    All workers of a replica have to call it at the same time; raises Departed if another one was lost.
     """
     if why_not_fed(state) is not None:
         return
@@ -119,6 +116,7 @@ def _step_with_zeros(optimizer: torch.optim.Optimizer) -> None:
         for parameter in parameters:
             parameter.grad = torch.zeros_like(parameter)
         for group in optimizer.param_groups:
+            # In its own type: with capturable=True it may be a tensor.
             group["lr"] = group["lr"] * 0
         _clip([parameter for parameter in parameters if is_sharded(parameter)])
         optimizer.step()

@@ -12,20 +12,20 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from freetrain.elastic.on_disk.members import Member, Secret, this_host
 from freetrain.elastic.worlds.exchange import decode, encode
 
+# Length of the document; place and length of the bytes of the memory that follow it.
 _HEAD = struct.Struct("!QQQ")
-"""Length of the document; place and length of the bytes of the memory that follow it."""
-
+# A peer whose host has died closes nothing: between slices the reader asks whether it is known to be lost.
 _SLICE_S = 0.05
 _DONE = b"\x01"
+# Patience for a connection and its first words: both sides are awake.
 _CONNECT_TIMEOUT_S = 5.0
-"""Patience for a connection and its first words: both sides are awake."""
 
 
 class FeedError(Exception):
@@ -40,8 +40,6 @@ class Link:
     """One end of a connection.
 
     Args:
-        connection: to the other end.
-        memory: this end's.
         given_up: whether the other end is known to be lost, which a connection may not show.
         is_seen: whether the other end sees this very memory, so that none of it has to travel.
     """
@@ -49,6 +47,7 @@ class Link:
     def __init__(
         self, connection: socket.socket, memory: mmap.mmap, given_up: Callable[[], bool], *, is_seen: bool = False
     ) -> None:
+        # Each end waits for small messages of the other: Nagle's algorithm would hold them back.
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection = connection
         self._memory = memoryview(memory)
@@ -71,8 +70,7 @@ class Link:
     def receive(self, wait_s: float) -> dict[str, Any] | None:
         """The next document, its bytes in their place in the memory; None if none comes in this time.
 
-        Raises:
-            LinkLostError: the connection has ended.
+        Raises LinkLostError if the connection has ended.
         """
         if not is_readable(self._connection, wait_s):
             return None
@@ -136,10 +134,8 @@ def is_readable(connection: socket.socket, wait_s: float) -> bool:
 class SharedMemory:
     """Memory that other processes of this machine can see, all of it there already.
 
-    It has no name, so nothing is left of it when they have ended, however that was.
-
-    Raises:
-        FeedError: there is not so much.
+    It has no name, so nothing is left of it when they have ended, however that was. Raises FeedError if there is
+    not so much.
     """
 
     def __init__(self, size_bytes: int) -> None:
@@ -164,10 +160,8 @@ class SharedMemory:
 
 
 def let_go(held: list[Any]) -> None:
-    """Drop the last references to what holds memory, meanwhile: to free 1 GB takes a quarter of a second.
-
-    The others may be waiting for this one.
-    """
+    """Drop the last references to what holds memory, in another thread."""
+    # To free 1 GB takes a quarter of a second, and the others may be waiting for this process.
     threading.Thread(target=held.clear, name="freetrain-memory", daemon=True).start()
 
 
@@ -176,6 +170,7 @@ def memory_of(pid: int, descriptor: int, size_bytes: int) -> mmap.mmap:
     try:
         handle = os.open(f"/proc/{pid}/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC)
         try:
+            # /proc lets processes of the same user open what has no name.
             return mmap.mmap(handle, size_bytes)
         finally:
             os.close(handle)
@@ -191,27 +186,16 @@ def _available_bytes() -> int:
 
 @dataclass(frozen=True, slots=True)
 class FeedOffer:
-    """Where a newcomer can be fed, and by which member.
+    """Where a newcomer can be fed, and by which member."""
 
-    Attributes:
-        source: the member that it wants to be fed by.
-        host: its machine.
-        address: how other machines reach it.
-        port: where it listens.
-        pid: its process.
-        descriptor: of its memory in that process.
-        size_bytes: of the memory.
-        nonce: of which both sides make the word that the source says first.
-    """
-
-    source: str
-    host: str
-    address: str
-    port: int
-    pid: int
-    descriptor: int
-    size_bytes: int
-    nonce: str
+    source: str  # the member that it wants to be fed by
+    host: str  # its machine
+    address: str  # how other machines reach it
+    port: int  # where it listens
+    pid: int  # its process
+    descriptor: int  # of its memory in that process
+    size_bytes: int  # of the memory
+    nonce: str  # of which both sides make the word that the source says first
 
     @classmethod
     def of(cls, document: dict[str, Any] | None) -> Self | None:
@@ -221,10 +205,6 @@ class FeedOffer:
         except TypeError:
             return None
 
-    def document(self) -> dict[str, Any]:
-        """The offer as it is written."""
-        return asdict(self)
-
     def accept(self, secret: Secret, given_up: Callable[[], bool]) -> tuple[Link, mmap.mmap]:
         """The source's end of the connection, and its memory; raises FeedError if it does not come about."""
         here = self.host == this_host()
@@ -232,6 +212,7 @@ class FeedOffer:
         try:
             address = ("127.0.0.1" if here else self.address, self.port)
             connection = socket.create_connection(address, _CONNECT_TIMEOUT_S)
+            # The limit was for connecting: a newcomer may take long over an update before it reads on.
             connection.settimeout(None)
             connection.sendall(_word(secret, self.nonce))
         except OSError as error:

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import logging
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from freetrain.elastic.feeding.feeder import STEP_BYTES
@@ -22,8 +23,8 @@ _FIRST_LOOK_S = 10.0
 _SOURCE_SEEN_LOST_S = 1.0
 _MAX_SOURCES = 10
 
+# Tensors of a parameter's size that an optimizer here keeps for it, and the parameter itself, at most.
 _MAX_TENSORS_PER_VALUE = 4
-"""Tensors of a parameter's size that an optimizer here keeps for it, and the parameter itself, at most."""
 
 
 class Newcomer:
@@ -69,6 +70,7 @@ class Newcomer:
             try:
                 self._be_fed_by(source, attempt, memory)
             except LinkLostError as error:
+                # Once ready it may be taken into a world at any moment: there is no time for another source.
                 if self._is_ready or attempt == _MAX_SOURCES:
                     raise
                 log.info("fed no more (%s): trying another member", error)
@@ -114,7 +116,7 @@ class Newcomer:
         session = self._session
         listener = Listener(session.member, session.directory.secret, memory)
         try:
-            session.directory.offer_feed(session.member.id, attempt, listener.offer(source).document())
+            session.directory.offer_feed(session.member.id, attempt, asdict(listener.offer(source)))
             while not self._is_decided(session.view):
                 link = listener.accept(_LOOK_S, lambda: self._is_lost(source))
                 if link is not None:
@@ -146,6 +148,7 @@ class Newcomer:
 
     def _take(self, message: dict[str, Any], parts: StateParts, packet: Packet, link: Link) -> None:
         if message["kind"] == "update":
+            # Until the rest comes again, schedules and positions are those before this update.
             self._is_whole = False
             parts.update(message, packet)
         else:
@@ -170,7 +173,8 @@ class Newcomer:
             self._session.directory.say_ready(self._session.member.id)
 
     def _await_loss(self, source: str) -> None:
-        """Wait for the member's end, which is seen after that of its connection."""
+        """Wait until the others see this member's end."""
+        # The end of a connection is seen first: asked again at once, the same member would be chosen.
         self._session.wait_for(lambda view: source not in _lasting(view), _SOURCE_SEEN_LOST_S)
 
     def _is_lost(self, source: str) -> bool:

@@ -18,9 +18,10 @@ _PLAIN = (int, float, bool, str, type(None))
 Slot: TypeAlias = tuple[int, list[int], str, str]
 """Where a tensor is: offset in bytes, shape, type, kind of the device that it came from."""
 
+# Torch views memory as a type only where it is aligned for that.
 _ALIGN_BYTES = 64
+# One core copies six gigabytes a second, two nearly twice as much; with four the memory is busy.
 _MAX_CORES = 4
-"""One core copies six gigabytes a second, two nearly twice as much; with four the memory is busy."""
 
 
 class StateParts:
@@ -55,10 +56,8 @@ class StateParts:
     # -- at the source
 
     def versions(self) -> list[tuple[int, int]]:
-        """Versions that differ after any change that torch counts, of parameters or of the optimizers' tensors.
-
-        Of sharded ones the whole: what ``to_local`` gives is a new alias each time, whose changes are not counted.
-        """
+        """Versions that differ after any change that torch counts, of parameters or of the optimizers' tensors."""
+        # Of sharded ones the whole: to_local() gives a new alias each time, whose changes are not counted.
         known = (tensor for index in range(len(self)) for tensor in self._known_tensors(index))
         return [(id(parameter), parameter._version) for parameter in (*self.parameters, *known)]
 
@@ -124,9 +123,10 @@ class StateParts:
                 parameter.grad = None
 
     def _known(self, index: int) -> Mapping[str, Any]:
-        """The optimizer's state of one parameter; asking must not make it remember something."""
+        """The optimizer's state of one parameter."""
         parameter = self.parameters[index]
         optimizer = self._optimizer_of.get(parameter)
+        # With get(): the state is a defaultdict, in which asking by index leaves an entry.
         known: Mapping[str, Any] = {} if optimizer is None else optimizer.state.get(parameter, {})
         return known
 
@@ -170,8 +170,9 @@ class Packet:
         return slot
 
     def put_all(self, tensors: Iterable[torch.Tensor]) -> list[Slot]:
-        """Copy tensors while nobody trains, whose cores may help."""
+        """Copy tensors while nobody trains."""
         own_threads = torch.get_num_threads()
+        # All others wait for these bytes, so nobody needs the cores.
         torch.set_num_threads(max(own_threads, min(_MAX_CORES, len(os.sched_getaffinity(0)))))
         try:
             return list(map(self.put, tensors))

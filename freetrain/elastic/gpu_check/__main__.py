@@ -26,6 +26,7 @@ from freetrain.elastic.gpu_check.checks import (
 )
 from freetrain.elastic.gpu_check.rank_checks import hung_peer, joins_and_leaves, two_ranks_on_one_device
 
+# As tests under automake say that they were skipped.
 _NOT_POSSIBLE_STATUS = 77
 _ALL_S = 600.0
 
@@ -137,19 +138,12 @@ class CheckVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """One line of the table.
+    """One line of the table."""
 
-    Attributes:
-        check: its name.
-        verdict: what came of it.
-        detail: figures, or why.
-        elapsed_s: how long it took.
-    """
-
-    check: str
-    verdict: CheckVerdict
-    detail: str
-    elapsed_s: float
+    check: str  # its name
+    verdict: CheckVerdict  # what came of it
+    detail: str  # figures, or why
+    elapsed_s: float  # how long it took
 
 
 NO_DEVICE_STATUS = 2

@@ -64,6 +64,7 @@ def state_copy(device: torch.device) -> str:
     """The copy of the state that checkpoints are written from."""
     tensors = {"a": torch.randn(1000, 1000, device=device), "b": torch.randn(7, device=device).bfloat16()}
     copier = StateCopy()
+    # The first copy takes new memory, which costs more than copying.
     copier.of(tensors)
     begun_s = time.perf_counter()
     copied = copier.of(tensors)
@@ -74,7 +75,8 @@ def state_copy(device: torch.device) -> str:
     return f"{4_000_000 / elapsed_s / 1e9:.1f} GB/s into the computer's memory"
 
 
-def _model(device: torch.device) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+def small_model(device: torch.device) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    """A model with its optimizer, of the same parameters in each process and on each device."""
     torch.manual_seed(0)
     layers = torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1)
     model = torch.nn.Sequential(*layers).to(device)
@@ -89,13 +91,18 @@ def _batch(ids: torch.Tensor, device: torch.device) -> tuple[torch.Tensor, torch
 
 def _trained(device: torch.device) -> float:
     """The last loss of a training of one rank."""
-    model, optimizer = _model(device)
+    model, optimizer = small_model(device)
     losses: list[float] = []
     batch = elastic.FixedBatch(16, at_most_per_pass=8)
     with (
         tempfile.TemporaryDirectory() as folder,
         elastic.Run(
-            model, optimizer, 16 * _STEPS, batch, trainer=Path(folder), on_step=lambda one: losses.append(one.loss)
+            model,
+            optimizer,
+            16 * _STEPS,
+            batch,
+            trainer=Path(folder),
+            on_step=lambda done: losses.append(done.loss),
         ) as run,
     ):
         for step in run.steps():
@@ -116,7 +123,7 @@ def _loop(
     device: torch.device, scaler: Any, autocast: Any, wrap: Callable[[Any], Any] = lambda model: model
 ) -> float:
     """The last loss of a script that keeps its loop."""
-    model, optimizer = _model(device)
+    model, optimizer = small_model(device)
     called, last = wrap(model), float("nan")
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -143,6 +150,7 @@ def mixed_precision(device: torch.device) -> str:
         device, torch.amp.GradScaler(device.type, enabled=False), torch.autocast(device.type, enabled=False)
     )
     kind = torch.float16 if device.type == "cuda" else torch.bfloat16
+    # With the default of 65,536 gradients may overflow in the first steps, which are then left out.
     mixed = _loop(device, torch.amp.GradScaler(device.type, init_scale=256.0), torch.autocast(device.type, kind))
     assert math.isclose(plain, mixed, rel_tol=0.2), f"the last loss is {mixed:g}, and {plain:g} without"
     return f"autocast ({kind}) and GradScaler; last loss {mixed:.4g}, without {plain:.4g}"
@@ -152,6 +160,7 @@ def compiled(device: torch.device) -> str:
     """``elastic.Loop`` with a compiled model learns what it learns without."""
     scaler, autocast = torch.amp.GradScaler(device.type, enabled=False), torch.autocast(device.type, enabled=False)
     plain = _loop(device, scaler, autocast)
+    # On the CPU inductor needs a C++ compiler, which a node need not have.
     backend = "inductor" if device.type == "cuda" else "eager"
     compiled = _loop(device, scaler, autocast, lambda model: torch.compile(model, backend=backend))
     assert math.isclose(plain, compiled, rel_tol=0.02), f"the last loss is {compiled:g}, and {plain:g} without"
@@ -182,6 +191,7 @@ def memory(device: torch.device) -> str:
             used.append(total - free)
     if not used:
         return f"{_WORLDS} worlds of one rank formed and left"
+    # Since the fifth: the first worlds fill caches of torch's and NCCL's, which stay.
     grown = used[-1] - used[_WORLDS // 4]
     assert grown < 0.05 * used[_WORLDS // 4], f"{grown / 2**20:.0f} MiB more after {_WORLDS} worlds"
     in_use = f"{used[-1] / 2**20:.0f} MiB of the device in use after {_WORLDS} worlds"

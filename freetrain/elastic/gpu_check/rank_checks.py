@@ -11,13 +11,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 import torch
 
 from freetrain import elastic
-from freetrain.elastic.gpu_check.checks import NotPossibleError
+from freetrain.elastic.gpu_check.checks import NotPossibleError, small_model
 from freetrain.elastic.on_disk.directory import TRAINER_VARIABLE, TrainerDirectory
 from freetrain.elastic.on_disk.members import LOCAL_RANK_VARIABLE
 
@@ -74,7 +73,6 @@ class RankProcesses:
     """A training in a temporary directory; used as a context, in whose end all of it ends.
 
     Args:
-        device: its kind; each rank has a device of its own.
         same_device: all have the first one.
     """
 
@@ -87,13 +85,9 @@ class RankProcesses:
         self._logs: list[IO[bytes]] = []
 
     def __enter__(self) -> Self:
-        """Nobody is there yet."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End all."""
+    def __exit__(self, *_: object) -> None:
         for process in self._processes:
             process.kill()
             process.wait()
@@ -135,11 +129,7 @@ class RankProcesses:
         return self._await(lambda: self._world_size() == size, patience_s)
 
     def require_world(self, size: int, otherwise: str) -> None:
-        """Wait until a world of this size trains.
-
-        Raises:
-            AssertionError: none does; it says ``otherwise``, and the last line of a rank.
-        """
+        """Wait until a world of this size trains; raises AssertionError, with a rank's last line, if none does."""
         if not self.await_world(size):
             raise AssertionError(f"{otherwise}: {self.last_words()}")
 
@@ -174,6 +164,7 @@ class RankProcesses:
     def _await(self, condition: Callable[[], bool], patience_s: float) -> bool:
         until_s = time.monotonic() + patience_s
         while not condition():
+            # Where all have ended nothing comes any more.
             if time.monotonic() > until_s or not any(process.poll() is None for process in self._processes):
                 return condition()
             time.sleep(0.1)
@@ -184,9 +175,7 @@ def main() -> None:
     """Train on this kind of device."""
     device = torch.device("cpu") if sys.argv[1] == "cpu" else elastic.device()
     torch.set_num_threads(1)
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1)).to(device)
-    optimizer = torch.optim.AdamW(model.parameters(), 0.01)
+    model, optimizer = small_model(device)
     batch = elastic.FixedBatch(16)
     with elastic.Run(model, optimizer, 10**6, batch, epochs=1000, progress_every_s=0.5) as run:
         for step in run.steps():

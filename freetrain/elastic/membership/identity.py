@@ -25,17 +25,16 @@ MAIN_VARIABLE = "FREETRAIN_MAIN"
 """Set for a worker whose adopted script is rank 0 for as long as it lives."""
 
 ADDRESS_VARIABLE = "FREETRAIN_ADDRESS"
+# Slurm tells every task the switches above its node.
 _SWITCHES_VARIABLE = "SLURM_TOPOLOGY_ADDR"
-"""Slurm tells every task the switches above its node."""
-
 _NODE_VARIABLE = "SLURMD_NODENAME"
+# Slurm tells every task when its job's time limit ends, and so, of a fragment, the hole that it lies in.
 _END_VARIABLE = "SLURM_JOB_END_TIME"
-"""Slurm tells every task when its job's time limit ends, and so, of a fragment, the hole that it lies in."""
-
+# The job's share of its node, by Slurm; memory only where the job asks for it by node.
 _GIVEN_VARIABLES = {"cpus": "SLURM_CPUS_ON_NODE", "memory_mb": "SLURM_MEM_PER_NODE"}
-"""The job's share of its node, by Slurm; memory only where the job asks for it by node."""
-
+# From linux/sockios.h: Python has no call for the address of an interface.
 _SIOCGIFADDR = 0x8915
+# IFNAMSIZ of linux/if.h, without the zero at the end.
 _MAX_INTERFACE_BYTES = 15
 FOREIGN_HINT = (
     "Give each trainer a directory of its own (--trainer), and all its members the same script and torch."
@@ -50,39 +49,33 @@ def new_id() -> str:
 def given_by_slurm() -> dict[str, int]:
     """CPUs and memory of the node that this process may use, as far as Slurm says so."""
     given = {name: os.environ.get(variable, "") for name, variable in _GIVEN_VARIABLES.items()}
+    # isdigit() alone also holds for "²", of which int() makes nothing.
     return {name: int(value) for name, value in given.items() if value.isascii() and value.isdigit()}
 
 
 @lru_cache(maxsize=1)
 def this_address() -> str:
-    """How other hosts reach this one: as the environment says, else by name, else by the address of its way out.
-
-    On many machines the own name leads to the loopback interface, which others cannot reach.
-    """
+    """How other hosts reach this one: by the environment, else by name, else by the address of its way out."""
+    # On many machines the own name leads to the loopback interface, which others cannot reach.
     named = os.environ.get(ADDRESS_VARIABLE) or socket.gethostname()
     return named if _interface_of(named) else _outward_address() or named
 
 
 def use_interface_of_this_address() -> None:
-    """Let gloo listen where the others look for this process, unless the user named an interface.
-
-    NCCL finds its own way, often a faster one, but where the user named an address: it then meets there, too.
-    """
+    """Let gloo listen where the others look for this process, unless the user named an interface."""
     interface = _interface_of(this_address())
     if interface is not None:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
+        # NCCL finds its own way, often a faster one, but where the user named an address.
         if os.environ.get(ADDRESS_VARIABLE):
+            # With "=" NCCL takes this interface, without it any whose name begins so.
             os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={interface}")
 
 
 def use_interface(names: str) -> None:
     """Be reached by the first of these interfaces that has an address here, unless an address was named.
 
-    Args:
-        names: of interfaces, separated by commas: not all nodes need to have the same.
-
-    Raises:
-        InputError: none of them has an address.
+    Names are separated by commas: not all nodes need to have the same. Raises InputError if none has an address.
     """
     if os.environ.get(ADDRESS_VARIABLE):
         return
@@ -108,6 +101,7 @@ def _address_of(interface: str) -> str | None:
     """The IPv4 address of a network interface of this machine."""
     request = struct.pack("256s", interface.encode()[:_MAX_INTERFACE_BYTES])
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        # struct ifreq: 16 bytes of name, then a sockaddr_in, whose address follows family and port.
         return socket.inet_ntoa(fcntl.ioctl(asked, _SIOCGIFADDR, request)[20:24])
     return None
 
@@ -171,15 +165,12 @@ def why_foreign(member: Member, newcomer: Member) -> str | None:
 
 def why_foreign_to(view: View, member: Member) -> str | None:
     """Why this member does not fit in with the members that are there; None if it does."""
-    for id_ in view.present:
-        reason = _difference(view.members[id_], member)
-        if reason is not None and id_ in view.ranks:
-            return reason
-    return None
+    reasons = (_difference(view.members[id_], member) for id_ in view.present if id_ in view.ranks)
+    return next(filter(None, reasons), None)
 
 
 def _difference_of_nodes(member: Member, newcomer: Member) -> str | None:
-    """Only members that are alive object to it: a training may go on from its checkpoint with other nodes."""
+    # Only members that are alive object to it: a training may go on from its checkpoint with other nodes.
     if newcomer.shards == member.shards:
         return None
     return (

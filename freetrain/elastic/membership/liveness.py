@@ -11,18 +11,16 @@ from dataclasses import dataclass, field
 
 from freetrain.elastic.on_disk.members import Member, start_ticks, this_host
 
+# Time over which waiting is compared: single steps, and looks at them, vary too much.
 _WINDOW_S = 60.0
-"""Time over which waiting is compared: single steps, and looks at them, vary too much."""
-
+# A worker is reported as slow when the others have waited more than it by this share of the time.
 _MIN_SHARE = 0.1
-"""A worker is reported as slow when the others have waited more than it by this share of the time."""
 
 
 class WatchedProcess:
     """A process on this machine.
 
     Args:
-        pid: its process id.
         started_ticks: when it started, as a process id is used again.
     """
 
@@ -34,6 +32,7 @@ class WatchedProcess:
         with contextlib.suppress(OSError, AttributeError):
             self._descriptor = os.pidfd_open(pid)
             self._poll.register(self._descriptor, select.POLLIN)
+        # After the descriptor: from then on the number cannot pass to another process unseen.
         self._is_other = start_ticks(pid) != started_ticks
 
     def has_ended(self) -> bool:
@@ -96,19 +95,12 @@ class Liveness:
 
 @dataclass(frozen=True, slots=True)
 class WorkerProgress:
-    """How far a worker is.
+    """How far a worker is."""
 
-    Attributes:
-        generation: number of its world; 0 before the first.
-        started: sums, broadcasts and the like that it has begun in that world; all begin the same ones.
-        waited_ms: that it has waited in that world for the sums of its steps.
-        computed_s: whole seconds that its main thread has computed.
-    """
-
-    generation: int = 0
-    started: int = 0
-    waited_ms: int = 0
-    computed_s: int = 0
+    generation: int = 0  # number of its world; 0 before the first
+    started: int = 0  # sums, broadcasts and the like that it has begun in that world; all begin the same ones
+    waited_ms: int = 0  # that it has waited in that world for the sums of its steps
+    computed_s: int = 0  # whole seconds that its main thread has computed
 
     @classmethod
     def of(cls, beat: str) -> WorkerProgress:
@@ -126,23 +118,14 @@ class WorkerProgress:
 
 @dataclass(frozen=True, slots=True)
 class Stragglers:
-    """Findings of one look.
+    """Findings of one look."""
 
-    Attributes:
-        hung_s: workers for which others have waited too long, and since when these neither moved nor computed.
-        slow: by which share of the last minute the others have waited more than these workers; once a minute.
-    """
-
-    hung_s: Mapping[str, float] = field(default_factory=dict)
-    slow: Mapping[str, float] = field(default_factory=dict)
+    hung_s: Mapping[str, float] = field(default_factory=dict)  # workers that stand still, and for how long
+    slow: Mapping[str, float] = field(default_factory=dict)  # and the share of a minute that others waited more
 
 
 class StragglerDetector:
-    """Compares the workers of one world at each look.
-
-    Args:
-        hung_after_s: how long others may wait for a worker.
-    """
+    """Compares the workers of one world at each look."""
 
     def __init__(self, hung_after_s: float) -> None:
         self._hung_after_s = hung_after_s
@@ -171,6 +154,7 @@ class StragglerDetector:
         for id_, worker in here.items():
             if worker.started < furthest:
                 known, since_s = before.get(id_, (WorkerProgress(), now_s))
+                # Computing counts as moving: there may be much of it between two collectives.
                 stands = (known.started, known.computed_s) == (worker.started, worker.computed_s)
                 self._behind[id_] = (worker, since_s if stands else now_s)
         waits_s = {id_: now_s - since_s for id_, (_, since_s) in self._behind.items()}
@@ -184,5 +168,6 @@ class StragglerDetector:
             id_: (worker.waited_ms - self._first[id_].waited_ms) / 1000 / elapsed_s for id_, worker in here.items()
         }
         self._first, self._first_s = here, now_s
+        # The higher one: of two workers the one that waits is the measure, not the mean of both.
         usual = statistics.median_high(shares.values())
         return {id_: usual - share for id_, share in shares.items() if usual - share > _MIN_SHARE}

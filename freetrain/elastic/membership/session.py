@@ -44,20 +44,16 @@ from freetrain.elastic.worlds.world import World
 
 log = logging.getLogger(__name__)
 
+# A world that fails although nobody is missing is reported after this time: losses are found sooner.
 _BROKEN_AFTER_S = 1.0
-"""A world that fails although nobody is missing is reported after this time: losses are found sooner."""
-
 _REPORT_AGAIN_S = 10.0
 _WARN_WAITING_AFTER_S, _WARN_WAITING_AGAIN_S = 30.0, 60.0
+# A worker that is asked to leave waits so long for the others to end the step with it, as a slow step may be.
 _LEAVES_WAITING_AFTER_S = 5.0
-"""A worker that is asked to leave waits so long for the others to end the step with it, as a slow step may be."""
-
 _MAX_NAMED = 4
 _NOBODY_MISSING = "its collectives failed with nobody missing"
-_MAX_BROKEN_OF_A_NEWCOMER = 3
-_MAX_BROKEN_OF_A_VETERAN = 6
-"""Worlds in a row. A newcomer gives up first: if the fault is its own, the others go on without it."""
-
+# Worlds in a row. A newcomer gives up first: if the fault is its own, the others go on without it.
+_MAX_BROKEN_OF_A_NEWCOMER, _MAX_BROKEN_OF_A_VETERAN = 3, 6
 _BROKEN_HINT = (
     "If it is about an address or a connection, see whether the nodes reach each other (FREETRAIN_ADDRESS, "
     "GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME); otherwise, whether the backend can sum and broadcast all of the "
@@ -70,9 +66,6 @@ class Session:
     """Joins, forms worlds, leaves.
 
     Args:
-        directory: the trainer's.
-        timeouts: how patient to be.
-        backend: for ``torch.distributed``.
         fingerprint: what all members must have in common.
         is_fed: whether this worker gets the state before it joins a world.
     """
@@ -89,12 +82,7 @@ class Session:
         self.directory = directory
         mine = this_replica()
         self.member = this_member(
-            fingerprint,
-            torch.__version__,
-            is_fed=is_fed,
-            replica=mine.name,
-            shard=mine.shard,
-            shards=mine.shards,
+            fingerprint, torch.__version__, is_fed=is_fed, replica=mine.name, shard=mine.shard, shards=mine.shards
         )
         self.world: World | None = None
         self.nodes = 0
@@ -137,6 +125,7 @@ class Session:
         named_service()  # complains here rather than in the watcher's thread
         use_interface_of_this_address()
         leave_signals_to_agent()
+        # A sign of life first: others that see the record may look for one at once.
         self.directory.beat(self.member.id, -1)
         self.directory.join(self.member)
         self._watcher.start()
@@ -150,10 +139,6 @@ class Session:
             broke_with: why the present world does not hold; None if it changes as planned.
             step: the last completed step.
             on_generation: called with the one to form, before this worker waits for others.
-
-        Raises:
-            Departed: there is none; the worker's part has ended.
-            BrokenWorldError: worlds break one after the other with nobody missing.
         """
         tried = self.world.generation.number if self.world else 0
         self.leave_world()
@@ -162,12 +147,14 @@ class Session:
             self._breaks.count(broke_with, generation.cause, step)
             tried = generation.number
             on_generation(generation)
+            # Also before an attempt that fails: a member that still waits at an old store then moves on.
             self._stores.drop(before=tried)
             try:
                 return self._form(generation)
             except AbandonedError as error:
                 log.info("generation %d abandoned: %s", tried, error)
                 self._last_error = f"it did not form: {error}"
+                # None if it was cut, which does not count as a world that breaks by itself.
                 broke_with = error.__cause__
                 self._watcher.guard(None)
 
@@ -204,8 +191,7 @@ class Session:
     def _while_waiting(self, waited_s: float) -> None:
         """The others have been waited for so long in a collective.
 
-        Raises:
-            Departed: this worker is to leave, and the others do not come to the end of the step.
+        Raises Departed if this worker is to leave, and the others do not come to the end of the step.
         """
         if waited_s < _WARN_WAITING_AFTER_S:
             self._warn_waiting_s = _WARN_WAITING_AFTER_S
@@ -213,6 +199,7 @@ class Session:
             self._warn_waiting_s += _WARN_WAITING_AGAIN_S
             log.warning("waiting for %.0f s, in %s: %s", waited_s, self.world.awaits, self._behind(self.world))
         is_leaving = self.member.id in self.view.leaving
+        # Moves along until it is asked to leave: the difference is then the time since.
         self._leaving_since_s = self._leaving_since_s if is_leaving else waited_s
         if is_leaving and waited_s - self._leaving_since_s > _LEAVES_WAITING_AFTER_S:
             raise Departed(
@@ -271,6 +258,7 @@ class Session:
         self._watcher.hurry()
         while not self._watcher.wait_for(lambda view: self._decided(view, tried), _BROKEN_AFTER_S):
             self._depart_if_complete()
+            # Nobody is missing and nothing newer comes: all have to know that this world does not work.
             may_report = tried and self.view.number == tried and not self.member.is_server
             if may_report and time.monotonic() >= report_due_s:
                 report_due_s = time.monotonic() + _REPORT_AGAIN_S
@@ -290,6 +278,7 @@ class Session:
             raise Departed(f"given up for lost by the others: {view.gone[me]}", EVICTED_STATUS)
         if view.number == tried or me not in view.everyone:
             raise Departed("left at a step boundary, as asked")
+        # Once more: the training may have been completed while this worker waited.
         self._depart_if_complete()
         assert view.generation is not None
         return view.generation
@@ -329,15 +318,9 @@ class BrokenWorlds:
         self._veteran = False
 
     def count(self, error: BaseException | None, cause: str, step: int) -> None:
-        """Take note of a generation that follows.
+        """Take note of a generation that follows; raises BrokenWorldError if too many broke in a row.
 
-        Args:
-            error: what the world before it broke with in this process; None if it did not, or was cut.
-            cause: of the generation that follows.
-            step: the last completed step.
-
-        Raises:
-            BrokenWorldError: too many in a row.
+        ``error`` is what the world before it broke with in this process; None if it did not, or was cut.
         """
         if self._last_step is not None and step > self._last_step:
             self._veteran = True
@@ -359,7 +342,6 @@ class Stores:
     """Stores that this process has opened, whose generations may still meet there.
 
     Args:
-        address: by which the others reach this process.
         word_of: what the members of a generation prove to know, from the generation's nonce.
     """
 
@@ -385,11 +367,12 @@ class Stores:
 
     def ports(self) -> list[int]:
         """Ports of the open ones."""
+        # A copy, since the watcher's thread opens stores meanwhile.
         return [store.port for store in list(self._stores.values())]
 
     def drop(self, before: int) -> None:
         """Close those of generations before this one."""
-        for number in list(self._stores):  # a copy, since the watcher's thread opens stores meanwhile
+        for number in list(self._stores):  # a copy, likewise
             if number < before:
                 self._stores.pop(number).close()
 
@@ -409,6 +392,7 @@ def leave_signals_to_agent() -> None:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
+    # A handler, not SIG_IGN: programs that the script starts would inherit that.
     for number in _AGENTS_SIGNALS:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, go_on)

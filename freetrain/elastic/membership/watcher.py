@@ -16,28 +16,23 @@ from freetrain.elastic.timeouts import Timeouts
 
 log = logging.getLogger(__name__)
 
+# A look at the directory may take up one part in this many of the watcher's time: on a slow file system the
+# watcher looks less often instead of loading the server.
 _LOOK_SHARE = 20
-"""A look at the directory may take up one part in this many of the watcher's time: on a slow file system the
-watcher looks less often instead of loading the server."""
-
+# Time for which it looks often all the same: the training stands until the next world is known.
 _HURRY_S = 2.0
-"""Time for which it looks often all the same: the training stands until the next world is known."""
-
+# Losses often come in twos; one change of the world for both costs half.
 _SETTLE_S = 0.03
-"""Losses often come in twos; one change of the world for both costs half."""
-
+# Newcomers that start together boot at slightly different speeds. No training waits for them meanwhile.
 _GATHER_S = 0.5
-"""Newcomers that start together boot at slightly different speeds. No training waits for them meanwhile."""
-
+# A world still forming when a newer generation appears gets this long: all may yet come, or some have moved on,
+# and the others would wait for them.
 _SUPERSEDED_S = 1.5
-"""A world still forming when a newer generation appears gets this long: all may yet come, or some have moved on,
-and the others would wait for them."""
-
 
 _WARN_AGAIN_S = 60.0
 
+# Members that are started together boot at slightly different speeds.
 _WARN_MISSING_AFTER_S = 2.0
-"""Members that are started together boot at slightly different speeds."""
 
 
 class Guard:
@@ -58,9 +53,6 @@ class Watcher:
     """Keeps one member's view of the trainer fresh, and proposes generations when it is this member's turn.
 
     Args:
-        directory: the trainer's.
-        member: this process.
-        timeouts: how patient to be.
         open_store: opens the store of a proposed generation in this process and returns its port.
         why_foreign: why a newcomer does not fit in with the others, or None.
     """
@@ -134,6 +126,7 @@ class Watcher:
                     self._liveness.forget()
                 count += 1
             try:
+                # The others' heartbeats are read only as often as they are written.
                 self._look(silence_too=count > 1 and beats)
                 if beats:
                     self._find_stragglers(self.view)
@@ -152,7 +145,8 @@ class Watcher:
             log.warning("%s The training goes on as soon as %s can be used again.", what, self._directory.root)
 
     def _rest_s(self, look_s: float) -> float:
-        """How long to rest after a look that took so long, perhaps because the process was stopped meanwhile."""
+        """How long to rest after a look that took so long."""
+        # Until the next beat at most: a look may have been long because the process was stopped in it.
         share = 1 if time.monotonic() < self._hurries_until_s else _LOOK_SHARE
         return min(max(self._timeouts.poll_s, share * look_s), self._timeouts.beat_s)
 
@@ -162,6 +156,7 @@ class Watcher:
         A view from which nothing followed is not thought about again.
         """
         view = self._directory.view()
+        # The directory gives the same object where nothing has changed.
         if view is not self.view:
             with self._changed:
                 self.view = view
@@ -189,11 +184,12 @@ class Watcher:
         guard = self._guard
         if guard is None or not guard.formed:
             return WorkerProgress()
+        # Of the main thread alone: this one, and those of gloo, run on in a process that hangs.
         computed_s = int(time.clock_gettime(time.pthread_getcpuclockid(self._main_thread)))
         return WorkerProgress(guard.generation.number, guard.started(), int(1000 * guard.waited_s), computed_s)
 
     def _find_stragglers(self, view: View) -> None:
-        """Rank 0 does, as it looks at everybody's signs of life anyway."""
+        # Rank 0 alone, as it looks at everybody's signs of life anyway.
         if not view.current or view.current[0] != self._member.id:
             return
         progress = {id_: WorkerProgress.of(self._directory.last_beat(id_)) for id_ in view.current}
@@ -206,9 +202,9 @@ class Watcher:
             log.warning("%s is slow: the others waited for it %.0f %% of the last minute", id_, 100 * share)
 
     def _refuse_misfits(self, view: View) -> None:
-        for id_ in (*view.outside, *view.servers):
-            reason = self._why_foreign(view.members[id_]) if self._member.id in view.ranks else None
-            if reason is not None:
+        # A member that waits itself may be the one that does not fit.
+        for id_ in (*view.outside, *view.servers) if self._member.id in view.ranks else ():
+            if reason := self._why_foreign(view.members[id_]):
                 self._directory.refuse(id_, reason)
 
     def _propose(self, view: View) -> None:
@@ -216,19 +212,12 @@ class Watcher:
         if proposal is None or proposal.proposer != self._member.id:
             self._unsettled = None
             return
-        if not self._settled(proposal):
-            return
-        if self._member.id in view.gone or self._member.id in view.refused:
+        if not self._settled(proposal) or self._member.id in view.gone or self._member.id in view.refused:
             return
         generation = self._open_store(proposal)
         won = self._directory.publish(generation)
-        log.info(
-            "generation %d with %d workers and %d servers %s",
-            generation.number,
-            generation.world,
-            len(generation.servers),
-            "published" if won else "lost",
-        )
+        facts = generation.number, generation.world, len(generation.servers), "published" if won else "lost"
+        log.info("generation %d with %d workers and %d servers %s", *facts)
 
     def _report_missing(self, view: View) -> None:
         """The first of the waiting members reports it, after a moment and then once in a while."""

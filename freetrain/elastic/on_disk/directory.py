@@ -24,8 +24,8 @@ from freetrain.elastic.on_disk.next_generation import View, spread
 
 TRAINER_VARIABLE = "FREETRAIN_TRAINER"
 _KEPT_GENERATIONS = 50
+# The daemon runs under an account of its own and must get at the progress, and at nothing else in there.
 _ROOT_MODE = 0o711
-"""The daemon runs under an account of its own and must get at the progress, and at nothing else in there."""
 
 
 class TrainerDirectory:
@@ -171,7 +171,9 @@ class TrainerDirectory:
 
         Two listings, and only those files that were not read before.
         """
+        # Generations first: members of one that is listed had joined before it came, and are listed, too.
         numbers, names = self._listed_generations.names(), self._listed_members.names()
+        # Lists that are the same objects have not changed: thousands of names need no comparing.
         if self._viewed is not None and self._viewed[0] is numbers and self._viewed[1] is names:
             return self._viewed[2]
         view = self._view(numbers, names)
@@ -244,13 +246,10 @@ class TrainerDirectory:
     # -- heartbeats
 
     def beat(self, member: str, count: int, progress: str = "") -> bool:
-        """Leave a sign of life, and how far the member is; False if that cannot be.
-
-        Opened and closed each time, or NFS would keep it to itself; always as long as before and written over it,
-        since a full file system has room for nothing else.
-        """
+        """Leave a sign of life, and how far the member is; False if that cannot be."""
         try:
-            # Always as long: over what is there already even a full disk can be written.
+            # Opened and closed each time, or NFS would keep it to itself. Always of one length: even a full disk
+            # takes what is written over the beat before.
             overwrite(self._beats / member, f"{count:20d} {progress:54}".encode())
         except OSError:
             return False
@@ -325,6 +324,7 @@ class TrainerDirectory:
 
     def claim(self, path: Path) -> bool:
         """Take a request; False if another agent was faster."""
+        # Of several the file system lets one remove it.
         try:
             path.unlink()
         except FileNotFoundError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import stat
@@ -14,19 +15,14 @@ from typing import Any, BinaryIO
 
 from freetrain.elastic.errors import DirectoryError
 
+# File systems count time in steps of up to two seconds: of two changes within a step the time shows one.
 _COARSEST_TIME_S = 2.5
-"""File systems count time in steps of up to two seconds: of two changes within a step the time shows one."""
 
 
 def create_exclusively(path: Path, content: bytes, mode: int = 0o600) -> bool:
-    """Create the file with all its content at once; False if it exists already.
-
-    A hard link is the one operation that NFS servers make atomic and exclusive in all versions.
-
-    Raises:
-        DirectoryError: it cannot be written.
-    """
+    """Create the file with all its content at once; False if it exists; raises DirectoryError if that fails."""
     try:
+        # A hard link is the one operation that NFS servers make atomic and exclusive in all versions.
         _place(path, content, mode, os.link)
     except FileExistsError:
         return False
@@ -34,11 +30,13 @@ def create_exclusively(path: Path, content: bytes, mode: int = 0o600) -> bool:
 
 
 def _place(path: Path, content: bytes, mode: int, put: Callable[[Path, Path], None]) -> None:
+    # Hidden from listings, and random: process numbers of several hosts may be the same.
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
     try:
         with create_private(draft, mode) as stream:
             stream.write(content)
         put(draft, path)
+    # An OSError too, and the answer that create_exclusively() asks for.
     except FileExistsError:
         raise
     except OSError as error:
@@ -58,8 +56,7 @@ def create_private(path: Path, mode: int = 0o600) -> BinaryIO:
 def write_json(path: Path, document: dict[str, Any], mode: int = 0o600) -> None:
     """Replace the file by this document: a reader sees the old one or the new one, nothing between.
 
-    Raises:
-        DirectoryError: it cannot be written.
+    Raises DirectoryError if it cannot be written.
     """
     _place(path, to_json(document), mode, os.replace)
 
@@ -78,10 +75,11 @@ def read_json(path: Path) -> dict[str, Any] | None:
     """The document, or None where there is none (any more) or a stale NFS handle hides it."""
     try:
         document = json.loads(path.read_bytes())
+    # RecursionError: nested thousands deep, by somebody who may write here.
     except (FileNotFoundError, ValueError, RecursionError):
         return None
     except OSError as error:
-        if error.errno == getattr(os, "ESTALE", 116):
+        if error.errno == errno.ESTALE:
             return None
         raise
     return document if isinstance(document, dict) else None
@@ -89,6 +87,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 def overwrite(path: Path, content: bytes) -> None:
     """Put this at the beginning of the file in place, made if there is none; for content of one length only."""
+    # Without O_TRUNC: it would give the block back, and on a full disk another file might get it.
     handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         os.write(handle, content)
@@ -138,8 +137,9 @@ class ListedFolder:
 
 
 def names_in(folder: Path) -> list[str]:
-    """Names of the files in a folder, drafts left out; opening the folder makes NFS look afresh."""
+    """Names of the files in a folder, drafts left out."""
     try:
+        # Opening the folder makes NFS look afresh.
         return [name for name in os.listdir(folder) if not name.startswith(".")]  # noqa: PTH208 (polled: speed)
     except FileNotFoundError:
         return []

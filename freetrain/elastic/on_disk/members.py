@@ -28,49 +28,27 @@ SECRET_VARIABLE = "FREETRAIN_SECRET"
 
 @dataclass(frozen=True)
 class Member:
-    """One worker that is, was or wants to be part of the training.
+    """One worker that is, was or wants to be part of the training."""
 
-    Attributes:
-        id: unique for ever; a worker that comes back has another one.
-        agent: the agent that started it.
-        host: identity of the machine (and of its network and process name spaces).
-        address: how other hosts reach it.
-        pid: its process there.
-        started_ticks: when that process started, so that a reused pid is not taken for it.
-        torch: version of torch.
-        fingerprint: digests of what all members must have in common (model, data, batch, script).
-        joined_s: when it was ready to join.
-        slots: processes it stands for (more than one only where whole agents are members).
-        is_fed: whether it gets the state before it joins a world, where there is one.
-        switches: those above its node, the highest first, and the node: "top.leaf2.n007"; empty: not known.
-        replica: what it shares with the members that hold one copy of the model with it; empty if it is alone.
-        shard: its place among these, from 0.
-        shards: how many they are.
-        is_server: whether it adds up the gradients of the others and trains nothing itself.
-        is_main: whether its script was started as rank 0 and has to stay that, as adopted scripts keep their rank.
-        ends_s: when its node is expected to be taken back, epoch seconds; 0: not known.
-        proof: signature with the trainer's secret.
-    """
-
-    id: str
-    agent: str
-    host: str
-    address: str
-    pid: int
-    started_ticks: int
-    torch: str
-    fingerprint: str
-    joined_s: float
-    slots: int = 1
-    is_fed: bool = False
-    switches: str = ""
-    replica: str = ""
-    shard: int = 0
-    shards: int = 1
-    is_server: bool = False
-    is_main: bool = False
-    ends_s: float = 0.0
-    proof: str = ""
+    id: str  # unique for ever; a worker that comes back has another one
+    agent: str  # the agent that started it
+    host: str  # identity of the machine, and of its network and process name spaces
+    address: str  # how other hosts reach it
+    pid: int  # its process there
+    started_ticks: int  # when that process started, so that a reused pid is not taken for it
+    torch: str  # version of torch
+    fingerprint: str  # digests of what all members must have in common
+    joined_s: float  # when it was ready to join
+    slots: int = 1  # processes it stands for (more than one only where whole agents are members)
+    is_fed: bool = False  # whether it gets the state before it joins a world, where there is one
+    switches: str = ""  # those above its node, the highest first, and the node: "top.leaf2.n007"
+    replica: str = ""  # what members that hold one copy of the model together have in common
+    shard: int = 0  # its place among these, from 0
+    shards: int = 1  # how many they are
+    is_server: bool = False  # whether it adds up the gradients of the others and trains nothing itself
+    is_main: bool = False  # its script was started as rank 0 and stays that, as adopted scripts keep their rank
+    ends_s: float = 0.0  # when its node is expected to be taken back, epoch seconds; 0: not known
+    proof: str = ""  # signature with the trainer's secret
 
     @property
     def node(self) -> str:
@@ -78,31 +56,20 @@ class Member:
         return self.switches.rpartition(".")[2]
 
 
+# Without slots: cached properties have their values in __dict__.
 @dataclass(frozen=True)
 class Generation:
-    """One world: who is in it, in order of rank, and where its store is.
+    """One world: who is in it, in order of rank, and where its store is."""
 
-    Attributes:
-        number: counts up; a higher number supersedes all lower ones.
-        members: ids of the workers, in order of rank.
-        host: machine of the store.
-        address: how other machines reach it.
-        port: its port there.
-        nonce: makes the store's word unguessable without this file.
-        cause: why it came to be.
-        servers: ids of the processes that add up the gradients; without any, the workers do it themselves.
-        proof: signature with the trainer's secret.
-    """
-
-    number: int
-    members: tuple[str, ...]
-    host: str
-    address: str
-    port: int
-    nonce: str
-    cause: str
-    servers: tuple[str, ...] = ()
-    proof: str = ""
+    number: int  # counts up; a higher number supersedes all lower ones
+    members: tuple[str, ...]  # ids of the workers, in order of rank
+    host: str  # machine of the store
+    address: str  # how other machines reach it
+    port: int  # its port there
+    nonce: str  # makes the store's word unguessable without this file
+    cause: str  # why it came to be
+    servers: tuple[str, ...] = ()  # add up the gradients; without any, the workers do it themselves
+    proof: str = ""  # signature with the trainer's secret
 
     @cached_property
     def world(self) -> int:
@@ -128,6 +95,7 @@ def from_document(kind: type[Record], document: Mapping[str, Any]) -> Record | N
     """The record, or None if the document is not one; fields of a later version are ignored."""
     known = {field.name for field in fields(kind)}
     given = {name: value for name, value in document.items() if name in known}
+    # JSON has no tuples.
     for name in ("members", "servers"):
         if isinstance(given.get(name), list):
             given[name] = tuple(given[name])
@@ -154,6 +122,7 @@ def start_ticks(pid: int) -> int:
     line = _text(Path(f"/proc/{pid}/stat"))
     if line is None:
         return 0
+    # The program's name stands in parentheses and may hold some; after it field 22 of proc(5) is the start.
     state, *rest = line.rpartition(")")[2].split()
     return 0 if state in "ZX" else int(rest[18])
 
@@ -177,6 +146,7 @@ class Secret:
         if os.environ.get(SECRET_VARIABLE):
             return cls(os.environ[SECRET_VARIABLE].encode())
         if not path.exists():
+            # Another member may be faster: what is in the file then is the secret.
             create_exclusively(path, secrets.token_hex(32).encode() + b"\n")
         try:
             distrust = why_distrusted(path)

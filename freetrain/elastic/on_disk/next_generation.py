@@ -11,29 +11,17 @@ from freetrain.elastic.on_disk.members import Generation, Member
 
 @dataclass(frozen=True)
 class View:
-    """A picture of the trainer's directory at one look.
+    """A picture of the trainer's directory at one look."""
 
-    Attributes:
-        generation: the latest one, or None before the first.
-        members: all that joined and can prove that they may.
-        leaving: members that want to leave at the next step boundary, with the rest of their replicas.
-        gone: members that left or were lost, with the reason, and members that were lost with them.
-        refused: members that were turned away, with the sentence that says why.
-        broken_numbers: numbers of generations whose world does not work, as a member reported.
-        stopped: agents in restart mode whose workers of worlds before the latest one have ended.
-        feeds: newcomers that published where they can be fed, and how many attempts came before.
-        ready: newcomers that need not, or cannot, be fed any more.
-    """
-
-    generation: Generation | None = None
-    members: Mapping[str, Member] = field(default_factory=dict)
-    leaving: frozenset[str] = frozenset()
-    gone: Mapping[str, str] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
-    broken_numbers: frozenset[int] = frozenset()
-    stopped: frozenset[str] = frozenset()
-    feeds: frozenset[tuple[str, int]] = frozenset()
-    ready: frozenset[str] = frozenset()
+    generation: Generation | None = None  # the latest one, or None before the first
+    members: Mapping[str, Member] = field(default_factory=dict)  # all that joined and can prove that they may
+    leaving: frozenset[str] = frozenset()  # want to leave at the next step boundary, or others of their replica do
+    gone: Mapping[str, str] = field(default_factory=dict)  # left or were lost, for this reason
+    refused: Mapping[str, str] = field(default_factory=dict)  # turned away, with this sentence
+    broken_numbers: frozenset[int] = frozenset()  # generations whose world does not work, as a member reported
+    stopped: frozenset[str] = frozenset()  # agents in restart mode whose workers of earlier worlds have ended
+    feeds: frozenset[tuple[str, int]] = frozenset()  # newcomers that can be fed, and their attempts before this
+    ready: frozenset[str] = frozenset()  # newcomers that need not, or cannot, be fed any more
 
     @property
     def number(self) -> int:
@@ -113,10 +101,12 @@ def next_generation(view: View, min_members: int = 1) -> Proposal | None:
     """
     stay = tuple(id_ for id_ in view.current if id_ not in view.leaving)
     ring = ring_order(of_one_size(stay + view.waiting, view.members), view.members)
+    # A stable sort: but for the one that goes first all stay in the ring's order.
     wanted = tuple(sorted(ring, key=lambda id_: id_ not in view.members or not view.members[id_].is_main))
     if not view.current and len(wanted) < max(min_members, 1):
         return None
     servers = view.servers if wanted else ()
+    # As sets: for another order alone no world is formed again.
     if {*wanted, *servers} == set(view.everyone) and not view.broken:
         return None
     proposer = next(iter(ring or view.current), "")
@@ -167,11 +157,6 @@ def spread(
 ) -> tuple[frozenset[str], Mapping[str, str]]:
     """Members that leave and that are gone, with those that cannot go on without them.
 
-    Args:
-        members: all that joined.
-        leaving: members that want to leave.
-        gone: members that left or were lost, with the reason.
-
     Returns:
         Both with the other members of their replicas; where a member left on request, the others are leaving.
     """
@@ -181,6 +166,7 @@ def spread(
     leaves = {member.replica for member in bound if member.id in leaving}
     lost = {member.replica: member.id for member in bound if member.id in gone and member.id not in leaving}
     too = {member.id: f"its replica lost {lost[member.replica]}" for member in bound if member.replica in lost}
+    # A member's own reason goes before that of its replica.
     return leaving | {member.id for member in bound if member.replica in leaves}, {**too, **gone}
 
 

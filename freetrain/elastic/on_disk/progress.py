@@ -21,10 +21,10 @@ MAX_LINE_BYTES = 16_384
 """Far more than the runtime writes."""
 
 MAX_NODES = 100_000
+# A line is flat; what is nested thousands deep would exhaust the parser's stack.
 _MAX_BRACKETS = 50
-"""A line is flat; what is nested thousands deep would exhaust the parser's stack."""
-
 _COUNT, _DURATION_S, _PART_S = (0, 10**15), (1e-9, 1e9), (0.0, 1e9)
+# The bounds within which each number is believed.
 _RANGES: Mapping[str, tuple[float, float]] = {
     "time_s": (0.0, 1e11),
     "generation": _COUNT,
@@ -47,8 +47,6 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "save_s": _PART_S,
     "start_s": _PART_S,
 }
-"""The bounds within which each number is believed."""
-
 _CAUSE = re.compile(r"[a-z][a-z ]{0,39}")
 Line = TypeVar("Line", bound="Rate | Rescale | LostRun")
 MAX_LINES = 2_000
@@ -102,8 +100,8 @@ class ProgressWriter:
         step_s = elapsed_s / tally.steps
         communication_s = tally.exposed_s / tally.steps
         wait_s = tally.wait_s / tally.steps
-        self._write(
-            event="rate",
+        self.write_event(
+            "rate",
             elapsed_s=elapsed_s,
             steps=tally.steps,
             samples=tally.samples,
@@ -118,109 +116,62 @@ class ProgressWriter:
 
     def write_event(self, event: str, **facts: Any) -> None:
         """Append a line on something that happened."""
-        self._write(event=event, **facts)
-
-    def _write(self, **document: Any) -> None:
         # A full disk must not end the training.
         with contextlib.suppress(OSError):
-            append_line(self._path, {"time_s": time.time(), **document})
+            append_line(self._path, {"time_s": time.time(), "event": event, **facts})
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """The speed of a world over some seconds.
+    """The speed of a world over some seconds."""
 
-    Attributes:
-        time_s: when it was written, epoch seconds.
-        generation: which world.
-        world: its ranks.
-        nodes: its agents: fragments of one node each.
-        step: the last one completed.
-        epoch: from 0.
-        samples_done: since the start of the training.
-        samples: in these seconds.
-        elapsed_s: how many seconds.
-        samples_per_s: samples / elapsed_s.
-        step_s: mean duration of a step.
-        compute_s: of it, computing.
-        communication_s: of it, waiting for the sum of the gradients where no computing hides it.
-        data_wait_share: part of the step that waited for data.
-        servers: that added up its gradients; 0: the workers did it themselves.
-        cpus: that Slurm gave rank 0's task; 0: not known.
-        memory_mb: likewise.
-    """
-
-    time_s: float
-    generation: int
-    world: int
-    nodes: int
-    step: int
-    epoch: int
-    samples_done: int
-    samples: int
-    elapsed_s: float
-    samples_per_s: float
-    step_s: float
-    compute_s: float
-    communication_s: float
-    data_wait_share: float
-    servers: int = 0
-    cpus: int = 0
-    memory_mb: int = 0
+    time_s: float  # when it was written, epoch seconds
+    generation: int  # which world
+    world: int  # its ranks
+    nodes: int  # agents: fragments of one node each
+    step: int  # the last one completed
+    epoch: int  # from 0
+    samples_done: int  # since the start of the training
+    samples: int  # in these seconds
+    elapsed_s: float  # how many seconds
+    samples_per_s: float  # samples / elapsed_s
+    step_s: float  # mean duration of a step
+    compute_s: float  # of it, computing
+    communication_s: float  # of it, waiting for sums of gradients that no computing hides
+    data_wait_share: float  # part of the step that waited for data
+    servers: int = 0  # that added up its gradients; 0: the workers did it themselves
+    cpus: int = 0  # that Slurm gave rank 0's task; 0: not known
+    memory_mb: int = 0  # that Slurm gave it; 0: not known
 
 
 @dataclass(frozen=True, slots=True)
 class Rescale:
-    """A change of the world.
+    """A change of the world."""
 
-    Attributes:
-        time_s: when it was over, epoch seconds.
-        generation: of the new world.
-        world: its ranks.
-        nodes: its agents.
-        cause: start, join, leave, loss or broken.
-        step: the last one completed.
-        pause_s: from the end of the old world's last step to that of the new world's first, as rank 0 saw it.
-        save_s: of it, in restart mode, from SIGTERM until the old workers had ended; None: not known.
-        start_s: from the start of the new workers to their first step, where steps are watched; None: not known.
-    """
-
-    time_s: float
-    generation: int
-    world: int
-    nodes: int
-    cause: str
-    step: int
-    pause_s: float
-    save_s: float | None = None
-    start_s: float | None = None
+    time_s: float  # when it was over, epoch seconds
+    generation: int  # of the new world
+    world: int  # its ranks
+    nodes: int  # its agents
+    cause: str  # start, join, leave, loss or broken
+    step: int  # the last one completed
+    pause_s: float  # from the end of the last step before to that of the first one after, as rank 0 saw it
+    save_s: float | None = None  # in restart mode, from SIGTERM until the old workers had ended
+    start_s: float | None = None  # in restart mode, from the start of the new workers to their first step
 
 
 @dataclass(frozen=True, slots=True)
 class LostRun:
-    """Work of a frozen task that was not saved when its node was taken back.
+    """Work of a frozen task that was not saved when its node was taken back."""
 
-    Attributes:
-        time_s: when that was noticed, epoch seconds.
-        elapsed_s: how long the run was whose work is lost.
-        cause: the save failed, was late or was cut off.
-    """
-
-    time_s: float
-    elapsed_s: float
-    cause: str
+    time_s: float  # when that was noticed, epoch seconds
+    elapsed_s: float  # how long the run was whose work is lost
+    cause: str  # the save failed, was late or was cut off
 
 
 def parse_line(text: bytes, max_nodes: int = MAX_NODES) -> Rate | Rescale | LostRun:
-    """The content of a line, if each of its fields is there, of its type and within its bounds.
+    """The content of a line (any bytes, no newline), if each field is there, of its type and within its bounds.
 
-    Args:
-        text: without the newline; any bytes.
-        max_nodes: no training can have had more nodes.
-
-    Raises:
-        ValueError: the line is not believed; the end of a sentence that begins with *because*, with nothing of the
-            line in it.
+    Raises ValueError otherwise, with the end of a sentence that begins with *because* and has nothing of the line.
     """
     document = _document(text)
     match document.get("event"):
@@ -239,6 +190,7 @@ def _document(text: bytes) -> Mapping[str, Any]:
     if text.count(b"[") + text.count(b"{") > _MAX_BRACKETS:
         raise ValueError("it is nested too deep")
     try:
+        # As pairs: of a key that is given twice the last one would count. An array stays a list, and is refused.
         pairs = json.loads(text.decode(), object_pairs_hook=tuple)
     except ValueError as error:
         raise ValueError("it is not JSON") from error
@@ -273,7 +225,8 @@ def _cause(value: object) -> str:
 
 
 def _number(name: str, kind: str, value: object) -> float:
-    """The number; exact types, for a boolean is an integer to Python."""
+    """The number, if it is one and within its bounds."""
+    # Exact types, as a boolean is an integer to Python.
     if type(value) is float and kind == "float":
         if not math.isfinite(value):
             raise ValueError(f"{name} is not finite")
@@ -287,44 +240,26 @@ def _number(name: str, kind: str, value: object) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A line that was not believed.
+    """A line that was not believed."""
 
-    Attributes:
-        at_byte: where it begins.
-        why: the end of a sentence that begins with *because*.
-    """
-
-    at_byte: int
-    why: str
+    at_byte: int  # where it begins
+    why: str  # the end of a sentence that begins with *because*
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressLog:
-    """The lines of some part of the file.
+    """The lines of some part of the file."""
 
-    Attributes:
-        rates: in order of time.
-        rescales: in order of time.
-        losses: in order of time.
-        offset_bytes: where to read on.
-        rejected: number of lines that were not believed.
-        first_rejected: the first of them.
-    """
-
-    rates: tuple[Rate, ...]
-    rescales: tuple[Rescale, ...]
-    offset_bytes: int
-    rejected: int
-    first_rejected: Rejected | None = None
-    losses: tuple[LostRun, ...] = ()
+    rates: tuple[Rate, ...]  # in order of time
+    rescales: tuple[Rescale, ...]  # in order of time
+    offset_bytes: int  # where to read on
+    rejected: int  # number of lines that were not believed
+    first_rejected: Rejected | None = None  # the first of them
+    losses: tuple[LostRun, ...] = ()  # in order of time
 
 
 def read_progress(path: Path, offset_bytes: int = 0) -> ProgressLog:
-    """All whole lines from the offset on; a line that is being written is left for the next time.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
+    """All whole lines from the offset on; a line that is being written is left for the next time."""
     with path.open("rb") as stream:
         return read_part(stream, offset_bytes)
 
@@ -332,17 +267,10 @@ def read_progress(path: Path, offset_bytes: int = 0) -> ProgressLog:
 def read_part(
     stream: BinaryIO, offset_bytes: int, max_bytes: int | None = None, max_nodes: int = MAX_NODES
 ) -> ProgressLog:
-    """The whole lines from the offset on; of one that is too long, what is there is skipped, and counted once.
+    """The whole lines from the offset on: all of them, or at most so many bytes and ``MAX_LINES`` lines.
 
-    Args:
-        stream: the file.
-        offset_bytes: where to begin; within the file.
-        max_bytes: how much to read, and no more than ``MAX_LINES`` lines then; None: everything. Not less than
-            the longest line, or that would be read for ever.
-        max_nodes: see :func:`parse_line`.
-
-    Raises:
-        OSError: the file cannot be read.
+    Of a line that is too long, what is there is skipped, and counted once. ``max_bytes`` has to be more than the
+    longest line, or that would be read for ever. Raises OSError if the file cannot be read.
     """
     # The byte before tells whether a line begins here, or a line that was too long goes on.
     at_byte = max(offset_bytes - 1, 0)

@@ -38,9 +38,8 @@ from freetrain.errors import ExitCode
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.05
+# A worker that the others gave up gets this long to notice and end by itself.
 _GONE_BUT_ALIVE_S = 2.0
-"""A worker that the others gave up gets this long to notice and end by itself."""
-
 _FOR_TORCHRUN = (
     "the script never joined the trainer: let it train with freetrain.elastic (docs/users/elastic.md), or give "
     "--adopt or --restart where it is one for torchrun"
@@ -101,9 +100,10 @@ class Agent:
             else:
                 self._kill_if_overdue(worker)
         if self._broken and self._is_bound():
-            self._kill_rest_of_replica()
+            self._kill_all()  # they need the shard of the model that is lost
         self._report_ended()
         if self._signals.received is not None and self._leaving is None:
+            # Wall time, as it is compared with the times of checkpoint files.
             self._leaving, self._leaving_since_s = self._signals.received, time.time()
             for worker in self._workers:
                 self._ask_to_leave(worker)
@@ -129,8 +129,8 @@ class Agent:
     def _replica(self) -> str:
         return f"{self.id}.{self._replicas}"
 
-    def _kill_rest_of_replica(self) -> None:
-        """End the others after a failure: they need the shard of the model that is lost."""
+    def _kill_all(self) -> None:
+        """End all workers; that they end so is no failure of their own."""
         for worker in self._workers:
             worker.ends_with_replica = True
             worker.kill()
@@ -155,10 +155,8 @@ class Agent:
 
     def _look_at_ranks(self, ranks: ScriptRanks) -> None:
         """Let there be a script that is rank 0, or none at all where scripts of this form cannot be adopted."""
-        if ranks.why_not_adopted() is not None:
-            for worker in self._workers:
-                worker.ends_with_replica = True
-                worker.kill()
+        if self._directory.why_not_adopted() is not None:
+            self._kill_all()
             return
         replaced = ranks.look([worker.name for worker in self._workers])
         for worker in self._workers:
@@ -217,16 +215,14 @@ class Agent:
         log.warning("worker %s failed: %s", worker.name, why)
 
     def _report_ended(self) -> None:
-        """Record ended workers at once, so that no collective waits for their heartbeats; then replace them.
-
-        In a full directory that has to wait: no worker could join there, and the others may train on.
-        """
+        """Record ended workers at once, so that no collective waits for their heartbeats; then replace them."""
         while self._unreported:
             worker, status = self._unreported[0]
             is_to_be_replaced = self._leaving is None and self._may_be_replaced(worker, status)
             try:
                 self._directory.mark_gone(worker.name, describe(status))
             except DirectoryError as error:
+                # In a full directory no worker could join, and the others may train on.
                 self._warn_once(error)
                 return
             del self._unreported[0]
@@ -262,10 +258,8 @@ class Agent:
             log.warning("%s %s", error.what, error.hint)
 
     def _was_member(self, worker: Worker) -> bool:
-        """Whether it got as far as joining: a script that fails before would fail again.
-
-        A worker that left, or was given up by the others, had joined; its record may be removed by now.
-        """
+        """Whether it got as far as joining: a script that fails before would fail again."""
+        # A worker that left, or was given up by the others, had joined; its record may be removed by now.
         directory = self._directory
         return worker.name in directory.view().members or directory.is_gone(worker.name) is not None
 
@@ -288,6 +282,7 @@ class Agent:
 
     def _is_lost(self, worker: Worker) -> bool:
         """Whether others gave it up; a worker that left by itself may take its time over what follows the loop."""
+        # The watcher has two such reasons: no sign of life, and no sign of progress.
         return (self._directory.is_gone(worker.name) or "").startswith("no sign of")
 
     def _ask_to_leave(self, worker: Worker) -> None:
@@ -298,6 +293,7 @@ class Agent:
             self._directory.leave(worker.name)
         except DirectoryError as error:  # it cannot be asked, and is killed when its time is up
             self._warn_once(error)
+        # It has no step to come to the end of, and would not look for the request.
         if not self._was_member(worker):
             worker.kill()
 
@@ -305,6 +301,7 @@ class Agent:
         for path, request in self._directory.requests():
             if request.get("do") == "grow" and not self._is_bound() and self._directory.claim(path):
                 used = {worker.index for worker in self._workers if not worker.is_server}
+                # The lowest place that is free, as the place says which GPU a worker has.
                 self._start(min(set(range(len(used) + 1)) - used))
             elif request.get("do") == "kill":
                 for worker in self._workers:
@@ -333,7 +330,7 @@ class Agent:
             self._unusable = f"the trainer's directory {self._directory.root} cannot be written"
         if self._unusable and not self._directory.finished_path.exists():
             return AgentEnd(ExitCode.STATE_IO, self._unusable)
-        reason = self._script_ranks.why_not_adopted() if self._script_ranks is not None else None
+        reason = self._directory.why_not_adopted() if self._script_ranks is not None else None
         if reason is not None and self._leaving is None:
             return AgentEnd(NOT_ADOPTED_STATUS, reason)
         if self._leaving is not None and self._has_lost_steps():
@@ -365,11 +362,6 @@ class ScriptRanks:
 
     One living script at most is rank 0: it prints and saves for all, as scripts do. When it ends, the next worker
     that starts is rank 0; where none is about to, one is started beside the oldest, which then leaves.
-
-    Args:
-        directory: the trainer's.
-        ranks: for which the script is run.
-        nproc: workers on this node.
     """
 
     def __init__(self, directory: TrainerDirectory, ranks: int, nproc: int) -> None:
@@ -383,23 +375,18 @@ class ScriptRanks:
         """What torchrun would say to this worker, the script's rank and the number of ranks included."""
         is_main = self._directory.claim_main(name)
         self._started += 1
+        # Any but 0 does: once it trains the script hears its rank in the world, and only rank 0 writes.
         rank = 0 if is_main else 1 + (self._started - 1) % (self._ranks - 1)
         facts = torchrun_variables(rank, self._ranks, index, self._nproc, self._directory.root.name)
         return {**facts, MAIN_VARIABLE: "1" if is_main else ""}
 
-    def why_not_adopted(self) -> str | None:
-        """Why the script has to be restarted instead; None as far as it is adopted."""
-        return self._directory.why_not_adopted()
-
     def look(self, workers: Collection[str]) -> str | None:
-        """A worker of this node's that has to be replaced by one that is rank 0; None: none has.
-
-        The oldest one does it, so that one agent alone acts.
-        """
+        """A worker of this node's that has to be replaced by one that is rank 0; None: none has."""
         now_s = time.monotonic()
         if now_s < self._due_s:
             return None
         self._due_s = now_s + _LOOK_EVERY_S
+        # The oldest worker's agent does it, so that only one acts.
         first = next(iter(self._directory.view().current), "")
         is_needed = not self._directory.finished_path.exists() and self._directory.has_lost_main()
         return first if first in workers and is_needed else None

@@ -34,43 +34,28 @@ PROGRESS = "progress.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Freezer:
-    """Three lines for ``sh -c``; ``$FREEZE_DIR`` is the directory of this run.
+    """Three lines for ``sh -c``; ``$FREEZE_DIR`` is the directory of this run."""
 
-    Attributes:
-        launch: starts the program, which is ``"$@"``.
-        save: saves the program, process ``$FREEZE_PID``, into the directory, and may end it.
-        thaw: lets the program go on that was saved in ``$FREEZE_IMAGE``, and saves it in the directory next time.
-        within_s: how long a save may take.
-    """
-
-    launch: str
-    save: str
-    thaw: str
-    within_s: float
+    launch: str  # starts the program, which is ``"$@"``
+    save: str  # saves the program, process ``$FREEZE_PID``, into the directory, and may end it
+    thaw: str  # lets the program go on that was saved in $FREEZE_IMAGE; its next save goes to $FREEZE_DIR
+    within_s: float  # how long a save may take
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What one run of a task leaves to the next.
+    """What one run of a task leaves to the next."""
 
-    Attributes:
-        run: its number, which names its directory.
-        image: the run in whose directory the newest save lies; 0: there is none.
-        began_s: when it began, UTC epoch seconds.
-        saving: whether it was saving: Slurm may kill all of it at any moment.
-    """
-
-    run: int = 0
-    image: int = 0
-    began_s: float = 0.0
-    saving: bool = False
+    run: int = 0  # its number, which names its directory
+    image: int = 0  # the run whose directory has the newest save; 0: there is none
+    began_s: float = 0.0  # when it began, UTC epoch seconds
+    saving: bool = False  # whether it was saving
 
 
 class FrozenTask:
     """One task of a filler, from node to node.
 
     Args:
-        freezer: the site's.
         root: directory of the filler, on a file system that all nodes share.
         name: of the task, the same in each of its runs.
     """
@@ -100,6 +85,7 @@ class FrozenTask:
 
     def _leave(self, program: Worker) -> int:
         """Save the program, and end it; one that ends well of itself meanwhile is complete."""
+        # Written first: Slurm may kill all of it at any moment, and the next run has to know.
         self._note(replace(self._state, saving=True))
         problem = self._save(program)
         status = program.poll()
@@ -143,6 +129,7 @@ class FrozenTask:
         return 128 - status if status < 0 else status
 
     def _lose(self, run: _State, cause: str) -> None:
+        # Nodes' clocks differ, and the daemon believes only what is above 0.
         elapsed_s = max(time.time() - run.began_s, 0.001)
         log.warning("%s: %.0f s of work are lost", cause, elapsed_s)
         self._progress.write_event("loss", elapsed_s=elapsed_s, cause=cause)

@@ -36,16 +36,16 @@ from freetrain.errors import InputError
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.02
+# A worker that fails when another node vanishes is no failure of its own: this long a new generation may take.
 _BLAME_AFTER_S = 2.0
-"""A worker that fails when another node vanishes is no failure of its own: this long a new generation may take."""
-
+# A node whose template has not imported all by then joins without it.
 _IMPORT_TIMEOUT_S = 120.0
-"""A node whose template has not imported all by then joins without it."""
-
+# Until a new world's first step: a pause is known as exactly as this.
 _FIRST_STEP_POLL_S = 0.2
 LAST_NUMBER = r"(\d+)\D*$"
 """The last whole number of a line."""
 
+# A script's log may be of any length, and is looked at every few seconds.
 _TAIL_BYTES = 65_536
 
 
@@ -53,10 +53,6 @@ class RestartAgent:
     """Runs the workers of one node; the agents are the members, not the workers.
 
     Args:
-        directory: the trainer's.
-        options: what the user chose.
-        signals: those that ask to leave.
-        timeouts: how patient to be.
         progress: to be written while this agent is the first.
     """
 
@@ -135,6 +131,7 @@ class RestartAgent:
             write_json(self._directory.finished_path, {"time_s": time.time()}, mode=0o644)
             return AgentEnd(0, "the training is complete")
         bad = [status for status in statuses if status]
+        # A newer generation explains why they failed, and starts them again.
         if not bad or self._generation is None or view.number > self._generation.number:
             return None
         self._failed_s = self._failed_s or time.monotonic()
@@ -149,14 +146,12 @@ class RestartAgent:
         return None
 
     def _is_complete(self) -> bool:
-        """Whether the script came to its end, and did not save because a node comes or leaves.
-
-        A script whose ranks agree to save may end before this agent has seen why.
-        """
+        """Whether the script came to its end, and did not save because a node comes or leaves."""
         assert self._generation is not None
         if self._directory.finished_path.exists():
             return True
         try:
+            # Read now: a script whose ranks agree to save may end before the watcher has seen why.
             view = self._directory.view()
         except OSError:  # looked at again in a moment
             return False
@@ -189,7 +184,7 @@ class RestartAgent:
         return forked or start_process(self._options.command, environment, path)
 
     def _start_template(self) -> None:
-        """Let the others go on while this node imports what its workers need: its coming makes them stop."""
+        # Before it joins, as its coming makes the others stop: they train on while it imports.
         with contextlib.suppress(InputError):  # a command in which no script is to be seen has none
             self._template = template = Template(self._options.command)
             until_s = time.monotonic() + _IMPORT_TIMEOUT_S
@@ -259,6 +254,7 @@ def torchrun_variables(rank: int, world: int, local_rank: int, local_world: int,
 def _with_port(proposal: Proposal) -> Generation:
     """A generation whose store rank 0's script opens: on a port that is free now."""
     with socket.socket() as probe:
+        # If another process takes it before the script does, the workers fail and the next world has another.
         probe.bind(("", 0))
         port = probe.getsockname()[1]
     return Generation(proposal.number, proposal.members, this_host(), this_address(), port, "", proposal.cause)
@@ -274,11 +270,8 @@ class RestartProgress:
     """Writes what the first agent of each generation sees.
 
     Args:
-        path: of the progress.
         steps: where to read how far the script is; None: nowhere.
         samples_per_step: over all ranks.
-        every_s: seconds between two lines.
-        now_s: the clock.
     """
 
     def __init__(
@@ -382,23 +375,18 @@ class RestartProgress:
 
 @dataclass(frozen=True, slots=True)
 class WatchedSteps:
-    """Steps as a file tells them.
+    """Steps as a file tells them."""
 
-    Attributes:
-        path: the file.
-        pattern: whose first group is the number of steps completed; the last line that has it counts.
-    """
-
-    path: Path
-    pattern: re.Pattern[str]
+    path: Path  # the file
+    pattern: re.Pattern[str]  # its first group is the number of steps completed; the last line that has it counts
 
     def latest(self) -> int | None:
         """The number of steps completed; None: the file is not there, or does not say."""
-        for line in reversed(self._last_lines()):
-            found = self.pattern.search(line)
-            if found:
-                return _whole(found.group(1))
-        return None
+        found = next(filter(None, map(self.pattern.search, reversed(self._last_lines()))), None)
+        try:
+            return int(found.group(1)) if found else None
+        except (TypeError, ValueError):  # a group of the user's that has matched nothing, or no number
+            return None
 
     def _last_lines(self) -> list[str]:
         try:
@@ -408,10 +396,3 @@ class WatchedSteps:
                 return stream.read().decode(errors="replace").split("\n")[:-1]
         except OSError:
             return []
-
-
-def _whole(text: str | None) -> int | None:
-    try:
-        return int(text or "")
-    except ValueError:
-        return None

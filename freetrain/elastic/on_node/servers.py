@@ -24,26 +24,20 @@ MOVES_BEFORE_S = 120.0
 """Time before the end of its node at which a server moves: to boot another one takes seconds, or a minute."""
 
 _ASK_EVERY_S = 15.0
-_SOON_EVERY_S = 3.0
-_SOON_FOR_S = 30.0
-"""After the nodes have changed the daemon's next look decides again where servers are to run."""
-
+# After the nodes have changed the daemon's next look decides again where servers are to run.
+_SOON_EVERY_S, _SOON_FOR_S = 3.0, 30.0
 _ANSWER_TIMEOUT_S = 30.0
+# How the comment begins. An empty answer is none: Slurm does not show the job to everybody, or not any more.
 _TAG = "freetrain:"
-"""How the comment begins. An empty answer is none: Slurm does not show the job to everybody, or not any more."""
-
+# The comment of the trainer's job, as freetrain/slurm/tags.py writes it.
 _COMMENT = re.compile(rf"{_TAG}.* \| servers on ([A-Za-z0-9._,-]+)")
-"""The comment of the trainer's job, as freetrain/slurm/tags.py writes it."""
 
 
 class ServerDuty:
     """This node's share of what all agents of a trainer agree on, by what they see.
 
-    Args:
-        directory: the trainer's.
-        agent: this one.
-        servers: how many there should be on all nodes together; None: as many as freetrain says, on the nodes that
-            it names.
+    ``servers`` is how many there should be on all nodes together; None: as many as freetrain says, on the nodes
+    that it names.
     """
 
     def __init__(self, directory: TrainerDirectory, agent: str, servers: int | None) -> None:
@@ -56,8 +50,7 @@ class ServerDuty:
     def look(self, *, is_alone: bool) -> Hosting | None:
         """The decision on this node's server; None: it is not time to look.
 
-        Args:
-            is_alone: whether there is nothing but a server on this node any more: it ends at once.
+        A server ends at once where it is alone: there is nothing else on this node any more.
         """
         now_s = time.monotonic()
         if not is_alone and (self._servers == 0 or now_s < self._due_s):
@@ -96,18 +89,11 @@ class _Claim(NamedTuple):
 
 
 def hosting(view: View, agent: str, servers: int, now_s: float, nodes: Collection[str] | None = None) -> Hosting:
-    """Whether this agent is to run a server.
+    """Whether this agent is to run one of at most so many servers.
 
-    Servers run on the nodes that freetrain named. Where they are the agents' own affair they run on the nodes that
-    are expected to stay longest, and stay where they are until the end of their node is near. One that moves goes
-    on until the one in its place is in a world.
-
-    Args:
-        view: the trainer's directory.
-        agent: the one that asks.
-        servers: how many there should be at most.
-        now_s: epoch seconds.
-        nodes: those that freetrain named; None: the agents choose.
+    Servers run on the nodes that freetrain named. Where it named none (None) they run on the nodes that are
+    expected to stay longest, and stay where they are until the end of their node is near. One that moves goes on
+    until the one in its place is in a world.
     """
     hosts = _hosts(view, servers, now_s, nodes)
     if agent in hosts:
@@ -179,6 +165,7 @@ class ServerNodes:
             self._read_answer(now_s)
         elif self._may_ask and now_s - self._asked_s >= every_s:
             self._asked_s = self._started_s = now_s
+            # Not waited for: squeue may hang for long, and the agent has workers to look after.
             self._asking = _start_asking()
             self._may_ask = self._asking is not None
 

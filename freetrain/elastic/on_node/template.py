@@ -38,21 +38,21 @@ SOCKET_VARIABLE = "FREETRAIN_TEMPLATE_SOCKET"
 """The number of the socket to the agent."""
 
 PACKET_BYTES = 65_536
+# From linux/prctl.h.
 _PR_SET_PDEATHSIG = 1
+# Loaded here, as it is called between fork and exec, where a lock of the loader's may be held for ever.
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
+# What a package imports when it is first used: torch's first optimizer takes a second for it.
 _LATER = {"torch": ("torch._dynamo", "torch.distributed.algorithms.ddp_comm_hooks")}
-"""What a package imports when it is first used: torch's first optimizer takes a second for it."""
-
+# Lets torch.cuda.is_available() ask the driver without starting CUDA, which no forked process could then use.
 _NVML_VARIABLE = "PYTORCH_NVML_BASED_CUDA_CHECK"
-"""Lets torch.cuda.is_available() ask the driver without starting CUDA, which no forked process could then use."""
 
 
 def with_runner(command: Sequence[str], runner: str) -> list[str]:
     """The command with a module before the script, which runs that.
 
-    Raises:
-        InputError: it is not a Python and its script.
+    Raises InputError if it is not a Python and its script.
     """
     place = next((place for place, word in enumerate(command) if place and (word == "-m" or word[:1] != "-")), 0)
     if not Path(command[0]).name.startswith("python") or not place or "-c" in command[:place]:
@@ -104,6 +104,7 @@ def is_installed(module: str) -> bool:
     """Whether it is not one of the user's own."""
     spec = importlib.util.find_spec(module.partition(".")[0])
     origin = Path(spec.origin) if spec is not None and spec.origin else Path()
+    # This package, which may be installed editable, from a folder of the user's.
     own = Path(__file__).parents[2]
     return (
         not {"site-packages", "dist-packages"}.isdisjoint(origin.parts)
@@ -180,13 +181,14 @@ def why_not_forked() -> str | None:
 
 
 def serve(agent: socket.socket) -> dict[str, Any] | None:
-    """Fork a worker for each request, and tell of each that has ended.
+    """Fork a worker for each request, and report each that ends; returns None when the agent has ended.
 
-    Returns:
-        In a worker its request, and None when the agent has ended.
+    In a worker it returns the request.
     """
     woken, wakes = os.pipe()
+    # As set_wakeup_fd() demands: the handler must never wait for room in the pipe.
     os.set_blocking(wakes, False)
+    # Without a handler in Python nothing is written to the pipe.
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wakes)
     while True:
@@ -204,6 +206,7 @@ def serve(agent: socket.socket) -> dict[str, Any] | None:
                 die_with_parent(template)
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                # A copy of the socket would hide the template's end from the agent.
                 for number in (woken, wakes, agent.detach()):
                     os.close(number)
                 return dict(json.loads(packet))
@@ -239,7 +242,7 @@ def die_with_parent(parent: int) -> None:
 
 
 def send(agent: socket.socket, message: Mapping[str, object]) -> None:
-    """Tell the agent, if it is still there."""
+    """Send the agent a message, if it is still there."""
     with contextlib.suppress(OSError):
         agent.send(json.dumps(message).encode())
 

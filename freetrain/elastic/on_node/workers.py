@@ -26,33 +26,21 @@ log = logging.getLogger(__name__)
 END_TIMEOUT_S = 20.0
 """How long workers may take to end, if nothing else is asked for."""
 
+# How long a template may take to fork; a new process is started otherwise.
 _FORK_TIMEOUT_S = 10.0
-"""How long a template may take to fork; a new process is started otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """The user's options of an agent.
+    """The user's options of an agent."""
 
-    Attributes:
-        command: the training script with its arguments.
-        nproc: workers on this node.
-        max_restarts: failed workers to replace before giving up.
-        end_timeout_s: how long workers may take to end before they are killed: to the next step boundary (the
-            others then redo that step without them), or in restart mode to save.
-        logs: folder for a file with each worker's output; None: all goes where the agent's goes.
-        ranks: for which the script is run that is to be adopted; 0: it is none of these.
-        servers: how many should add up the workers' gradients, on all nodes of the trainer together; None: as many
-            as freetrain says, on the nodes that it names.
-    """
-
-    command: Sequence[str]
-    nproc: int
-    max_restarts: int = 3
-    end_timeout_s: float = END_TIMEOUT_S
-    servers: int | None = 0
-    logs: Path | None = None
-    ranks: int = 0
+    command: Sequence[str]  # the training script with its arguments
+    nproc: int  # workers on this node
+    max_restarts: int = 3  # failed workers to replace before giving up
+    end_timeout_s: float = END_TIMEOUT_S  # to the next step boundary, or in restart mode to save; killed then
+    servers: int | None = 0  # that add up gradients, on all nodes together; None: where freetrain says
+    logs: Path | None = None  # for a file with each worker's output; None: all goes where the agent's goes
+    ranks: int = 0  # for which a script is run that is to be adopted; 0: it is none of these
 
     def log_of(self, worker: str) -> Path | None:
         """The file for this worker's output; None: it goes where the agent's goes."""
@@ -106,11 +94,7 @@ def start_process(
 ) -> subprocess.Popen[bytes]:
     """Start a process in a session of its own: a signal to its group reaches all that the script has started.
 
-    Args:
-        command: what to run.
-        environment: what it needs to know besides.
-        log: file for its output; None: that goes where this process's goes.
-        pass_fds: open files that it gets.
+    ``environment`` is what it needs to know besides; its output goes to the log, or where this process's goes.
     """
     try:
         with contextlib.ExitStack() as stack:
@@ -121,6 +105,7 @@ def start_process(
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                # Only the child itself can ask the kernel to end it with its parent.
                 preexec_fn=partial(template.die_with_parent, os.getpid()),
                 pass_fds=pass_fds,
             )
@@ -131,14 +116,7 @@ def start_process(
 
 
 class Worker:
-    """One process with its place on the node.
-
-    Args:
-        process: as started.
-        name: the member's id.
-        index: its place on this node, which says which GPU it has.
-        is_server: whether it adds up the gradients of workers.
-    """
+    """One process with its place on the node, which says which GPU it has."""
 
     def __init__(self, process: RunningProcess, name: str, index: int, *, is_server: bool = False) -> None:
         self.name = name
@@ -156,17 +134,16 @@ class Worker:
         return self._process.pid
 
     def poll(self) -> int | None:
-        """The exit status, negative for a signal; None while it runs. Its children end with it.
-
-        Forked children (of a data loader) would keep its connections open, and hide its end from the others.
-        """
+        """The exit status, negative for a signal; None while it runs. Its children end with it."""
         status = self._process.poll()
         if status is not None:
+            # Forked children (of a data loader) would keep its connections open, and hide its end from the others.
             self._signal_all(signal.SIGKILL)
         return status
 
     def terminate(self) -> None:
-        """Ask it to end. What it has started itself may be what it needs for that: it goes with it."""
+        """Ask it to end."""
+        # It alone: what it has started itself may be what it needs in order to save.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(self.pid, signal.SIGTERM)
 
@@ -182,17 +159,14 @@ class Worker:
 class Template:
     """A process that has imported what a script imports; the script's workers are forked from it.
 
-    Args:
-        command: the script with its arguments.
-
-    Attributes:
-        is_ready: whether it has imported all, as of the last :meth:`look`.
+    ``is_ready`` says whether it has imported all, as of the last :meth:`look`.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
         self.is_ready = False
         self._started: list[int] = []
         self._statuses: dict[int, int] = {}
+        # Packets keep their bounds: each is one document.
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             runner = template.with_runner(command, template.MODULE)
@@ -253,12 +227,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class ForkedProcess:
-    """A process that was forked from a template.
-
-    Attributes:
-        pid: its process id.
-        template: it reports how the process ended.
-    """
+    """A process that was forked from a template, which reports how it ended."""
 
     pid: int
     template: Template
@@ -274,12 +243,14 @@ def describe(status: int) -> str:
         return f"exit status {status}"
     try:
         return f"killed by {signal.Signals(-status).name}"
+    # Real-time signals have no names.
     except ValueError:
         return f"killed by signal {-status}"
 
 
 def count_gpus() -> int:
-    """GPUs that this node gives to us; asked of the driver's files, since the agent does without torch."""
+    """GPUs that this node gives to us, by Slurm's list of them or else by the driver's files."""
+    # Not by torch, without which the agent starts at once.
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return len([name for name in visible.split(",") if name.strip()])

@@ -17,9 +17,9 @@ from freetrain.errors import InputError
 
 _ADAMS = (torch.optim.Adam, torch.optim.AdamW)
 _SGDS = (torch.optim.SGD,)
+# Steps before which Adam's state of a parameter says little.
 _WARM_STEPS = 5
-"""Steps before which Adam's state of a parameter says little."""
-
+# Above 0, or gradients that are all zero would be divided by zero.
 _MIN_VARIANCE = 1e-6
 _MEMORY_STEPS = 1000
 
@@ -125,21 +125,17 @@ class AdaScale:
             group = self._optimizer.param_groups[place]
             correction = 1.0 - group["betas"][1] ** float(known["step"])
             gradient = gradient / (known["exp_avg_sq"].sqrt().div_(math.sqrt(correction)).add_(group["eps"]))
+        # In double precision: what counts is the small difference of two such sums.
         norm: torch.Tensor = torch.linalg.vector_norm(gradient, dtype=torch.float64)
         return norm.square()
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Estimates by one step's gradients of the gradient of all data.
+    """Estimates by one step's gradients of the gradient of all data."""
 
-    Attributes:
-        squared: its squared norm, μ².
-        variance: trace of the covariance of a gradient of a batch of the tuned size, σ².
-    """
-
-    squared: float
-    variance: float
+    squared: float  # its squared norm, μ²
+    variance: float  # trace of the covariance of a gradient of a batch of the tuned size, σ²
 
 
 def noise_in(local: float, total: float, ranks: int, scale: float) -> Noise | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from freetrain.elastic.worlds.exchange import (
     add_up_tensors,
     bytes_of,
     flatten,
+    packs_of,
     start_broadcast,
     unflatten,
 )
@@ -44,7 +45,6 @@ class Gradients:
     gradient here that had none in the update before, or the reverse; only then do the ranks compare which.
 
     Args:
-        optimizer: that steps with them.
         ask: begins to announce the update to the ranks: its kind, what has to be the same, this rank's part of
             the loss.
         agree: takes in their answers; raises LostRankError, or OddOneOutError.
@@ -105,16 +105,11 @@ class Gradients:
     ) -> None:
         """Announce to the ranks that the gradients of these parameters are to be summed.
 
-        Args:
-            world: whose ranks sum them.
-            weight: this rank's share of the samples.
-            loss_share: its part of the mean loss.
-            aside: gradients of earlier batches, weighted already; those of these parameters are used up.
-            during_backward: sum each pack as soon as its gradients are there.
+        ``weight`` is this rank's share of the samples, ``loss_share`` its part of the mean loss, ``aside`` has
+        gradients of earlier batches, weighted already, of which those of these parameters are used up. During the
+        backward pass each pack is summed as soon as its gradients are there.
 
-        Raises:
-            LostRankError: a rank was lost, or differs.
-            OddOneOutError: this one differs.
+        Raises LostRankError if a rank was lost, or differs; OddOneOutError if this one differs.
         """
         self._plan()
         self._world, self._weight = world, weight
@@ -125,11 +120,13 @@ class Gradients:
         if self._digest != self._trusted:
             # Sums of other shapes than the others' would end the process from within gloo.
             self._agree(self._asked)
+            # Once for each world and plan: from now on the answers are taken in after the sums have begun.
             self._trusted = self._digest
         for pack in self._packs:
             pack.missing = {id(parameter) for parameter in pack.parameters}
         self._is_open = during_backward
         for parameter in self._parameters if during_backward else ():
+            # Hooks stay, and do nothing while no sums are open.
             if parameter not in self._hooked:
                 self._hooked.add(parameter)
                 register: Any = parameter.register_post_accumulate_grad_hook
@@ -138,9 +135,7 @@ class Gradients:
     def finish(self) -> None:
         """Let the parameters have the sums; one that has no gradient anywhere has none.
 
-        Raises:
-            LostRankError: a rank was lost, or differs.
-            OddOneOutError: this one differs.
+        Raises as :meth:`begin` does.
         """
         self._is_open = False
         if self._broke_with is not None:
@@ -156,6 +151,7 @@ class Gradients:
                 unflatten(pack.flat, pack.gradients)
             finish_buffers()
             add_up_tensors([local(shard.grad) for shard in self._shards], self._world.peers)
+            # The sum of all ranks' words: 0 where each has gradients where it had some before.
             if self._packs[-1].flat[-1] != 0:
                 self._compare_presence()
             for place in self._none_anywhere:
@@ -170,6 +166,7 @@ class Gradients:
     def _plan(self) -> None:
         """Which gradients travel together; the same plan until the parameters that take part are others."""
         parameters = list(parameters_of(self._optimizer))
+        # By identity: == compares the values of tensors.
         known = [id(parameter) for parameter in parameters]
         if known == self._known:
             return
@@ -177,7 +174,11 @@ class Gradients:
         self._place = {parameter: place for place, parameter in enumerate(parameters)}
         self._none_anywhere = frozenset()
         self._shards = [parameter for parameter in parameters if is_sharded(parameter)]
-        self._packs = list(_packs([parameter for parameter in reversed(parameters) if not is_sharded(parameter)]))
+        whole = [parameter for parameter in reversed(parameters) if not is_sharded(parameter)]
+        self._packs = [_Pack(pack) for pack in packs_of(whole)]
+        # The last one, which also carries the word, has only small ones: it is copied into one message anyway.
+        if not self._packs or sum(map(bytes_of, self._packs[-1].parameters)) >= CHUNK_BYTES:
+            self._packs.append(_Pack([]))
         self._pack_of = {parameter: pack for pack in self._packs for parameter in pack.parameters}
         shapes = [(tuple(parameter.shape), str(parameter.dtype)) for parameter in parameters]
         places = [place for place, known in enumerate(_all_of(self._optimizer)) if _takes_part(known)]
@@ -196,10 +197,12 @@ class Gradients:
             )
         pack.missing.discard(id(parameter))
         try:
+            # In the order of the packs, not of their completion: all ranks have to begin the same sums.
             while self._begun < len(self._packs) - 1 and not self._packs[self._begun].missing:
                 with torch.no_grad():
                     self._start_next()
         except LostRankError as error:
+            # Raised in finish(): from within a hook it would come out of the script's own backward().
             self._broke_with, self._is_open = error, False
 
     def _start_next(self) -> None:
@@ -271,19 +274,3 @@ def weighted(parameter: torch.Tensor, weight: float, adds_up_shards: bool) -> to
         return gradient  # each rank's part was weighted before the node's were added up
     # A repeated sample's may be infinite.
     return gradient.zero_() if weight == 0.0 else gradient.mul_(weight)
-
-
-def _packs(parameters: Sequence[torch.Tensor]) -> Iterator[_Pack]:
-    """Large ones alone, small ones together by type; the last pack has only small ones, or none."""
-    small: dict[Any, list[torch.Tensor]] = {}
-    for parameter in parameters:
-        if bytes_of(parameter) >= CHUNK_BYTES:
-            yield _Pack([parameter])
-            continue
-        pack = small.setdefault((parameter.dtype, parameter.device), [])
-        pack.append(parameter)
-        if sum(map(bytes_of, pack)) >= CHUNK_BYTES:
-            yield _Pack(small.pop((parameter.dtype, parameter.device)))
-    *others, last = small.values() or [[]]
-    yield from map(_Pack, others)
-    yield _Pack(last)

@@ -84,6 +84,7 @@ class StopSignal:
         """Whether it came to any rank; a small sum over all of them."""
         if not dist.is_initialized():
             return self._came
+        # NCCL sums only what is on a GPU.
         place = torch.device("cpu") if "gloo" in str(dist.get_backend()) else device()
         came = torch.tensor([float(self._came)], device=place)
         dist.all_reduce(came)

@@ -46,7 +46,6 @@ class Rounds:
     """The meetings of the ranks at the ends of rounds.
 
     Attributes:
-        steps: of each rank in a round.
         outer: the outer optimizer, whose momentum is a part of the training's state.
     """
 
@@ -69,15 +68,14 @@ class Rounds:
         self._is_under_way = True
 
     def finish(self, share: float, world: World) -> None:
-        """Go on from where all ranks have come to together; raises LostRankError if one was lost, at the start.
+        """Go on from where all ranks have come to together, each weighted by its share of the round's samples.
 
-        Args:
-            share: of the round's samples that this rank had.
-            world: whose ranks meet.
+        Raises LostRankError if one was lost; all are then where the round began.
         """
         with torch.no_grad():
             for start, parameter in zip(self._start, self._parameters, strict=True):
                 parameter.grad = (start - parameter).mul_(share) if share else torch.zeros_like(parameter)
+        # The outer optimizer steps from where the round began.
         self.take_back()
         try:
             add_up_tensors([parameter.grad for parameter in self._parameters if parameter.grad is not None], world)

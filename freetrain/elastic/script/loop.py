@@ -247,18 +247,14 @@ class Loop:
                 except LostRankError as error:
                     self._updates.lose(error)
                     return [value]
+            # Between steps nothing is made again, so the ranks that are left repeat the exchange itself.
             contents, is_new_world = self._training.exchange(content)
             if is_new_world:
                 self._begin_world()
             return decode_all(contents)
 
     def mean(self, value: Any, weight: float = 1.0) -> float:
-        """The mean of everybody's values, as :meth:`gather` has them.
-
-        Args:
-            value: a number.
-            weight: how much this rank's counts: its number of samples, for example.
-        """
+        """The mean of everybody's numbers, as :meth:`gather` has them; the weight may be its number of samples."""
         pairs = self.gather([float(value) * weight, float(weight)])
         total = sum(weight for _, weight in pairs)
         return sum(product for product, _ in pairs) / total if total else float("nan")
@@ -279,6 +275,7 @@ class Loop:
     ) -> None:
         """Leave the trainer."""
         self._drawing.close()
+        # Asked before it leaves, since nothing is watched afterwards.
         is_replica_lost = self._training.is_replica_lost(error)
         self._training.leave(error, self._name)
         if is_replica_lost:
@@ -423,9 +420,7 @@ class RankLog(logging.LoggerAdapter[logging.Logger]):
 # -- what the script gave: checked, unwrapped, carried along
 
 
-def _optimizers_in(
-    given: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
-) -> list[torch.optim.Optimizer]:
+def _optimizers_in(given: torch.optim.Optimizer | Sequence[torch.optim.Optimizer]) -> list[torch.optim.Optimizer]:
     """The optimizers that make the updates: the one inside, where Hugging Face's accelerate has wrapped it."""
     optimizers: Sequence[Any] = [given] if isinstance(given, torch.optim.Optimizer) else given
     return [optimizer.optimizer if _is_prepared(optimizer) else optimizer for optimizer in optimizers]
@@ -451,8 +446,7 @@ def _check(
     check_sharding(module, also)
     if scaling is not None and any(map(is_sharded, module.parameters())):
         raise InputError(
-            "AdaScale cannot measure the gradients of a sharded model.",
-            "Leave out scaling=..., or do not shard.",
+            "AdaScale cannot measure the gradients of a sharded model.", "Leave out scaling=..., or do not shard."
         )
     parameters = [parameter for optimizer in optimizers for parameter in parameters_of(optimizer)]
     scales = any(isinstance(item, torch.amp.GradScaler) for item in also)

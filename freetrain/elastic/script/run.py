@@ -144,6 +144,7 @@ class Step:
         self._loss = self._loss + loss.detach() * (len(ids) / len(self.ids))
         if self._place == len(self._passes) - 1 and not self._is_done:
             self._is_done = True
+            # Sums of the backward pass are announced with it; once in a step, as float() waits for a GPU.
             updates.loss_share = float(self._loss)
             updates.begin_backward()
         share = len(ids) / len(self.my_ids) if self.my_ids else 1.0

@@ -32,9 +32,8 @@ from freetrain.errors import FreetrainError, InputError
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
+# The newer name and the older one.
 _reduce_scatter: Any = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
-"""The newer name and the older one."""
-
 _LOOK_S = 0.01
 _STORE_TIMEOUT = timedelta(seconds=300)
 
@@ -46,6 +45,7 @@ def node_mesh() -> DeviceMesh:
     They become torch's default process group, and stay it: each has a shard of the model, and the node comes and
     goes as one. Without an agent it is this process alone. All workers of a node have to call it.
     """
+    # Imported here: it brings DTensor along, and most scripts do not shard.
     from torch.distributed.device_mesh import init_device_mesh
 
     if is_server():
@@ -65,8 +65,7 @@ def node_mesh() -> DeviceMesh:
 def _join() -> None:
     """Meet the other workers of this node.
 
-    Raises:
-        InputError: they do not come, or torch has a process group already.
+    Raises InputError if they do not come, or torch has a process group already.
     """
     if dist.is_initialized():
         raise InputError(
@@ -89,6 +88,7 @@ def _join() -> None:
 
 def _meet(directory: TrainerDirectory, name: str, shard: int, patience_s: float) -> dist.Store:
     """The store of this node's workers, which the first of them opens."""
+    # Before they meet: if one fails from here on, the agent ends the others, which would wait.
     directory.bind(name)
     if shard == 0:
         nonce = secrets.token_hex(16)
@@ -111,12 +111,7 @@ def _meet(directory: TrainerDirectory, name: str, shard: int, patience_s: float)
 def check_sharding(module: torch.nn.Module, also: Iterable[object] = ()) -> None:
     """Whether the model is sharded over the workers of the node, if at all.
 
-    Args:
-        module: the model.
-        also: what is carried along with it.
-
-    Raises:
-        InputError: it is not, or something cannot be done with sharded models.
+    Raises InputError if it is sharded otherwise, or something that is carried along cannot be used with it.
     """
     replica = this_replica()
     sharded = [parameter for parameter in module.parameters() if is_sharded(parameter)]
@@ -150,18 +145,15 @@ def check_sharding(module: torch.nn.Module, also: Iterable[object] = ()) -> None
 def weigh_shards(module: torch.nn.Module, weight: Callable[[], float | None]) -> bool:
     """Let the workers of the node add up their gradients, each times its weight, in place of a mean of them.
 
-    Args:
-        module: the model.
-        weight: of this worker; None outside of steps, where it is a mean as always.
-
-    Returns:
-        Whether there is anything to add up: a model that is sharded over several workers.
+    The weight is None outside of steps, where it is a mean as always. Returns whether there is anything to add up:
+    a model that is sharded over several workers.
     """
     if this_replica().shards == 1:
         return False
     parts = list(sharded_modules(module))
     for part in parts:
         part.set_custom_reduce_scatter(_WeightedSum(weight))
+        # FSDP would divide by the number of workers, or have NCCL do so within the sum.
         part.set_gradient_divide_factor(1.0)
         part.set_force_sum_reduction_for_comms(True)
     return bool(parts)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# How torch's schedules mark the step function of their optimizer, in newer and in older versions.
 _SCHEDULED = ("_wrapped_by_lr_sched", "_with_counter")
-"""How torch's schedules mark the step function of their optimizer, in newer and in older versions."""
-
+# Far enough for a schedule within a wrapper, and an end where objects refer to each other in a circle.
 _DEPTH = 4
 _ZIP = re.compile(r"\bzip(_longest)?\(")
 
@@ -72,8 +72,7 @@ class Steps:
     def next_batch(self) -> tuple[int, Any] | None:
         """This rank's part of one batch more for the step, and its number; None at the end of the epoch.
 
-        Raises:
-            InputError: no optimizer has stepped in a whole epoch.
+        Raises InputError if no optimizer has stepped in a whole epoch.
         """
         begins = not self.is_under_way
         drawn = self._drawing.next(self._training.world)
@@ -182,6 +181,7 @@ class Batches:
 
     def _look_for_zip(self) -> None:
         """Whether the script reads something else beside it, of which each rank would read all."""
+        # Two frames up: the generator of __iter__, then the one that iterates.
         caller = sys._getframe(2)
         line = linecache.getline(caller.f_code.co_filename, caller.f_lineno)
         if not self._has_warned and _ZIP.search(line):

@@ -36,10 +36,6 @@ class Updates:
     what the script does to its schedules and the like up to the first that counts is undone there.
 
     Args:
-        state: of the training.
-        optimizers: that the script steps.
-        training: this worker's part in it.
-        drawing: the batches of the step under way.
         rounds: of steps that each rank makes by itself; None: gradients are added up for each step.
         scaling: lets learning rates follow steps that grow with the world.
         share_buffers: give all ranks rank 0's buffers (running means and the like) with each step's first update.
@@ -198,8 +194,7 @@ class Updates:
     def sum(self, optimizer: torch.optim.Optimizer) -> None:
         """Add up the gradients with which this optimizer is about to step.
 
-        Raises:
-            InputError: no batch has been taken.
+        Raises InputError if no batch has been taken.
         """
         if self._weight is None:
             raise InputError(
@@ -220,6 +215,7 @@ class Updates:
                     self._begin(optimizer)
                 self._gradients[optimizer].finish()
                 self._scale(optimizer)
+                # Last: an update whose sums did not come is made again.
                 self._state.updates = self.count
             self._begun = None
             if self.lost is None:
@@ -237,11 +233,9 @@ class Updates:
         self.exposed_s += time.perf_counter() - begun_s
 
     def begin_backward(self) -> None:
-        """The backward pass that comes is the last one before the optimizer's step: sum gradients meanwhile.
-
-        Of several optimizers all are summed afterwards: their gradients come in any order.
-        """
-        (optimizer, *others) = self._optimizers
+        """The backward pass that comes is the last one before the optimizer's step: sum gradients meanwhile."""
+        # Of several optimizers all are summed afterwards: their gradients come in any order.
+        optimizer, *others = self._optimizers
         if others or self._rounds is not None or self.lost is not None or self.count < self._state.updates:
             return
         try:
@@ -264,6 +258,7 @@ class Updates:
         # The gradients are weighted by the rank's share of the samples already.
         local = float(self._gradients[optimizer].measured) / share if share else 0.0
         (local,) = world.sum([local])
+        # Of fewer samples than ranks some ranks have none.
         scaling.observe(local, samples, min(world.size, samples))
 
     def _before_update(
@@ -311,8 +306,7 @@ def call_first(
 ) -> Arguments | None:
     """Call the closure, if there is one; the arguments by which the optimizer then hears of its loss alone.
 
-    Raises:
-        InputError: this optimizer may do something else before it calls its closure, or call it again.
+    Raises InputError if this optimizer may do something else before it calls its closure, or call it again.
     """
     closure: Callable[[], Any] | None = args[1] if len(args) > 1 else kwargs.get("closure")
     if closure is None:

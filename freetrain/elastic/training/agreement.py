@@ -14,11 +14,9 @@ from freetrain.elastic.worlds.calls import PAYLOAD_BYTES, Call, PendingCalls
 COMPARED = 8
 """Learning rates, and values of the model, that each step compares: so few cost some microseconds."""
 
-_RATE_TOLERANCE = 1e-4
-_VALUE_TOLERANCE = 1e-3
-"""Relative. Ranks on processors of different makes may differ in the last digits and drift apart a bit; a rank
-that goes a way of its own differs by more before long."""
-
+# Relative. Ranks on processors of different makes may differ in the last digits and drift apart a bit; a rank that
+# goes a way of its own differs by more before long.
+_RATE_TOLERANCE, _VALUE_TOLERANCE = 1e-4, 1e-3
 _LAYOUT = struct.Struct(f"<??ddd{COMPARED}d{COMPARED}d")
 assert _LAYOUT.size <= PAYLOAD_BYTES
 _SAMPLED_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -30,13 +28,10 @@ def learning_rates(optimizer: torch.optim.Optimizer) -> list[float]:
 
 
 class Samples:
-    """A few values of the model, others in every step, so that in time all tensors are looked at.
-
-    Args:
-        module: the model; parameters that its ranks do not share are left out.
-    """
+    """A few values of the model, others in every step, so that in time all tensors are looked at."""
 
     def __init__(self, module: torch.nn.Module) -> None:
+        # Torch's mark for what DDP leaves alone, so that ranks may have values of their own.
         unshared = getattr(module, "_ddp_params_and_buffers_to_ignore", ())
         self._parameters = [
             parameter
@@ -59,24 +54,17 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """One rank's report in a step.
+    """One rank's report in a step."""
 
-    Attributes:
-        change: whether it knows of a newer world that waits.
-        stop: whether its script wants the training to end.
-        loss_share: its part of the step's mean loss.
-        rates: its learning rates; all are compared, and the first are shown.
-        values: some of its parameters; each rank with the same shard of the model has the same ones.
-    """
-
-    change: bool
-    stop: bool
-    loss_share: float
-    rates: Sequence[float] = ()
-    values: Sequence[float] = ()
+    change: bool  # whether it knows of a newer world that waits
+    stop: bool  # whether its script wants the training to end
+    loss_share: float  # its part of the step's mean loss
+    rates: Sequence[float] = ()  # its learning rates; all are compared, and the first are shown
+    values: Sequence[float] = ()  # some of its parameters; ranks with the same shard have the same ones
 
     def pack(self) -> bytes:
         """The ballot as bytes, always as many."""
+        # All rates in one number, in which also two differ that have changed places.
         weighted = sum(place * rate for place, rate in enumerate(self.rates, 1))
         size = sum(place * abs(rate) for place, rate in enumerate(self.rates, 1))
         return _LAYOUT.pack(
@@ -86,25 +74,17 @@ class Ballot:
 
 @dataclass(frozen=True, slots=True)
 class StepVerdict:
-    """The outcome of a step's ballots, the same on all ranks.
+    """The outcome of a step's ballots, the same on all ranks."""
 
-    Attributes:
-        change: whether the world changes now.
-        stop: whether the training ends now.
-        loss: mean over the step's samples.
-    """
-
-    change: bool
-    stop: bool
-    loss: float
+    change: bool  # whether the world changes now
+    stop: bool  # whether the training ends now
+    loss: float  # mean over the step's samples
 
 
 def count_ballots(asked: PendingCalls, step: int, shards: int = 1) -> StepVerdict:
     """The outcome of all ranks' ballots; so many ranks have the shards of one model.
 
-    Raises:
-        LostRankError: a rank was lost, or differs and is ended.
-        OddOneOutError: this rank differs from those that were there before.
+    Raises LostRankError if a rank was lost, or differs and is ended; OddOneOutError if this one differs.
     """
     calls = asked.wait()
     rows = [_LAYOUT.unpack_from(call.payload.ljust(_LAYOUT.size, b"\0")) for call in calls]
@@ -155,10 +135,10 @@ def _rates_alike(left: object, right: object) -> bool:
 
 
 def _values_alike(left: object, right: object) -> bool:
-    """NaN differs from nothing: to look for it is the script's affair."""
     mine: Sequence[float] = left  # type: ignore[assignment]
     theirs: Sequence[float] = right  # type: ignore[assignment]
     pairs = list(zip(mine, theirs, strict=True))
+    # 'not … >' below, as NaN differs from nothing: to look for it is the script's affair.
     size = sum(abs(a) + abs(b) for a, b in pairs) / 2
     return not sum(abs(a - b) for a, b in pairs) > _VALUE_TOLERANCE * size
 

@@ -28,7 +28,6 @@ class Checkpoints:
     """The checkpoints of one trainer.
 
     Args:
-        folder: where they are.
         keep: how many of the newest to keep; at least two, or a corrupt one would leave nothing to fall back on.
     """
 
@@ -39,8 +38,7 @@ class Checkpoints:
     def save(self, state: dict[str, Any], step: int) -> Path:
         """Write the state; the file has its name only once all of it is on disk.
 
-        Raises:
-            CheckpointError: it cannot be written.
+        Raises CheckpointError if it cannot be written.
         """
         path = self._folder / f"step-{step:010d}.pt"
         draft = self._folder / f".{path.name}.{os.getpid()}"
@@ -65,8 +63,7 @@ class Checkpoints:
     def load_newest(self) -> dict[str, Any] | None:
         """The newest state that can be read and trusted; None if there is no checkpoint.
 
-        Raises:
-            CheckpointError: there are checkpoints, but none can be used.
+        Raises CheckpointError if there are some, but none can be used.
         """
         paths = self.newest_first()
         for path in paths:
@@ -117,7 +114,8 @@ def unwritable(path: Path, reason: str) -> CheckpointError:
 
 
 def why_unwritable(error: BaseException | None) -> str | None:
-    """The file system's own words; torch raises an error of its own on top of them."""
+    """The file system's own words; None: it is another error."""
+    # Torch's writer of archives raises a RuntimeError of its own on top of them.
     while error is not None and not isinstance(error, OSError):
         error = error.__context__
     return error.strerror if error else None
@@ -147,8 +145,6 @@ class CheckpointWriter:
     newest.
 
     Args:
-        checkpoints: where they go.
-        state: of the training.
         in_background: write a copy of the state while the training goes on; False: no memory is needed for a copy,
             and the training waits.
     """
@@ -158,6 +154,7 @@ class CheckpointWriter:
         self._state = state
         self._in_background = in_background
         self._copy = StateCopy()
+        # Not a daemon thread: Python waits for an executor's before it ends.
         self._thread = ThreadPoolExecutor(1, "freetrain-checkpoint")
         self._under_way: Future[Path] | None = None
 
@@ -169,8 +166,7 @@ class CheckpointWriter:
     def start(self) -> None:
         """Write the state as it is now; nothing else may be under way.
 
-        Raises:
-            CheckpointError: it cannot be written, and the training waited for it.
+        Raises CheckpointError if the training waited for it and it cannot be written.
         """
         if not self._in_background:
             self.write()
@@ -179,11 +175,7 @@ class CheckpointWriter:
         self._under_way = self._thread.submit(self._checkpoints.save, copied, self._state.step)
 
     def write(self) -> None:
-        """Write the state as it is now, and return when it is on disk.
-
-        Raises:
-            CheckpointError: it cannot be written.
-        """
+        """Write the state as it is now, and return when it is on disk; raises CheckpointError if it cannot be."""
         self._checkpoints.save(self._state.capture(), self._state.step)
 
     def wait(self) -> None:
@@ -204,6 +196,7 @@ class StateCopy:
 
     def of(self, state: dict[str, Any]) -> dict[str, Any]:
         """The state as it is now; the copy before is valid no more."""
+        # By size: new memory costs seven times as much as copying into memory that is there.
         spare: defaultdict[int, list[torch.UntypedStorage]] = defaultdict(list)
         for storage in self._kept:
             spare[storage.nbytes()].append(storage)
@@ -219,7 +212,7 @@ class StateCopy:
             like = _like(mine, copied[original.data_ptr()])
             copies[id(tensor)] = with_local(tensor, like) if is_sharded(tensor) else like
         self._kept = list(copied.values())
-        # All the rest, numbers in containers of any kind, is copied as Python does it.
+        # All the rest, numbers in containers of any kind, is copied as Python does it; its memo has the tensors.
         return copy.deepcopy(state, copies)
 
 

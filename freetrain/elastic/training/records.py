@@ -29,14 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """The script's options for records.
-
-    Attributes:
-        progress_every_s: seconds between two lines of progress.
-        checkpoint_every_s: seconds between two checkpoints.
-        keep_checkpoints: how many of the newest to keep.
-        background_checkpoints: whether the training goes on while they are written.
-    """
+    """The script's options for records, as :class:`freetrain.elastic.script.loop.Loop` has them."""
 
     progress_every_s: float
     checkpoint_every_s: float
@@ -151,8 +144,7 @@ class Records:
     def save(self) -> None:
         """Write a checkpoint, after the one that is being written, and return when it is on disk.
 
-        Raises:
-            CheckpointError: it cannot be written.
+        Raises CheckpointError if it cannot be written.
         """
         self.wait()
         self._writer.write()
@@ -165,16 +157,16 @@ class Records:
             log.warning("%s", error.what)
 
     def load(self) -> bool:
-        """Go on from the newest checkpoint, if there is one; False if there is none.
+        """Go on from the newest checkpoint; False if there is none.
 
-        Raises:
-            CheckpointError: there are some, but none can be used.
+        Raises CheckpointError if there are some, but none can be used.
         """
         saved = self._checkpoints.load_newest()
         if saved is None:
             return False
         try:
             self._state.restore(saved)
+        # load_state_dict() raises these where names, shapes or groups are others.
         except (RuntimeError, ValueError, KeyError) as error:
             raise CheckpointError(
                 f"the checkpoints in {self._directory.checkpoints} are of another model: {error}",
@@ -204,4 +196,5 @@ class Records:
         self.save()
         facts = {"time_s": time.time(), "step": self._state.step, "samples_done": self._state.samples_done}
         if is_first:
+            # The daemon reads it, under an account of its own.
             write_json(self._directory.finished_path, facts, mode=0o644)

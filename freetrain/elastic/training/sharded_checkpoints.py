@@ -19,7 +19,8 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 import torch
 import torch.distributed as dist
-from torch.distributed.checkpoint import FileSystemReader
+from torch.distributed import checkpoint
+from torch.distributed.checkpoint import CheckpointException, FileSystemReader
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 
 from freetrain.elastic.errors import CheckpointError
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 
 _REST = "rest.pt"
 _PIECE_BYTES = 1 << 24
+# All that torch's writer puts into a table of contents besides the classes of _TABLES.
 _PLAIN = {
     "torch": {"Size"},
     "torch.serialization": {"_get_layout"},
@@ -48,11 +50,7 @@ _TABLES = "torch.distributed.checkpoint.metadata"
 class ShardedCheckpoints:
     """The checkpoints of one trainer; all workers of a replica write or read one together.
 
-    Args:
-        folder: where they are.
-        keep: how many of the newest to keep; at least two, or a corrupt one would leave nothing to fall back on.
-        replica: that this worker is of.
-        mesh: over which the model is sharded.
+    At least two are kept, or a corrupt one would leave nothing to fall back on.
     """
 
     def __init__(self, folder: Path, keep: int, replica: Replica, mesh: Callable[[], DeviceMesh]) -> None:
@@ -64,8 +62,7 @@ class ShardedCheckpoints:
     def save(self, state: dict[str, Any], step: int) -> Path:
         """Write the state; the folder has its name only once all of it is on disk.
 
-        Raises:
-            CheckpointError: it cannot be written.
+        Raises CheckpointError if it cannot be written.
         """
         path = self._folder / f"step-{step:010d}"
         draft = self._folder / f".{path.name}.{self._replica.name}"
@@ -74,7 +71,8 @@ class ShardedCheckpoints:
             self._write(state, draft)
             if self._replica.shard == 0:
                 self._place(draft, path)
-        except (OSError, RuntimeError, _failure()) as caught:
+        # Torch's CheckpointException is a BaseException, and no RuntimeError.
+        except (OSError, RuntimeError, CheckpointException) as caught:
             error = caught
         finally:
             if self._replica.shard == 0:
@@ -89,8 +87,7 @@ class ShardedCheckpoints:
     def load_newest(self) -> dict[str, Any] | None:
         """The newest state that can be read and trusted; None if there is no checkpoint.
 
-        Raises:
-            CheckpointError: there are checkpoints, but none can be used.
+        Raises CheckpointError if there are some, but none can be used.
         """
         paths = self._as_first_sees([path.name for path in self.newest_first()])
         for path in (self._folder / name for name in paths):
@@ -114,8 +111,6 @@ class ShardedCheckpoints:
     # -- writing
 
     def _write(self, state: dict[str, Any], draft: Path) -> None:
-        from torch.distributed import checkpoint
-
         contents = DetachedTensors()
         skeleton = detach_tensors(state, contents)
         checkpoint.save(
@@ -151,14 +146,13 @@ class ShardedCheckpoints:
 
     def _load(self, path: Path) -> tuple[dict[str, Any] | None, str]:
         """The state, or why it cannot be had."""
-        from torch.distributed import checkpoint
-
         reason = _why_distrusted(path)
         rest: dict[str, Any] = {}
         if reason is None:
             try:
                 rest = torch.load(path / _REST, weights_only=True, map_location="cpu")
                 reason = self._why_damaged(path, rest["sums"])
+            # Whatever damage makes of the reader: the other workers wait for this one's answer.
             except Exception as error:
                 reason = f"{path / _REST} cannot be read ({str(error).splitlines()[0]})"
         if not self._all(reason is None):
@@ -171,7 +165,7 @@ class ShardedCheckpoints:
                 storage_reader=CheckedReader(path),
                 process_group=self._replica.writers,
             )
-        except _failure() as error:
+        except CheckpointException as error:
             return None, f"{path} cannot be read ({str(_cause(error)).splitlines()[0]})"
         return state, ""
 
@@ -218,14 +212,6 @@ def _why_distrusted(path: Path) -> str | None:
     return next((reason for reason in reasons if reason is not None), None)
 
 
-def _failure() -> type[BaseException]:
-    """The error that torch raises where any worker failed."""
-    from torch.distributed.checkpoint import CheckpointException
-
-    kind: type[BaseException] = CheckpointException
-    return kind
-
-
 def _cause(error: BaseException | None) -> BaseException | None:
     """The error of the worker that failed."""
     failed: list[BaseException] = [first for first, _ in getattr(error, "failures", {}).values()]
@@ -256,6 +242,7 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if name in _PLAIN.get(module, ()) or (module == _TABLES and "." not in name):
             found = super().find_class(module, name)
+            # Not what that module itself has only imported.
             if module != _TABLES or getattr(found, "__module__", "") == _TABLES:
                 return found
         if module == "torch" and isinstance(found := getattr(torch, name, None), torch.dtype):

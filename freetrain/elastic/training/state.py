@@ -132,6 +132,7 @@ class TrainingState:
     def restore_rest(self, rest: dict[str, Any]) -> None:
         """Go on from there, with the parameters that belong to it."""
         self._take_layout(rest)
+        # Not strict: the parameters are not in it.
         self.module.load_state_dict(rest["model"], strict=False)
         set_hyperparameters(self.optimizer, rest["groups"])
         self._restore_progress(rest)
@@ -172,16 +173,11 @@ def part_random_streams(rank: int) -> None:
 
 
 def broadcast_state(state: TrainingState, source: int, world: World) -> None:
-    """Bring all replicas to the state of one of them.
+    """Bring all replicas to the state of one of them, ``source``.
 
     The skeleton (everything but tensors) travels in torch's own format, which loads without running code; tensors
     travel from memory to memory, those of the model in place. What is sharded travels between the ranks that have
     the same shard; all else is that of the first rank of the source.
-
-    Args:
-        state: of this rank.
-        source: place of the replica whose state it is.
-        world: whose ranks all get it.
     """
     own = dict(state.module.state_dict())
     received = _from_source(state.capture, own, state, source, world)
@@ -190,25 +186,14 @@ def broadcast_state(state: TrainingState, source: int, world: World) -> None:
 
 
 def broadcast_rest(state: TrainingState, source: int, world: World, *, takes: bool) -> None:
-    """Bring some ranks to all that the source has but parameters and what optimizers know of each.
-
-    Args:
-        state: of this rank.
-        source: place of the replica whose it is.
-        world: whose ranks all hear it.
-        takes: whether this rank goes on from it.
-    """
+    """Bring the ranks that take it to all that the source has but parameters and what optimizers know of each."""
     received = _from_source(state.capture_rest, {}, state, source, world)
     if takes:
         state.restore_rest(received)
 
 
 def _from_source(
-    capture: Callable[[], dict[str, Any]],
-    own: dict[str, Any],
-    state: TrainingState,
-    source: int,
-    world: World,
+    capture: Callable[[], dict[str, Any]], own: dict[str, Any], state: TrainingState, source: int, world: World
 ) -> Any:
     """The source's capture; the others receive it into their own tensors where they have any of that name."""
     contents = DetachedTensors()
@@ -242,12 +227,12 @@ def take_layout(
 ) -> None:
     """Train the same parameters in the same groups.
 
-    Raises:
-        InputError: the groups have parameters that this model does not have.
+    Raises InputError if the groups have parameters that this model does not have.
     """
     parameters = dict(module.named_parameters())
     trained = set(layout["trained"])
     for name, parameter in parameters.items():
+        # Torch refuses it for whole numbers.
         if parameter.is_floating_point():
             parameter.requires_grad_(name in trained)
     if layout["groups"] == layout_of(module, optimizers)["groups"]:
@@ -267,6 +252,7 @@ def _take_groups(
             "Make all parameters before the training begins, and put those that come later into the model.",
         )
     known = list(optimizer.param_groups)
+    # First of all: add_param_group() refuses a parameter that is in another group.
     optimizer.param_groups.clear()
     for place, names in enumerate(groups):
         options = {name: value for name, value in known[min(place, len(known) - 1)].items() if name != "params"}
@@ -275,6 +261,7 @@ def _take_groups(
 
 def take_shapes_of_buffers(module: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
     """Make room for buffers that have another shape by now."""
+    # A list, as buffers are replaced meanwhile.
     for name, buffer in list(module.named_buffers()):
         theirs = tensors.get(name)
         if isinstance(theirs, torch.Tensor) and theirs.shape != buffer.shape:
@@ -283,11 +270,7 @@ def take_shapes_of_buffers(module: torch.nn.Module, tensors: dict[str, torch.Ten
 
 
 class Optimizers:
-    """Several optimizers as one; their steps are the script's to make.
-
-    Attributes:
-        each: the optimizers.
-    """
+    """Several optimizers as one; their steps are the script's to make."""
 
     def __init__(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:
         self.each = list(optimizers)

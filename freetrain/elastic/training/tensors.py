@@ -26,6 +26,7 @@ def is_sharded(value: Any) -> TypeGuard[DTensor]:
 def local(tensor: Any) -> torch.Tensor:
     """This worker's part of the tensor, in its own memory: all of it, unless it is sharded."""
     if is_sharded(tensor):
+        # Without gradients: to_local() is an operation of autograd, which would have the shard in a graph.
         with torch.no_grad():
             return tensor.to_local()
     mine: torch.Tensor = tensor
@@ -36,6 +37,7 @@ def with_local(like: DTensor, mine: torch.Tensor) -> DTensor:
     """A tensor that is sharded as the other one is, of which this worker has this."""
     from torch.distributed.tensor import DTensor
 
+    # Shape and stride are given, since shards may be uneven; run_check would ask the other workers.
     return DTensor.from_local(
         mine, like.device_mesh, like.placements, run_check=False, shape=like.shape, stride=like.stride()
     )
@@ -63,15 +65,10 @@ def sharded_modules(module: torch.nn.Module) -> Iterator[Any]:
 
 @dataclass
 class DetachedTensors:
-    """The tensors of a skeleton, by their places in the state.
+    """The tensors of a skeleton, by their places in the state."""
 
-    Attributes:
-        tensors: that all ranks have the same of.
-        shards: of which each worker of a replica has a part.
-    """
-
-    tensors: dict[str, torch.Tensor] = field(default_factory=dict)
-    shards: dict[str, DTensor] = field(default_factory=dict)
+    tensors: dict[str, torch.Tensor] = field(default_factory=dict)  # that all ranks have the same of
+    shards: dict[str, DTensor] = field(default_factory=dict)  # of which each worker of a replica has a part
 
     def add(self, place: str, tensor: torch.Tensor) -> None:
         """Note it under this name, or under a similar one where two places are written alike."""
@@ -102,13 +99,9 @@ def detach_tensors(value: Any, contents: DetachedTensors, place: str = "") -> An
 def attach_tensors(
     skeleton: Any, contents: DetachedTensors, own: dict[str, Any], mesh: Callable[[], DeviceMesh]
 ) -> Any:
-    """The reverse: with tensors to receive into, the model's own ones where they fit.
+    """The reverse: with tensors to receive into, the model's own ones (by name) where they fit.
 
-    Args:
-        skeleton: as :func:`detach_tensors` made it.
-        contents: where the tensors are noted, in its order.
-        own: the model's tensors by name.
-        mesh: over which sharded tensors are.
+    They are noted in ``contents`` in the order of :func:`detach_tensors`.
     """
     return _attach(skeleton, contents, {f"model.{name}": value for name, value in own.items()}, mesh, "")
 

@@ -40,25 +40,19 @@ from freetrain.errors import FreetrainError, InputError
 
 log = logging.getLogger(__name__)
 
+# How long it takes at most until a worker that has ended is seen to be gone.
 _NOTICE_S = 1.0
-"""How long it takes at most until a worker that has ended is seen to be gone."""
 
 
 class ElasticTraining:
     """A worker's part beside computing: it joins, enters worlds, concludes steps, keeps records and ends.
 
     Args:
-        state: of the training.
-        batch: samples per step.
         trainer: the trainer's directory; the agent's if None, a temporary one without agent.
-        records: how often to write what.
         on_world: called with every world, once all have the same state; with None where there is none any more.
         can_be_fed: whether a newcomer could follow the updates of the others.
 
     Attributes:
-        world: the present one.
-        wants_checkpoint: whether the script has asked for one.
-        wants_stop: whether the script wants the training to end.
         broke_with: why the present world does not hold; None if it does.
     """
 
@@ -114,6 +108,7 @@ class ElasticTraining:
     def join(self) -> None:
         """Join the trainer; raises BrokenDeviceError if its device does not compute."""
         keep_memory()
+        # Before anything is written: the others must not wait for a worker whose device does not compute.
         check_device(device_of(self.state.module))
         if self._trainer is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="freetrain-")
@@ -172,19 +167,11 @@ class ElasticTraining:
     def ask(
         self, what: str, digest: int = 0, loss_share: float = 0.0, *, has_same_parameters: bool = True
     ) -> PendingCalls:
-        """Begin to agree on what all do now, and on what comes after this step.
+        """Begin to agree on what all do now, and on what comes after this step; LostRankError if a rank was lost.
 
         Where a backward pass follows, or sums of gradients, it takes no time of its own. What this worker learns
-        afterwards waits for the next step.
-
-        Args:
-            what: kind of what follows.
-            digest: of all that has to be the same on all ranks, but for the place in the training.
-            loss_share: this rank's part of the step's mean loss.
-            has_same_parameters: whether the ranks have the same ones just now.
-
-        Raises:
-            LostRankError: a rank was lost meanwhile.
+        afterwards waits for the next step. The digest is of all that has to be the same on all ranks, but for the
+        place in the training; ``loss_share`` is this rank's part of the step's mean loss.
         """
         state, sampler = self.state, self.state.sampler
         rates, values = learning_rates(state.optimizer), self._samples.at(state.step + 1)
@@ -196,9 +183,7 @@ class ElasticTraining:
     def agree(self, asked: PendingCalls) -> None:
         """Take in the ballots of all ranks.
 
-        Raises:
-            LostRankError: a rank was lost, or differs and is ended.
-            OddOneOutError: this one differs from those that were there before.
+        Raises LostRankError if a rank was lost, or differs and is ended; OddOneOutError if this one differs.
         """
         try:
             self._verdict = count_ballots(asked, self.state.step + 1, self.world.shards)
@@ -208,13 +193,9 @@ class ElasticTraining:
             raise
 
     def conclude(self) -> StepVerdict:
-        """The step is complete, but for what all know of it.
+        """The step is complete, but for what all know of it; ``change``: this worker has to enter another world.
 
-        Returns:
-            What all know; ``change`` says whether this worker now has to enter another world.
-
-        Raises:
-            OddOneOutError: this rank differs from those that were there before.
+        Raises OddOneOutError if this rank differs from those that were there before.
         """
         verdict = StepVerdict(change=True, stop=False, loss=float("nan"))
         if self.broke_with is None:
@@ -244,8 +225,7 @@ class ElasticTraining:
     def finish(self) -> None:
         """The training is over in this world; what follows the loop is run by workers that saw it through.
 
-        Raises:
-            Departed: this worker did not.
+        Raises Departed if this worker did not.
         """
         if self.world.replica != 0 and not self.worlds.sees_it_through:
             raise Departed("the training was complete before this worker's first step")
@@ -265,13 +245,11 @@ class ElasticTraining:
             raise
 
     def _depart(self, departed: Departed) -> None:
-        """Say goodbye, once; the last worker of a world that nobody continues writes the checkpoint.
-
-        A worker that starts the training again waits for the goodbye, and so for what is written before.
-        """
+        """Say goodbye, once; the last worker of a world that nobody continues writes the checkpoint."""
         if self._departed is departed:
             return
         self._departed = departed
+        # Before the goodbye: a worker that starts the training again waits for that, and reads what is written.
         self._records.wait()
         world = self.present_world
         if world is not None and self.worlds.has_state and departed.code == 0:
@@ -301,12 +279,7 @@ class ElasticTraining:
         return session.wait_for(lambda view: session.member.id in view.gone, _NOTICE_S)
 
     def leave(self, error: BaseException | None, loop: str) -> None:
-        """The script has ended, with this error or well.
-
-        Args:
-            error: None if it ended well.
-            loop: what the script's loop is over.
-        """
+        """The script has ended, with this error or well (None); its loop is named for the message."""
         reason = "finished" if error is None else f"ended with {type(error).__name__}: {error}"
         if isinstance(error, FreetrainError) and error.hint:
             error.add_note(error.hint)  # where it is raised within the script's own step, its traceback is shown
@@ -330,9 +303,7 @@ class ElasticTraining:
     def _end_well(self, loop: str) -> None:
         """The script has ended: try once more what could not be written, and report a break out of its loop.
 
-        Raises:
-            StateError: it can still not be written.
-            InputError: the script left its loop before the end.
+        Raises StateError if it can still not be written, InputError if the script left its loop before the end.
         """
         self._records.finish_at_last()
         if self.worlds.has_state and not self._has_finished:
@@ -364,6 +335,7 @@ def _script() -> str:
     """The script's code without comments and layout; empty where there is no file of it."""
     path = getattr(sys.modules["__main__"], "__file__", None)
     try:
+        # Parsed: another comment or line break makes no other training.
         return ast.dump(ast.parse(Path(path or "").read_bytes()))
     except (OSError, SyntaxError, ValueError):
         return ""
@@ -372,9 +344,7 @@ def _script() -> str:
 def _serve(session: Session) -> NoReturn:
     """Go from world to world with the workers, and add up the gradients that they send.
 
-    Raises:
-        Departed: the training is complete, or this server has left it.
-        BrokenWorldError: worlds break one after the other with nobody missing.
+    Raises Departed if the training is complete, or this server has left it.
     """
     broke_with: BaseException | None = None
     sums = 0

@@ -12,44 +12,28 @@ from freetrain.elastic.feeding.feeder import Feeder
 from freetrain.elastic.feeding.newcomer import Newcomer
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.training.records import Records
-from freetrain.elastic.training.state import (
-    TrainingState,
-    broadcast_rest,
-    broadcast_state,
-    part_random_streams,
-)
+from freetrain.elastic.training.state import TrainingState, broadcast_rest, broadcast_state, part_random_streams
 from freetrain.elastic.worlds.device import give_back_memory
 from freetrain.elastic.worlds.exchange import broadcast_bytes, decode, encode, gather_announced, gather_bytes
 from freetrain.elastic.worlds.world import World
 
 log = logging.getLogger(__name__)
 
+# Steps after which a world has all the memory that it needs.
 _SETTLED_AFTER_STEPS = 3
-"""Steps after which a world has all the memory that it needs."""
 
 
 class RankPosition(NamedTuple):
-    """Where one rank stands, as numbers that all ranks tell each other at the start of a world.
+    """Where one rank stands, as numbers that all ranks tell each other at the start of a world."""
 
-    Attributes:
-        has_state: 0 for a newcomer.
-        step: steps completed.
-        updates: made in the step under way.
-        exchanges: completed.
-        exchanges_now: whether it waits for the results of one.
-        stopped: whether it knows that the training was asked to end.
-        fed: whether it has the state by being fed, and no world has taken it in before.
-        broke: whether it comes out of a world that broke in the middle of a step.
-    """
-
-    has_state: int
-    step: int
-    updates: int
-    exchanges: int
-    exchanges_now: int
-    stopped: int
-    fed: int
-    broke: int
+    has_state: int  # 0 for a newcomer
+    step: int  # steps completed
+    updates: int  # made in the step under way
+    exchanges: int  # completed
+    exchanges_now: int  # whether it waits for the results of one
+    stopped: int  # knows that the training was asked to end
+    fed: int  # has the state by being fed, and no world has taken it in before
+    broke: int  # comes out of a world that broke in the middle of a step
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -69,10 +53,7 @@ class Worlds:
     """Where one worker stands, and how it comes into the next world.
 
     Args:
-        state: of this worker; that of all once it is in a world.
         on_world: called with every world, once all have the same state; with None where there is none any more.
-        session: forms the worlds.
-        records: of the training.
 
     Attributes:
         feeder: brings newcomers to this worker's state.
@@ -118,8 +99,7 @@ class Worlds:
     def enter(self, broke_with: BaseException | None) -> World:
         """Form worlds until one holds, and bring all its members to the same state.
 
-        Args:
-            broke_with: why the world before does not hold; None if it changes as planned, or there was none.
+        ``broke_with`` says why the world before does not hold; None if it changes as planned, or there was none.
         """
         self._broke = broke_with is not None
         self._steps_here = 0
@@ -127,6 +107,7 @@ class Worlds:
             self.has_state = self._has_others_random = self._was_fed = self._newcomer.follow()
         while True:
             self._on_world(None)
+            # Gradients of a step that was lost would be added to those of its repetition.
             self._state.optimizer.zero_grad(set_to_none=True)
             try:
                 world = self._session.reform(broke_with, self._state.step, self.feeder.release)
@@ -134,6 +115,7 @@ class Worlds:
                 self.feeder.close()
                 raise
             broke_with = None
+            # Ranks that differ are judged by the first world in which each of them was.
             self._joined = world.joined = self._joined or world.joined
             try:
                 self._share_state(world)
@@ -183,6 +165,7 @@ class Worlds:
         self._is_settled = False
         while True:
             rows = [RankPosition(*row) for row in world.gather(list(self._row()))]
+            # Again and again: another rank may wait in the exchange after this one.
             if not any(row.exchanges_now for row in rows):
                 break
             self._complete_exchange(rows, world)
@@ -204,6 +187,7 @@ class Worlds:
         done = max(row.exchanges for row in rows)
         waits = [bool(row.exchanges_now) and row.exchanges < done for row in rows]
         mine = self._exchange
+        # Some ranks had the results before the world broke: the others get these, and not another exchange's.
         if any(waits):
             source = next(rank for rank, row in enumerate(rows) if row.exchanges == done)
             content = encode(self._last_results) if world.rank == source else None
@@ -235,19 +219,22 @@ class Worlds:
             # Scripts change schedules and the like also within a step, and newcomers know those of its beginning.
             knows = next(rank for rank, row in enumerate(rows) if row.broke) // world.shards
             broadcast_rest(self._state, knows, world, takes=self._was_fed)
+        # A state that was copied has its source's random numbers, and all ranks would drop out the same units.
         if self._has_others_random:
             part_random_streams(world.rank)
         self.has_state = True
         self._has_others_random = self._was_fed = False
+        # One rank may know of it from a world that broke before the others heard.
         self.stopped = any(row.stopped for row in rows)
         self.sees_it_through = self.sees_it_through or is_start
 
     def _restore_newest(self) -> None:
         """Go on from the newest checkpoint, or with the model as the script made it.
 
-        Raises:
-            Departed: there is none, and this worker has parts of a training that is lost. It is to be replaced.
+        Raises Departed if there is none, and this worker has parts of a training that is lost: it is to be
+        replaced.
         """
+        # One of them may still be writing the last checkpoint.
         self._session.wait_for_leavers()
         if not self._records.load() and self._newcomer.is_mixed:
             raise Departed("all who had the training's state were lost before this worker had it", EVICTED_STATUS)

@@ -20,33 +20,27 @@ PAYLOAD_BYTES = 176
 
 _LAYOUT = struct.Struct(f"<32s48sqqq{PAYLOAD_BYTES}s")
 _PACKAGE = str(Path(__file__).parents[1])
+# "<" begins the names of frozen modules and of code from strings.
 _NOT_THE_SCRIPTS = (_PACKAGE, sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "<")
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One rank's part in a collective.
+    """One rank's part in a collective."""
 
-    Attributes:
-        what: kind of the collective; the same on all ranks.
-        where: line of the script that asked for it: ``train.py:41``. It is shown, and not compared.
-        digest: of all else that has to be the same: shapes, places in the data.
-        size: a number that each rank has of its own: bytes to come, for example.
-        joined: number of the first world that this rank was in.
-        payload: whatever else a rank sends.
-    """
-
-    what: str
-    where: str = ""
-    digest: int = 0
-    size: int = 0
-    joined: int = 0
-    payload: bytes = b""
+    what: str  # kind of the collective; the same on all ranks
+    where: str = ""  # line of the script that asked for it: train.py:41; shown, and not compared
+    digest: int = 0  # of all else that has to be the same: shapes, places in the data
+    size: int = 0  # a number that each rank has of its own: bytes to come, for example
+    joined: int = 0  # number of the first world that this rank was in
+    payload: bytes = b""  # whatever else a rank sends
 
     def pack(self) -> torch.Tensor:
         """The call as bytes, always as many."""
+        # Of a long place its end, where the number of the line is.
         what, where = self.what.encode()[:32], self.where.encode()[-48:]
         packed = _LAYOUT.pack(what, where, self.digest, self.size, self.joined, self.payload)
+        # A bytearray: torch warns of memory that cannot be written to.
         return torch.frombuffer(bytearray(packed), dtype=torch.uint8)
 
     @classmethod
@@ -64,7 +58,6 @@ class PendingCalls:
 
     Args:
         number: of the call in its world, from 1.
-        rank: of this process.
         collect: waits for everybody's rows; raises LostRankError where they do not come.
         expel: called with a rank that differs, on the first rank that does not.
     """
@@ -85,9 +78,7 @@ class PendingCalls:
     def wait(self) -> list[Call]:
         """Everybody's call, in order of rank.
 
-        Raises:
-            LostRankError: a rank was lost, or differs and is ended.
-            OddOneOutError: this rank differs from those that were there before.
+        Raises LostRankError if a rank was lost, or differs and is ended; OddOneOutError if this one differs.
         """
         if self._calls is None:
             calls = [Call.unpack(row) for row in self._collect()]
@@ -105,16 +96,10 @@ class PendingCalls:
     ) -> None:
         """End the ranks whose marks differ from those of the ranks that were there before, and only these.
 
-        Args:
-            calls: everybody's.
-            marks: what has to be alike, in order of rank.
-            difference: a sentence on a call that differs from the right one; it begins with "it".
-            alike: whether two marks are; equal ones by default.
-            ranks: those that are compared; all by default.
+        Marks of all ranks, or of some, are compared as equal ones or by ``alike``; ``difference`` makes a
+        sentence, which begins with "it", of a call that differs and the right one.
 
-        Raises:
-            LostRankError: another rank differs.
-            OddOneOutError: this one does.
+        Raises OddOneOutError if this rank differs, LostRankError if another one does.
         """
         compared = range(len(calls)) if ranks is None else ranks
         right, odd = odd_ranks(
@@ -128,6 +113,7 @@ class PendingCalls:
             is_new = calls[self._rank].joined > min(call.joined for call in calls)
             raise OddOneOutError(f"this worker differs from the others: {reasons[self._rank]}.", is_new=is_new)
         first_right = next(rank for rank in range(len(calls)) if rank not in reasons)
+        # One rank alone reports them, and all ranks agree which.
         if self._rank == first_right:
             for rank, reason in reasons.items():
                 self._expel(rank, f"it differs from the others: {reason}")
@@ -156,6 +142,7 @@ def odd_ranks(
     otherwise that of the first rank.
     """
     is_alike = alike or (lambda left, right: left == right)
+    # Nearly always: n comparisons in place of n².
     if all(is_alike(marks[0], mark) for mark in marks):
         return 0, []
     ranks, oldest = range(len(marks)), min(joined)
@@ -171,6 +158,7 @@ def odd_ranks(
 
 def line_of_script() -> str:
     """File and line of the script's frame that called the runtime."""
+    # Not inspect or traceback, which read source files: this is asked in every step.
     frame = sys._getframe(1)
     innermost = ""
     while frame is not None:

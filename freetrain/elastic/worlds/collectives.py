@@ -21,22 +21,16 @@ from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.worlds.device import give_back_pages
 from freetrain.elastic.worlds.replica import Replica
 
+# After the cut, collectives get this long to fail by themselves, as nearly all do at once.
 _GRACE_S = 0.1
-"""After the cut, collectives get this long to fail by themselves, as nearly all do at once."""
-
 _SLICE = timedelta(seconds=0.05)
 
 
 class Collectives:
     """The collectives that are under way in one world.
 
-    Args:
-        while_waiting: called again and again while a collective is waited for, with the seconds so far; it may
-            raise what ends the wait.
-
-    Attributes:
-        started: how many have begun; all ranks begin the same ones.
-        failed: whether one of them has.
+    ``while_waiting`` is called again and again while a collective is waited for, with the seconds so far; it may
+    raise what ends the wait.
     """
 
     def __init__(self, while_waiting: Callable[[float], object] = lambda _: None) -> None:
@@ -47,14 +41,9 @@ class Collectives:
         self._cut_s: float | None = None
 
     def start(self, begin: Callable[[], Any], spare: torch.Tensor | None = None) -> Any:
-        """Begin a collective and watch it.
+        """Begin a collective and watch it; raises LostRankError if the transport says that it cannot.
 
-        Args:
-            begin: begins it.
-            spare: what the transport holds meanwhile, if its values are not needed once the world is lost.
-
-        Raises:
-            LostRankError: the transport says that it cannot.
+        ``spare`` is what the transport holds meanwhile, if its values are not needed once the world is lost.
         """
         self.started += 1
         try:
@@ -67,11 +56,7 @@ class Collectives:
         return work
 
     def finish(self, work: Any) -> None:
-        """Wait until it has ended.
-
-        Raises:
-            LostRankError: it failed, or the world was cut and this one does not end.
-        """
+        """Wait until it has ended; raises LostRankError if it failed, or was cut and does not end."""
         begun_s = time.monotonic()
         while not work.is_completed():
             # In slices: gloo may have forgotten this collective, and then its wait would not end.
@@ -80,6 +65,7 @@ class Collectives:
             if self._overdue() and not work.is_completed():
                 raise LostRankError("a collective did not end after its world was cut")
             self._while_waiting(time.monotonic() - begun_s)
+        # What has failed is completed, too: wait() raises its error.
         try:
             work.wait()
         except RuntimeError as error:
@@ -101,11 +87,9 @@ class Collectives:
         self._under_way.clear()
 
     def abandon(self) -> None:
-        """After a cut: some never end, and hold their tensors for ever.
-
-        The memory of gradients, whose step is lost anyway, is returned to the system nevertheless.
-        """
+        """After a cut: some never end, and hold their tensors for ever."""
         for work, spare in self._under_way:
+            # The values are of a step that is lost: the system gets the memory back nevertheless.
             if spare is not None and not work.is_completed():
                 give_back_pages(spare)
         self.forget()
@@ -119,14 +103,7 @@ class Collectives:
 
 
 class Ranks:
-    """All ranks of a world, or those that have the same shard of the model.
-
-    Workers of one replica cannot go on without each other. So what has been waited for went well for all of them,
-    or is a LostRankError in all of them, whichever was cut off.
-
-    Attributes:
-        group: their process group.
-    """
+    """All ranks of a world, or those that have the same shard of the model, with their process group."""
 
     def __init__(self, size: int, collectives: Collectives, replica: Replica) -> None:
         self.size = size
@@ -142,7 +119,12 @@ class Ranks:
 
     def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
         """Sum each tensor, in place; raises LostRankError where that fails."""
-        self.finish([self.start_all_reduce(tensor) for tensor in tensors])
+        self.start_add_up(tensors)()
+
+    def start_add_up(self, tensors: Sequence[torch.Tensor]) -> Callable[[], None]:
+        """Begin to sum each tensor, in place; what waits for the sums; raises LostRankError now or then."""
+        works = [self.start_all_reduce(tensor) for tensor in tensors]
+        return lambda: self.finish(works)
 
     def finish(self, works: Sequence[Any]) -> None:
         """Wait for what this rank has begun; raises LostRankError where that fails."""
@@ -154,10 +136,9 @@ class Ranks:
         self._together(finish_all)
 
     def start_gather(self, mine: torch.Tensor) -> Callable[[], list[torch.Tensor]]:
-        """Begin to give everybody all tensors, which are of one size; what waits for them, in order of rank.
+        """Begin to give everybody all tensors, of one size; what waits for them, in order of rank.
 
-        Raises:
-            LostRankError: that fails, now or when it is waited for.
+        Raises LostRankError if that fails, now or when it is waited for.
         """
         all_ = [torch.empty_like(mine) for _ in range(self.size)]
         work = self._collectives.start(lambda: dist.all_gather(all_, mine, group=self.group, async_op=True))
@@ -170,7 +151,7 @@ class Ranks:
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
         """Give everybody the source's tensor, in place; raises LostRankError where that fails."""
-        self.finish([self.start_broadcast(tensor, source)])
+        self.start_broadcast(tensor, source)()
 
     def gather_tensor(self, mine: torch.Tensor) -> list[torch.Tensor]:
         """Everybody's tensor, in order of rank, all of one size; raises LostRankError where that fails."""
@@ -180,11 +161,13 @@ class Ranks:
         """Begin to sum a tensor in place, which nobody needs if that fails; then raises LostRankError."""
         return self._collectives.start(lambda: dist.all_reduce(tensor, group=self.group, async_op=True), tensor)
 
-    def start_broadcast(self, tensor: torch.Tensor, source: int) -> Any:
-        """Begin to give everybody the source's tensor, in place; raises LostRankError where that fails."""
-        return self._collectives.start(lambda: dist.broadcast(tensor, source, group=self.group, async_op=True))
+    def start_broadcast(self, tensor: torch.Tensor, source: int) -> Callable[[], None]:
+        """Begin to give everybody the source's tensor; what waits for it; raises LostRankError now or then."""
+        work = self._collectives.start(lambda: dist.broadcast(tensor, source, group=self.group, async_op=True))
+        return lambda: self.finish([work])
 
     def _together(self, operation: Callable[[], None]) -> None:
+        # Workers of one replica cannot go on without each other: what failed for one has failed for all.
         try:
             operation()
         except LostRankError:

@@ -21,14 +21,12 @@ from freetrain.errors import ExitCode
 
 _SIDE = 256
 _COPIED_BYTES = 64 << 20
+# The first use of a device in a process takes some seconds, more where many start at once.
 _EXAMINE_TIMEOUT_S = 60.0
-"""The first use of a device in a process takes some seconds, more where many start at once."""
-
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _NEVER = -1
+# The largest threshold that glibc chooses by itself: blocks beyond that would leave gaps between them.
 _MAX_KEPT_BYTES = 32 << 20
-"""The largest threshold that glibc chooses by itself: blocks beyond that would leave gaps between them."""
-
 CHOSEN_BY = ("GLIBC_TUNABLES", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
 
 
@@ -56,8 +54,7 @@ def backend_for(module: torch.nn.Module) -> str:
 def check_device(device: torch.device) -> None:
     """Try the device; the computer's own processors have shown that they compute by coming here.
 
-    Raises:
-        BrokenDeviceError: it does not compute.
+    Raises BrokenDeviceError if it does not compute.
     """
     fault = None if device.type == "cpu" else fault_of(device)
     if fault is None:
@@ -68,21 +65,17 @@ def check_device(device: torch.device) -> None:
     )
     if fault.is_hung:
         as_exit(error)
+        # Python would wait at its end for the thread that hangs in the driver.
         os._exit(ExitCode.FAILED)
     raise error
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceFault:
-    """A fault of a device.
+    """A fault of a device."""
 
-    Attributes:
-        reason: in words.
-        is_hung: whether a call into its driver does not come back, in which the process may hang when it ends.
-    """
-
-    reason: str
-    is_hung: bool = False
+    reason: str  # in words
+    is_hung: bool = False  # a call into its driver does not come back
 
 
 def fault_of(
@@ -90,13 +83,7 @@ def fault_of(
     examine: Callable[[torch.device], str | None] | None = None,
     patience_s: float = _EXAMINE_TIMEOUT_S,
 ) -> DeviceFault | None:
-    """The fault of the device; None: it computes.
-
-    Args:
-        device: to be examined.
-        examine: says what is wrong, or raises what the device's driver raises.
-        patience_s: how long it may take.
-    """
+    """The fault of the device, as an examination finds it within this time; None: it computes."""
     answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     looks = threading.Thread(
         target=lambda: answers.put(_answer(examine or product_and_copies, device)),
@@ -113,6 +100,7 @@ def fault_of(
 
 def product_and_copies(device: torch.device) -> str | None:
     """A product of whole numbers, which is exact on any device, and a copy to the device and back."""
+    # Sums of 256 products below 37 are exact in float32, and the factors also in TF32 or bfloat16.
     numbers = (torch.arange(_SIDE * _SIDE) % 7).to(torch.float32).reshape(_SIDE, _SIDE)
     if not torch.equal((numbers.to(device) @ numbers.to(device)).cpu(), numbers @ numbers):
         return "computes a product of small numbers wrongly"
@@ -130,11 +118,9 @@ def _answer(examine: Callable[[torch.device], str | None], device: torch.device)
 
 
 def keep_memory() -> None:
-    """Let glibc keep what a step frees until :func:`give_back_memory`, unless the user has chosen otherwise.
-
-    It would give much of it back at once, and the next step would have to get it again, page by page: half of the
-    time of an optimizer's step on a CPU.
-    """
+    """Let glibc keep what a step frees until :func:`give_back_memory`, unless the user has chosen otherwise."""
+    # It would give much back at once, and the next step would get it again page by page: half of the time of an
+    # optimizer's step on a CPU.
     choose = _of_libc("mallopt")
     if choose is not None and not any(name in os.environ for name in CHOSEN_BY):
         # Setting either of them ends glibc's own adjusting of both: see mallopt(3).

@@ -17,6 +17,7 @@ CHUNK_BYTES = 4 << 20
 
 def broadcast_bytes(content: bytes | None, source: int, world: World) -> bytes:
     """The source's bytes, which gives them as content; the others give None."""
+    # Receivers have to know how much comes before they can make room for it.
     length = torch.tensor([len(content or b"")])
     world.broadcast(length, source)
     payload = torch.empty(int(length), dtype=torch.uint8)
@@ -62,10 +63,10 @@ def decode_all(contents: Iterable[bytes]) -> list[Any]:
     return [decode(content) for content in contents if content]
 
 
-def broadcast_tensors(tensors: Iterable[torch.Tensor], source: int, world: World | Ranks) -> None:
+def broadcast_tensors(tensors: Iterable[torch.Tensor], source: int, world: Ranks) -> None:
     """The source's values into everybody's tensors."""
     with torch.no_grad():
-        for pack in _packs(tensors):
+        for pack in _filled(tensors):
             flat = flatten(pack)
             world.broadcast(flat, source)
             unflatten(flat, pack)
@@ -73,7 +74,7 @@ def broadcast_tensors(tensors: Iterable[torch.Tensor], source: int, world: World
 
 def start_broadcast(tensors: Iterable[torch.Tensor], source: int, world: World) -> Callable[[], None]:
     """Begin to bring the source's values into everybody's tensors; what waits for them."""
-    packs = [(flatten(pack), pack) for pack in _packs(tensors)]
+    packs = [(flatten(pack), pack) for pack in _filled(tensors)]
     finishes = [world.start_broadcast(flat, source) for flat, _ in packs]
 
     def finish() -> None:
@@ -84,10 +85,10 @@ def start_broadcast(tensors: Iterable[torch.Tensor], source: int, world: World) 
     return finish
 
 
-def add_up_tensors(tensors: Iterable[torch.Tensor], world: World | Ranks) -> None:
+def add_up_tensors(tensors: Iterable[torch.Tensor], world: Ranks) -> None:
     """The sums over all ranks into everybody's tensors."""
     with torch.no_grad():
-        packs = list(_packs(tensors))
+        packs = list(_filled(tensors))
         flats = [flatten(pack) for pack in packs]
         if flats:
             world.add_up(flats)
@@ -95,17 +96,21 @@ def add_up_tensors(tensors: Iterable[torch.Tensor], world: World | Ranks) -> Non
             unflatten(flat, pack)
 
 
-def _packs(tensors: Iterable[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
-    """Large tensors alone, small ones together by type, as messages cost round trips; none is empty."""
+def _filled(tensors: Iterable[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
+    return packs_of(tensor for tensor in tensors if tensor.numel())
+
+
+def packs_of(tensors: Iterable[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
+    """Large tensors alone, small ones together by type, as messages cost round trips."""
     packs: dict[tuple[torch.dtype, torch.device], list[torch.Tensor]] = {}
     for tensor in tensors:
         if bytes_of(tensor) >= CHUNK_BYTES:
             yield [tensor]
-        elif tensor.numel():
-            pack = packs.setdefault((tensor.dtype, tensor.device), [])
-            pack.append(tensor)
-            if sum(map(bytes_of, pack)) >= CHUNK_BYTES:
-                yield packs.pop((tensor.dtype, tensor.device))
+            continue
+        pack = packs.setdefault((tensor.dtype, tensor.device), [])
+        pack.append(tensor)
+        if sum(map(bytes_of, pack)) >= CHUNK_BYTES:
+            yield packs.pop((tensor.dtype, tensor.device))
     yield from packs.values()
 
 

@@ -46,12 +46,11 @@ _WATCHED = (
     "reduce_scatter_tensor_coalesced",
     "scatter",
 )
+# Exchanges between two ranks: the others need to know nothing of these.
 _PASSED_ON = ("recv", "recv_anysource", "send")
-"""Exchanges between two ranks: the others need to know nothing of these."""
-
 _ALONE = "freetrain"
+# Outputs of these are filled in where a rank was lost; other collectives work in place, or leave theirs alone.
 _WITH_OUTPUTS = ("all_gather_single", "allgather", "_allgather_base", "gather")
-"""Outputs of these are filled in where a rank was lost; other collectives work in place, or leave theirs alone."""
 
 
 def form_default(backend: str, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
@@ -97,14 +96,11 @@ def form_beside(
 
 @contextlib.contextmanager
 def _torch_as_if_new() -> Iterator[None]:
-    """Let torch form a group as it would in a process that never had one.
-
-    Torch numbers its groups and puts the number into the store's keys, but forgets it only with a group that had
-    formed: a process that once failed to form one would look for the others under keys of its own for ever. And
-    it wraps the exception hook again with each group, so that a traceback would name all ranks that this process
-    ever was.
-    """
+    """Let torch form a group as it would in a process that never had one."""
+    # Torch wraps the hook again with each group: a traceback would name all ranks that this process ever was.
     hook = sys.excepthook
+    # The count is in the store's keys, and torch forgets it only with a group that had formed: after a failure
+    # this process would look for the others under keys of its own for ever.
     dist.distributed_c10d._world.group_count = 0
     try:
         yield
@@ -129,13 +125,9 @@ def keep_for_ever(group: Any) -> None:
 class ScriptsGroup(dist.ProcessGroup):
     """Torch's default process group, in front of the world's own one, for scripts and libraries that they use.
 
-    Every collective on it is announced to all ranks before it begins, as the runtime's own collectives are.
-    A rank that is lost meanwhile is no error of the script: it gets its own values, and the step is made again.
-
-    Args:
-        rank: of this process.
-        size: ranks that the script sees.
-        world: in which they are; None: each is alone.
+    Every collective on it is announced to all ranks before it begins, as the runtime's own collectives are. A rank
+    that is lost meanwhile is no error of the script: it gets its own values, and the step is made again. Without a
+    world each rank is alone.
     """
 
     def __init__(self, rank: int, size: int, world: World | None = None) -> None:
@@ -155,7 +147,7 @@ class ScriptsGroup(dist.ProcessGroup):
         if world is not None and world.size > 1 and not world.is_script_alone():
             try:
                 world.ask(f"torch.distributed {name.strip('_')}").wait()
-                world.finish(getattr(world.group, name)(*args, **kwargs))
+                world.finish([getattr(world.group, name)(*args, **kwargs)])
             except LostRankError as error:
                 world.on_script_loss(error)
             else:
@@ -188,15 +180,12 @@ class _Done(Work):
     """A collective that has ended."""
 
     def is_completed(self) -> bool:
-        """It has."""
         return True
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """Return at once."""
         return True
 
     def get_future(self) -> Any:
-        """One that has come."""
         future: Any = torch.futures.Future()
         future.set_result(None)
         return future

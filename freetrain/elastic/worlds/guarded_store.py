@@ -27,13 +27,11 @@ from freetrain.elastic.on_disk.members import Generation, this_host
 
 _HEAD = struct.Struct("!I")
 _PROOF_BYTES, _NONCE_BYTES = 32, 16
+# Patience for a proof, and for a connection.
 _PROOF_TIMEOUT_S = 10.0
-"""Patience for a proof, and for a connection."""
-
 _MAX_MESSAGE_BYTES = 1 << 20
+# Limit of a store's content: addresses of a few hundred bytes for each pair of ranks.
 _MAX_BYTES = 64 << 20
-"""Limit of a store's content: addresses of a few hundred bytes for each pair of ranks."""
-
 SERVICE_HOST = "service"
 """Identity of the host of a store that no member has opened."""
 
@@ -44,14 +42,12 @@ class StoreServer:
     Args:
         port: to listen on; 0: a fresh one.
         words: those that are let in; None: any, each with keys of its own.
-
-    Attributes:
-        port: that it listens on.
     """
 
     def __init__(self, port: int = 0, words: Sequence[str] | None = None) -> None:
         dual = socket.has_dualstack_ipv6()
         family = socket.AF_INET6 if dual else socket.AF_INET
+        # A long backlog: all ranks of a large world come at once.
         self._listening = socket.create_server(("", port), family=family, dualstack_ipv6=dual, backlog=1024)
         self.port: int = self._listening.getsockname()[1]
         self._words = None if words is None else {_name_of(word): word for word in words}
@@ -129,6 +125,7 @@ class StoreServer:
                     self._set(keys, [str(total).encode()])
                 case "compare":
                     known = self._values.get(keys[0])
+                    # As torch's TCPStore: an empty expectation is met where there is no value.
                     if known == values[0] or (known is None and not values[0]):
                         self._set(keys, values[1:])
                 case "wait":
@@ -156,15 +153,8 @@ class StoreServer:
 class GuardedStore(dist.Store):
     """A rank's side. Torch holds only the C++ half of it: keep the object as long as a process group may ask it.
 
-    Args:
-        host: of the server.
-        port: its port there.
-        word: that both sides know.
-        timeout: for an answer.
-        knows_word: whether the server has to prove that it knows the word; one on a service host cannot.
-
-    Raises:
-        RuntimeError: the server cannot be reached, or does not know the word.
+    Raises RuntimeError if the server cannot be reached or does not know the word, which one on a service host
+    cannot (``knows_word``).
     """
 
     def __init__(self, host: str, port: int, word: str, timeout: timedelta, *, knows_word: bool = True) -> None:
@@ -243,6 +233,7 @@ class GuardedStore(dist.Store):
     def compare_set(self, key: str, expected: Any, desired: Any) -> bytes:
         """Set a value if it is what is expected; what it is then."""
         pair = [value.encode() if isinstance(value, str) else value for value in (expected, desired)]
+        # Torch's own, too, answers with what was expected where there is no value.
         return self._values("compare", [key], pair)[0] or pair[0]
 
     def delete_key(self, key: str) -> bool:
@@ -310,22 +301,10 @@ def _exactly(connection: socket.socket, length: int) -> bytes:
 def meet(
     generation: Generation, rank: int, word: str, timeout: timedelta, newer: Callable[[], bool]
 ) -> dist.Store:
-    """Wait until all have arrived.
+    """Wait until all of a generation have arrived; returns the store in which they then connect.
 
     Rank 0 alone decides whether the meeting takes place, so that no rank connects with one that has moved on.
-
-    Args:
-        generation: who meets, and where.
-        rank: of this process.
-        word: that all of them know, and nobody else.
-        timeout: how long the store may take over an answer.
-        newer: whether a newer generation is known.
-
-    Returns:
-        The store, in which they then connect.
-
-    Raises:
-        AbandonedError: a newer generation made this one obsolete.
+    Raises AbandonedError if a newer generation made this one obsolete.
     """
     host = "127.0.0.1" if generation.host == this_host() else generation.address
     knows_word = generation.host != SERVICE_HOST
@@ -333,6 +312,7 @@ def meet(
     store.set(f"arrived/{rank}", "yes")
     if rank == 0:
         arrivals = [f"arrived/{rank}" for rank in range(len(generation.everyone))]
+        # Polled: waiting in the store nobody would hear of a newer generation.
         while not (all_here := store.check(arrivals)) and not newer():
             time.sleep(0.002)
         store.set("verdict", "go" if all_here else "newer")

@@ -20,8 +20,6 @@ class Replica:
 
     Attributes:
         name: that no other replica has; empty if torch's process groups have been left alone.
-        shard: this worker's place, from 0.
-        shards: workers of the replica.
         writers: a process group for writing checkpoints meanwhile.
     """
 
@@ -37,15 +35,10 @@ class Replica:
     def join(self, name: str, shard: int, shards: int, store: dist.Store, backend: str, patience_s: float) -> None:
         """Meet the others of this replica, and be torch's default process group with them.
 
-        Args:
-            name: that no other replica has.
-            shard: this worker's place, from 0.
-            shards: workers of the replica.
-            store: of these alone.
-            backend: as ``torch.distributed`` names it.
-            patience_s: how long they may take to get here.
+        The store is of these alone; they may take ``patience_s`` to get here.
         """
         form_default(backend, store, shard, shards, timedelta(seconds=patience_s))
+        # Two groups: votes and what is written in the background must not take each other's messages.
         self._votes = dist.new_group(backend="gloo", timeout=FOREVER)
         self.writers = dist.new_group(backend="gloo", timeout=FOREVER)
         self.name, self.shard, self.shards, self._store = name, shard, shards, store
@@ -56,15 +49,13 @@ class Replica:
         return self._store is not None
 
     def all_formed(self, number: int, formed: bool) -> bool:
-        """Whether all of the replica have formed the world of this number; each reports once, well or not.
-
-        A worker that has not does not wait for the others: they may be trying to form other worlds.
-        """
+        """Whether all of the replica have formed the world of this number; each reports once, well or not."""
         if self._store is None or self.shards == 1:
             return formed
         keys = [f"formed/{number}/{shard}" for shard in range(self.shards)]
         try:
             self._store.set(keys[self.shard], str(int(formed)))
+            # A worker that has not does not wait for the others: they may be trying to form other worlds.
             if formed:
                 self._store.wait(keys, FOREVER)
             return formed and all(self._store.get(key) == b"1" for key in keys)
@@ -74,8 +65,7 @@ class Replica:
     def agree(self, well: bool) -> bool:
         """Whether it went well for all workers of the replica, all of which ask for it at the same point.
 
-        Raises:
-            Departed: one of them has gone.
+        Raises Departed if one of them has gone.
         """
         if self.shards == 1:
             return well

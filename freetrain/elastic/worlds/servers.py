@@ -17,15 +17,10 @@ from freetrain.elastic.on_disk.members import Generation
 from freetrain.elastic.worlds.collectives import Collectives
 from freetrain.elastic.worlds.groups import form_beside
 
+# Tensors travel in pieces of this size: while a server sends one back it receives the next one.
 _PIECE_BYTES = 1 << 20
-"""Tensors travel in pieces of this size: while a server sends one back it receives the next one."""
-
-_DTYPES = (
-    torch.float32,
-    torch.float16,
-    torch.bfloat16,
-    torch.float64,
-)
+# A tensor's type travels as its place here.
+_DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
 class GradientServers:
@@ -60,13 +55,9 @@ class GradientServers:
     # -- a worker's side
 
     def start_sum(self, values: torch.Tensor) -> list[Any]:
-        """Begin to sum a tensor in the computer's memory over all workers, in place.
+        """Begin to sum a tensor in the computer's memory over all workers, in place; returns what has to end.
 
-        Returns:
-            What has to end before the sum is there.
-
-        Raises:
-            LostRankError: the transport says that it cannot.
+        Raises LostRankError if the transport says that it cannot.
         """
         if values.is_complex():
             values = torch.view_as_real(values).view(-1)
@@ -78,6 +69,7 @@ class GradientServers:
         self._broadcast(group, head)
         works = []
         for piece in _pieces(part):
+            # Not waited for: the sum of the piece, which is, comes after it.
             self._gather(group, [], piece)
             works.append(self._scatter(group, piece, []))
         return works
@@ -87,18 +79,19 @@ class GradientServers:
     def serve(self) -> None:
         """Add up the next part of a tensor for all workers.
 
-        Raises:
-            LostRankError: a worker was lost, or the world has ended.
+        Raises LostRankError if a worker was lost, or the world has ended.
         """
         (group,) = self.groups
         head = torch.zeros(2, dtype=torch.int64)
         self._collectives.finish(self._broadcast(group, head))
         count, dtype = int(head[0]), _DTYPES[int(head[1])]
+        # Without memory: only the sizes of the pieces are asked for.
         for piece in _pieces(torch.empty(count, dtype=dtype, device="meta")):
             self._add_up(group, piece.numel(), dtype)
 
     def _add_up(self, group: dist.ProcessGroup, count: int, dtype: torch.dtype) -> None:
         self._turn = 1 - self._turn
+        # Two sums may be on their way back, no more: a slow worker must not fill the server's memory.
         before = self._sent[self._turn]
         if before is not None:
             self._collectives.finish(before)

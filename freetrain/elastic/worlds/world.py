@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -30,30 +29,23 @@ from freetrain.elastic.worlds.guarded_store import meet
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.servers import GradientServers
 
+# A cut is repeated while somebody is still inside: it may have missed a connection that was coming up.
 _CUT_AGAIN_S = 0.5
-"""A cut is repeated while somebody is still inside: it may have missed a connection that was coming up."""
 
 
-class World:
-    """The process group of one generation, as seen by one of its members.
+class World(Ranks):
+    """The process group of one generation: all of its ranks, as seen by one of its members.
 
     Args:
-        generation: what to form.
-        member: this process.
-        word: that only the members know.
-        backend: as ``torch.distributed`` names it.
         form_timeout_s: how long connecting may take once all have arrived.
         stores: ports of the stores in this process, of whatever generation.
         while_waiting: called again and again while this rank waits for the others, with the seconds so far.
         expel: called with a member that differs from the others, and how.
 
     Attributes:
-        generation: as given.
-        rank: of this process.
         size: ranks; those of servers come after them.
         shards: ranks of each replica.
         replica: place of this process's one, from 0; the rank, where nobody shares a model.
-        peers: the ranks that have the same shard, numbered as their replicas are.
         joined: number of the first world that this process was in.
         awaits: the latest call of this rank, in words.
         is_script_alone: whether the others have come past the place where the script is.
@@ -71,25 +63,22 @@ class World:
         while_waiting: Callable[[float], object] = lambda _: None,
         expel: Callable[[str, str], object] = lambda _id, _reason: None,
     ) -> None:
+        own, collectives = this_replica(), Collectives(while_waiting)
+        super().__init__(generation.world, collectives, own)
         self.generation = generation
         self.rank = generation.rank_of(member)
-        self.size = generation.world
-        self._own = this_replica()
-        self.shards = self._own.shards
+        self.shards = own.shards
         self.replica = self.rank // self.shards
         self._wires = Connections(stores)
         self._timeout = timedelta(seconds=form_timeout_s)
         self._backend = backend
         self._word = word
         self._store: dist.Store | None = None
-        self._collectives = Collectives(while_waiting)
         self._expel = expel
         self._asked = 0
-        self._servers = GradientServers(generation, self.rank, self._collectives)
-        self._all = Ranks(self.size, self._collectives, self._own)
-        self.peers = (
-            self._all if self.shards == 1 else Ranks(self.size // self.shards, self._collectives, self._own)
-        )
+        self._servers = GradientServers(generation, self.rank, collectives)
+        # None for all: a world that refers to itself would keep its memory until Python looks for such circles.
+        self._peers = None if self.shards == 1 else Ranks(self.size // self.shards, collectives, own)
         self.joined = generation.number
         self.awaits = ""
         self.is_script_alone: Callable[[], bool] = lambda: False
@@ -99,19 +88,23 @@ class World:
         self._first_cut_s: float | None = None
         self._last_cut_s = float("-inf")
 
+    @property
+    def peers(self) -> Ranks:
+        """The ranks that have the same shard, numbered as their replicas are."""
+        return self._peers or self
+
     def form(self, newer: Callable[[], bool]) -> None:
         """Meet the others and connect with them.
 
-        Raises:
-            AbandonedError: a newer generation made this one obsolete, a member was lost meanwhile, or torch
-                failed: then its error is the cause, unless it came from a cut.
+        Raises AbandonedError if a newer generation made this one obsolete, a member was lost meanwhile, or torch
+        failed: then its error is the cause, unless it came from a cut.
         """
         try:
             self._form(newer)
         except AbandonedError:
-            self._own.all_formed(self.generation.number, False)
+            self._replica.all_formed(self.generation.number, False)
             raise
-        if not self._own.all_formed(self.generation.number, True):
+        if not self._replica.all_formed(self.generation.number, True):
             self.leave()
             raise AbandonedError("another worker of this node did not form it")
 
@@ -119,16 +112,13 @@ class World:
         try:
             self._store = meet(self.generation, self.rank, self._word, self._timeout, newer)
             self._connect(self._store)
-        except AbandonedError:
+        except (AbandonedError, ValueError):
             self.leave()
             raise
         except (RuntimeError, OSError) as error:
             self.leave()
             # What follows a cut comes from the cut, and must not count as a world that breaks by itself.
             raise AbandonedError(str(error)) from (None if self._first_cut_s else error)
-        except ValueError:
-            self.leave()
-            raise
         self._wires.formed()
 
     def _connect(self, store: dist.Store) -> None:
@@ -137,22 +127,18 @@ class World:
         self._servers.connect(store, self._timeout)
 
     def _connect_workers(self, store: dist.Store) -> None:
-        if not self._own.is_joined:
+        if not self._replica.is_joined:
             form_default(self._backend, store, self.rank, self.size, self._timeout)
-            inner = dist.distributed_c10d._get_default_group()
-            self._all.group = inner
-            put_in_front(ScriptsGroup(self.rank, self.size, self), inner)
+            self.group = dist.distributed_c10d._get_default_group()
+            put_in_front(ScriptsGroup(self.rank, self.size, self), self.group)
             return
-        number = self.generation.number
-        self._all.group = form_beside(
-            f"freetrain-{number}", self._backend, store, self.rank, self.size, self._timeout
-        )
-        if self.peers is not self._all:
-            name = f"freetrain-{number}-{self._own.shard}"
-            apart = dist.PrefixStore(name, store)
-            self.peers.group = form_beside(
-                name, self._backend, apart, self.replica, self.peers.size, self._timeout
-            )
+        name = f"freetrain-{self.generation.number}"
+        self.group = form_beside(name, self._backend, store, self.rank, self.size, self._timeout)
+        if self._peers is not None:
+            name = f"{name}-{self._replica.shard}"
+            # Groups put the same keys into a store: each has a part of its own.
+            apart, size = dist.PrefixStore(name, store), self._peers.size
+            self._peers.group = form_beside(name, self._backend, apart, self.replica, size, self._timeout)
 
     def cut(self) -> None:
         """Make every collective of this world fail, from whatever thread; call it until the main thread is out."""
@@ -163,7 +149,7 @@ class World:
             self._first_cut_s = self._first_cut_s or now_s
             if now_s - self._last_cut_s > _CUT_AGAIN_S:
                 self._last_cut_s = now_s
-                abort_nccl([self._all.group, self.peers.group])
+                abort_nccl([self.group, self.peers.group])
                 self._wires.cut()
             self._collectives.cut()
 
@@ -184,62 +170,35 @@ class World:
                 for group in groups:
                     keep_for_ever(group)
             # Torch's default group takes all others with it; those of a replica are beside one that stays.
-            own = groups if self._own.is_joined else [None] if dist.is_initialized() else []
+            own = groups if self._replica.is_joined else [None] if dist.is_initialized() else []
             for mine in own:
                 with contextlib.suppress(Exception):
                     dist.distributed_c10d.destroy_process_group(mine)
-            self._all.group = self.peers.group = None
+            self.group = self.peers.group = None
             self._servers.groups.clear()
             self._store = None
 
     def _groups(self) -> list[dist.ProcessGroup]:
         """The groups of this world that are there."""
-        mine = dict.fromkeys((self.peers.group, self._all.group))
+        mine = dict.fromkeys((self.peers.group, self.group))
         return [*self._servers.groups, *(group for group in mine if group is not None)]
-
-    def sum(self, values: list[float]) -> list[float]:
-        """The sums of some numbers over all ranks; raises LostRankError where that fails."""
-        return self._all.sum(values)
 
     def ask(
         self, what: str, digest: int = 0, size: int = 0, payload: bytes = b"", where: str = ""
     ) -> PendingCalls:
-        """Begin to send all ranks what this one is about to do with them, and to receive the same from them.
-
-        Args:
-            what: kind of the collective that follows.
-            digest: of all that has to be the same on all ranks.
-            size: as the rank likes.
-            payload: whatever else it sends.
-            where: line of the script; the one that called the runtime by default.
-
-        Raises:
-            LostRankError: that fails.
-        """
+        """Begin to send all ranks this one's :class:`Call`, and to receive theirs; raises LostRankError."""
         self._asked += 1
         call = Call(what, where or line_of_script(), digest, size, self.joined, payload)
         self.awaits = str(call)
-        rows = self._all.start_gather(call.pack())
+        rows = self.start_gather(call.pack())
         return PendingCalls(
             self._asked, self.rank, rows, lambda rank, how: self._expel(self.generation.members[rank], how)
         )
 
     def start_add_up(self, tensors: Sequence[torch.Tensor]) -> Callable[[], None]:
-        """Begin to sum each tensor over all ranks, in place; what waits for the sums.
-
-        Raises:
-            LostRankError: that fails, now or when it is waited for.
-        """
-        if self._servers:
-            return self._start_at_servers(tensors)
-        works = [self._all.start_all_reduce(tensor) for tensor in tensors]
-        return lambda: self._all.finish(works)
-
-    def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Sum each tensor over all ranks, in place; raises LostRankError where that fails."""
-        self.start_add_up(tensors)()
-
-    def _start_at_servers(self, tensors: Sequence[torch.Tensor]) -> Callable[[], None]:
+        """Begin to sum each tensor over all ranks, in place, at the servers if there are some."""
+        if not self._servers:
+            return super().start_add_up(tensors)
         # Servers add up in the computer's memory, as the node's GPUs are its workers'.
         copies = [tensor.cpu() for tensor in tensors]
         works = [work for copy in copies for work in self._servers.start_sum(copy)]
@@ -257,35 +216,9 @@ class World:
         """Add one tensor up, as a server; raises LostRankError where that fails, or the workers leave."""
         self._servers.serve()
 
-    def broadcast(self, tensor: torch.Tensor, source: int) -> None:
-        """Give everybody the source's tensor, in place; raises LostRankError where that fails."""
-        self._all.broadcast(tensor, source)
-
-    def start_broadcast(self, tensor: torch.Tensor, source: int) -> Callable[[], None]:
-        """Begin to give everybody the source's tensor, in place; what waits for it.
-
-        Raises:
-            LostRankError: that fails, now or when it is waited for.
-        """
-        work = self._all.start_broadcast(tensor, source)
-        return lambda: self._all.finish([work])
-
     def gather(self, values: list[int]) -> list[list[int]]:
         """Everybody's numbers, in order of rank; raises LostRankError where that fails."""
         return [list(map(int, row.tolist())) for row in self.gather_tensor(torch.tensor(values))]
-
-    def gather_tensor(self, mine: torch.Tensor) -> list[torch.Tensor]:
-        """Everybody's tensor, in order of rank, all of one size; raises LostRankError where that fails."""
-        return self._all.gather_tensor(mine)
-
-    @property
-    def group(self) -> dist.ProcessGroup | None:
-        """The process group of all ranks."""
-        return self._all.group
-
-    def finish(self, work: Any) -> None:
-        """Wait for a collective; raises LostRankError where it fails."""
-        self._collectives.finish(work)
 
     @property
     def started(self) -> int:
@@ -343,6 +276,7 @@ class Connections:
 
 def _cut(descriptor: int, spared_ports: Collection[int]) -> bool:
     """Cut a connection with another member, not one with a store in this process; whether it was one."""
+    # A copy of the descriptor: closing it leaves the world's own open.
     with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
         if _is_connection(connection) and connection.getsockname()[1] not in spared_ports:
             connection.shutdown(socket.SHUT_RDWR)
