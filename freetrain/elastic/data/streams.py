@@ -197,10 +197,12 @@ def same_random_numbers(*facts: int) -> Iterator[None]:
         if numpy is not None:
             # NumPy's seeds have 32 bits.
             numpy.seed(number % (1 << 32))
-        yield
-    random.setstate(before)
-    if numpy is not None:
-        numpy.set_state(numpys)
+        try:
+            yield
+        finally:
+            random.setstate(before)
+            if numpy is not None:
+                numpy.set_state(numpys)
 
 
 def _set_epoch(loader: Any, epoch: int, number: int) -> None:

@@ -162,15 +162,18 @@ class GuardedStore(dist.Store):
         self._where = (host, port, word, knows_word)
         self._timeout_s = timeout.total_seconds()
         self._lock = threading.Lock()
-        try:
-            self._connection = socket.create_connection((host, port), min(self._timeout_s, _PROOF_TIMEOUT_S))
-            theirs, mine = _exactly(self._connection, _NONCE_BYTES), secrets.token_bytes(_NONCE_BYTES)
-            self._connection.sendall(_name_of(word) + mine + _proof(word, "client", theirs + mine))
-            proof = _exactly(self._connection, _PROOF_BYTES)
-        except (OSError, ValueError) as error:
-            raise RuntimeError(f"the store at {host}:{port} does not let this process in: {error}") from error
-        if knows_word and not hmac.compare_digest(proof, _proof(word, "server", mine + theirs)):
-            raise RuntimeError(f"what listens at {host}:{port} is not a store of this training")
+        with contextlib.ExitStack() as unless_proven:
+            try:
+                self._connection = socket.create_connection((host, port), min(self._timeout_s, _PROOF_TIMEOUT_S))
+                unless_proven.callback(self._connection.close)
+                theirs, mine = _exactly(self._connection, _NONCE_BYTES), secrets.token_bytes(_NONCE_BYTES)
+                self._connection.sendall(_name_of(word) + mine + _proof(word, "client", theirs + mine))
+                proof = _exactly(self._connection, _PROOF_BYTES)
+            except (OSError, ValueError) as error:
+                raise RuntimeError(f"the store at {host}:{port} does not let this process in: {error}") from error
+            if knows_word and not hmac.compare_digest(proof, _proof(word, "server", mine + theirs)):
+                raise RuntimeError(f"what listens at {host}:{port} is not a store of this training")
+            unless_proven.pop_all()
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def _ask(self, do: str, keys: Sequence[str], values: Sequence[bytes] = (), **more: Any) -> dict[str, Any]:

@@ -12,7 +12,13 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from freetrain.elastic.data.batching import FixedBatch
 from freetrain.elastic.data.orders import BatchOrder
 from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.data.streams import OwnBatches, Streaming, is_stream, makes_own_batches
+from freetrain.elastic.data.streams import (
+    OwnBatches,
+    Streaming,
+    is_stream,
+    makes_own_batches,
+    same_random_numbers,
+)
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
 
@@ -273,3 +279,12 @@ def test_a_batch_beside_batches_of_the_loaders_own_is_refused() -> None:
         BatchOrder.of(
             DataLoader(NUMBERS, batch_sampler=Buckets()), FixedBatch(4), 0, shuffle=True, drop_last=False
         )
+
+
+def test_a_loader_that_fails_leaves_the_random_numbers_as_they_were() -> None:
+    random.seed(3)
+    next_number = random.Random(3).random()
+    with pytest.raises(OSError, match="gone"), same_random_numbers(1):
+        random.random()
+        raise OSError("gone")
+    assert random.random() == next_number
