@@ -15,7 +15,7 @@ from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Order
 from freetrain.slurm.patience import perform_patiently
-from freetrain.store.ledger import DAEMON, UNKNOWN, Ledger
+from freetrain.store.ledger import DAEMON, DONE, UNKNOWN, Ledger
 from freetrain.store.tables import CommandRow
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class AuditedOrders:
         except SlurmError as error:
             self._ledger.complete_command(number, error.what, error.return_code)
             raise
-        self._ledger.complete_command(number, "done", 0)
+        self._ledger.complete_command(number, DONE, 0)
         return printed
 
     def record(self, order: Order, decision: str | None, result: str) -> int:

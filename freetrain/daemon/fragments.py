@@ -16,16 +16,24 @@ from freetrain.daemon.trainers.kinds import strategy_of
 from freetrain.lending.reconcile import find_strangers, needs_history, reconcile
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Launcher
+from freetrain.slurm.submitting import is_named
 from freetrain.slurm.tags import TAG_PREFIX, tag_in
-from freetrain.store.ledger import Ledger
+from freetrain.store.ledger import DONE, UNKNOWN, Ledger
+from freetrain.store.tables import CommandRow
 
 log = logging.getLogger(__name__)
 
 _BY_THEMSELVES = (JobState.COMPLETED, JobState.FAILED)
 # Accounting may learn of an end much later than slurmctld forgets the job: until then it is asked.
 _LOST_FOR_GOOD_S = 3600.0
+# What slurmctld has accepted without an answer it shows by then, whatever its MessageTimeout is.
+_ARRIVES_S = 60.0
 # A snapshot has Slurm's time, the audit this machine's.
 _CLOCKS_DIFFER_S = 60.0
+
+
+def _arguments(rows: Iterable[CommandRow]) -> str:
+    return " ".join(argument for row in rows for argument in row.argv)
 
 
 def _may_have_left(fragment: Fragment, job: Job | None) -> bool:
@@ -197,10 +205,9 @@ class Fragments:
         ]
 
     def _give_up_lost(self, changed: Sequence[Fragment], now_s: float) -> list[Fragment]:
-        """End what neither Slurm nor accounting has known of for long, and at once what was never ordered."""
+        """End what neither Slurm nor accounting has known of for long, and what never came to Slurm."""
         now = {**self._open, **{fragment.id: fragment for fragment in changed}}
         lost = [fragment for fragment in now.values() if fragment.state is FragmentState.LOST]
-        never = self._never_ordered([fragment for fragment in lost if fragment.id not in self._lost_since_s])
         self._lost_since_s = {fragment.id: self._lost_since_s.get(fragment.id, now_s) for fragment in lost}
         for_good = {
             fragment.id: replace(fragment, state=FragmentState.ENDED, end=End.UNKNOWN, ended_s=now_s)
@@ -211,19 +218,28 @@ class Fragments:
             fragment.id: replace(
                 fragment, state=FragmentState.ENDED, end=End.NEVER_STARTED, ended_s=fragment.asked_s
             )
-            for fragment in never
+            for fragment in self._never_started(lost, now_s)
         }
         kept = [fragment for fragment in changed if fragment.id not in for_good]
         return [*kept, *for_good.values()]
 
-    def _never_ordered(self, fragments: Sequence[Fragment]) -> list[Fragment]:
-        # The daemon ended, or its disk was full, after it had written down the fragments of a decision.
-        if not fragments:
+    def _never_started(self, lost: Sequence[Fragment], now_s: float) -> list[Fragment]:
+        if not lost:
             return []
-        rows = self._ledger.commands(min(fragment.asked_s for fragment in fragments) - _CLOCKS_DIFFER_S)
-        # Each order stands in the audit before it is given: what is not there was never ordered.
-        orders = " ".join(argument for row in rows for argument in row.argv)
-        return [fragment for fragment in fragments if fragment.job not in orders]
+        rows = self._ledger.commands(min(fragment.asked_s for fragment in lost) - _CLOCKS_DIFFER_S)
+        # Each order stands in the audit before it is given. What is not there was never ordered: the daemon ended,
+        # or its disk was full, after it had written down the fragments of a decision.
+        ordered, accepted = _arguments(rows), _arguments(row for row in rows if row.result in (DONE, UNKNOWN))
+        return [
+            fragment
+            for fragment in lost
+            if fragment.job not in ordered
+            or (
+                fragment.job not in accepted
+                and not is_named(fragment)
+                and now_s - self._lost_since_s[fragment.id] > _ARRIVES_S
+            )
+        ]
 
     def _strangers(self, snapshot: Snapshot, queue: FragmentQueue) -> list[Fragment]:
         """Running fragments that are in no book; also of trainers that are gone, which will be given back."""

@@ -154,7 +154,7 @@ class Submitting:
 
     def stop(self, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
         """Cancel them."""
-        known = [fragment.job for fragment in fragments if _is_named(fragment)]
+        known = [fragment.job for fragment in fragments if is_named(fragment)]
         return [Order(commands.cancel(*known), why)] if known else []
 
     def placed(self, fragment: Fragment, printed: str) -> Fragment:
@@ -164,12 +164,12 @@ class Submitting:
     def recognise(self, fragments: Iterable[Fragment], jobs: Iterable[Job]) -> Sequence[Fragment]:
         """Find by their comments those whose submission got no answer."""
         fragments = list(fragments)
-        if all(map(_is_named, fragments)):
+        if all(map(is_named, fragments)):
             return fragments
         numbers = {job.comment: job.id for job in jobs}
         return [
             fragment
-            if _is_named(fragment) or fragment.job not in numbers
+            if is_named(fragment) or fragment.job not in numbers
             else replace(fragment, job=numbers[fragment.job])
             for fragment in fragments
         ]
@@ -250,7 +250,8 @@ def _is_ours(line: str, in_part: bool) -> bool:
     return bool(_OURS.match(line) or (in_part and _OF_PARTS.match(line)))
 
 
-def _is_named(fragment: Fragment) -> bool:
+def is_named(fragment: Fragment) -> bool:
+    """Whether Slurm has shown its job, or answered to the order that submitted it."""
     return not fragment.job.startswith("freetrain-fragment:")
 
 

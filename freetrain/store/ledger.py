@@ -37,6 +37,8 @@ DAEMON_COMMAND = "freetrain daemon"
 """The command of the daemon's runs in the list of runs."""
 DAEMON = "daemon"
 """Actor in the audit where freetrain acted by itself."""
+DONE = "done"
+"""The result of a command that Slurm has taken."""
 UNKNOWN = "unknown"
 """The result of a command that is being given to Slurm, or was when the daemon ended."""
 _AT_ONCE = 10_000

@@ -160,6 +160,32 @@ def test_a_submission_without_an_answer_is_looked_up_and_not_repeated(
     assert [one.job for one in again.cluster.fragments] == ["102"]
 
 
+def test_an_order_that_did_not_reach_slurm_costs_its_node_a_minute(
+    slurm: FakeSlurm, start_daemon: StartDaemon
+) -> None:
+    slurm.submit_array("freetrain:min=1,max=1", tasks=1)
+    daemon = start_daemon(launcher=submitting())
+    perform = slurm.perform
+
+    def reach_nobody(command: tuple[str, ...], stdin: str = "") -> str:
+        if command[0] != "sbatch":
+            return perform(command, stdin)
+        raise SlurmUnreachableError("Unable to contact slurm controller (connect failure)")
+
+    slurm.perform = reach_nobody  # type: ignore[method-assign]
+    with pytest.raises(SlurmUnreachableError):
+        daemon.cycle()
+    slurm.perform = perform  # type: ignore[method-assign]
+    daemon.cycle()
+    slurm.now_s += 50.0
+    daemon.cycle()
+    lost = [fragment.node for fragment in daemon.cluster.fragments if fragment.state is FragmentState.LOST]
+    slurm.now_s += 20.0
+    daemon.cycle()
+    assert lost == ["n1"]
+    assert [fragment.node for fragment in daemon.cluster.fragments] == fragments_in(slurm)
+
+
 def test_fragments_that_were_never_ordered_cost_their_nodes_nothing(
     slurm: FakeSlurm, start_daemon: StartDaemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
