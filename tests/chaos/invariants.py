@@ -112,10 +112,9 @@ def _orders_without_a_row(scene: Scene) -> Iterator[str]:
             yield from (
                 f"the result of {row.argv} is unknown for ever" for row in commands if row.result == UNKNOWN
             )
-    for order, count in given.items():
-        # A busy Slurm is asked again, which is the same order.
-        if count > rows[order] * (1 + len(PAUSES_S)) and not _renews_mark(order):
-            yield f"{count} times, with {rows[order]} rows: {' '.join(order)}"
+    for order, count in (given - rows).items():
+        if not _renews_mark(order):
+            yield f"{count} times no row before {' '.join(order)}"
 
 
 def _renews_mark(order: tuple[str, ...]) -> bool:

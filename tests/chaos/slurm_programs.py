@@ -10,11 +10,12 @@ SEPARATOR = "\x1f"
 
 # A fault lasts until its file is removed; what ends its caller does so once, or none would live again.
 _PROGRAM = r"""#!/bin/bash
-case "{name} $1" in
-scontrol\ update|scontrol\ release|scontrol\ *hold|scontrol\ requeue*|sbatch*|scancel*)
+read -r fault argument < {faults}/{name} 2> /dev/null
+case "$fault {name} $1" in
+busy*) ;;  # not taken: it comes again, and is the same order
+*scontrol\ update|*scontrol\ release|*scontrol\ *hold|*scontrol\ requeue*|*sbatch*|*scancel*)
     IFS=$'\x1f'; printf '%s\n' "{name}$IFS$*" >> {orders}; unset IFS;;
 esac
-read -r fault argument < {faults}/{name} 2> /dev/null
 case "$fault" in
 "") exec {real} "$@";;
 hang) exec sleep 60;;
