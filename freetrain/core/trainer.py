@@ -204,6 +204,7 @@ class TrainerPast:
     """What a trainer has done and had until now.
 
     Attributes:
+        done_samples: samples that it has done, as its progress says.
         node_s: node-seconds that it was lent; a part of a node counts as that part.
         first_start_s: when it first had a node, UTC epoch seconds; None: never.
         waiting_since_s: since when it has had none, UTC epoch seconds; None: it has some, or it is not known.

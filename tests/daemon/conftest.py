@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -43,6 +42,7 @@ class Daemon:
     told: LookInputs = field(init=False)
     cluster: LiveCluster = field(init=False)
     loop: LendingLoop = field(init=False)
+    journal: sqlite3.Connection = field(init=False)
 
     def cycle(
         self,
@@ -122,21 +122,11 @@ def slurm(request: pytest.FixtureRequest) -> FakeSlurm:
 
 
 @pytest.fixture
-def open_connections() -> Iterator[ExitStack]:
-    """Of journals, as a daemon has: the last connection that closes would write all back to the file."""
-    with ExitStack() as stack:
-        yield stack
-
-
-@pytest.fixture
-def start_daemon(slurm: FakeSlurm, tmp_path: Path, open_connections: ExitStack) -> StartDaemon:
+def start_daemon(slurm: FakeSlurm, tmp_path: Path) -> StartDaemon:
     """Starts a daemon on the same database as the one before it; changes are of its rules, wherever they are."""
 
     def start(mode: Mode = Mode.ACT, launcher: Launcher | None = None, **changes: object) -> Daemon:
         ledger, launcher = Store.open(tmp_path / "freetrain.db").ledger(), launcher or Steering()
-        journal = sqlite3.connect(tmp_path / "freetrain.db")
-        journal.execute("SELECT * FROM runs").fetchone()
-        open_connections.callback(journal.close)
         config = Config(slurm=Slurm(partition=slurm.queue.partition, qos=slurm.queue.qos))
         rules, roster_rules = rules_of(config, SETTINGS), roster_rules_of(config, SETTINGS, launcher)
         for name, value in changes.items():
@@ -149,6 +139,9 @@ def start_daemon(slurm: FakeSlurm, tmp_path: Path, open_connections: ExitStack) 
             else:
                 roster_rules = replace(roster_rules, **{name: value})  # type: ignore[arg-type]
         daemon = Daemon(slurm, ledger, roster_rules)
+        # As its journal: if no connection stays, each that closes writes all back to the file.
+        daemon.journal = sqlite3.connect(tmp_path / "freetrain.db")
+        daemon.journal.execute("SELECT * FROM runs").fetchone()
         executor = Executor(slurm, ledger, mode, lambda: slurm.now_s, lambda seconds: None)
         daemon.cluster = LiveCluster(slurm, launcher, executor, ledger, lambda: daemon.told)
         daemon.loop = LendingLoop(

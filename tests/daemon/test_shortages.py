@@ -12,6 +12,7 @@ import pytest
 
 from freetrain.config import Config, Loaded
 from freetrain.core.fragment import Fragment
+from freetrain.daemon.executor import Executor
 from freetrain.daemon.live_cluster import LiveCluster
 from freetrain.daemon.reports.notices import Notices
 from freetrain.daemon.reports.status import StatusFile, read_status
@@ -34,7 +35,7 @@ PLACES = [
     (LiveCluster, "act"),
     (Ledger, "save_fragments"),
     (Ledger, "save_trainers"),
-    (Ledger, "record_command"),
+    (Executor, "carry_out"),
     (Ledger, "lent_spans"),
     (RunJournal, "record"),
 ]
