@@ -44,7 +44,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """For several workers: modules with slow tests come first, so that none of them is the last to end."""
     if hasattr(config, "workerinput"):
-        slow = {item.path for item in items if item.get_closest_marker("slow")}
+        slow = {item.path for item in items if {"slow", "slurm"} & {mark.name for mark in item.iter_markers()}}
         items.sort(key=lambda item: item.path not in slow)
 
 

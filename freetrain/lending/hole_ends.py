@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
 from math import inf
 from statistics import fmean
@@ -36,9 +35,6 @@ class HoleEnd:
 
 
 _NEVER = HoleEnd(inf, "")
-
-# Most places are the same from look to look, so they are kept.
-cached_place = lru_cache(maxsize=65536)(Place)
 
 _HALVINGS = 4
 
@@ -150,7 +146,7 @@ def in_few_classes(
         left_s = fmean((max(end_s - now_s, 0.0) for end_s in ends_s), [nodes[end_s] for end_s in ends_s])
         mean_s |= dict.fromkeys(ends_s, now_s + left_s if halvings else None)
     return tuple(
-        node if node.until_s is None else cached_place(node.name, mean_s[node.until_s], node.holder, node.kind)
+        node if node.until_s is None else Place(node.name, mean_s[node.until_s], node.holder, node.kind)
         for node in offered
     )
 

@@ -19,7 +19,7 @@ from freetrain.core.trainer import Serving
 from freetrain.lending.back_off import BackOff, find_back_off
 from freetrain.lending.causes import CauseOf, cause_of_wait, has_own_obstacle
 from freetrain.lending.facts import Bar, Facts, merged, with_bars
-from freetrain.lending.hole_ends import cached_place, in_few_classes
+from freetrain.lending.hole_ends import in_few_classes
 from freetrain.lending.leaving import bars_of_slow
 from freetrain.lending.limit_claims import bars_of_limits, without_limits
 from freetrain.lending.limits import limits
@@ -148,9 +148,7 @@ class Judgement:
         planned_s = {node.name: node.until_s for node in nodes if node.until_s is not None}
         believed_s = self.memory.planned_stays.believed_s(self.now_s, planned_s, self.rules.horizon_s)
         return [
-            node
-            if node.until_s is None
-            else cached_place(node.name, believed_s.get(node.name), node.holder, node.kind)
+            node if node.until_s is None else Place(node.name, believed_s.get(node.name), node.holder, node.kind)
             for node in nodes
         ]
 

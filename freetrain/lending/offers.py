@@ -17,7 +17,7 @@ from freetrain.core.fragment import Fragment
 from freetrain.core.job import JobState
 from freetrain.core.place import Place, room_of
 from freetrain.lending.facts import Facts
-from freetrain.lending.hole_ends import HoleEnd, cached_place
+from freetrain.lending.hole_ends import HoleEnd
 from freetrain.lending.rooms import LentParts, Rooms
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import NO_SEARCHES, Searches, Shadow, find_shadow
@@ -75,9 +75,9 @@ def all_places(
             if has_room or not on[name]:
                 places.append((room_of(name) if has_room else name, None))
     if hole_end is None:
-        return Offers(tuple(cached_place(name, None, by) for name, by in places), {}, {})
+        return Offers(tuple(Place(name, None, by) for name, by in places), {}, {})
     ends = ((hole_end(name), name, by) for name, by in places)
-    return Offers(tuple(cached_place(name, _until_s(end, rules), by) for end, name, by in ends), {}, {})
+    return Offers(tuple(Place(name, _until_s(end, rules), by) for end, name, by in ends), {}, {})
 
 
 def _until_s(end: HoleEnd | None, rules: NodeRules) -> float | None:

@@ -17,7 +17,7 @@ from freetrain.core.node import Nodes
 from freetrain.core.place import Place
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.rules import FairShare, NodeRules, SharingRules
-from freetrain.lending.sharing.claims import Claimant, Shares, cached_range
+from freetrain.lending.sharing.claims import Claimant, Shares, SizeRange
 from freetrain.lending.sharing.past_use import tilts
 from freetrain.lending.sharing.tasks import Tasks
 
@@ -62,9 +62,7 @@ def claimants_of(
     found = []
     for (key, requests), fitting, others in zip(members.items(), may_use, keeps, strict=True):
         first, nodes = requests[0], fitting | others if others else fitting
-        wants = tuple(
-            cached_range(request.id, request.trainer.min_nodes, demand[request.id]) for request in requests
-        )
+        wants = tuple(SizeRange(request.id, request.trainer.min_nodes, demand[request.id]) for request in requests)
         task = tasks.of(first.needs)
         found.append(
             Claimant(

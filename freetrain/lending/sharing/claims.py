@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import inf
 
 from freetrain.core.amounts import Amount
@@ -19,10 +19,6 @@ class SizeRange:
     trainer: str
     min_nodes: int
     max_nodes: int
-
-
-# Most ranges are the same from look to look, so they are kept.
-cached_range = lru_cache(maxsize=65536)(SizeRange)
 
 
 @dataclass(frozen=True)
