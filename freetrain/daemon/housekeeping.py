@@ -22,7 +22,7 @@ from freetrain.slurm.launcher import Launcher, Order
 log = logging.getLogger(__name__)
 
 # An answer that is still not in the comment by then was lost, or somebody has overwritten it.
-_TOLD_AGAIN_S = 60.0
+_GIVEN_AGAIN_S = 60.0
 # One owner's submissions must not cost the others a look: the rest waits for the next one.
 _MOST_S = 5.0
 # Orders that change nothing are given so often in a row, and then less and less often.
@@ -70,7 +70,7 @@ class Housekeeping:
         self._fragments = fragments
         self._timer_s = timer_s
         self._tidied: dict[str, _Tried] = {}
-        self._told: dict[str, tuple[Order, float]] = {}
+        self._given: dict[str, tuple[Order, float]] = {}
         self._failed: dict[str, _Tried] = {}
         self._spent_s: dict[str, float] = {}
         self._failed_now: set[str] = set()
@@ -145,11 +145,11 @@ class Housekeeping:
         if trainer.state is not TrainerState.PAUSED:
             self.answered.discard(trainer.id)
         if comment == submission.comment or submission.is_over:
-            self._told.pop(trainer.id, None)
+            self._given.pop(trainer.id, None)
             return
         why = f"answer {trainer.owner}: {answer_in(comment)}" if answer_in(comment) else f"{trainer.id} goes on"
-        was_told = self._tell(trainer.id, Order(commands.set_comment(submission.open_tasks, comment), why), now_s)
-        if was_told and trainer.state is TrainerState.PAUSED:
+        was_given = self._tell(trainer.id, Order(commands.set_comment(submission.open_tasks, comment), why), now_s)
+        if was_given and trainer.state is TrainerState.PAUSED:
             self.answered.add(trainer.id)
 
     def tell_servers(self, training: Training, nodes: Sequence[str], now_s: float, decision: str | None) -> None:
@@ -162,8 +162,8 @@ class Housekeeping:
 
     def _tell(self, what: str, order: Order, now_s: float, decision: str | None = None) -> bool:
         """Whether Slurm took it; what was answered is answered again after a while only."""
-        self._told = {key: answer for key, answer in self._told.items() if now_s - answer[1] < _TOLD_AGAIN_S}
-        if what in self._told and self._told[what][0] == order:
+        self._given = {key: answer for key, answer in self._given.items() if now_s - answer[1] < _GIVEN_AGAIN_S}
+        if what in self._given and self._given[what][0] == order:
             return False
-        self._told[what] = (order, now_s)
+        self._given[what] = (order, now_s)
         return self._executor.carry_out(order, decision) is not None

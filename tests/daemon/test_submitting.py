@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -137,21 +139,30 @@ def test_a_fragment_that_slurm_requeues_when_its_node_crashes_does_not_run_a_sec
     assert slurm.jobs[fragment.job].state is JobState.CANCELLED
 
 
+@contextmanager
+def sbatch_unanswered(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, has_effect: bool) -> Iterator[None]:
+    """A Slurm that does not answer to sbatch, whether it has submitted the job or not."""
+    perform = slurm.perform
+
+    def answer(command: tuple[str, ...], stdin: str = "") -> str:
+        if command[0] != "sbatch":
+            return perform(command, stdin)
+        if has_effect:
+            perform(command, stdin)
+        raise SlurmUnreachableError("Socket timed out on send/recv operation")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(slurm, "perform", answer)
+        yield
+
+
 def test_a_submission_without_an_answer_is_looked_up_and_not_repeated(
-    slurm: FakeSlurm, start_daemon: StartDaemon
+    slurm: FakeSlurm, start_daemon: StartDaemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slurm.submit_array("freetrain:min=1,max=1", tasks=1)
     daemon = start_daemon(launcher=submitting())
-    perform = slurm.perform
-
-    def lose_the_answer(command: tuple[str, ...], stdin: str = "") -> str:
-        perform(command, stdin)
-        raise SlurmUnreachableError("Socket timed out on send/recv operation")
-
-    slurm.perform = lose_the_answer  # type: ignore[method-assign]
-    with pytest.raises(SlurmUnreachableError):
+    with sbatch_unanswered(slurm, monkeypatch, has_effect=True), pytest.raises(SlurmUnreachableError):
         daemon.cycle()
-    slurm.perform = perform  # type: ignore[method-assign]
     again = start_daemon(launcher=submitting())
     again.cycle()
     again.cycle()
@@ -161,21 +172,12 @@ def test_a_submission_without_an_answer_is_looked_up_and_not_repeated(
 
 
 def test_an_order_that_did_not_reach_slurm_costs_its_node_a_minute(
-    slurm: FakeSlurm, start_daemon: StartDaemon
+    slurm: FakeSlurm, start_daemon: StartDaemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slurm.submit_array("freetrain:min=1,max=1", tasks=1)
     daemon = start_daemon(launcher=submitting())
-    perform = slurm.perform
-
-    def reach_nobody(command: tuple[str, ...], stdin: str = "") -> str:
-        if command[0] != "sbatch":
-            return perform(command, stdin)
-        raise SlurmUnreachableError("Unable to contact slurm controller (connect failure)")
-
-    slurm.perform = reach_nobody  # type: ignore[method-assign]
-    with pytest.raises(SlurmUnreachableError):
+    with sbatch_unanswered(slurm, monkeypatch, has_effect=False), pytest.raises(SlurmUnreachableError):
         daemon.cycle()
-    slurm.perform = perform  # type: ignore[method-assign]
     daemon.cycle()
     slurm.now_s += 50.0
     daemon.cycle()

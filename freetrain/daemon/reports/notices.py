@@ -301,7 +301,7 @@ class Notices:
         self._wall_s = wall_s
         self._noticed: Noticed | None = book.noticed()
         self._departures = Departures(ledger, gateway, _unfinished(self._noticed or {}))
-        self._outage_is_told = False
+        self._outage_is_reported = False
         self._waiting: dict[_Hearer, list[Notice]] = {}
         self._told_s = {
             _Hearer(NewsKind(kind), owner): clock_s() - (wall_s() - at_s)
@@ -313,7 +313,7 @@ class Notices:
 
     def looked(self, look: LookStatus, memory: Memory) -> None:
         """Slurm has answered; what was so when the first daemon began is not news."""
-        self._outage_is_told = False
+        self._outage_is_reported = False
         now = noticed_after(look, memory)
         before = now if self._noticed is None else self._noticed
         news = [*news_of(look, memory, before, self.config.harm.limit)]
@@ -325,8 +325,8 @@ class Notices:
 
     def silent(self, lasts_s: float, why: str) -> None:
         """No look has succeeded for so long."""
-        is_news = lasts_s >= _SILENT_S and not self._outage_is_told
-        self._outage_is_told = self._outage_is_told or is_news
+        is_news = lasts_s >= _SILENT_S and not self._outage_is_reported
+        self._outage_is_reported = self._outage_is_reported or is_news
         if is_news:
             what = f"no look has succeeded for {lasts_s:.0f} s: {why}"
             self._note([News(NewsKind.FAILURE, what)], self._noticed)

@@ -110,9 +110,10 @@ class Strategy(Protocol):
     def trainers(
         self, training: Training, tag: Tag, room: int, most_nodes: int, now_s: float
     ) -> Sequence[Trainer] | str:
-        """The training as a policy sees it; or what it waits for, as a sentence without its end.
+        """The training as a policy sees it; or what it waits for, as a sentence without its full stop.
 
-        By what was submitted it has room for so many fragments.
+        ``room`` is how many fragments it could have by what was submitted, ``most_nodes`` for how many there are
+        nodes.
         """
 
     def needs_again(self, training: Training, task: Job) -> bool:
@@ -125,7 +126,8 @@ class Strategy(Protocol):
     def after_all(self, training: Training, finished: bool | None, runs_tasks: bool) -> Training:
         """The training, complete if it is over.
 
-        Its directory says whether it has finished; None: it cannot be read.
+        ``finished`` is what its directory says; None: it cannot be read. ``runs_tasks`` is whether fragments are
+        the submission's own tasks.
         """
 
     def is_drained(self, training: Training) -> bool:

@@ -138,8 +138,8 @@ def _is_resumed(trainer: KnownTrainer, comment: str, answered: Collection[str]) 
     asked = asked_to_resume(comment)
     if asked:
         return asked != asked_to_resume(trainer.tag)
-    was_told = says_paused(trainer.tag) or trainer.id in answered
-    return trainer.state is TrainerState.PAUSED and was_told and not says_paused(comment)
+    is_answered = says_paused(trainer.tag) or trainer.id in answered
+    return trainer.state is TrainerState.PAUSED and is_answered and not says_paused(comment)
 
 
 def _on_known_nodes(

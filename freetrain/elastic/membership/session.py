@@ -50,6 +50,8 @@ _REPORT_AGAIN_S = 10.0
 _WARN_WAITING_AFTER_S, _WARN_WAITING_AGAIN_S = 30.0, 60.0
 # A worker that is asked to leave waits so long for the others to end the step with it, as a slow step may be.
 _LEAVES_WAITING_AFTER_S = 5.0
+# Longer than a large checkpoint takes on a slow file system; a worker that hangs keeps nobody for ever.
+_LEAVERS_WRITE_S = 3600.0
 _MAX_NAMED = 4
 _NOBODY_MISSING = "its collectives failed with nobody missing"
 # Worlds in a row. A newcomer gives up first: if the fault is its own, the others go on without it.
@@ -248,7 +250,8 @@ class Session:
     def wait_for_leavers(self) -> None:
         """Wait until no member is left that may still be writing the last checkpoint."""
         self._watcher.wait_for(
-            lambda view: not (view.leaving & view.members.keys()) - view.gone.keys() - {self.member.id}, 3600.0
+            lambda view: not (view.leaving & view.members.keys()) - view.gone.keys() - {self.member.id},
+            _LEAVERS_WRITE_S,
         )
 
     def _await_generation(self, tried: int) -> Generation:

@@ -12,13 +12,15 @@ import pytest
 
 from freetrain.config import Config
 from freetrain.core.holes import Holes, find_holes
+from freetrain.core.plan import Lend, Release
 from freetrain.core.power import PowerDraw
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.daemon.rules import rules_of
 from freetrain.lending.rules import Rules
 from freetrain.loop.cycle import Goal, NullJournal
 from freetrain.policies import find_policy
-from freetrain.replay.as_daemon.driver import DaemonReplay
+from freetrain.replay.as_daemon.driver import DaemonReplay, SimulatedCluster
+from freetrain.replay.as_daemon.site import LoggedSite
 from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs import LoggedJobs
@@ -261,3 +263,27 @@ def test_nodes_that_take_too_much_stay_idle_and_what_the_others_take_is_counted(
     (run,) = replayed_for([TRAINER], "throughput,energy=2e4").runs
     assert run.nodes == {"n2", "n3", "n4"}
     assert run.joules == pytest.approx(run.node_s * 1000.0)
+
+
+def test_slurm_counts_time_limits_in_minutes_and_knows_none_shorter() -> None:
+    cluster = SimulatedCluster(LoggedSite(*site(), "freetrain"), rules(), Timing(), "throughput", 0.0)
+    cluster.admit(TRAINER)
+    cluster.act(Lend("a", ("n1", "n2", "n3"), (-5.0, 100.0, 180.0)), None)
+    assert [fragment.limit_s for fragment in cluster.lent.open] == [60.0, 60.0, 180.0]
+
+
+def test_the_end_of_a_fragment_is_news_only_where_it_leaves_an_idle_node_to_nobody() -> None:
+    cluster = SimulatedCluster(LoggedSite(*site(), "freetrain"), rules(), Timing(), "throughput", 0.0)
+    cluster.advance_site()
+    cluster.admit(TRAINER)
+    cluster.act(Lend("a", ("n1", "n2"), (600.0, 600.0)), None)
+    cluster.act(Release(("n1", "n2"), "", "a"), None)
+    cluster.act(Lend("a", ("n1",), (600.0,)), None)
+    assert not cluster.has_freed_nodes
+
+    cluster.now_s = cluster.next_s
+    cluster.advance_fragments()
+    assert {fragment.node for fragment in cluster.lent.ended} == {"n1", "n2"}
+    assert cluster.has_freed_nodes
+    cluster.act(Lend("a", ("n2",), (600.0,)), None)
+    assert not cluster.has_freed_nodes
