@@ -32,7 +32,6 @@ from freetrain import __version__
 from freetrain.core.problem import first_error
 from freetrain.errors import InputError, StateError
 from freetrain.replay.logs.toml_files import read_toml
-from freetrain.slurm.arrays import MOST_TASKS, ask_array, is_over, submit_array
 from freetrain.store import NewRun, RunStatus, RunSummary, Store
 
 Value = bool | int | float | str | list[int | float | str]
@@ -42,6 +41,8 @@ _HINT = "docs/reference/sweeps.md shows a whole one."
 FILES = frozenset({"machine", "node-states", "reservations", "prices"})
 """Options that name a file."""
 _EVERY_S = 2.0
+# ``MaxArraySize`` is 1001 unless the site says otherwise.
+_MAX_TASKS = 1000
 _ARRAY = """#!/bin/sh
 # One task of a sweep: the replay whose key stands in line SLURM_ARRAY_TASK_ID + 1.
 key=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" {keys})
@@ -347,8 +348,8 @@ def do_on_slurm(
     arrays = [job for job in known_arrays if not _has_ended(job, run)]
     under_way = {key for job in arrays for key in (folder / f"array-{job}.keys").read_text().split()}
     missing = [cell for cell in cells if cell.key not in under_way and not _result(folder, cell.key).exists()]
-    for begin in range(0, len(missing), MOST_TASKS):
-        arrays.append(_submit(missing[begin : begin + MOST_TASKS], folder, options, run))
+    for begin in range(0, len(missing), _MAX_TASKS):
+        arrays.append(_submit(missing[begin : begin + _MAX_TASKS], folder, options, run))
     waiting = list(cells)
     while waiting:
         # In this order: what is there when all have ended is all that there will be.
@@ -383,7 +384,11 @@ def _submit_array(cells: Sequence[Cell], folder: Path, options: Sequence[str], r
     script = folder / f"new-{cells[0].key}.sh"
     new_keys.write_text("".join(f"{cell.key}\n" for cell in cells))
     script.write_text(_ARRAY.format(keys=shlex.quote(str(new_keys)), folder=shlex.quote(str(folder))))
-    asked = run(submit_array(str(script), len(cells), "freetrain-sweep", str(folder / "task-%A-%a.out"), options))
+    output = folder / "task-%A-%a.out"
+    asked = run(
+        ("sbatch", "--parsable", f"--array=0-{len(cells) - 1}", "--job-name=freetrain-sweep", f"--output={output}",
+         *options, str(script))
+    )  # fmt: skip
     if asked.returncode:
         raise StateError(f"Slurm does not take the array: {asked.stderr.strip()}", _RESUME_HINT)
     job = asked.stdout.strip().partition(";")[0]
@@ -393,8 +398,9 @@ def _submit_array(cells: Sequence[Cell], folder: Path, options: Sequence[str], r
 
 
 def _has_ended(job: str, run: Run) -> bool:
-    asked = run(ask_array(job))
-    return is_over(asked.returncode, asked.stdout, asked.stderr)
+    """Whether all tasks of an array are over; an error of Slurm's does not mean that."""
+    asked = run(("squeue", "--noheader", "--array", f"--jobs={job}", "--format=%t"))
+    return "Invalid job id" in asked.stderr if asked.returncode else not asked.stdout.strip()
 
 
 def _result(folder: Path, key: str) -> Path:

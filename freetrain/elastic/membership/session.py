@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -36,11 +37,11 @@ from freetrain.elastic.membership.watcher import Guard, Watcher
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.members import Generation, this_host
 from freetrain.elastic.on_disk.next_generation import Proposal, View
-from freetrain.elastic.service import answering_service, named_service
 from freetrain.elastic.timeouts import Timeouts
 from freetrain.elastic.worlds.guarded_store import SERVICE_HOST, StoreServer
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World
+from freetrain.errors import InputError
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,9 @@ _BROKEN_HINT = (
     "GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME); otherwise, whether the backend can sum and broadcast all of the "
     "model's tensors."
 )
+_SERVICE_VARIABLE = "FREETRAIN_SERVICE"
+# Members form a world meanwhile, so a service that hangs must not hold them up for long.
+_SERVICE_PATIENCE_S = 2.0
 _AGENTS_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -124,7 +128,7 @@ class Session:
             raise ForeignTrainerError(
                 f"this process cannot join the trainer in {self.directory.root}: {reason}.", FOREIGN_HINT
             )
-        named_service()  # complains here rather than in the watcher's thread
+        _named_service()  # complains here rather than in the watcher's thread
         use_interface_of_this_address()
         leave_signals_to_agent()
         # A sign of life first: others that see the record may look for one at once.
@@ -357,7 +361,7 @@ class Stores:
         """The generation that was proposed, with a store."""
         host, address, port = this_host(), self._address, 0
         nonce = secrets.token_hex(16)
-        service = answering_service()
+        service = _answering_service()
         if service is not None:
             host, (address, port) = SERVICE_HOST, service
         elif proposal.members:
@@ -378,6 +382,27 @@ class Stores:
         for number in list(self._stores):  # a copy, likewise
             if number < before:
                 self._stores.pop(number).close()
+
+
+def _named_service() -> tuple[str, int] | None:
+    """The service that the environment names, or None; raises InputError if it does not say HOST:PORT."""
+    text = os.environ.get(_SERVICE_VARIABLE, "")
+    host, _, port = text.rpartition(":")
+    if text and (not host or not port.isdigit()):
+        raise InputError(f"{_SERVICE_VARIABLE}={text} is no address.", "Write HOST:PORT.")
+    return (host, int(port)) if text else None
+
+
+def _answering_service() -> tuple[str, int] | None:
+    """The service, if it is there; None: members open stores themselves."""
+    service = _named_service()
+    if service is not None:
+        try:
+            socket.create_connection(service, _SERVICE_PATIENCE_S).close()
+        except OSError as error:
+            log.warning("the store at %s:%d does not answer (%s); opening one here", *service, error)
+            return None
+    return service
 
 
 def leave_signals_to_agent() -> None:

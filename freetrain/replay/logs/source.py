@@ -64,10 +64,19 @@ def read_pieces(path: Path) -> Generator[bytes, None, None]:
     name = display_name(path)
     text = _as_utf8(_unpacked(_chunks(path, name), name))
     for piece in _in_whole_lines(text):
-        if not piece.isascii():
+        # To look whether it is UTF-8 takes a third of the time of making it UTF-8 again.
+        if not _is_utf8(piece):
             piece = piece.decode(errors="replace").encode()
         # To look for one byte takes a twentieth of the time of two.
         yield piece.replace(b"\r\n", b"\n") if b"\r" in piece else piece
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _in_whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
