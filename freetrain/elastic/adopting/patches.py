@@ -33,6 +33,8 @@ _OTHER_FORMS = (
     (dist, "new_subgroups"),
     (dist, "init_device_mesh"),
     (torch.nn.SyncBatchNorm, "convert_sync_batchnorm"),
+    # Which rank is the other one changes with the world.
+    *((dist, name) for name in ("send", "recv", "isend", "irecv", "batch_isend_irecv")),
 )
 
 

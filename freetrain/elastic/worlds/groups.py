@@ -15,6 +15,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import Work
 
 from freetrain.elastic.errors import LostRankError
+from freetrain.errors import InputError
 
 if TYPE_CHECKING:
     from freetrain.elastic.worlds.world import World
@@ -165,7 +166,15 @@ def _watching(name: str) -> Callable[..., Work]:
 
 
 def _passing(name: str) -> Callable[..., Any]:
-    return lambda self, *args, **kwargs: getattr(self._world.group, name)(*args, **kwargs)
+    def passed_on(self: ScriptsGroup, *args: Any, **kwargs: Any) -> Any:
+        if self._world is None:
+            raise InputError(
+                f"torch.distributed.{name.partition('_')[0]} was called before there were other ranks.",
+                "Call it in the loop over the training's batches.",
+            )
+        return getattr(self._world.group, name)(*args, **kwargs)
+
+    return passed_on
 
 
 for _name in _WATCHED:  # the newer names and the older ones

@@ -12,7 +12,8 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from freetrain.elastic.adopting.adopted_loop import Beside, batches_of_all, divide
 from freetrain.elastic.adopting.adoption import Adoption
-from freetrain.elastic.adopting.patches import _noticing_sums
+from freetrain.elastic.adopting.patches import _noticing_sums, patches
+from freetrain.elastic.errors import NotAdoptedError
 
 
 @given(
@@ -74,3 +75,11 @@ def test_a_sum_over_other_workers_than_the_scripts_ranks_is_named_once(
         all_reduce(loss, op=dist.ReduceOp.SUM)
     (message,) = caplog.messages
     assert message.startswith("the script sums over the 2 workers that there are now, not over 8 ranks")
+
+
+@pytest.mark.parametrize("name", ["new_group", "send", "recv", "batch_isend_irecv"])
+def test_what_divides_its_ranks_in_other_ways_is_refused_by_its_name(name: str) -> None:
+    replaced = {attribute: made for owner, attribute, made in patches(Adoption()) if owner is dist}
+    with pytest.raises(NotAdoptedError) as refused:
+        replaced[name](getattr(dist, name))()
+    assert refused.value.reason == f"it uses {name}"

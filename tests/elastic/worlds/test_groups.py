@@ -3,6 +3,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+import torch
+
+from freetrain.elastic.worlds.groups import ScriptsGroup
+from freetrain.errors import InputError
 from tests.elastic.harness import workers
 
 
@@ -12,3 +17,10 @@ def test_torchs_own_collectives_are_made(tmp_path: Path) -> None:
         assert set(trainer.finish().values()) == {0}, trainer.errors()
         found = [json.loads(path.read_text()) for path in sorted(trainer.out.glob("asked-*.json"))]
     assert found == [[3.0, [1.0, 2.0], [1.0, 2.0], 2.0, [0, 1]]] * 2
+
+
+@pytest.mark.parametrize("name", ["send", "recv"])
+def test_an_exchange_with_another_rank_before_there_is_one_ends_with_a_sentence(name: str) -> None:
+    group = ScriptsGroup(0, 2)
+    with pytest.raises(InputError, match=rf"torch\.distributed\.{name} was called before there were other ranks"):
+        getattr(group, name)([torch.zeros(1)], 1, 0)
