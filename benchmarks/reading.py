@@ -2,7 +2,7 @@
 
 Run from the repository's root as ``python -m benchmarks.reading``. The log is the small sample log, repeated time
 after time on more and more nodes; a process of its own reads it, so that the memory is that of reading alone.
-Another one has polars scan the same file into columns of text, which is the least that any reader needs.
+Another one has polars scan the same file into columns of text, and then do what no reader can do without.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from benchmarks.machine import machine_facts, version_facts
@@ -87,11 +88,24 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def scan(path: Path) -> dict[str, Any]:
-    """Scan a log: seconds."""
-    cpu_s = time.process_time()
-    frame = pl.scan_csv(path, separator="|", quote_char=None, infer_schema=False, truncate_ragged_lines=True)
-    frame.collect()
-    return {"scan_cpu_s": time.process_time() - cpu_s}
+    """Scan a log, then do what every reader of such a log has to do besides: seconds until then."""
+    begin_s = time.process_time()
+    lazy = pl.scan_csv(path, separator="|", quote_char=None, infer_schema=False, truncate_ragged_lines=True)
+    rows = lazy.collect()
+    scanned_s = time.process_time()
+    # A newline or separator in free text is found by counting both.
+    text = np.frombuffer(path.read_bytes(), np.uint8)
+    marks = np.flatnonzero((text == ord("\n")) | (text == ord("|")))
+    np.diff(np.flatnonzero(text[marks] == ord("\n")))
+    times = rows.select(pl.col("Submit", "Start", "End").str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False))
+    nodes = rows.select(pl.col("NNodes", "NCPUS").cast(pl.Int64, strict=False))["NNodes"].fill_null(0).to_numpy()
+    # Overlapping dumps repeat rows.
+    np.sort(rows.select("JobID", "Start").hash_rows().to_numpy())
+    # A row for each node of a job, ordered by node and time, since holes lie between these.
+    lists = rows["NodeList"].cast(pl.Categorical).to_physical().to_numpy()
+    starts = times["Start"].dt.timestamp("ms").fill_null(0).to_numpy()
+    np.lexsort((np.repeat(starts, nodes), np.repeat(lists, nodes)))
+    return {"scan_cpu_s": scanned_s - begin_s, "least_cpu_s": time.process_time() - begin_s}
 
 
 def main() -> None:
@@ -108,18 +122,19 @@ def main() -> None:
             return
     rows = [_measured(count) for count in given.rows]
     print_table(
-        ("rows", "CPU", "of a scan", "wall", "memory"),
+        ("rows", "CPU", "of a scan", "the least", "wall", "memory"),
         [
             (
                 f"{row['rows']:,}",
                 f"{row['cpu_s']:.1f} s",
                 f"{row['cpu_s'] / row['scan_cpu_s']:.1f} times",
+                f"{row['least_cpu_s'] / row['scan_cpu_s']:.1f} times",
                 f"{row['wall_s']:.1f} s",
                 f"{row['peak_bytes'] / 1e9:.2f} GB",
             )
             for row in rows
         ],
-        right=("rows", "CPU", "of a scan", "wall", "memory"),
+        right=("rows", "CPU", "of a scan", "the least", "wall", "memory"),
     )
     if given.json:
         facts = {**machine_facts(), **version_facts("polars", "numpy"), "load": os.getloadavg()}
