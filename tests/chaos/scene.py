@@ -34,9 +34,10 @@ TIMEOUT_S, STOPS_S = 6, 90
 _LOAD = 0.4
 _LAST_BYTES = 16_384
 _TRAINING = Path(__file__).parents[1] / "elastic/scripts/counting.py"
-_TASK = """#!/bin/bash
-sleep $((SLURM_ARRAY_TASK_ID % 7 + 1)) || exit
-exec bash -c 'echo done >> {out}/task-$SLURM_ARRAY_TASK_ID'
+_DIFFERENT = 7
+_TASK = f"""#!/bin/bash
+sleep $((SLURM_ARRAY_TASK_ID % {_DIFFERENT} + 1)) || exit
+exec bash -c 'echo done >> {{out}}/task-$SLURM_ARRAY_TASK_ID'
 """
 _SCRIPT = """#!/bin/bash
 export OMP_NUM_THREADS=1 OUT={out} EPOCHS=100000 STEP_ALONE_S=1.5 CHECKPOINT_EVERY_S=5
@@ -54,6 +55,11 @@ def _time():
         return _real()
 time.time = _time
 """
+
+
+def task_s(task: int) -> float:
+    """How long a task sleeps before it is done."""
+    return task % _DIFFERENT + 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,11 @@ class Reserved:
         self.steps += behind - first
         return reduce(or_, self._nodes[first:behind])
 
+    def at(self, moment_s: float) -> NodeSet:
+        """Nodes reserved at a moment."""
+        self.steps += 1
+        return self._nodes[bisect_right(self._begins_s, moment_s) - 1]
+
     def changes_after(self, moment_s: float) -> float:
         """The next change of the reserved nodes after a moment; inf: there is none."""
         number = bisect_right(self._begins_s, moment_s)
@@ -162,10 +167,8 @@ class Schedule:
             next_s = self._reserved.changes_after(from_s)
             if from_s <= self.now_s:
                 self._holds_only_now(limit_s)
-            usable = possible & ~self._reserved.between(from_s, from_s + limit_s)
-            # If too few are free at its end, the start lies in a later stretch: the exact search is spared.
-            is_early = (usable & self._running.free_at(next_s, part)).bit_count() >= count
-            start_s = max(from_s, self._running.first_s(usable, count, part)) if is_early else inf
+            usable = self._usable(shape, from_s, next_s)
+            start_s = max(from_s, self._running.first_s(usable, count, part)) if usable else inf
             if start_s < inf and start_s <= next_s:
                 self.not_before_s[shape] = from_s
                 nodes = usable & self._running.free_at(start_s, part)
@@ -184,6 +187,19 @@ class Schedule:
             from_s = next_s
         self._holds_before(from_s - window_s)
         return None
+
+    def _usable(self, shape: JobShape, from_s: float, next_s: float) -> NodeSet:
+        """Nodes for a job that starts in a stretch; none if too few of them are free at its end.
+
+        The start lies in a later stretch then, and the exact search is spared.
+        """
+        possible, count, limit_s, part = shape
+        free = possible & self._running.free_at(next_s, part)
+        # Most stretches end here, which spares a pass over all that are reserved while the job may run.
+        if (free & ~self._reserved.at(from_s)).bit_count() < count:
+            return 0
+        usable = possible & ~self._reserved.between(from_s, from_s + limit_s)
+        return usable if (usable & free).bit_count() >= count else 0
 
     def _holds_only_now(self, limit_s: float) -> None:
         # A result that depends on the nodes reserved from now on holds until other nodes are reserved.
