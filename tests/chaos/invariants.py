@@ -132,8 +132,8 @@ def _as_the_program_sees_it(argv: list[str]) -> tuple[str, ...]:
 def _tasks(scene: Scene) -> Iterator[str]:
     """A task that accounting calls complete has been done, and once; a sample counts as often as any other.
 
-    Of a task that ran when slurmctld was killed, that may know nothing afterwards, and lets it run again. A task that
-    is taken back between its last line and its end is done again.
+    Of a task that ran when slurmctld was killed, that may know nothing afterwards, and lets it run again. A task
+    that is taken back between its last line and its end is done again.
     """
     forgotten = _forgotten(scene)
     runs = [run for run in scene.site.accounting("freetrain") if run.id.partition("_")[0] == scene.filler]
