@@ -4,8 +4,8 @@
 
 Half a minute passes from one look to the next, during which the site's jobs, trainings and fillers come and go.
 Memory and database are printed twenty times, with the CPU time of a look since the row before. In use is what is
-still resident when the allocator has given back its free pages. ``state.keep`` is short, so that the warm-up is: what
-is older than that is forgotten.
+still resident when the allocator has given back its free pages. ``state.keep`` is short, so that the warm-up is:
+what is older than that is forgotten.
 """
 
 from __future__ import annotations

@@ -163,8 +163,11 @@ def _forgotten(scene: Scene) -> set[str]:
         for path in (*scene.lost, scene.state / "freetrain.db")
         for run in Store.open(path).ledger().fragments(0.0)
     ]
-    killed_s = scene.controller_killed_s
-    return {run.job for run in runs if any(0.0 <= at_s - run.asked_s < _FORGETS_S for at_s in killed_s)}
+    return {run.job for run in runs if _was_forgotten(scene, run.asked_s)}
+
+
+def _was_forgotten(scene: Scene, began_s: float) -> bool:
+    return any(0.0 <= killed_s - began_s < _FORGETS_S for killed_s in scene.controller_killed_s)
 
 
 def _ledger(scene: Scene) -> Iterator[str]:
@@ -181,5 +184,7 @@ def _ledger(scene: Scene) -> Iterator[str]:
         # Slurm 22.05 moves the end of a failed run in accounting to when its task is requeued.
         is_moved = (difference["job"], difference["started"]) in failed
         is_longer = (difference["ledger_s"] or 0.0) > (difference["accounting_s"] or 0.0)
-        if difference["job"] not in forgotten and (is_longer or not is_moved):
+        # A slurmctld that forgot a job gives its number to the next one; the first never ends in accounting.
+        is_forgotten = difference["job"] in forgotten or _was_forgotten(scene, difference["started"])
+        if not is_forgotten and (is_longer or not is_moved):
             yield f"ledger: {difference}"
