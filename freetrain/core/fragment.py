@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from freetrain.core.grouping import grouped
 from freetrain.core.place import lent_place
 from freetrain.core.quick_enum import quick
 
@@ -110,9 +110,7 @@ class Fragment:
 
 def by_trainer(fragments: Iterable[Fragment]) -> Mapping[str, tuple[Fragment, ...]]:
     """Trainer → its fragments, in their order."""
-    found: defaultdict[str, list[Fragment]] = defaultdict(list)
-    for fragment in fragments:
-        found[fragment.trainer].append(fragment)
+    found = grouped((fragment.trainer, fragment) for fragment in fragments)
     return {trainer: tuple(its) for trainer, its in found.items()}
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import inf
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
-from freetrain.core.job import Job, JobRun, JobState
+from freetrain.core.grouping import grouped
+from freetrain.core.job import Job, JobState
 from freetrain.daemon.trainers.kinds import strategy_of
 from freetrain.lending.reconcile import find_strangers, needs_history, reconcile
 from freetrain.slurm.gateway import Gateway
@@ -149,8 +150,11 @@ class Fragments:
             {fragment.trainer for fragment in self.open}
             | {job.array for job in snapshot.jobs if job.comment.startswith(TAG_PREFIX)}
         )
-        self._recognise(snapshot)
-        runs = self._history(snapshot)
+        recognised = self._launcher.recognise(self.open, snapshot.jobs)
+        self.save(fragment for fragment in recognised if fragment != self._open[fragment.id])
+        # Accounting tells the earlier runs of those of which the snapshot does not say enough.
+        history = self._gateway.runs(needs_history(self.open, snapshot))
+        runs = grouped((run.id, run) for run in history)
         changed = self._blame_preemption(reconcile(self.open, snapshot, runs), snapshot)
         changed = self._give_up_lost(changed, snapshot.time_s)
         for fragment in self.save(changed):
@@ -181,16 +185,6 @@ class Fragments:
                 self.runs[fragment.trainer].note_end(fragment)
             for fragment in self._ledger.failed_runs(new):
                 self.runs[fragment.trainer].note_failure(fragment)
-
-    def _recognise(self, snapshot: Snapshot) -> None:
-        recognised = self._launcher.recognise(self.open, snapshot.jobs)
-        self.save(fragment for fragment in recognised if fragment != self._open[fragment.id])
-
-    def _history(self, snapshot: Snapshot) -> Mapping[str, tuple[JobRun, ...]]:
-        runs: dict[str, tuple[JobRun, ...]] = {}
-        for run in self._gateway.runs(needs_history(self.open, snapshot)):
-            runs[run.id] = (*runs.get(run.id, ()), run)
-        return runs
 
     def _blame_preemption(self, changed: Sequence[Fragment], snapshot: Snapshot) -> list[Fragment]:
         # With a grace time Slurm asks a fragment to leave, and counts one that does so as completed, or failed; so

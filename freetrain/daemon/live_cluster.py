@@ -280,8 +280,7 @@ class FragmentStarter:
     def _order_of(
         self, training: Training, own: Sequence[Fragment], amount: Amount | None, nodes: Mapping[str, Node]
     ) -> Order:
-        node, *beside = (nodes[fragment.node] for fragment in own)
-        return self._launcher.place(training.submission, own[0], node, amount, beside)
+        return self._launcher.place(training.submission, own[0], [nodes[lent.node] for lent in own], amount)
 
 
 def _with_parts(fragment: Fragment, training: Training, node: Node, amount: Amount | None) -> Fragment:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.grouping import grouped
 from freetrain.core.job import Job, WaitsFor
 from freetrain.lending.facts import Bar, Facts
 
@@ -184,10 +185,7 @@ class Suspects:
     def bars(self, facts: Facts) -> Mapping[str, Bar]:
         """Trainer → the nodes on which its program failed at once a while ago."""
         now_s = facts.snapshot.time_s
-        barred: dict[str, list[str]] = {}
-        for (trainer, node), suspicion in self.pairs.items():
-            if suspicion.until_s > now_s:
-                barred.setdefault(trainer, []).append(node)
+        barred = grouped(pair for pair, suspicion in self.pairs.items() if suspicion.until_s > now_s)
         # A program that works nowhere is at fault itself, wherever it is tried.
         running = (fragment for fragment in facts.fragments if fragment.state is FragmentState.RUNNING)
         runs_on = Counter(map(facts.submission_of, running))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from freetrain.core.amounts import Amount, left_of
 from freetrain.core.cluster import Snapshot
+from freetrain.core.grouping import grouped
 from freetrain.core.job import Job, JobState
 from freetrain.core.place import Place
 from freetrain.core.trainer import Trainer
@@ -62,10 +63,8 @@ def ends_of_parts(snapshot: Snapshot, shadow: Shadow, rooms: Rooms) -> Mapping[s
     # Starts now are claims (``rooms.py``), whose nodes are given back whatever their holes.
     later = (plan for plan in shadow.plans if plan.start_s > shadow.time_s)
     planned = ((name, _end_by(plan, name)) for plan in later for name in plan.nodes if name in shared)
-    ends: defaultdict[str, list[HoleEnd]] = defaultdict(list)
-    for name, end in chain(planned, _other_ends(snapshot, shadow, rooms)):
-        if name in shared:
-            ends[name].append(end)
+    others = ((name, end) for name, end in _other_ends(snapshot, shadow, rooms) if name in shared)
+    ends = grouped(chain(planned, others))
     found: dict[str, HoleEnd] = {}
     for name, its in ends.items():
         its.sort(key=lambda end: end.time_s)
@@ -138,9 +137,7 @@ def in_few_classes(
     nodes = Counter(node.until_s for node in offered if node.until_s is not None)
     if not nodes:
         return tuple(offered)
-    groups: defaultdict[tuple[int, int], list[float]] = defaultdict(list)
-    for end_s in nodes:
-        groups[_group_of(end_s - now_s, horizon_s, bounds_s)].append(end_s)
+    groups = grouped((_group_of(end_s - now_s, horizon_s, bounds_s), end_s) for end_s in nodes)
     mean_s: dict[float | None, float | None] = {None: None}
     for (halvings, _), ends_s in groups.items():
         left_s = fmean((max(end_s - now_s, 0.0) for end_s in ends_s), [nodes[end_s] for end_s in ends_s])

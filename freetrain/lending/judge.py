@@ -10,6 +10,7 @@ from math import inf
 from freetrain.core.data_wait import SharedNode
 from freetrain.core.decision import Decision
 from freetrain.core.fragment import Fragment
+from freetrain.core.grouping import grouped
 from freetrain.core.node import Nodes
 from freetrain.core.place import Place, node_of
 from freetrain.core.plan import Action, Release, TidySubmission
@@ -89,9 +90,7 @@ class Judgement:
         3. Nodes that change hands are released.
         """
         facts = self.facts
-        due: dict[str, list[str]] = {}
-        for name, why in self.offers.due.items():
-            due.setdefault(why, []).append(name)
+        due = grouped((why, name) for name, why in self.offers.due.items())
         return (
             *(Release(tuple(names), why) for why, names in due.items()),
             *map(TidySubmission, facts.to_tidy),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from freetrain.core.grouping import grouped
 from freetrain.core.job import JobRun
 from freetrain.lending.lent_time import Lending
 
@@ -65,10 +66,7 @@ def compare(
     def within_s(start_s: float, end_s: float | None) -> float:
         return max(0.0, min(now_s if end_s is None else end_s, until_s) - max(start_s, from_s))
 
-    left: defaultdict[str, list[JobRun]] = defaultdict(list)
-    for run in runs:
-        if run.start_s is not None:
-            left[run.id].append(run)
+    left = grouped((run.id, run) for run in runs if run.start_s is not None)
     ledger_s, compared, differences = 0.0, 0, []
     nodes_of: defaultdict[JobRun, set[str]] = defaultdict(set)
     for lending in lendings:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from freetrain.core.fragment import LentTime
+from freetrain.core.grouping import grouped
 
 # Shares such as 1/3 do not add up to exactly 1.
 _ROUNDING = 1e-6
@@ -102,9 +103,7 @@ def lent_times(
         from_s: UTC epoch seconds.
         until_s: likewise; what happens at that very time belongs to the next range.
     """
-    by_trainer: defaultdict[str, list[Lending]] = defaultdict(list)
-    for lending in lendings:
-        by_trainer[lending.trainer].append(lending)
+    by_trainer = grouped((lending.trainer, lending) for lending in lendings)
     found = {
         trainer: _time_of(own, costs.get(trainer, ChangeCosts()), from_s, until_s)
         for trainer, own in by_trainer.items()

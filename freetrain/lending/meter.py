@@ -14,6 +14,7 @@ from math import ceil
 from types import MappingProxyType
 
 from freetrain.core.fragment import End, Fragment
+from freetrain.core.grouping import grouped
 from freetrain.core.harm import Harm
 from freetrain.core.job import Job, JobState
 from freetrain.lending.facts import Facts
@@ -145,11 +146,7 @@ def _by_limit(claims: LimitClaims, facts: Facts) -> Mapping[str, tuple[str, ...]
 
 def ends_by_node(facts: Facts, rules: NodeRules) -> Mapping[str, Sequence[Job]]:
     """Node → the site's jobs that have left it and are still shown."""
-    ended: defaultdict[str, list[Job]] = defaultdict(list)
-    for job in _ended(facts, rules):
-        for name in job.nodes:
-            ended[name].append(job)
-    return ended
+    return grouped((name, job) for job in _ended(facts, rules) for name in job.nodes)
 
 
 def _ended(facts: Facts, rules: NodeRules) -> Iterator[Job]:

@@ -5,7 +5,7 @@ Tasks of several nodes keep all of them or none.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
+from freetrain.core.grouping import grouped
 from freetrain.core.job import JobState
 from freetrain.core.place import Place, room_of
 from freetrain.lending.facts import Facts
@@ -66,9 +67,7 @@ def all_places(
         holder = {fragment.node: fragment.trainer for fragment in going_on}
         places = [(name, holder.get(name)) for name in names]
     else:
-        on: defaultdict[str, list[Fragment]] = defaultdict(list)
-        for fragment in going_on:
-            on[fragment.node].append(fragment)
+        on = grouped((fragment.node, fragment) for fragment in going_on)
         for name in names:
             has_room = rooms is not None and name in rooms and rooms[name].free.cpus
             places += [(fragment.place, fragment.trainer) for fragment in on[name]]
@@ -124,8 +123,6 @@ def cut_tasks(facts: Facts, offers: Offers, rules: NodeRules) -> set[str]:
 
 def _places_of_tasks(facts: Facts, rules: NodeRules) -> Mapping[str, list[str]]:
     tasks = {request.id for request in facts.requests if request.filler}
-    places: defaultdict[str, list[str]] = defaultdict(list)
-    for fragment in facts.fragments if tasks else ():
-        if fragment.goes_on and fragment.trainer in tasks:
-            places[fragment.trainer].append(rules.place_of(fragment))
-    return places
+    fragments = facts.fragments if tasks else ()
+    own = (fragment for fragment in fragments if fragment.goes_on and fragment.trainer in tasks)
+    return grouped((fragment.trainer, rules.place_of(fragment)) for fragment in own)

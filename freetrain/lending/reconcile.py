@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from freetrain.core.cluster import Snapshot
@@ -27,7 +27,7 @@ _END_OF = {
 # Slurm counts in whole seconds, and a moment passes from its answer to the end of all questions.
 _PRESENT_S = 2.0
 
-Runs = Mapping[str, tuple[JobRun, ...]]
+Runs = Mapping[str, Sequence[JobRun]]
 """Job → its runs, oldest first."""
 
 
@@ -66,7 +66,7 @@ def find_strangers(running: Iterable[tuple[Job, str]]) -> list[Fragment]:
     ]
 
 
-def _as_it_is(fragment: Fragment, snapshot: Snapshot, runs: tuple[JobRun, ...]) -> Fragment:
+def _as_it_is(fragment: Fragment, snapshot: Snapshot, runs: Sequence[JobRun]) -> Fragment:
     job = snapshot.job.get(fragment.job)
     if job is None:
         return _from_history(fragment, runs, snapshot.time_s) or replace(fragment, state=FragmentState.LOST)
@@ -95,7 +95,7 @@ def _ending(fragment: Fragment, job: Job, now_s: float) -> Fragment:
     return replace(fragment, state=FragmentState.ENDING, started_s=job.start_s if is_true else fragment.started_s)
 
 
-def _running(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[JobRun, ...]) -> Fragment:
+def _running(fragment: Fragment, job: Job, snapshot: Snapshot, runs: Sequence[JobRun]) -> Fragment:
     if _is_another_run(fragment, job) or fragment.node not in job.nodes:
         end = _from_history(fragment, runs, snapshot.time_s)
         return end or _ended(fragment, _unrecorded_end(fragment, snapshot), job.start_s or snapshot.time_s)
@@ -105,7 +105,7 @@ def _running(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[JobRu
     return replace(fragment, state=FragmentState.RUNNING, started_s=job.start_s, limit_s=job.limit_s)
 
 
-def _waiting(fragment: Fragment, job: Job, snapshot: Snapshot, runs: tuple[JobRun, ...]) -> Fragment:
+def _waiting(fragment: Fragment, job: Job, snapshot: Snapshot, runs: Sequence[JobRun]) -> Fragment:
     if fragment.state is FragmentState.ASKED and not _has_been_stopped(job):
         return fragment
     end = _from_history(fragment, runs, snapshot.time_s)
@@ -132,7 +132,7 @@ def _is_another_run(fragment: Fragment, job: Job) -> bool:
     return job.start_s > fragment.started_s
 
 
-def _from_history(fragment: Fragment, runs: tuple[JobRun, ...], now_s: float) -> Fragment | None:
+def _from_history(fragment: Fragment, runs: Sequence[JobRun], now_s: float) -> Fragment | None:
     """How accounting says that it ended; None: it does not say (yet)."""
     # Accounting counts in whole seconds, so a run may seem to have started just before it was asked for.
     since_s = fragment.started_s if fragment.started_s is not None else fragment.asked_s - 1

@@ -16,6 +16,7 @@ from freetrain.core.amounts import GPU, GPU_PARTS, Amount, count_gres, in_both_f
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.grouping import grouped
 from freetrain.core.node import Nodes, NodeState
 from freetrain.lending.facts import Facts
 from freetrain.lending.rules import NodeRules
@@ -75,10 +76,8 @@ def find_rooms(facts: Facts, rules: NodeRules) -> tuple[Rooms | None, LentParts]
         return None, {}
     lent = find_lent_parts(facts)
     # Slurm does not count these as used yet.
-    asked: defaultdict[str, list[Fragment]] = defaultdict(list)
-    for fragment in facts.fragments:
-        if fragment.state is FragmentState.ASKED:
-            asked[fragment.node].append(fragment)
+    waiting = (fragment for fragment in facts.fragments if fragment.state is FragmentState.ASKED)
+    asked = grouped((fragment.node, fragment) for fragment in waiting)
     snapshot = facts.snapshot
     sites, ours = _nodes_of_the_site(snapshot, rules.queue), rules.queue.among(snapshot.partitions).nodes
     rooms = {}

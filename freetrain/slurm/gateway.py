@@ -21,7 +21,10 @@ from freetrain.slurm.site.facts import Site
 
 
 class Gateway(ABC):
-    """A way to Slurm. All of them give equal answers."""
+    """A way to Slurm. All of them give equal answers.
+
+    Each question raises a SlurmUnreachableError if Slurm does not answer, or in a way that cannot be understood.
+    """
 
     _calls = 0
 
@@ -32,19 +35,11 @@ class Gateway(ABC):
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
-        """The machine and its jobs now; jobs in no particular order.
-
-        Raises:
-            SlurmUnreachableError: Slurm does not answer, or in a way that cannot be understood.
-        """
+        """The machine and its jobs now; jobs in no particular order."""
 
     @abstractmethod
     def job(self, id_: str) -> list[Job]:
-        """One job, or all tasks of an array; none if Slurm does not know it.
-
-        Raises:
-            SlurmUnreachableError: Slurm does not answer, or in a way that cannot be understood.
-        """
+        """One job, or all tasks of an array; none if Slurm does not know it."""
 
     @abstractmethod
     def site(self, max_age_s: float, most_questions: int) -> Site:
@@ -52,42 +47,23 @@ class Gateway(ABC):
 
         There are four questions; what is oldest is asked first, and associations only if ``max_age_s`` is 0.
         If accounting does not answer, its last answer counts.
-
-        Raises:
-            SlurmError: Slurm does not answer.
         """
 
     @abstractmethod
     def last_plan_s(self) -> float | None:
-        """When Slurm last planned the waiting jobs, UTC epoch seconds; None: it does not say.
-
-        Raises:
-            SlurmUnreachableError: Slurm does not answer.
-        """
+        """When Slurm last planned the waiting jobs, UTC epoch seconds; None: it does not say."""
 
     @abstractmethod
     def runs(self, jobs: Sequence[str]) -> list[JobRun]:
-        """What accounting remembers of these jobs; nothing if the site has none.
-
-        Raises:
-            SlurmUnreachableError: Slurm does not answer.
-        """
+        """What accounting remembers of these jobs; nothing if the site has none."""
 
     def task_requests(self, queue: FragmentQueue, default_memory_mb: int) -> Mapping[str, TaskSpec]:
-        """Array or job → what one of its tasks asks for; see :func:`freetrain.slurm.asking.parse_requests`.
-
-        Raises:
-            SlurmError: Slurm does not answer.
-        """
+        """Array or job → what one of its tasks asks for; see :func:`freetrain.slurm.asking.parse_requests`."""
         asked = self.perform(queries.ask_needs(queue))
         return parse_requests(asked, self.perform(queries.ask_excluded_nodes(queue)), default_memory_mb)
 
     def preempted_at(self, jobs: Sequence[str]) -> Mapping[str, float]:
-        """Job → when Slurm asked it to leave, UTC epoch seconds, for the jobs that it asked and still remembers.
-
-        Raises:
-            SlurmUnreachableError: Slurm does not answer.
-        """
+        """Job → when Slurm asked it to leave, UTC epoch seconds, of the jobs that it asked and remembers."""
         try:
             return parse_preemptions(self.perform(queries.ask_preemptions(*jobs))) if jobs else {}
         except SlurmRefusedError:
@@ -95,11 +71,7 @@ class Gateway(ABC):
             return {}
 
     def rights(self, user: str) -> Rights | None:
-        """What the account may do to the jobs of others; None: accounting does not know it.
-
-        Raises:
-            SlurmError: accounting does not answer.
-        """
+        """What the account may do to the jobs of others; None: accounting does not know it."""
         try:
             return parse_rights(self.perform(queries.ask_rights(user)))
         except SlurmRefusedError:

@@ -69,29 +69,27 @@ class Launcher(Protocol):
         """How much of a node a fragment can be given, as far as Slurm lets it have more than its task asks for."""
 
     def place(
-        self,
-        submission: Submission,
-        fragment: Fragment,
-        node: Node,
-        amount: Amount | None = None,
-        beside: Sequence[Node] = (),
+        self, submission: Submission, fragment: Fragment, nodes: Sequence[Node], amount: Amount | None = None
     ) -> Order:
-        """What ties a fragment to its node.
+        """What ties a fragment, with those of its task on other nodes, to these: its own is the first.
 
-        The amount is given where it is more than the task asks for; ``beside`` are the task's other nodes.
+        The amount is given where it is more than the task asks for.
         """
 
     def start(self, fragments: Sequence[Fragment]) -> Sequence[Order]:
-        """What starts those that were placed."""
+        """What starts those that were placed; nothing: they start by themselves."""
+        return ()
 
     def stop(self, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
         """What gives their nodes back."""
 
     def placed(self, fragment: Fragment, printed: str) -> Fragment:
-        """The fragment, as Slurm answered to the order that placed it."""
+        """The fragment, as Slurm answered to the order that placed it; the same where its job was known before."""
+        return fragment
 
     def recognise(self, fragments: Iterable[Fragment], jobs: Iterable[Job]) -> Sequence[Fragment]:
         """The fragments, those among them named whose order got no answer."""
+        return list(fragments)
 
     def of_trainer(self, job: Job) -> str | None:
         """For which trainer a job is a fragment; None: it is none."""
@@ -101,7 +99,7 @@ class Launcher(Protocol):
         submission: Submission,
         fragments: Sequence[Fragment],
         needed_again: Callable[[Job], bool],
-        jobs: Iterable[Job] = (),
+        jobs: Iterable[Job],
     ) -> Sequence[Order]:
         """What brings the submission into the state that is expected between two cycles.
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from freetrain.core.cluster import Snapshot
-from freetrain.core.job import Job, JobRun
+from freetrain.core.job import Job
 from freetrain.slurm import commands, queries
 from freetrain.slurm.command_line import CommandLine
 from freetrain.slurm.commands import Command
@@ -16,7 +16,6 @@ from freetrain.slurm.errors import PyslurmUnusableError, SlurmError, SlurmMissin
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.pyslurm_client import PyslurmClient
 from freetrain.slurm.pyslurm_process import PROGRAM
-from freetrain.slurm.site.facts import Site
 
 log = logging.getLogger(__name__)
 
@@ -50,11 +49,11 @@ def open_gateway(
     return _insist_on(client) if backend == "pyslurm" else _prefer(client, timeout_s)
 
 
-class OpenedWhenAsked(Gateway):
+class OpenedWhenAsked(CommandLine):
     """A gateway that chooses its door at the first snapshot: see :class:`freetrain.slurm.gateway.Gateway`.
 
-    Orders are given through Slurm's commands whatever the site has chosen, so that a command which only gives one
-    does not wait for pyslurm to start.
+    All but the cluster is asked for, and orders are given, through Slurm's commands whatever the site has chosen,
+    so that a command which only gives one does not wait for pyslurm to start.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class OpenedWhenAsked(Gateway):
         program: Sequence[str] = (),
         in_parts: bool = False,
     ) -> None:
-        self._commands = CommandLine(timeout_s, environment=environment)
+        super().__init__(timeout_s, environment=environment)
         self._how = (backend, timeout_s, program, in_parts)
         self._opened: Gateway | None = None
 
@@ -74,25 +73,13 @@ class OpenedWhenAsked(Gateway):
         return self._door().snapshot()
 
     def job(self, id_: str) -> list[Job]:
-        """See :class:`freetrain.slurm.gateway.Gateway`; PyslurmUnusableError: pyslurm cannot be used here."""
+        """As :meth:`snapshot`."""
         return self._door().job(id_)
-
-    def site(self, max_age_s: float, most_questions: int) -> Site:
-        """See :class:`freetrain.slurm.gateway.Gateway`."""
-        return self._commands.site(max_age_s, most_questions)
-
-    def last_plan_s(self) -> float | None:
-        """See :class:`freetrain.slurm.gateway.Gateway`."""
-        return self._commands.last_plan_s()
-
-    def runs(self, jobs: Sequence[str]) -> list[JobRun]:
-        """See :class:`freetrain.slurm.gateway.Gateway`."""
-        return self._commands.runs(jobs)
 
     def perform(self, command: Command, stdin: str = "") -> str:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
         _check_configuration()
-        return self._commands.perform(command, stdin)
+        return super().perform(command, stdin)
 
     def _door(self) -> Gateway:
         self._opened = self._opened or open_gateway(*self._how)

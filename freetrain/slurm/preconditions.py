@@ -60,15 +60,14 @@ class Precondition:
 
 
 def _whole_nodes(candidate: Candidate) -> str:
-    tag = candidate.submission.good_tag
-    if tag is not None and tag.is_moldable and candidate.submission.needs.in_part:
+    if candidate.submission.is_moldable and candidate.submission.needs.in_part:
         return "tasks of several nodes have whole ones: submit it with --exclusive"
     return ""
 
 
 def _one_node_each(candidate: Candidate) -> str:
-    submission, tag = candidate.submission, candidate.submission.good_tag
-    if (tag is not None and tag.is_moldable) or all(task.node_count == 1 for task in submission.tasks):
+    submission = candidate.submission
+    if submission.is_moldable or all(task.node_count == 1 for task in submission.tasks):
         return ""
     return "each of its tasks must ask for one node: submit an array with --nodes=1"
 

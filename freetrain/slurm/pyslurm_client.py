@@ -5,24 +5,20 @@ Its records become facts equal to those that :mod:`freetrain.slurm.parsing` make
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Any, TypeVar
 
 from freetrain.core.cluster import Snapshot
-from freetrain.core.job import Job, JobRun, JobState
+from freetrain.core.job import Job, JobState
 from freetrain.core.node import Node, Partition, Reservation
 from freetrain.durations import show_duration
 from freetrain.slurm import queries
 from freetrain.slurm.answers import check_not_empty
 from freetrain.slurm.command_line import CommandLine
-from freetrain.slurm.commands import Command
-from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.parsing import expand_nodes, max_running_of, tasks_of, text_or_nothing, waiting_tasks
 from freetrain.slurm.pyslurm_child import WANTED
-from freetrain.slurm.pyslurm_process import PROGRAM, PyslurmProcess
-from freetrain.slurm.site.facts import Site
+from freetrain.slurm.pyslurm_process import PyslurmProcess
 from freetrain.slurm.states import facts_of_state, job_state, shared_limit_of, unknown_job_state, waits_for
 from freetrain.slurm.tags import TAG_PREFIX
 
@@ -222,36 +218,28 @@ def _free_text(text: str) -> str:
     return text_or_nothing(text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n"))
 
 
-class PyslurmClient(Gateway):
+class PyslurmClient(CommandLine):
     """Asks pyslurm for the cluster, and Slurm's commands for everything else.
 
     Orders stay with the commands, because pyslurm's are silent about some refusals and crash on others; what
     accounting remembers too, because pyslurm hides the earlier runs of a requeued job.
     """
 
-    def __init__(
-        self, timeout_s: float = 30.0, clock_s: Callable[[], float] = time.time, program: Sequence[str] = PROGRAM
-    ) -> None:
-        self._commands = CommandLine(timeout_s, clock_s)
-        self._clock_s = clock_s
+    def __init__(self, timeout_s: float, program: Sequence[str]) -> None:
+        super().__init__(timeout_s)
         self._process = PyslurmProcess(timeout_s, program)
-        self._was_away = False
-
-    @property
-    def calls(self) -> int:
-        """See :class:`freetrain.slurm.gateway.Gateway`."""
-        return self._calls + self._commands.calls
+        self._pyslurm_was_away = False
 
     def snapshot(self) -> Snapshot:
         """See :class:`freetrain.slurm.gateway.Gateway`."""
-        if self._was_away:
+        if self._pyslurm_was_away:
             # A ping fails at once where nobody is there, pyslurm after ten seconds.
             self.perform(queries.ping())
         # Until there is an answer: what follows may raise anything.
-        self._was_away = True
+        self._pyslurm_was_away = True
         self._calls += len(WANTED)
         answer = self._process.ask(*WANTED)
-        self._was_away = False
+        self._pyslurm_was_away = False
         found = snapshot_of(answer, self._clock_s(), TAG_PREFIX)
         check_not_empty(found)
         return found
@@ -260,30 +248,8 @@ class PyslurmClient(Gateway):
         """See :class:`freetrain.slurm.gateway.Gateway`; pyslurm's question for one job alone is no cheaper."""
         return [task for job in self.snapshot().jobs if job.array == id_ for task in tasks_of(job)]
 
-    def site(self, max_age_s: float, most_questions: int) -> Site:
-        """See :class:`freetrain.slurm.gateway.Gateway`; pyslurm does not know all of it."""
-        return self._commands.site(max_age_s, most_questions)
-
-    def last_plan_s(self) -> float | None:
-        """See :class:`freetrain.slurm.gateway.Gateway`."""
-        return self._commands.last_plan_s()
-
-    def runs(self, jobs: Sequence[str]) -> list[JobRun]:
-        """See :class:`freetrain.slurm.gateway.Gateway`."""
-        return self._commands.runs(jobs)
-
-    def perform(self, command: Command, stdin: str = "") -> str:
-        """See :class:`freetrain.slurm.gateway.Gateway`."""
-        return self._commands.perform(command, stdin)
-
     def start(self) -> str:
-        """Start pyslurm, if it does not run yet; its version.
-
-        Raises:
-            SlurmUnreachableError: it does not come up.
-            PyslurmUnusableError: it cannot be used here.
-            SlurmMissingError: there is no Slurm configuration here.
-        """
+        """Start pyslurm, if it does not run yet; its version. It may fail as :meth:`PyslurmProcess.start` does."""
         self._process.start()
         return self._process.version
 

@@ -33,7 +33,6 @@ class SlurmSettings:
         complete_wait_s: how long no job starts while nodes that a job has left are cleared up.
         epilog: what slurmctld runs at the end of each job (EpilogSlurmctld).
         controller_parameters: as written (SlurmctldParameters).
-        scheduler_type: as ``sched/backfill``.
         hides_jobs: whether users see only their own jobs.
         default_memory_mb: of a job that asks for none, per CPU or per node; 0: no limit.
         enforces: what accounting keeps jobs from: associations, limits, qos, safe.
@@ -45,7 +44,6 @@ class SlurmSettings:
         job_comp_type: as ``jobcomp/lua``; empty: none.
         conf_file: where slurm.conf is, as this machine's commands say.
         task_plugins: what sets tasks up on nodes, as ``task/cgroup``.
-        process_tracking: how the processes of a job are found, as ``proctrack/cgroup``.
         shares_out_memory: whether what one job has of a node's memory no other has (SelectTypeParameters).
     """
 
@@ -62,9 +60,7 @@ class SlurmSettings:
     complete_wait_s: float = 0.0
     epilog: str = ""
     preempt_parameters: str = ""
-    scheduler_parameters: str = ""
     controller_parameters: str = ""
-    scheduler_type: str = "sched/backfill"
     hides_jobs: bool = False
     default_memory_mb: int = 0
     has_accounting: bool = False
@@ -78,7 +74,6 @@ class SlurmSettings:
     job_submit_plugins: tuple[str, ...] = ()
     conf_file: str = ""
     task_plugins: frozenset[str] = frozenset()
-    process_tracking: str = ""
     shares_out_memory: bool = True
 
     @property
@@ -149,9 +144,7 @@ def settings_of(values: Mapping[str, str]) -> SlurmSettings:
         complete_wait_s=_leading_number(values.get("CompleteWait", "0")),
         epilog=_known(values.get("EpilogSlurmctld", values.get("EpilogSlurmctld[0]", ""))),
         preempt_parameters=_known(values.get("PreemptParameters", "")),
-        scheduler_parameters=_known(values.get("SchedulerParameters", "")),
         controller_parameters=_known(values.get("SlurmctldParameters", "")),
-        scheduler_type=values.get("SchedulerType", "sched/backfill"),
         hides_jobs="jobs" in values.get("PrivateData", "").strip().split(","),
         default_memory_mb=default_memory_mb(values),
         has_accounting=values.get("AccountingStorageType", "") == "accounting_storage/slurmdbd",
@@ -162,7 +155,6 @@ def settings_of(values: Mapping[str, str]) -> SlurmSettings:
         job_submit_plugins=tuple(_known(values.get("JobSubmitPlugins", "")).split(",")),
         conf_file=_known(values.get("SLURM_CONF", "")),
         task_plugins=frozenset(_known(values.get("TaskPlugin", "")).split(",")),
-        process_tracking=_known(values.get("ProctrackType", "")),
         shares_out_memory="MEMORY" in values.get("SelectTypeParameters", "CR_MEMORY").upper(),
         kill_wait_s=_leading_number(values.get("KillWait", "30")),
         suspend_s=_suspend_s(values),

@@ -14,7 +14,7 @@ from freetrain.core.fragment import Fragment, FragmentState, jobs_of
 from freetrain.core.job import Job
 from freetrain.core.node import Node
 from freetrain.slurm import commands
-from freetrain.slurm.launcher import NodeLimit, Order
+from freetrain.slurm.launcher import Launcher, NodeLimit, Order
 from freetrain.slurm.preconditions import Candidate, refusal, repairs, why_not_yet
 from freetrain.slurm.submissions import Submission
 from freetrain.slurm.tags import TAG_PREFIX
@@ -23,7 +23,7 @@ from freetrain.slurm.tags import TAG_PREFIX
 _FEW = 8
 
 
-class Steering:
+class Steering(Launcher):
     """One task of the array for each node. Pure: see :class:`freetrain.slurm.launcher.Launcher`."""
 
     runs_tasks = True
@@ -70,16 +70,10 @@ class Steering:
         return replace(asked, cpus=amount.cpus) if _may_have_more(submission) else asked
 
     def place(
-        self,
-        submission: Submission,
-        fragment: Fragment,
-        node: Node,
-        amount: Amount | None = None,
-        beside: Sequence[Node] = (),
+        self, submission: Submission, fragment: Fragment, nodes: Sequence[Node], amount: Amount | None = None
     ) -> Order:
         """Pin the held task to its nodes; where owner and partition ask for less, let it ask for all of them."""
         needs = submission.needs
-        nodes = (node, *beside)
         cpus = 0 if needs.is_whole or needs.in_part else min(map(needs.usable_cpus, nodes))
         # All memory only where it asks for none: Slurm keeps no other record of what it asked for at first, and
         # the next node must have that as well.
@@ -89,8 +83,7 @@ class Steering:
             cpus = amount.cpus if amount is not None else 1
         names = tuple(node.name for node in nodes)
         command = commands.pin(fragment.job, names, fragment.limit_s, cpus, memory_mb)
-        tag = submission.good_tag
-        if tag is not None and tag.is_moldable:
+        if submission.is_moldable:
             command += commands.of_nodes(len(nodes), needs.processes)
         return Order(command, f"lend {', '.join(names)} to {fragment.trainer}")
 
@@ -101,22 +94,9 @@ class Steering:
 
     def stop(self, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
         """Hold what waits, requeue and hold what runs."""
-        waiting = jobs_of(fragment for fragment in fragments if fragment.state is FragmentState.ASKED)
-        running = jobs_of(fragment for fragment in fragments if fragment.state is FragmentState.RUNNING)
-        orders = []
-        if waiting:
-            orders.append(Order(commands.hold(*waiting), why))
-        if running:
-            orders.append(Order(commands.requeue_hold_running(*running), why))
-        return orders
-
-    def placed(self, fragment: Fragment, printed: str) -> Fragment:
-        """The same: a task's id was known before."""
-        return fragment
-
-    def recognise(self, fragments: Iterable[Fragment], jobs: Iterable[Job]) -> Sequence[Fragment]:
-        """The same."""
-        return list(fragments)
+        how = {FragmentState.ASKED: commands.hold, FragmentState.RUNNING: commands.requeue_hold_running}
+        jobs = {state: jobs_of(fragment for fragment in fragments if fragment.state is state) for state in how}
+        return [Order(how[state](*its), why) for state, its in jobs.items() if its]
 
     def of_trainer(self, job: Job) -> str | None:
         """The array that it is a task of, if that has a tag."""
@@ -127,7 +107,7 @@ class Steering:
         submission: Submission,
         fragments: Sequence[Fragment],
         needed_again: Callable[[Job], bool],
-        jobs: Iterable[Job] = (),
+        jobs: Iterable[Job],
     ) -> Sequence[Order]:
         """Put the array right; hold what nobody lent a node to; take up what has ended and is needed again."""
         ours = {fragment.job for fragment in fragments}

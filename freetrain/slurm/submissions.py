@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ClusterShell.RangeSet import RangeSet
 
 from freetrain.core.fragment_queue import FragmentQueue
+from freetrain.core.grouping import grouped
 from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
 from freetrain.slurm.comments import asked_to_resume, says_paused
@@ -86,6 +86,16 @@ class Submission:
         return f"{self.id}_[{RangeSet.fromlist(numbers)}]" if numbers else ""
 
     @property
+    def is_moldable(self) -> bool:
+        """Whether each of its tasks has several nodes of its own, as its tag says."""
+        return isinstance(self.tag, Tag) and self.tag.is_moldable
+
+    @property
+    def waits(self) -> bool:
+        """Whether some of its tasks wait."""
+        return any(task.state.is_waiting for task in self.tasks)
+
+    @property
     def is_withdrawn(self) -> bool:
         """Whether its owner, or an admin, has cancelled what was left of it."""
         return self.is_over and any(task.state is JobState.CANCELLED for task in self.tasks)
@@ -98,10 +108,8 @@ class Submission:
 
 def find_submissions(jobs: Iterable[Job], queue: FragmentQueue) -> Mapping[str, Submission]:
     """The submissions by id, oldest first; a tag counts where fragments run only."""
-    tasks: defaultdict[str, list[Job]] = defaultdict(list)
-    for job in jobs:
-        if queue.has(job) and job.comment.startswith(TAG_PREFIX):
-            tasks[job.array].append(job)
+    tagged = (job for job in jobs if queue.has(job) and job.comment.startswith(TAG_PREFIX))
+    tasks = grouped((job.array, job) for job in tagged)
     found = [_submission(id_, its_tasks) for id_, its_tasks in tasks.items()]
     return {
         submission.id: submission

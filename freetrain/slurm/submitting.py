@@ -10,7 +10,7 @@ import os
 import pwd
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -18,13 +18,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from freetrain.core.amounts import Amount
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.job import Job
-from freetrain.core.needs import Needs
 from freetrain.core.node import Node
 from freetrain.slurm import commands, queries
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.launcher import NodeLimit, Order
+from freetrain.slurm.launcher import Launcher, NodeLimit, Order
 from freetrain.slurm.preconditions import OF_PATTERNS, Candidate, why_not_yet
 from freetrain.slurm.submissions import Submission
 
@@ -53,17 +52,14 @@ class Pattern:
     qos: str = ""
 
 
-class Submitting:
+class Submitting(Launcher):
     """One job of its own for each node. Pure but for reading: see :class:`freetrain.slurm.launcher.Launcher`.
 
     ``act_as`` is what is put before sbatch to submit as a user, nothing for oneself; None: one may not.
     """
 
     def __init__(
-        self,
-        partition: str,
-        read_pattern: Callable[[str], Pattern],
-        act_as: Callable[[str], commands.Command | None],
+        self, partition: str, read_pattern: Callable[[str], Pattern], act_as: Callable[[str], Command | None]
     ) -> None:
         self._partition = partition
         self._read_pattern = read_pattern
@@ -75,11 +71,10 @@ class Submitting:
         """Only root can submit for others, and Slurm must show what is to be submitted."""
         if self._act_as(submission.owner) is None:
             return "freetrain runs the trainings of its own account only here"
-        tag = submission.good_tag
-        if tag is not None and tag.is_filler:
+        if submission.good_tag is not None and submission.good_tag.is_filler:
             return "kind=tasks needs lend.launcher = steer: here fragments are copies of one job"
         try:
-            if _waits(submission):
+            if submission.waits:
                 self._read_pattern(submission.id)
         except SlurmRefusedError as error:
             return error.what
@@ -91,7 +86,7 @@ class Submitting:
 
     def room(self, submission: Submission, fragments: Sequence[Fragment]) -> int:
         """Any number, as long as the pattern waits."""
-        return _NO_LIMIT if _waits(submission) else len(fragments)
+        return _NO_LIMIT if submission.waits else len(fragments)
 
     def lend(
         self,
@@ -121,19 +116,18 @@ class Submitting:
         return amount if submission.needs.processes == 1 else replace(amount, cpus=asked.cpus)
 
     def place(
-        self,
-        submission: Submission,
-        fragment: Fragment,
-        node: Node,
-        amount: Amount | None = None,
-        beside: Sequence[Node] = (),
+        self, submission: Submission, fragment: Fragment, nodes: Sequence[Node], amount: Amount | None = None
     ) -> Order:
         """Submit it, for this node only and all of it, or as much of it as the pattern asks for, or more."""
         pattern, needs = self._read_pattern(submission.id), submission.needs
-        more: Mapping[str, str] = {}
+        options = {"chdir": pattern.directory, "account": pattern.account, "qos": pattern.qos}
         if amount is not None:
             needs = replace(needs, cpus=amount.cpus, memory_mb=amount.memory_mb)
-            more = {"cpus-per-task": str(amount.cpus)} if needs.processes == 1 else {}
+        if needs.in_part:
+            gres = ",".join(f"{name}:{count}" for name, count in needs.gres)
+            options |= {"mincpus": str(needs.cpus), "gres": gres}
+        if amount is not None and needs.processes == 1:
+            options["cpus-per-task"] = str(amount.cpus)
         command = commands.submit_fragment(
             fragment.node,
             fragment.limit_s,
@@ -141,16 +135,12 @@ class Submitting:
             fragment.job,
             f"freetrain-{fragment.trainer}",
             needs.memory_mb,
-            {"chdir": pattern.directory, "account": pattern.account, "qos": pattern.qos, **_part(needs), **more},
+            options,
             is_whole=not needs.in_part,
         )
-        before: commands.Command = self._act_as(submission.owner) or ()
+        before: Command = self._act_as(submission.owner) or ()
         why = f"lend {fragment.node} to {submission.id}"
         return Order(before + command, why, fragment_script(fragment, pattern, needs.in_part))
-
-    def start(self, fragments: Sequence[Fragment]) -> Sequence[Order]:
-        """Nothing: what is submitted starts."""
-        return []
 
     def stop(self, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
         """Cancel them."""
@@ -184,7 +174,7 @@ class Submitting:
         submission: Submission,
         fragments: Sequence[Fragment],
         needed_again: Callable[[Job], bool],
-        jobs: Iterable[Job] = (),
+        jobs: Iterable[Job],
     ) -> Sequence[Order]:
         """Hold a pattern that its owner forgot to hold; end fragments that wait to run a second time."""
         stray = [task.id for task in submission.tasks if task.state.is_waiting and not task.is_held]
@@ -208,18 +198,8 @@ class Submitting:
 
     def end(self, submission: Submission, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
         """Cancel the pattern and its fragments."""
-        return [
-            Order(
-                commands.cancel(submission.id, *filter(str.isdigit, (fragment.job for fragment in fragments))), why
-            )
-        ]
-
-
-def _part(needs: Needs) -> Mapping[str, str]:
-    if not needs.in_part:
-        return {}
-    gres = ",".join(f"{name}:{count}" for name, count in needs.gres)
-    return {"mincpus": str(needs.cpus), "gres": gres}
+        known = [fragment.job for fragment in fragments if fragment.job.isdigit()]
+        return [Order(commands.cancel(submission.id, *known), why)]
 
 
 def fragment_script(fragment: Fragment, pattern: Pattern, in_part: bool = False) -> str:
@@ -253,10 +233,6 @@ def _is_ours(line: str, in_part: bool) -> bool:
 def is_named(fragment: Fragment) -> bool:
     """Whether Slurm has shown its job, or answered to the order that submitted it."""
     return not fragment.job.startswith("freetrain-fragment:")
-
-
-def _waits(submission: Submission) -> bool:
-    return any(task.state.is_waiting for task in submission.tasks)
 
 
 _WORK_DIRECTORY = re.compile(r"\bWorkDir=(.+?) (?:(?:Admin|System)?Comment|Extra|StdErr)=")

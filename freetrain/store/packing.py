@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import accumulate, pairwise, repeat
@@ -23,6 +22,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from freetrain.core.decision import Placement
+from freetrain.core.grouping import grouped
 from freetrain.core.place import Place
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Serving, Trainer, TrainerPast
@@ -145,7 +145,8 @@ def unpack(
         owners |= {name: named(seat) for seat, name in moves["others"]}
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise _damaged(error) from error
-    return problem, _by_owner(owners)
+    owned = grouped((owner, name) for name, owner in owners.items() if owner is not None)
+    return problem, {trainer: tuple(names) for trainer, names in owned.items()}
 
 
 def unpack_serving(packed: PackedDecision) -> Serving:
@@ -200,11 +201,3 @@ def _served(document: Mapping[str, Any]) -> Serving:
 
 def _steps(numbers: Sequence[int]) -> list[int]:
     return [later - earlier for earlier, later in pairwise([0, *numbers])]
-
-
-def _by_owner(owners: Mapping[str, str | None]) -> Placement:
-    placement: defaultdict[str, list[str]] = defaultdict(list)
-    for name, owner in owners.items():
-        if owner is not None:
-            placement[owner].append(name)
-    return {trainer: tuple(names) for trainer, names in placement.items()}

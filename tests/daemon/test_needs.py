@@ -95,7 +95,7 @@ def test_a_task_that_would_get_a_part_of_its_node_asks_for_all_of_it(
 def test_a_task_that_is_lent_a_part_of_a_node_asks_for_what_it_was_submitted_with() -> None:
     needs = Needs(cpus=2, memory_mb=100, gres=(("gpu", 1),), is_whole=False).lent_in_part()
     fragment = Fragment("7_1", "7", "n1", FragmentState.ASKED, 0.0, 600.0)
-    order = Steering().place(Submission("7", "news", "", 0.0, (), needs), fragment, node("n1", cpus=16))
+    order = Steering().place(Submission("7", "news", "", 0.0, (), needs), fragment, [node("n1", cpus=16)])
     assert order.command == ("scontrol", "update", "JobId=7_1", "ReqNodeList=n1", "TimeLimit=10", "StartTime=now")
 
 
@@ -109,7 +109,7 @@ def test_a_task_of_one_cpu_can_be_given_more_and_the_next_time_fewer(
     wanted, asked = Amount(6, 900, (("gpu", 1),)), Amount(asks, 100, (("gpu", 1),))
     assert Steering().gives(submission, wanted, asked) == replace(asked, cpus=6 if asks == 1 else asks)
     amount = None if more is None else Amount(more, 100, (("gpu", 1),))
-    words = Steering().place(submission, fragment, node("n1", cpus=16), amount).command
+    words = Steering().place(submission, fragment, [node("n1", cpus=16)], amount).command
     assert [word.partition("=")[2] for word in words if word.startswith("MinCPUs")] == ([told] if told else [])
 
 
@@ -190,5 +190,5 @@ def test_a_task_of_several_nodes_asks_of_each_for_what_the_smallest_has() -> Non
     submission = Submission("7", "news", "freetrain:kind=tasks,nodes=2-4", 0.0, (), needs)
     fragment = Fragment("7_0", "7", "n1", FragmentState.ASKED, 0.0, 600.0)
     nodes = [node("n1", cpus=16), node("n2", cpus=8), node("n3", cpus=16)]
-    words = Steering().place(submission, fragment, nodes[0], None, nodes[1:]).command
+    words = Steering().place(submission, fragment, nodes).command
     assert {"ReqNodeList=n1,n2,n3", "MinCPUsNode=8", "NumNodes=3-3", "NumTasks=6"} < set(words)

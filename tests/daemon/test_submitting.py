@@ -65,7 +65,7 @@ def test_a_held_job_is_the_pattern_of_as_many_fragments_as_it_wants(slurm: FakeS
 def test_fragments_run_where_and_on_whose_account_the_pattern_was_submitted() -> None:
     pattern = Pattern(SCRIPT, "/home/me", account="ml", qos="")
     launcher = Submitting("freetrain", lambda _: pattern, lambda _: ())
-    order = launcher.place(Submission("7", "news", "", 0.0, ()), FRAGMENT, node("n1"))
+    order = launcher.place(Submission("7", "news", "", 0.0, ()), FRAGMENT, [node("n1")])
     assert {"--chdir=/home/me", "--account=ml"} <= set(order.command)
     assert not any(word.startswith("--qos") for word in order.command)
 
@@ -74,7 +74,7 @@ def test_a_fragment_holds_its_whole_node_whatever_the_pattern_says_of_parts() ->
     script = "#!/bin/bash\n#SBATCH --mem-per-cpu=2G\n#SBATCH --oversubscribe\n#SBATCH --gpus-per-node=4\ntrue\n"
     launcher = Submitting("freetrain", lambda _: Pattern(script, "/tmp"), lambda _: ())
     submission = Submission("7", "news", "", 0.0, (), Needs(memory_mb=4096, is_whole=False))
-    order = launcher.place(submission, FRAGMENT, node("n1", "IDLE", cpus=16))
+    order = launcher.place(submission, FRAGMENT, [node("n1", "IDLE", cpus=16)])
     assert {"--exclusive", "--mem=4096"} <= set(order.command)
     directives = order.stdin.partition("exec")[0]
     assert "--gpus-per-node=4" in directives
@@ -268,7 +268,7 @@ def test_fragments_on_parts_of_a_node_ask_for_their_parts_and_are_told_apart() -
     places = [NodeLimit("n1", 600.0), NodeLimit("n2", 600.0), NodeLimit("n1", 600.0)]
     fragments = submitting().lend(submission, [], places, 1000.0)
     assert len({one.job for one in fragments}) == 3, "Slurm knows them by their comments until they have a number"
-    order = submitting().place(submission, fragments[0], node("n1", cpus=64))
+    order = submitting().place(submission, fragments[0], [node("n1", cpus=64)])
     assert {"--mincpus=4", "--mem=300", "--gres=gpu:a100:2"} < set(order.command)
     assert "--exclusive" not in order.command
     assert "gpus-per-node" not in order.stdin.partition("FREETRAIN_END_OF_SCRIPT")[0]
@@ -284,6 +284,6 @@ def test_a_fragment_of_one_process_can_have_more_cpus_than_its_pattern_asks_for_
     gres = (("gpu:a100", 2),)
     given = submitting().gives(submission, Amount(9, 700, gres), Amount(4, 300, gres))
     assert given == Amount(cpus, 700, gres)
-    order = submitting().place(submission, FRAGMENT, node("n1", cpus=64), given)
+    order = submitting().place(submission, FRAGMENT, [node("n1", cpus=64)], given)
     assert {f"--mincpus={cpus}", "--mem=700", "--gres=gpu:a100:2"} < set(order.command)
     assert ("--cpus-per-task=9" in order.command) is (processes == 1)

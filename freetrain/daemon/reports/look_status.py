@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
 from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.grouping import grouped
 from freetrain.core.node import NodeState
 from freetrain.core.place import node_of
 from freetrain.daemon.reports.status import LONGEST, LookStatus, NodeGroup, NodeStanding, TrainerStatus
@@ -130,7 +130,8 @@ _LOST_FIRST = (
 
 def groups_of(offers: Offers, fragments: Iterable[Fragment]) -> tuple[NodeGroup, ...]:
     """What is done with each node, as the fragments on it say, and why."""
-    on = {name: _together(own) for name, own in _by_node(fragments).items()}
+    by_node = grouped((fragment.node, fragment) for fragment in fragments)
+    on = {name: _together(own) for name, own in by_node.items()}
     # Of a node that is lent in parts, what is to be given back says most, then what may be lent.
     named = offers.verdicts
     found = {
@@ -147,13 +148,6 @@ def groups_of(offers: Offers, fragments: Iterable[Fragment]) -> tuple[NodeGroup,
     return gathered(found)
 
 
-def _by_node(fragments: Iterable[Fragment]) -> Mapping[str, Sequence[Fragment]]:
-    on: defaultdict[str, list[Fragment]] = defaultdict(list)
-    for fragment in fragments:
-        on[fragment.node].append(fragment)
-    return on
-
-
 def _together(own: Sequence[Fragment]) -> Fragment:
     """What the fragments of one node say: the one that is furthest, with all trainers that have parts of it."""
     # A node that changes hands has two for a moment, of which the one that comes counts.
@@ -164,9 +158,7 @@ def _together(own: Sequence[Fragment]) -> Fragment:
 
 def gathered(verdicts: Mapping[str, NodeGroup]) -> tuple[NodeGroup, ...]:
     """Nodes with equal verdicts together, from node → what holds for it."""
-    groups: dict[NodeGroup, list[str]] = {}
-    for name, verdict in sorted(verdicts.items()):
-        groups.setdefault(replace(verdict, nodes=""), []).append(name)
+    groups = grouped((replace(verdict, nodes=""), name) for name, verdict in sorted(verdicts.items()))
     return tuple(replace(verdict, nodes=fold_nodes(names)) for verdict, names in groups.items())
 
 

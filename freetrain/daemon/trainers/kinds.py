@@ -7,7 +7,6 @@ changes cost, which of its tasks are needed again, and when it is over. Nobody e
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -17,6 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from freetrain.core.fragment import End, Fragment, FragmentState
+from freetrain.core.grouping import grouped
 from freetrain.core.job import Job, JobState
 from freetrain.core.known_trainer import KnownTrainer, TrainerState, believed, curve_of, linear_curve
 from freetrain.core.objectives import find_objective, worth_per_s
@@ -403,9 +403,7 @@ def _lost_s(own: Sequence[Fragment], tag: Tag, now_s: float) -> float:
 
 def _whole_tasks(fragments: Sequence[Fragment]) -> dict[str, list[Fragment]]:
     """Task → its fragments, of those all of whose nodes stay; the oldest first."""
-    of_job: defaultdict[str, list[Fragment]] = defaultdict(list)
-    for fragment in fragments:
-        of_job[fragment.job].append(fragment)
+    of_job = grouped((fragment.job, fragment) for fragment in fragments)
     whole = {job: own for job, own in of_job.items() if all(fragment.goes_on for fragment in own)}
     return dict(sorted(whole.items(), key=lambda item: item[1][0].started_s or inf))
 

@@ -247,7 +247,7 @@ class SubmissionReader:
         if found and (is_old or not found.keys() <= self._requests.keys()):
             default_mb = queue.among(snapshot.partitions).default_memory_mb or default_memory_mb
             answered = self._gateway.task_requests(queue, default_mb)
-            waiting = [id_ for id_, submission in found.items() if _waits(submission)]
+            waiting = [id_ for id_, submission in found.items() if submission.waits]
             if waiting and not answered:
                 raise SlurmUnclearError("squeue -O", "it shows no job")
             requests = {id_: self._request_of(submission, answered) for id_, submission in found.items()}
@@ -268,7 +268,7 @@ class SubmissionReader:
 
     def _request_of(self, submission: Submission, answered: Mapping[str, TaskSpec]) -> TaskSpec:
         # Where none of its tasks waits, what was known before counts: Slurm shows of the others what they got.
-        if _waits(submission):
+        if submission.waits:
             return answered.get(submission.id, _NOT_SHOWN)
         return self._requests.get(submission.id) or answered.get(submission.id, TaskSpec())
 
@@ -283,10 +283,6 @@ def _within_its_partitions(
         return needs
     its = FragmentQueue(task.partition).among(snapshot.partitions).nodes
     return replace(needs, excluded=needs.excluded | (queue.among(snapshot.partitions).nodes - its))
-
-
-def _waits(submission: Submission) -> bool:
-    return any(task.state.is_waiting for task in submission.tasks)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
+from freetrain.core.grouping import grouped
 from freetrain.core.job import Job, JobState
 from freetrain.core.needs import meets_constraint
 from freetrain.core.node import Nodes, NodeState, Partition
@@ -172,9 +173,7 @@ class Machine:
             end_s = self._end_s(job)
             for name in job.nodes:
                 free_from[name] = max(free_from.get(name, 0.0), end_s)
-        leaving: defaultdict[float, list[str]] = defaultdict(list)
-        for name, end_s in free_from.items():
-            leaving[end_s].append(name)
+        leaving = grouped((end_s, name) for name, end_s in free_from.items())
         later = {end_s: self.sets.of(names) for end_s, names in leaving.items()}
         return self.sets.all & ~self.sets.of(free_from), later
 

@@ -15,6 +15,7 @@ from freetrain.core.amounts import Amount
 from freetrain.core.classes import NodeClass
 from freetrain.core.data_wait import NewPart, SharedNode, WaitProfile
 from freetrain.core.deadlines import deadline_rates_of
+from freetrain.core.grouping import grouped
 from freetrain.core.needs import has_gpus
 from freetrain.core.place import Place, node_of
 from freetrain.core.plan import Release
@@ -260,13 +261,16 @@ def shared_nodes(
     lent: Mapping[str, Iterable[str]], facts: Facts, rooms: Rooms | None, allotment: Allotment
 ) -> Iterator[SharedNode]:
     """The nodes of which new parts are lent; none if nodes are lent whole."""
-    new: defaultdict[str, list[NewPart]] = defaultdict(list)
-    for request in facts.requests if rooms is not None else ():
-        for place in lent.get(request.id, ()) if request.needs.in_part else ():
-            new[node_of(place)].append(_new_part(request, place, facts))
+    if rooms is None:
+        return
+    requests = (request for request in facts.requests if request.needs.in_part)
+    new = grouped(
+        (node_of(place), _new_part(request, place, facts))
+        for request in requests
+        for place in lent.get(request.id, ())
+    )
     for name, its_parts in new.items():
-        room = rooms.get(name) if rooms is not None else None
-        if room is not None:
+        if room := rooms.get(name):
             spare = room.free.without(_dealt_on(name, allotment))
             threads = facts.snapshot.node[name].threads_per_core
             yield SharedNode(name, spare, room.free.gpus, threads, tuple(its_parts))

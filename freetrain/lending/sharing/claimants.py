@@ -12,6 +12,7 @@ from math import inf
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.grouping import grouped
 from freetrain.core.needs import NO_NEEDS, Needs, kinds_of, nodes_meeting
 from freetrain.core.node import Nodes
 from freetrain.core.place import Place
@@ -53,9 +54,7 @@ def claimants_of(
 
     A trainer may keep a node that it has even if it could not get it as a new one.
     """
-    members: defaultdict[tuple[Hashable, ...], list[Request]] = defaultdict(list)
-    for request in competing:
-        members[_key(request, sharing)].append(request)
+    members = grouped((_key(request, sharing), request) for request in competing)
     may_use = [eligible[requests[0].needs] for requests in members.values()]
     number_of = {request.id: number for number, requests in enumerate(members.values()) for request in requests}
     keeps = _kept_besides(may_use, number_of, offered)

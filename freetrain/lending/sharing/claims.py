@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 
 from freetrain.core.amounts import Amount
+from freetrain.core.grouping import grouped
 from freetrain.core.place import Place
 
 
@@ -123,9 +124,7 @@ def keep(
     """
     if len(held) <= count:
         return [node.name for node in held], []
-    of_trainer: defaultdict[str | None, list[Place]] = defaultdict(list)
-    for node in held:
-        of_trainer[node.holder].append(node)
+    of_trainer = grouped((node.holder, node) for node in held)
     order = {want.trainer: (number, want.min_nodes) for number, want in enumerate(wants)}
 
     def gives_first(trainer: str | None) -> tuple[int, bool, int]:

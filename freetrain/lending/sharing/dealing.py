@@ -32,6 +32,7 @@ from itertools import groupby
 from math import inf
 from typing import Any, Protocol
 
+from freetrain.core.grouping import grouped
 from freetrain.core.place import Place
 from freetrain.core.topology import FLAT, Topology
 from freetrain.lending.rooms import Rooms
@@ -53,9 +54,7 @@ def hand_out(
     own = [Counter(map(topology.leaf_of, part)) for part in parts]
     waiting = iter(turns)
     for _, alike in groupby(pool, key=lambda node: (node.holder is None, node.until_s)):
-        left: defaultdict[str, list[str]] = defaultdict(list)
-        for node in alike:
-            left[topology.leaf_of(node.name)].append(node.name)
+        left = grouped((topology.leaf_of(node.name), node.name) for node in alike)
         while left:
             row = next(waiting, None)
             if row is None:
@@ -81,12 +80,11 @@ class NodeStock:
         # By identity, because comparing sets of thousands of nodes for each claimant would take longer than the
         # deal.
         sets = list({id(claimant.eligible): claimant.eligible for claimant in claimants}.values())
-        kinds: defaultdict[tuple[bool, ...], list[Place]] = defaultdict(list)
         settled = {name for claimant in claimants for name in claimant.settled}
-        for node in nodes:
-            # Nodes that a trainer of no claimant holds are dealt to nobody.
-            if node.name not in settled and (node.holder is None or node.holder in self._of_trainer):
-                kinds[tuple(node.name in names for names in sets)].append(node)
+        # Nodes that a trainer of no claimant holds are dealt to nobody.
+        holders = {None, *self._of_trainer}
+        dealt = (node for node in nodes if node.holder in holders and node.name not in settled)
+        kinds = grouped((tuple(node.name in names for names in sets), node) for node in dealt)
         position = {id(names): number for number, names in enumerate(sets)}
         self._kinds = [(open_to, kind) for open_to, kind in kinds.items() if any(open_to)]
         self._for_nobody = [
@@ -176,9 +174,8 @@ class NodeStock:
         leaving: dict[str, Hashable | None] = dict.fromkeys(self._for_nobody)
         sizes = Counter(node.holder for _, kind in self._kinds for node in kind)
         for kind, (_, members) in enumerate(self._kinds):
-            by_holder: defaultdict[int | None, list[Place]] = defaultdict(list)
-            for node in sorted(members, key=lambda node: -(node.until_s or inf)):
-                by_holder[self._of_trainer.get(node.holder or "")].append(node)
+            by_life = sorted(members, key=lambda node: -(node.until_s or inf))
+            by_holder = grouped((self._of_trainer.get(node.holder or ""), node) for node in by_life)
             pool, by_name = by_holder[None], {node.name: node for node in members}
             lacking = {}
             for row, claimant in enumerate(self._claimants):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from freetrain.core.cluster import Snapshot
+from freetrain.core.grouping import grouped
 from freetrain.core.node import Node, Nodes
 from freetrain.core.place import Place
 from freetrain.core.problem import Question
@@ -122,10 +123,8 @@ def _names(kinds: Iterable[_Kind]) -> Mapping[_Kind, str]:
 
 
 def _choices(request: Request, group: int, names: Mapping[_Kind, str]) -> tuple[KindChoice, ...]:
-    together: defaultdict[frozenset[str], list[_Kind]] = defaultdict(list)
-    for kind in names:
-        if kind.open_to[group]:
-            together[distinct_features(request, kind.features, kind.gpu_types)].append(kind)
+    usable = (kind for kind in names if kind.open_to[group])
+    together = grouped((distinct_features(request, kind.features, kind.gpu_types), kind) for kind in usable)
     return tuple(
         KindChoice(
             tuple(names[kind] for kind in kinds),

@@ -24,6 +24,7 @@ from math import inf
 from typing import NamedTuple
 
 from freetrain.core.amounts import Amount, is_of, left_of, times_in
+from freetrain.core.grouping import grouped
 from freetrain.core.place import Place, new_place, node_of, room_of
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.sharing.claims import Claimant, Deal, keep
@@ -454,10 +455,8 @@ class PartStock:
         gains: dict[str, Hashable] = {}
         all_held = [place for held in self._held for place in held]
         given_again = {place.name for given in self._nodes.given for place in given}
-        taken: defaultdict[tuple[PartNode, int], list[str]] = defaultdict(list)
-        for place in all_held:
-            if place.name not in given_again:
-                taken[place.node, place.row].append(place.name)
+        not_given = (place for place in all_held if place.name not in given_again)
+        taken = grouped(((place.node, place.row), place.name) for place in not_given)
         for row, claimant in enumerate(self._claimants):
             for place in self._nodes.given[row]:
                 node = place.node

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain, zip_longest
 
+from freetrain.core.grouping import grouped
 from freetrain.lending.facts import Request
 from freetrain.lending.rules import SharingRules
 from freetrain.lending.sharing.claimants import person_of
@@ -63,9 +63,7 @@ def select(
     easiest = _easiest(fitting)
     if len(easiest) <= sharing.max_running and not sharing.most_trainers_per_user:
         return Selection(fitting, left_out)
-    people: defaultdict[str, list[Request]] = defaultdict(list)
-    for request in easiest.values():
-        people[person_of(request, sharing.by)].append(request)
+    people = grouped((person_of(request, sharing.by), request) for request in easiest.values())
     share = offered_nodes // max(len(people), 1)
     queues = []
     for person in sorted(people, key=lambda person: hours.get(person, 0.0)):
