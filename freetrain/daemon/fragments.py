@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import inf
 
 from freetrain.core.cluster import Snapshot
@@ -14,9 +14,10 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.grouping import grouped
 from freetrain.core.job import Job, JobState
 from freetrain.daemon.trainers.kinds import strategy_of
+from freetrain.daemon.trainers.training import TrainerRuns
 from freetrain.lending.reconcile import find_strangers, needs_history, reconcile
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.launcher import Launcher
+from freetrain.slurm.launcher import Launcher, jobs_of_trainers
 from freetrain.slurm.submitting import is_named
 from freetrain.slurm.tags import TAG_PREFIX, tag_in
 from freetrain.store.ledger import DONE, UNKNOWN, Ledger
@@ -48,40 +49,8 @@ def _may_have_left(fragment: Fragment, job: Job | None) -> bool:
     return end is End.FAILED or (end is End.COMPLETED and knows_sigterm)
 
 
-@dataclass(slots=True)
-class TrainerRuns:
-    """What became of the earlier fragments of a trainer.
-
-    Attributes:
-        ends: how often they ended in which way; those of a job of several nodes end together, once.
-        last: the one that ended last.
-        some_completed: whether one has completed.
-        failed: job → its runs that ended with an error.
-        preempted_s: job of which the last run was preempted → when that run started.
-    """
-
-    ends: Counter[End] = field(default_factory=Counter)
-    last: Fragment | None = None
-    some_completed: bool = False
-    failed: dict[str, list[Fragment]] = field(default_factory=dict)
-    preempted_s: dict[str, float | None] = field(default_factory=dict)
-
-    def note_end(self, fragment: Fragment) -> None:
-        """One has ended, after the others."""
-        self.last = fragment
-        self.some_completed |= fragment.end is End.COMPLETED
-        if fragment.end is End.FAILED:
-            self.note_failure(fragment)
-        if fragment.end is End.PREEMPTED:
-            self.preempted_s[fragment.job] = fragment.started_s
-        else:
-            self.preempted_s.pop(fragment.job, None)
-
-    def note_failure(self, fragment: Fragment) -> None:
-        """A job of several nodes fails once, with all of its fragments."""
-        runs = self.failed.setdefault(fragment.job, [])
-        if all(run.started_s != fragment.started_s for run in runs):
-            runs.append(fragment)
+def _called_off(fragment: Fragment) -> Fragment:
+    return replace(fragment, state=FragmentState.ENDED, end=End.NEVER_STARTED, ended_s=fragment.asked_s)
 
 
 class Fragments:
@@ -139,10 +108,7 @@ class Fragments:
 
     def call_off(self, fragments: Iterable[Fragment]) -> None:
         """Those of a job that Slurm refused."""
-        self.save(
-            replace(fragment, state=FragmentState.ENDED, end=End.NEVER_STARTED, ended_s=fragment.asked_s)
-            for fragment in fragments
-        )
+        self.save(map(_called_off, fragments))
 
     def bring_up_to_date(self, snapshot: Snapshot, queue: FragmentQueue) -> list[Fragment]:
         """Compare with Slurm; those that ended."""
@@ -208,12 +174,7 @@ class Fragments:
             for fragment in lost
             if now_s - self._lost_since_s[fragment.id] > _LOST_FOR_GOOD_S
         }
-        for_good |= {
-            fragment.id: replace(
-                fragment, state=FragmentState.ENDED, end=End.NEVER_STARTED, ended_s=fragment.asked_s
-            )
-            for fragment in self._never_started(lost, now_s)
-        }
+        for_good |= {fragment.id: _called_off(fragment) for fragment in self._never_started(lost, now_s)}
         kept = [fragment for fragment in changed if fragment.id not in for_good]
         return [*kept, *for_good.values()]
 
@@ -238,13 +199,8 @@ class Fragments:
     def _strangers(self, snapshot: Snapshot, queue: FragmentQueue) -> list[Fragment]:
         """Running fragments that are in no book; also of trainers that are gone, which will be given back."""
         known = {fragment.job for fragment in self.open}
-        of_ours = [
+        return find_strangers(
             (job, trainer)
-            for job in snapshot.jobs
-            if job.state is JobState.RUNNING
-            and job.id not in known
-            and queue.has(job)
-            and (trainer := self._launcher.of_trainer(job)) is not None
-            and (len(job.nodes) == 1 or strategy_of(tag_in(job.comment)).tasks_compete)
-        ]
-        return find_strangers(of_ours)
+            for job, trainer in jobs_of_trainers(snapshot, queue, self._launcher)
+            if job.id not in known and (len(job.nodes) == 1 or strategy_of(tag_in(job.comment)).tasks_compete)
+        )

@@ -13,12 +13,11 @@ from typing import assert_never
 
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
-from freetrain.core.data_wait import WaitProfile
 from freetrain.core.fragment import End, Fragment, FragmentState, jobs_of
 from freetrain.core.node import Node
 from freetrain.core.place import node_of
 from freetrain.core.plan import Action, Lend, Limit, PlaceServers, Release, TidySubmission
-from freetrain.core.trainer import Serving, TrainerPast
+from freetrain.core.trainer import TrainerPast
 from freetrain.daemon.executor import Executor
 from freetrain.daemon.external_actions import ExternalActions
 from freetrain.daemon.fragments import Fragments
@@ -126,9 +125,11 @@ class LiveCluster:
             used_hours=self._lent_hours.hours(snapshot.time_s, inputs.half_life_s),
             to_tidy=tuple(training.id for training in trainings),
             done_samples={training.id: training.trainer.samples_done for training in trainings},
-            data_waits=_data_waits(inputs.reports),
+            data_waits={id_: report.data_wait for id_, report in inputs.reports.items() if report.data_wait},
             amounts=self._starter.amounts_asked(),
-            serving=_serving(trainings),
+            serving={
+                training.id: nodes for training in trainings if (nodes := servers_on(training.submission.comment))
+            },
         )
         return self._seen
 
@@ -190,15 +191,6 @@ class LiveCluster:
             self._books.save([replace(fragment, limit_s=action.limit_s) for fragment in fragments])
 
 
-def _data_waits(reports: Mapping[str, Report]) -> Mapping[str, WaitProfile]:
-    return {trainer: report.data_wait for trainer, report in reports.items() if report.data_wait is not None}
-
-
-def _serving(trainings: Iterable[Training]) -> Serving:
-    servers = {training.id: servers_on(training.submission.comment) for training in trainings}
-    return {trainer: nodes for trainer, nodes in servers.items() if nodes}
-
-
 def _why(action: Release) -> str:
     if action.trainer is None:
         return f"give {', '.join(action.nodes)} back: {action.why}"
@@ -240,7 +232,7 @@ class FragmentStarter:
         placed = [
             fragment
             for own, amount in _by_job(fragments, amounts)
-            if self._place(training, own, amount, nodes, decision)
+            if self._place(self._order_of(training, own, amount, nodes), own, amount, decision)
             for fragment in own
         ]
         self._carry_out(self._launcher.start(placed), decision)
@@ -257,16 +249,9 @@ class FragmentStarter:
         given = self._launcher.gives(training.submission, amount, asked)
         return None if given == asked else given
 
-    def _place(
-        self,
-        training: Training,
-        own: Sequence[Fragment],
-        amount: Amount | None,
-        nodes: Mapping[str, Node],
-        decision: str | None,
-    ) -> bool:
+    def _place(self, order: Order, own: Sequence[Fragment], amount: Amount | None, decision: str | None) -> bool:
         """Tie a job to its node, or nodes; where Slurm refuses, it is called off."""
-        printed = self._executor.carry_out(self._order_of(training, own, amount, nodes), decision)
+        printed = self._executor.carry_out(order, decision)
         if printed is None:
             self._books.call_off(own)
             return False

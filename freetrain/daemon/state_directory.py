@@ -38,27 +38,19 @@ def claim(directory: Path, mounts: str | None = None) -> IO[str]:
             raise StateError(
                 f"{directory} is on a network file system ({kind}), where locks and SQLite fail.", _HINT
             )
-        lock = _open_lock(directory / LOCK_NAME)
-    except OSError as error:
-        raise StateError(f"The daemon's directory {directory} cannot be used: {error.strerror}.", _HINT) from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        with lock:
-            raise _already_locked(lock, directory) from error
-    try:
+        # Anybody who may open the file may hold the lock: nobody but the owner may, whatever the umask.
+        lock = os.fdopen(os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600), "r+")
+        os.fchmod(lock.fileno(), 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            with lock:
+                raise _already_locked(lock, directory) from error
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()
     except OSError as error:
         raise StateError(f"The daemon's directory {directory} cannot be used: {error.strerror}.", _HINT) from error
-    return lock
-
-
-def _open_lock(path: Path) -> IO[str]:
-    # Anybody who may open the file may hold the lock: nobody but the owner may, whatever the umask.
-    lock = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+")
-    os.fchmod(lock.fileno(), 0o600)
     return lock
 
 

@@ -20,7 +20,10 @@ MOST_TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A sentence for a person, or, without an owner, for the site's admins; id 0: it is not in the book yet."""
+    """A sentence without its end for a person, or, without an owner, for the site's admins.
+
+    id 0: it is not in the book yet.
+    """
 
     kind: str
     owner: str
@@ -55,9 +58,7 @@ class NoticeBook:
             for about in gone:
                 session.execute(delete(NoticedRow).where(NoticedRow.about == about))
             rows = [
-                NoticeRow(
-                    time_s=time_s, kind=notice.kind, owner=notice.owner, what=notice.what, tries=0, told_s=None
-                )
+                NoticeRow(time_s=time_s, kind=str(notice.kind), owner=notice.owner, what=notice.what, tries=0)
                 for notice in notices
             ]
             session.add_all(rows)

@@ -13,11 +13,13 @@ from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
 from freetrain.core.node import Partition
 from freetrain.daemon.trainers.registry import SubmissionReader
+from freetrain.daemon.trainers.training import Patience, RosterRules
 from freetrain.slurm.asking import TaskSpec
 from freetrain.slurm.gateway import Gateway
 from tests.facts import node
 
 QUEUE = FragmentQueue("main,gpu", "spare")
+RULES = RosterRules(True, Patience(60.0, 3), 60.0, QUEUE, "speedup")
 PARTITIONS = {"main": Partition("main", frozenset({"n1", "n2"})), "gpu": Partition("gpu", frozenset({"n2", "n3"}))}
 
 
@@ -33,7 +35,7 @@ def excluded(partition: str, state: JobState = JobState.PENDING) -> frozenset[st
     job = Job("7_0", "7", "alice", partition, state, qos="spare", comment="freetrain:min=1")
     found = Snapshot(0.0, tuple(node(f"n{number}") for number in (1, 2, 3)), (job,), partitions=PARTITIONS)
     reader = SubmissionReader(cast(Gateway, Answers()))
-    return reader.read(found, found.jobs, QUEUE, 0)["7"].needs.excluded
+    return reader.read(found, found.jobs, RULES)["7"].needs.excluded
 
 
 def test_a_training_that_came_to_some_of_them_only_is_lent_the_nodes_of_these() -> None:

@@ -12,7 +12,7 @@ from freetrain.core.needs import find_misfit, kinds_of
 from freetrain.core.place import node_of
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.admission.site_guard import owners_in, premise_of
-from freetrain.daemon.rules import rules_of
+from freetrain.daemon.rules import roster_rules_of, rules_of
 from freetrain.daemon.trainers.registry import SubmissionReader
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.judge import Judgement, judge
@@ -23,6 +23,7 @@ from freetrain.slurm.queries import JOB_FIELDS, NEED_FIELDS, SEPARATOR
 from freetrain.slurm.site.harm import judge_harm
 from freetrain.slurm.site.reader import ALL_QUESTIONS
 from freetrain.slurm.site.terms import judge_terms
+from freetrain.slurm.steering import Steering
 from freetrain.slurm.submissions import Submission
 from tests.cli.planted_site import Kind, PlantedSite
 
@@ -116,8 +117,8 @@ def what_freetrain_does(site: LivingSite) -> str:
     if refused:
         return f"refuses: {' '.join(refused)}"
     rules, reader = rules_of(config, facts.settings), SubmissionReader(site)
-    queue, share = config.slurm.queue, rules.nodes.share
-    found = reader.read(snapshot, snapshot.jobs, queue, facts.settings.default_memory_mb, share)
+    queue = config.slurm.queue
+    found = reader.read(snapshot, snapshot.jobs, roster_rules_of(config, facts.settings, Steering()))
     kinds = kinds_of(one for one in snapshot.nodes if one.name in snapshot.partitions[queue.partition].nodes)
     misfits = {id_: why for id_, one in found.items() if (why := find_misfit(one.needs, kinds))}
     requests = tuple(_request(one) for id_, one in found.items() if id_ not in misfits)

@@ -161,7 +161,7 @@ def closed_wake_file(directory: Path, settings: SlurmSettings) -> Finding | None
     with suppress(OSError, KeyError):
         account = Account(settings.slurm_user)
         if not _has_access_list(path) and not _has_access_list(directory):
-            mends = [*_opening(directory, account), *_mending(path, account)]
+            mends = [*_mending(path, account)]
     if not mends:
         return None
     what = f"{plugin} is to wake the daemon, but slurmctld's account, {account.name}, cannot write {path}."
@@ -188,12 +188,9 @@ def _code(script: Path) -> str:
         return ""
 
 
-def _opening(directory: Path, account: Account) -> Iterator[str]:
-    if not account.may(ENTER, directory):
-        yield f"chmod a+x {directory}"
-
-
 def _mending(path: Path, account: Account) -> Iterator[str]:
+    if not account.may(ENTER, path.parent):
+        yield f"chmod a+x {path.parent}"
     file = path.stat()
     if account.may(WRITE, path):
         return

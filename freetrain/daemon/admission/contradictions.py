@@ -93,12 +93,10 @@ def find_contradictions(config: Config, nodes: Nodes) -> Iterator[Finding]:
     yield from _of_times(config)
     yield from _of_metrics(config)
     for path in ("state.directory", "state.stop_file"):
-        section, name = path.split(".")
-        value = getattr(getattr(config, section), name)
+        setting = setting_of(path)
+        value = str(value_of(config, setting))
         if not PurePath(value).is_absolute():
-            yield error(
-                f"{path} depends on where the daemon is started from (it says {value!r}).", setting_of(path).lines
-            )
+            yield error(f"{path} depends on where the daemon is started from (it says {value!r}).", setting.lines)
     if config.lend.in_parts and config.slurm.backend == "pyslurm":
         yield warning(
             "pyslurm does not tell how many GPUs of a node are used, which lend.share needs: Slurm's commands are "
@@ -128,8 +126,8 @@ def _of_nodes(config: Config, nodes: Nodes) -> Iterator[Finding]:
     lend = config.lend
     left = nodes - expand_nodes(lend.exclude_nodes)
     if nodes and not left:
-        what = "lend.exclude_nodes names every node of the partition."
-        yield warning(what, setting_of("lend.exclude_nodes").lines)
+        lines = setting_of("lend.exclude_nodes").lines
+        yield warning("lend.exclude_nodes names every node of the partition.", lines)
     elif nodes and lend.reserve_nodes >= len(left):
         yield warning(
             f"lend.reserve_nodes leaves nothing to lend: {len(left)} nodes may be lent, of which "
@@ -164,15 +162,11 @@ def _unusual_values(config: Config) -> Iterator[Finding]:
         assert isinstance(value, float | int)
         if usual.least <= value <= usual.most:
             continue
-        is_less = value < usual.least
-        bound = (
-            f"less than {_shown(setting, usual.least)}" if is_less else f"more than {_shown(setting, usual.most)}"
-        )
-        yield error_if(
-            usual.unsafe_below if is_less else usual.unsafe_above,
-            f"{path} is {_shown(setting, value)}, {bound}: {usual.if_less if is_less else usual.if_more}.",
-            setting.lines,
-        )
+        if value < usual.least:
+            is_unsafe, bound, why = usual.unsafe_below, f"less than {_shown(setting, usual.least)}", usual.if_less
+        else:
+            is_unsafe, bound, why = usual.unsafe_above, f"more than {_shown(setting, usual.most)}", usual.if_more
+        yield error_if(is_unsafe, f"{path} is {_shown(setting, value)}, {bound}: {why}.", setting.lines)
 
 
 def _of_metrics(config: Config) -> Iterator[Finding]:
@@ -268,39 +262,23 @@ def wrong_choices(config: Config) -> Mapping[str, ConfigError]:
 
 def without_effect(config: Config) -> Mapping[str, str]:
     """Setting → a sentence on what of it has no effect; settings that have one, or name nothing, are left out."""
+    decide, links = config.decide, config.links
+    not_heeded = not_reserved = not_divided = ""
+    with suppress(InputError):
+        policy = find_policy(decide.policy_with_options)
+        if not isinstance(policy, CanReserve):
+            not_reserved = f"links: the policy {decide.policy} reserves no bandwidth; gadget does."
+        not_heeded = unheeded(policy, decide.policy_with_options, decide.objective)
+    if decide.finish != "as-asked" and config.lend.share == "whole":
+        whole = 'as lend.share = "whole" lends whole nodes'
+        not_divided = f"decide.finish: {decide.finish} has nothing to divide, {whole}."
     sentences = {
-        "decide.policy": renamed(config.decide.policy) or _unheeded(config),
-        "decide.finish": _nothing_to_divide(config),
-        "links.node_gbit": _not_reserved(config, config.links.node_gbit),
-        "links.uplink_gbit": _not_reserved(config, config.links.uplink_gbit),
+        "decide.policy": renamed(decide.policy) or not_heeded,
+        "decide.finish": not_divided,
+        "links.node_gbit": not_reserved if links.node_gbit else "",
+        "links.uplink_gbit": not_reserved if links.uplink_gbit else "",
     }
     return {setting: sentence for setting, sentence in sentences.items() if sentence}
-
-
-def _unheeded(config: Config) -> str:
-    try:
-        policy = find_policy(config.decide.policy_with_options)
-        return unheeded(policy, config.decide.policy_with_options, config.decide.objective)
-    except InputError:
-        return ""
-
-
-def _nothing_to_divide(config: Config) -> str:
-    if config.decide.finish == "as-asked" or config.lend.share != "whole":
-        return ""
-    return (
-        f'decide.finish: {config.decide.finish} has nothing to divide, as lend.share = "whole" lends whole nodes.'
-    )
-
-
-def _not_reserved(config: Config, gbit: float) -> str:
-    try:
-        policy = find_policy(config.decide.policy_with_options)
-    except InputError:
-        return ""
-    if not gbit or isinstance(policy, CanReserve):
-        return ""
-    return f"links: the policy {config.decide.policy} reserves no bandwidth; gadget does."
 
 
 def _check_objective(config: Config) -> None:

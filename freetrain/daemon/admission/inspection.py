@@ -11,7 +11,7 @@ import pwd
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -95,7 +95,9 @@ def inspect(
 ) -> Inspection:
     """All there is to be found; ``prove`` the account's rights with a job only as that account."""
     snapshot = gateway.snapshot()
-    site = _site_of(gateway, snapshot)
+    gpu_nodes = frozenset(node.name for node in snapshot.nodes if node.total.gpus)
+    site = gateway.site(0.0, ALL_QUESTIONS)
+    site = replace(site, reservations=snapshot.reservations, gpu_nodes=gpu_nodes)
     not_checked = [f"QOS, accounts and limits ({site.problem})"] if site.problem else []
     notes: list[str] = []
     found = list(inspect_files(config, sources, account).findings)
@@ -116,8 +118,11 @@ def inspect(
     waiting = find_submissions(snapshot.jobs, config.slurm.queue).values()
     found += (warning(what) for what in say_missing_in_queue(needs_of(config), waiting))
     found += filter(None, [closed_wake_file(Path(config.state.directory), site.settings)])
-    found += _of_shares(config, site, gateway, not_checked)
-    rights = _of_rights(config, site, gateway, account, not_checked)
+    with _noting(not_checked, "the names in lend.shares"):
+        found += unknown_people(config, site, gateway)
+    rights: list[Finding] = []
+    with _noting(not_checked, f"the rights of {account}"):
+        rights += filter(None, [lacking_rights(config, gateway, site.settings, account)])
     found += rights
     if prove:
         proof = prove_rights(config, gateway, snapshot, account, config.lend.launcher == "steer" and not rights)
@@ -126,29 +131,12 @@ def inspect(
     return _sorted(found, site, not_checked, notes)
 
 
-def _site_of(gateway: Gateway, snapshot: Snapshot) -> Site:
-    gpu_nodes = frozenset(node.name for node in snapshot.nodes if node.total.gpus)
-    site = gateway.site(0.0, ALL_QUESTIONS)
-    return replace(site, reservations=snapshot.reservations, gpu_nodes=gpu_nodes)
-
-
-def _of_shares(config: Config, site: Site, gateway: Gateway, not_checked: list[str]) -> Sequence[Finding]:
+@contextmanager
+def _noting(not_checked: list[str], what: str) -> Iterator[None]:
     try:
-        return list(unknown_people(config, site, gateway))
+        yield
     except FreetrainError as error:
-        not_checked.append(f"the names in lend.shares ({error.what})")
-        return []
-
-
-def _of_rights(
-    config: Config, site: Site, gateway: Gateway, account: str, not_checked: list[str]
-) -> Sequence[Finding]:
-    try:
-        lack = lacking_rights(config, gateway, site.settings, account)
-    except FreetrainError as error:
-        not_checked.append(f"the rights of {account} ({error.what})")
-        return []
-    return [lack] if lack else []
+        not_checked.append(f"{what} ({error.what})")
 
 
 def _sorted(

@@ -138,7 +138,9 @@ class NudgeListener:
     def _listen(self) -> None:
         while not self._closed:
             try:
-                self._socket.settimeout(self._next_due_s())
+                # Until the next nudge is due; for ever, if none waits.
+                wait_s = max(0.001, min(self._due_s.values()) - time.monotonic()) if self._due_s else None
+                self._socket.settimeout(wait_s)
                 connection, _ = self._socket.accept()
                 with connection:
                     self._answer(connection)
@@ -156,10 +158,6 @@ class NudgeListener:
         if self._problems.is_new("nudges", str(error)):
             log.warning("nudges cannot be taken just now: %s", error)
         time.sleep(_AFTER_ERROR_S)
-
-    def _next_due_s(self) -> float | None:
-        """How long nothing has to be done unless somebody connects; None: for ever."""
-        return max(0.001, min(self._due_s.values()) - time.monotonic()) if self._due_s else None
 
     def _answer(self, connection: socket.socket) -> None:
         connection.setblocking(False)

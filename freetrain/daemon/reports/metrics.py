@@ -95,6 +95,13 @@ _HARM_S = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800)
 _LOOK_S = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 _SOLVE_S = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10)
 _NODE_STATES = get_args(NodeStanding)
+_NODE_SECONDS = {
+    "idle": "Node time that the site's own jobs did not use.",
+    "offered": "Of that, what could be lent.",
+    "lent": "Of that, what was lent.",
+    "useful": "Of that, what trainings that report progress trained in.",
+}
+"""Fields of :class:`NodeSeconds`, each a counter."""
 
 
 class Metrics:
@@ -106,7 +113,7 @@ class Metrics:
         self._ends = _Ends()
         registry.register(self._ends)
         self._meter = UseMeter()
-        self._calls = self._dropped = 0
+        self._totals: Tally[Counter] = Tally()
         self._last: Judgement | None = None
 
         counter = partial(Counter, namespace="freetrain", registry=registry)
@@ -119,10 +126,9 @@ class Metrics:
         self._looked_s = gauge("last_look_timestamp_seconds", "When Slurm last answered a look.")
         self._nodes = gauge("nodes", "Nodes of the partition.", ("state",))
         self._trainers = gauge("trainers", "Elastic trainings.", ("state",))
-        self._idle = counter("idle_node_seconds", "Node time that the site's own jobs did not use.")
-        self._offered = counter("offered_node_seconds", "Of that, what could be lent.")
-        self._lent = counter("lent_node_seconds", "Of that, what was lent.")
-        self._useful = counter("useful_node_seconds", "Of that, what trainings that report progress trained in.")
+        self._node_seconds = {
+            use: counter(f"{use}_node_seconds", help_text) for use, help_text in _NODE_SECONDS.items()
+        }
         self._harm = histogram("harm_seconds", "How much later jobs of the site started.", buckets=_HARM_S)
         self._looks = counter("looks", "Looks at Slurm.", ("result",))
         self._look_s = histogram(
@@ -140,7 +146,6 @@ class Metrics:
         self._rejected = gauge("slurm_lines_not_understood", "Lines of Slurm's last answers.")
         for result in ("answered", "silent"):
             self._looks.labels(result)
-        self._solved_again = Tally[Agreement]()
         for agreement in Agreement:
             self._second_opinions.labels(str(agreement))
 
@@ -185,20 +190,20 @@ class Metrics:
 
     def called(self, total: int) -> None:
         """Slurm has been asked or ordered something so often since the daemon began."""
-        self._slurm_calls.inc(max(0, total - self._calls))
-        self._calls = total
+        self._raise_to(self._slurm_calls, total)
 
     def solved_again(self, totals: Mapping[Agreement, int]) -> None:
         """So many decisions have been solved again with each result since the daemon began."""
-        now = Tally(totals)
-        for agreement, count in (now - self._solved_again).items():
-            self._second_opinions.labels(str(agreement)).inc(count)
-        self._solved_again = now
+        for agreement, total in totals.items():
+            self._raise_to(self._second_opinions.labels(str(agreement)), total)
 
     def dropped(self, total: int) -> None:
         """So many connections to the metrics have been dropped since the daemon began."""
-        self._connections_dropped.inc(total - self._dropped)
-        self._dropped = total
+        self._raise_to(self._connections_dropped, total)
+
+    def _raise_to(self, counter: Counter, total: int) -> None:
+        counter.inc(max(0, total - self._totals[counter]))
+        self._totals[counter] = total
 
     def _count_states(self, look: LookStatus) -> None:
         nodes: Tally[str] = Tally()
@@ -215,18 +220,16 @@ class Metrics:
         for group in look.nodes:
             if group.state == "lent":
                 lent[group.trainer] += len(expand_nodes(group.nodes))
-        use = Use(
+        now = Use(
             time_s=look.time_s,
             idle=look.idle_nodes,
             offered=len(judgement.offers.offered),
             lent=lent,
             samples={trainer.id: trainer.samples_done for trainer in look.trainers},
         )
-        self._meter, spent = self._meter.after(use)
-        self._idle.inc(spent.idle)
-        self._offered.inc(spent.offered)
-        self._lent.inc(spent.lent)
-        self._useful.inc(spent.useful)
+        self._meter, spent = self._meter.after(now)
+        for use, counter in self._node_seconds.items():
+            counter.inc(getattr(spent, use))
 
 
 class _Ends(Collector):

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -66,15 +67,6 @@ class NewsKind(StrEnum):
         return self in (NewsKind.REGISTERED, NewsKind.FINISHED, NewsKind.PAUSED, NewsKind.LOSS)
 
 
-@dataclass(frozen=True, slots=True)
-class News:
-    """Something that somebody has to hear of, a sentence without its end; no owner: for the site's admins."""
-
-    kind: NewsKind
-    what: str
-    owner: str = ""
-
-
 Noticed = Mapping[str, str]
 """What somebody may have to hear of → how it is; only what differs from how it was is news."""
 
@@ -92,68 +84,58 @@ def noticed_after(look: LookStatus, memory: Memory) -> Noticed:
     }
 
 
-def trainings_in(noticed: Noticed) -> Mapping[str, str]:
-    """Training → its state."""
-    return {
-        about.removeprefix(_TRAINING): state for about, state in noticed.items() if about.startswith(_TRAINING)
-    }
-
-
 def _about(harm: Harm) -> str:
     return f"job {harm.job} started at {harm.started_s:.0f}"
 
 
-def news_of(look: LookStatus, memory: Memory, before: Noticed, limit_s: float) -> Iterator[News]:
+def news_of(look: LookStatus, memory: Memory, before: Noticed, limit_s: float) -> Iterator[Notice]:
     """What is new since ``before``, the looks of this daemon or one before; short delays are not worth it."""
     for harm in memory.meter.harms:
         if _about(harm) not in before and harm.delay_s > limit_s:
             because = f"because of fragments {', '.join(harm.fragments)}"
-            yield News(NewsKind.HARM, f"job {harm.job} started {harm.delay_s:.0f} s later {because}")
+            yield Notice(NewsKind.HARM, "", f"job {harm.job} started {harm.delay_s:.0f} s later {because}")
     for wait in memory.blocked.new:
         what = f"would wait for the end of fragments on {fold_nodes(wait.nodes)}"
-        yield News(NewsKind.HARM, f"job {wait.job} of {wait.partition} {what}")
+        yield Notice(NewsKind.HARM, "", f"job {wait.job} of {wait.partition} {what}")
     if (look.stopped_by or look.paused_by) and before.get(_LENDING) != "stopped":
         why = f"is lent: {look.stopped_by}" if look.stopped_by else f"more is lent: {look.paused_by}"
-        yield News(NewsKind.PAUSE, f"nothing {why}")
+        yield Notice(NewsKind.PAUSE, "", f"nothing {why}")
     for lost in memory.lost.all:
         if before.get(f"node {lost.node}") == lost.fragment:
             continue
-        yield News(
-            NewsKind.FAILURE,
-            f"node {lost.node} is out of service ({lost.state_text}) since fragment {lost.fragment} could not be "
-            "ended or cleared up after",
-        )
+        why = f"since fragment {lost.fragment} could not be ended or cleared up after"
+        yield Notice(NewsKind.FAILURE, "", f"node {lost.node} is out of service ({lost.state_text}) {why}")
     for node, owners in memory.suspects.new.items():
         what = f"programs of {', '.join(sorted(owners))}, which work on other nodes, failed at once on node {node}"
-        yield News(NewsKind.FAILURE, what)
+        yield Notice(NewsKind.FAILURE, "", what)
     for trainer in look.trainers:
         if trainer.state != (state := before.get(f"{_TRAINING}{trainer.id}")):
             yield from _news_of_training(trainer, state)
         yield from _news_of_losses(trainer, before)
 
 
-def news_of_departure(departure: Departure) -> Iterator[News]:
+def news_of_departure(departure: Departure) -> Iterator[Notice]:
     """What its owner hears of a training that left Slurm unseen; that they cancelled it they know."""
     if not departure.is_cancelled:
         how = f"has left Slurm while no daemon looked; its last fragment: {departure.end}"
-        yield News(NewsKind.FINISHED, f"training {departure.id} {how}", departure.owner)
+        yield Notice(NewsKind.FINISHED, departure.owner, f"training {departure.id} {how}")
 
 
-def _news_of_losses(trainer: TrainerStatus, before: Noticed) -> Iterator[News]:
+def _news_of_losses(trainer: TrainerStatus, before: Noticed) -> Iterator[Notice]:
     if trainer.lost_s and before.get(f"{_LOSS}{trainer.id}") != f"{trainer.lost_s:.0f}":
-        yield News(NewsKind.LOSS, f"of filler {trainer.id} {trainer.fault}", trainer.owner)
+        yield Notice(NewsKind.LOSS, trainer.owner, f"of filler {trainer.id} {trainer.fault}")
 
 
-def _news_of_training(trainer: TrainerStatus, before: str | None) -> Iterator[News]:
+def _news_of_training(trainer: TrainerStatus, before: str | None) -> Iterator[Notice]:
     """What its change of state means; before it was None where it was not known."""
     name, owner, state = f"training {trainer.id}", trainer.owner, trainer.state
     if before is None and state in (TrainerState.ACTIVE, TrainerState.RESTING):
-        yield News(NewsKind.REGISTERED, f"{name} is registered: it may be lent idle nodes from now on", owner)
+        yield Notice(NewsKind.REGISTERED, owner, f"{name} is registered: it may be lent idle nodes from now on")
     if state == TrainerState.COMPLETE and before is not None:
-        yield News(NewsKind.FINISHED, f"{name} is complete", owner)
+        yield Notice(NewsKind.FINISHED, owner, f"{name} is complete")
     if state == TrainerState.PAUSED:
-        yield News(NewsKind.FAILURE, f"{name} of {owner} is {trainer.note}")
-        yield News(NewsKind.PAUSED, f"{name} is {trainer.note}", owner)
+        yield Notice(NewsKind.FAILURE, "", f"{name} of {owner} is {trainer.note}")
+        yield Notice(NewsKind.PAUSED, owner, f"{name} is {trainer.note}")
 
 
 FOR_ADMINS, FOR_OWNERS = "for_admins.j2", "for_owners.j2"
@@ -329,7 +311,7 @@ class Notices:
         self._outage_is_reported = self._outage_is_reported or is_news
         if is_news:
             what = f"no look has succeeded for {lasts_s:.0f} s: {why}"
-            self._note([News(NewsKind.FAILURE, what)], self._noticed)
+            self._note([Notice(NewsKind.FAILURE, "", what)], self._noticed)
         self._tell()
 
     def close(self) -> None:
@@ -338,11 +320,12 @@ class Notices:
         for running in self._running.values():
             running.has_ended.wait(max(0.0, until_s - self._clock_s()))
 
-    def _note(self, news: Iterable[News], now: Noticed | None) -> None:
+    def _note(self, news: Iterable[Notice], now: Noticed | None) -> None:
         to_tell = [
-            Notice(str(item.kind), item.owner, item.what)
-            for item in news
-            if _command(self.config, item.kind) and (not item.kind.is_for_owners or _ACCOUNT.fullmatch(item.owner))
+            notice
+            for notice in news
+            if _command(self.config, kind := NewsKind(notice.kind))
+            and (not kind.is_for_owners or _ACCOUNT.fullmatch(notice.owner))
         ]
         self._queue(self._book.note(to_tell, self._noticed or {}, now or {}, self._wall_s()))
         self._noticed = now
@@ -375,59 +358,51 @@ class Notices:
         )  # fmt: skip
         ids = [notice.id for notice in waiting]
         self._book.begin(ids)
-        config, problems = self.config, self._problems
-
-        def run() -> None:
-            _run(letter, config, problems, lambda: self._book.mark_delivered(ids, self._wall_s()))
-
+        until_s = self._clock_s() + self.config.notify.timeout + _BEGINNING_S
         try:
-            has_ended = do_beside(run)
+            has_ended = do_beside(partial(self._deliver, letter, ids, self.config))
         except RuntimeError as error:
             # For example where the unit's TasksMax is reached.
-            _complain(letter, problems, str(error))
+            self._complain(letter, str(error))
             self._book.mark_delivered(ids, self._wall_s())
         else:
-            self._running[hearer] = _Running(has_ended, self._clock_s() + config.notify.timeout + _BEGINNING_S)
+            self._running[hearer] = _Running(has_ended, until_s)
+
+    def _deliver(self, letter: Letter, ids: Sequence[int], config: Config) -> None:
+        """Run the site's command, in a thread of its own."""
+        command = shlex.split(_command(config, letter.kind))
+        text = self._text(letter, config.notify.templates)
+        self._complain(letter, run_hook(command, text, _variables(letter), config.notify.timeout))
+        try:
+            self._book.mark_delivered(ids, self._wall_s())
+        # There an error ends nothing.
+        except FreetrainError as error:
+            log.error("%s", error.what)
+
+    def _complain(self, letter: Letter, problem: str) -> None:
+        setting = "notify.owners_command" if letter.kind.is_for_owners else "notify.command"
+        if self._problems.is_new(setting, bool(problem)):
+            log.warning("%s did not tell of %s: %s", setting, letter.kind, problem)
+
+    def _text(self, letter: Letter, directory: str) -> str:
+        """By the site's own template, or, where that cannot be used, by freetrain's."""
+        try:
+            text, problem = written(letter, directory), ""
+        except TemplateProblem as error:
+            text, problem = written(letter), str(error)
+        if self._problems.is_new(f"templates for {letter.kind}", bool(problem)):
+            log.warning("notify.templates: %s; freetrain's own is used", problem)
+        return text
 
 
 def _unfinished(noticed: Noticed) -> list[str]:
     over = (TrainerState.COMPLETE, TrainerState.REFUSED)
-    return [id_ for id_, state in trainings_in(noticed).items() if state not in over]
+    trainings = ((about, state) for about, state in noticed.items() if about.startswith(_TRAINING))
+    return [about.removeprefix(_TRAINING) for about, state in trainings if state not in over]
 
 
 def _command(config: Config, kind: NewsKind) -> str:
     return config.notify.owners_command if kind.is_for_owners else config.notify.command
-
-
-def _run(letter: Letter, config: Config, problems: Problems, note_told: Callable[[], None]) -> None:
-    problem = run_hook(
-        shlex.split(_command(config, letter.kind)), _text(letter, config, problems), _variables(letter),
-        config.notify.timeout,
-    )  # fmt: skip
-    _complain(letter, problems, problem)
-    try:
-        note_told()
-    # In a thread of its own, where an error ends nothing.
-    except FreetrainError as error:
-        log.error("%s", error.what)
-
-
-def _complain(letter: Letter, problems: Problems, problem: str) -> None:
-    setting = "notify.owners_command" if letter.kind.is_for_owners else "notify.command"
-    if problems.is_new(setting, bool(problem)):
-        log.warning("%s did not tell of %s: %s", setting, letter.kind, problem)
-
-
-def _text(letter: Letter, config: Config, problems: Problems) -> str:
-    """By the site's own template, or, where that cannot be used, by freetrain's."""
-    directory = config.notify.templates
-    try:
-        text, problem = written(letter, directory), ""
-    except TemplateProblem as error:
-        text, problem = written(letter), str(error)
-    if problems.is_new(f"templates for {letter.kind}", bool(problem)):
-        log.warning("notify.templates: %s; freetrain's own is used", problem)
-    return text
 
 
 def _variables(letter: Letter) -> dict[str, str]:

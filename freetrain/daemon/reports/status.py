@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -306,20 +306,20 @@ class StatusFile:
     def refused(self, why: str) -> None:
         """Publish that new settings were refused; empty: there are none that were."""
         self._refused = why[:LONGEST]
-        if self._status is not None:
-            self._publish(replace(self._status, written_s=self._clock_s(), refused_settings=self._refused))
+        self._change(refused_settings=self._refused)
 
     def silent(self, why: str) -> None:
         """Publish that Slurm does not answer."""
-        if self._status is not None:
-            now_s = self._clock_s()
-            since_s = self._status.silent_since_s or now_s
-            self._publish(replace(self._status, written_s=now_s, silent_since_s=since_s, silent_why=why))
+        since_s = self._status.silent_since_s if self._status is not None else None
+        self._change(silent_since_s=since_s or self._clock_s(), silent_why=why)
 
     def stopped(self) -> None:
         """Publish that the daemon ends."""
+        self._change(phase="stopped")
+
+    def _change(self, **changes: Any) -> None:
         if self._status is not None:
-            self._publish(replace(self._status, phase="stopped", written_s=self._clock_s()))
+            self._publish(replace(self._status, written_s=self._clock_s(), **changes))
 
     def _publish(self, status: DaemonStatus) -> None:
         self._status = status

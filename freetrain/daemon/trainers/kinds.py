@@ -96,6 +96,10 @@ _FAILED = frozenset({JobState.FAILED, JobState.OUT_OF_MEMORY})
 _MOST_WORTH = 1e30
 
 
+Competitors = Sequence[Trainer] | str
+"""A training as a policy sees it; or what it waits for, as a sentence without its full stop."""
+
+
 class Strategy(Protocol):
     """What is done otherwise with trainings of one kind; with what most of them do as a default.
 
@@ -107,14 +111,8 @@ class Strategy(Protocol):
     is_one_program: bool
     tasks_compete: bool
 
-    def trainers(
-        self, training: Training, tag: Tag, room: int, most_nodes: int, now_s: float
-    ) -> Sequence[Trainer] | str:
-        """The training as a policy sees it; or what it waits for, as a sentence without its full stop.
-
-        ``room`` is how many fragments it could have by what was submitted, ``most_nodes`` for how many there are
-        nodes.
-        """
+    def trainers(self, training: Training, tag: Tag, room: int, most_nodes: int, now_s: float) -> Competitors:
+        """Its trainers; by what was submitted it could have ``room`` fragments, by what there is ``most_nodes``."""
 
     def needs_again(self, training: Training, task: Job) -> bool:
         """Whether a task of it that has ended is needed again, now or later."""
@@ -147,9 +145,7 @@ class _Elastic(Strategy):
 
     is_one_program, tasks_compete = True, False
 
-    def trainers(
-        self, training: Training, tag: Tag, room: int, most_nodes: int, now_s: float
-    ) -> Sequence[Trainer] | str:
+    def trainers(self, training: Training, tag: Tag, room: int, most_nodes: int, now_s: float) -> Competitors:
         sizes = _sizes(training, tag, min(room, most_nodes))
         return sizes if isinstance(sizes, str) else [self._trainer(training, tag, *sizes)]
 
@@ -184,12 +180,12 @@ class _Elastic(Strategy):
         target = training.tag.target_samples if training.tag and training.tag.target_samples else inf
         tasks = training.submission.tasks
         nothing_unrun = not runs_tasks or all(task.state is JobState.COMPLETED for task in tasks)
-        if not is_complete(training.trainer, training.fragments, training.last, finished, target, nothing_unrun):
-            return training
-        return training.in_state(TrainerState.COMPLETE)
+        last = training.runs.last
+        is_over = is_complete(training.trainer, training.fragments, last, finished, target, nothing_unrun)
+        return training.in_state(TrainerState.COMPLETE) if is_over else training
 
     def is_drained(self, training: Training) -> bool:
-        return training.some_completed and not training.is_elastic
+        return training.runs.some_completed and not training.is_elastic
 
     def shown_costs(self, training: Training, tag: Tag) -> Mapping[str, float]:
         named = asdict(believed_costs(training.trainer.costs, tag))
@@ -204,9 +200,7 @@ class _Tasks(Strategy):
 
     is_one_program, tasks_compete = False, False
 
-    def trainers(
-        self, training: Training, tag: Tag, room: int, most_nodes: int, now_s: float
-    ) -> Sequence[Trainer] | str:
+    def trainers(self, training: Training, tag: Tag, room: int, most_nodes: int, now_s: float) -> Competitors:
         """An independent trainer: each node does as much as the first, and loses its own task only."""
         sizes = _sizes(training, tag, min(room, most_nodes))
         if isinstance(sizes, str):
@@ -220,7 +214,7 @@ class _Tasks(Strategy):
             return False
         if task.state not in _FAILED:
             return task.state in _CUT_OFF
-        runs = training.failed_runs.get(task.id, ())
+        runs = training.runs.failed.get(task.id, ())
         # That may have been the node's fault, so it is tried once elsewhere.
         return len(runs) <= 1 and (failed_at_once(runs[0]) if runs else _has_failed_at_once_unseen(task))
 
@@ -253,9 +247,7 @@ class _Moldable(_Tasks):
 
     tasks_compete = True
 
-    def trainers(
-        self, training: Training, tag: Tag, room: int, most_nodes: int, now_s: float
-    ) -> Sequence[Trainer] | str:
+    def trainers(self, training: Training, tag: Tag, room: int, most_nodes: int, now_s: float) -> Competitors:
         """The tasks that run, the oldest first, and as many that wait as could start now.
 
         With ``max`` the sizes of those that wait add up to no more than it leaves, whichever of them start.
@@ -265,7 +257,8 @@ class _Moldable(_Tasks):
             return f"each of its tasks needs {tag.task_nodes[0]} nodes at once; there are {most_nodes} for it"
         running = _whole_tasks(training.fragments)
         found = [
-            _moldable(training, tag, job, (len(own), len(own)), _lost_s(own, tag, now_s))
+            # Two digits will do, and change seldom: the journal keeps each trainer as often as it changes.
+            _moldable(training, tag, job, (len(own), len(own)), float(f"{_lost_s(own[0], tag, now_s):.1e}"))
             for job, own in running.items()
         ]
         if not training.is_active:
@@ -288,9 +281,11 @@ def strategy_of(tag: Tag | None) -> Strategy:
     return MOLDABLE if tag.is_moldable else TASKS
 
 
-def requests_of(
-    training: Training, room: int, most_nodes: int, objective: str, now_s: float
-) -> tuple[Request, ...] | Fault | str:
+Asking = tuple[Request, ...] | str
+"""What a training asks for, or what it waits for."""
+
+
+def requests_of(training: Training, room: int, most_nodes: int, objective: str, now_s: float) -> Asking | Fault:
     """What a training asks for, one for each task where these compete; or what is wrong; or what it waits for.
 
     Raises:
@@ -300,9 +295,7 @@ def requests_of(
     return isolated(partial(_requests, training, room, most_nodes, objective, now_s))
 
 
-def _requests(
-    training: Training, room: int, most_nodes: int, objective: str, now_s: float
-) -> tuple[Request, ...] | str:
+def _requests(training: Training, room: int, most_nodes: int, objective: str, now_s: float) -> Asking:
     assert training.tag is not None
     found = strategy_of(training.tag).trainers(training, training.tag, room, most_nodes, now_s)
     if isinstance(found, str):
@@ -388,17 +381,13 @@ def _task_curve(tag: Tag, most: int) -> Curve:
 
 
 def _mean_lost_s(training: Training, tag: Tag, now_s: float) -> float:
-    running = [fragment for fragment in training.fragments if fragment.state is FragmentState.RUNNING]
-    ran_s = [max(now_s - fragment.started_s, 0.0) for fragment in running if fragment.started_s is not None]
-    most_s = most_lost_s(tag)
-    return sum(min(task_s, most_s) for task_s in ran_s) / len(ran_s) if ran_s else 0.0
+    running = (fragment for fragment in training.fragments if fragment.state is FragmentState.RUNNING)
+    lost_s = [_lost_s(fragment, tag, now_s) for fragment in running if fragment.started_s is not None]
+    return sum(lost_s) / len(lost_s) if lost_s else 0.0
 
 
-def _lost_s(own: Sequence[Fragment], tag: Tag, now_s: float) -> float:
-    started_s = own[0].started_s
-    lost_s = 0.0 if started_s is None else min(max(now_s - started_s, 0.0), most_lost_s(tag))
-    # Two digits will do, and change seldom: the journal keeps each trainer as often as it changes.
-    return float(f"{lost_s:.1e}")
+def _lost_s(fragment: Fragment, tag: Tag, now_s: float) -> float:
+    return 0.0 if fragment.started_s is None else min(max(now_s - fragment.started_s, 0.0), most_lost_s(tag))
 
 
 def _whole_tasks(fragments: Sequence[Fragment]) -> dict[str, list[Fragment]]:

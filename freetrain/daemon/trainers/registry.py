@@ -13,17 +13,25 @@ from freetrain.core.fragment import End, Fragment, by_trainer
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, WaitsFor
 from freetrain.core.known_trainer import UNKNOWN_END, KnownTrainer, TrainerState
-from freetrain.core.needs import Needs, find_misfit, kinds_of, most_places
+from freetrain.core.needs import Needs, NodeKinds, find_misfit, kinds_of, most_places
 from freetrain.core.node import Node
 from freetrain.core.observed import kind_of_nodes
-from freetrain.daemon.fragments import Fragments, TrainerRuns
+from freetrain.daemon.fragments import Fragments
 from freetrain.daemon.trainers.isolation import Fault, Faults, isolated
-from freetrain.daemon.trainers.kinds import requests_of, strategy_of
+from freetrain.daemon.trainers.kinds import Asking, requests_of, strategy_of
 from freetrain.daemon.trainers.progress_reader import Report
-from freetrain.daemon.trainers.training import Patience, RosterRules, Training, after_ends, awake, resting, resumed
+from freetrain.daemon.trainers.training import (
+    Patience,
+    RosterRules,
+    TrainerRuns,
+    Training,
+    after_ends,
+    awake,
+    resting,
+    resumed,
+)
 from freetrain.lending.causes import CauseOf, cause_of_wait, has_own_obstacle
 from freetrain.lending.facts import Request
-from freetrain.lending.rules import Share
 from freetrain.slurm.asking import TaskSpec
 from freetrain.slurm.comments import asked_to_resume, says_paused
 from freetrain.slurm.errors import SlurmUnclearError
@@ -77,15 +85,7 @@ def _as_known(submission: Submission, inputs: RosterInputs, fragments: tuple[Fra
     )
     account = next((task.account for task in submission.tasks if task.account), trainer.account)
     runs = inputs.books.runs.get(submission.id, TrainerRuns())
-    return Training(
-        replace(trainer, account=account),
-        submission,
-        None,
-        fragments,
-        runs.last,
-        some_completed=runs.some_completed,
-        failed_runs=runs.failed,
-    )
+    return Training(replace(trainer, account=account), submission, None, fragments, runs)
 
 
 def _updated(training: Training, inputs: RosterInputs, rules: RosterRules) -> Training:
@@ -106,7 +106,7 @@ def _updated(training: Training, inputs: RosterInputs, rules: RosterRules) -> Tr
     # The others go on whatever one of its tasks fails of.
     if not strategy.is_one_program:
         ended = [fragment for fragment in ended if fragment.end is not End.FAILED]
-    failed_on = {run.node for runs in training.failed_runs.values() for run in runs}
+    failed_on = {run.node for runs in training.runs.failed.values() for run in runs}
     trainer = after_ends(trainer, ended, rules.patience, now_s, training.fragments, failed_on)
     trainer = awake(_after_waits(trainer, training, inputs.snapshot, rules), now_s)
     trainer = _after_refusals(trainer, training.submission, inputs, rules.patience)
@@ -232,20 +232,13 @@ class SubmissionReader:
         self._requests: Mapping[str, TaskSpec] = {}
         self._asked_s = float("-inf")
 
-    def read(
-        self,
-        snapshot: Snapshot,
-        jobs: Iterable[Job],
-        queue: FragmentQueue,
-        default_memory_mb: int,
-        share: Share = Share.WHOLE,
-        shares_out_memory: bool = True,
-    ) -> Mapping[str, Submission]:
+    def read(self, snapshot: Snapshot, jobs: Iterable[Job], rules: RosterRules) -> Mapping[str, Submission]:
         """The submissions by id, oldest first; two more questions to Slurm where it must be asked."""
+        queue = rules.queue
         found = find_submissions(jobs, queue)
         is_old = snapshot.time_s - self._asked_s > _ASK_AGAIN_S
         if found and (is_old or not found.keys() <= self._requests.keys()):
-            default_mb = queue.among(snapshot.partitions).default_memory_mb or default_memory_mb
+            default_mb = queue.among(snapshot.partitions).default_memory_mb or rules.default_memory_mb
             answered = self._gateway.task_requests(queue, default_mb)
             waiting = [id_ for id_, submission in found.items() if submission.waits]
             if waiting and not answered:
@@ -253,7 +246,7 @@ class SubmissionReader:
             requests = {id_: self._request_of(submission, answered) for id_, submission in found.items()}
             for id_, request in requests.items():
                 needs = _within_its_partitions(request.needs, found[id_], snapshot, queue)
-                needs = needs.lent_in_part(shares_out_memory) if share.in_part(needs) else needs
+                needs = needs.lent_in_part(rules.shares_out_memory) if rules.share.in_part(needs) else needs
                 requests[id_] = replace(request, needs=needs)
             self._requests = requests
             # What Slurm does not show although it waits, and what is being put right, is asked about again soon.
@@ -326,15 +319,15 @@ class Registry:
     ) -> Registered:
         """Bring what is known of the trainers up to date."""
         jobs = self._fragments.as_they_ended(snapshot.jobs)
-        submissions = self._reader.read(
-            snapshot, jobs, rules.queue, rules.default_memory_mb, rules.share, rules.shares_out_memory
-        )
+        submissions = self._reader.read(snapshot, jobs, rules)
         self._know(submissions.keys())
-        unfit = self._find_unfit(snapshot, submissions, rules)
+        names = rules.queue.among(snapshot.partitions).nodes
+        kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
+        unfit = self._find_unfit(submissions, kinds, rules)
         inputs = RosterInputs(snapshot, self._known, unfit, self._fragments, ended, reports, answered)
         trainings = update_roster(submissions.values(), inputs, rules)
         self._remember(trainings)
-        return self._with_requests(trainings, snapshot, rules)
+        return self._with_requests(trainings, kinds, snapshot, rules)
 
     def _know(self, ids: Set[str]) -> None:
         self._known = {id_: known for id_, known in self._known.items() if id_ in ids}
@@ -342,14 +335,11 @@ class Registry:
             self._known |= self._ledger.trainers(new)
 
     def _find_unfit(
-        self, snapshot: Snapshot, submissions: Mapping[str, Submission], rules: RosterRules
+        self, submissions: Mapping[str, Submission], kinds: NodeKinds, rules: RosterRules
     ) -> Mapping[str, str]:
-        names = rules.queue.among(snapshot.partitions).nodes
-        kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
         running = {fragment.trainer for fragment in self._fragments.open}
-        misfit = {
-            needs: find_misfit(needs, kinds) for needs in {submission.needs for submission in submissions.values()}
-        }
+        asked = {submission.needs for submission in submissions.values()}
+        misfit = {needs: find_misfit(needs, kinds) for needs in asked}
         found = {
             id_: self._why_not(submission)
             or _lacks_freezer(submission, rules)
@@ -369,19 +359,21 @@ class Registry:
         for trainer in changed:
             before = self._known.get(trainer.id)
             if before is None or (before.state, before.note) != (trainer.state, trainer.note):
-                _say_state(trainer)
+                text = f"{trainer.state}: {trainer.note}" if trainer.note else trainer.state
+                log.info("trainer %s of %s is %s", trainer.id, trainer.owner, text)
         self._known.update({trainer.id: trainer for trainer in changed})
 
-    def _with_requests(self, trainings: Iterable[Training], snapshot: Snapshot, rules: RosterRules) -> Registered:
-        names = rules.queue.among(snapshot.partitions).nodes
-        kinds = kinds_of(node for node in snapshot.nodes if node.name in names)
+    def _with_requests(
+        self, trainings: Iterable[Training], kinds: NodeKinds, snapshot: Snapshot, rules: RosterRules
+    ) -> Registered:
+        all_nodes = len(rules.queue.among(snapshot.partitions).nodes)
         noted, requests = [], list[Request]()
         waits_for: dict[str, str] = {}
         for training in trainings:
             trainer = training.trainer
             self._faults.say(trainer.id, trainer.owner, "itself", trainer.fault)
             needs = training.submission.needs
-            most = most_places(needs, kinds) if needs.in_part else len(names)
+            most = most_places(needs, kinds) if needs.in_part else all_nodes
             found = self._requests(training, most, rules.objective, snapshot.time_s)
             if isinstance(found, Fault):
                 self._faults.say(trainer.id, trainer.owner, "competing", found.what)
@@ -393,12 +385,10 @@ class Registry:
             noted.append(training)
         return Registered(tuple(noted), tuple(requests), waits_for)
 
-    def _requests(
-        self, training: Training, most: int, objective: str, now_s: float
-    ) -> tuple[Request, ...] | Fault | str:
+    def _requests(self, training: Training, most: int, objective: str, now_s: float) -> Asking | Fault:
         if not training.competes or training.tag is None:
             return ""
-        has_run = bool(training.fragments) or training.last is not None
+        has_run = bool(training.fragments) or training.runs.last is not None
         why_not_yet = self._launcher.why_not_yet(training.submission, now_s, has_run)
         if why_not_yet and not training.fragments:
             return why_not_yet
@@ -416,8 +406,3 @@ def _lacks_freezer(submission: Submission, rules: RosterRules) -> str:
         return ""
     known = ", ".join(sorted(rules.freezers)) or "none"
     return f"this site has no freezer {tag.freeze}; it has {known}"
-
-
-def _say_state(trainer: KnownTrainer) -> None:
-    text = f"{trainer.state}: {trainer.note}" if trainer.note else trainer.state
-    log.info("trainer %s of %s is %s", trainer.id, trainer.owner, text)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
@@ -46,7 +47,7 @@ def after_ends(
     if failed:
         # However many fragments ended together: it is one program.
         failures += 1
-    elif any(_ran_s(fragment, now_s) > patience.back_off_s for fragment in ended):
+    elif any((run.ended_s or now_s) - (run.started_s or inf) > patience.back_off_s for run in ended):
         failures = 0
     if failures == trainer.failures_in_a_row or trainer.state in (TrainerState.REFUSED, TrainerState.COMPLETE):
         return trainer
@@ -60,7 +61,7 @@ def after_ends(
 
 
 def resting(
-    trainer: KnownTrainer, failures: int, patience: Patience, now_s: float, why: str, longest: float = math.inf
+    trainer: KnownTrainer, failures: int, patience: Patience, now_s: float, why: str, longest: float = inf
 ) -> KnownTrainer:
     """The trainer, left alone twice as long after each failure more, ``longest`` times the first rest at most."""
     rest_s = patience.back_off_s * min(2 ** (failures - 1), longest)
@@ -71,10 +72,6 @@ def resting(
         rests_until_s=now_s + rest_s,
         note=f"{why}; rests for {rest_s:.0f} s",
     )
-
-
-def _ran_s(fragment: Fragment, now_s: float) -> float:
-    return 0.0 if fragment.started_s is None else (fragment.ended_s or now_s) - fragment.started_s
 
 
 def awake(trainer: KnownTrainer, now_s: float) -> KnownTrainer:
@@ -114,6 +111,42 @@ def is_finishing(fragments: Sequence[Fragment], last: Fragment | None) -> bool:
     return all(fragment.started_s is not None and fragment.started_s < last.ended_s for fragment in fragments)
 
 
+@dataclass(slots=True)
+class TrainerRuns:
+    """What became of the earlier fragments of a trainer.
+
+    Attributes:
+        ends: how often they ended in which way; those of a job of several nodes end together, once.
+        last: the one that ended last.
+        some_completed: whether one has completed.
+        failed: job → its runs that ended with an error.
+        preempted_s: job of which the last run was preempted → when that run started.
+    """
+
+    ends: Counter[End] = field(default_factory=Counter)
+    last: Fragment | None = None
+    some_completed: bool = False
+    failed: dict[str, list[Fragment]] = field(default_factory=dict)
+    preempted_s: dict[str, float | None] = field(default_factory=dict)
+
+    def note_end(self, fragment: Fragment) -> None:
+        """One has ended, after the others."""
+        self.last = fragment
+        self.some_completed |= fragment.end is End.COMPLETED
+        if fragment.end is End.FAILED:
+            self.note_failure(fragment)
+        if fragment.end is End.PREEMPTED:
+            self.preempted_s[fragment.job] = fragment.started_s
+        else:
+            self.preempted_s.pop(fragment.job, None)
+
+    def note_failure(self, fragment: Fragment) -> None:
+        """A job of several nodes fails once, with all of its fragments."""
+        runs = self.failed.setdefault(fragment.job, [])
+        if all(run.started_s != fragment.started_s for run in runs):
+            runs.append(fragment)
+
+
 @dataclass(frozen=True, slots=True)
 class Training:
     """A training: what its owner wants, what was learned of it, and what it has.
@@ -123,20 +156,16 @@ class Training:
         submission: what stands for it in Slurm.
         tag: what its owner wants; None: nothing that can be understood.
         fragments: its open ones.
-        last: the one that ended last.
+        runs: its earlier ones.
         is_elastic: whether it is an elastic training for certain: it says of itself that it goes on.
-        some_completed: whether a fragment of it has completed.
-        failed_runs: task of it → those of its runs that ended with an error.
     """
 
     trainer: KnownTrainer
     submission: Submission
     tag: Tag | None
     fragments: tuple[Fragment, ...]
-    last: Fragment | None
+    runs: TrainerRuns
     is_elastic: bool = False
-    some_completed: bool = False
-    failed_runs: Mapping[str, Sequence[Fragment]] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -161,7 +190,7 @@ class Training:
     @property
     def last_completed(self) -> bool:
         """Whether the fragment that ended last ended by itself, well, and others of the training go on."""
-        return self.is_elastic and is_finishing(self.fragments, self.last)
+        return self.is_elastic and is_finishing(self.fragments, self.runs.last)
 
     @property
     def comment(self) -> str:

@@ -21,7 +21,7 @@ KNOWN = of_trainings({"7": "active", "8": "active"})
 PAUSED = TrainerStatus("7", "news", "paused", note="paused after 5 failures in a row")
 
 
-def told(look: LookStatus, before: Noticed = NOTHING, memory: Memory | None = None) -> list[tuple[NewsKind, str]]:
+def told(look: LookStatus, before: Noticed = NOTHING, memory: Memory | None = None) -> list[tuple[str, str]]:
     return [(one.kind, one.what) for one in news_of(look, memory or Memory(), before, 60.0)]
 
 
@@ -54,10 +54,10 @@ def test_a_training_that_is_paused_and_a_node_that_is_lost_are_failures() -> Non
     )
 
 
-def told_owners(before: Noticed, *trainers: TrainerStatus) -> list[tuple[NewsKind, str, str]]:
+def told_owners(before: Noticed, *trainers: TrainerStatus) -> list[tuple[str, str, str]]:
     look = LookStatus(time_s=1000.0, took_s=0.1, trainers=trainers)
     news = news_of(look, Memory(), before, 60.0)
-    return [(one.kind, one.owner, one.what) for one in news if one.kind.is_for_owners]
+    return [(one.kind, one.owner, one.what) for one in news if NewsKind(one.kind).is_for_owners]
 
 
 def test_an_owner_hears_that_a_training_is_registered_once() -> None:
