@@ -201,22 +201,15 @@ class RunJournal:
 
     def _insert_run(self, run: NewRun) -> int:
         names = json.dumps(run.node_names, separators=(",", ":")).encode()
+        values = {
+            **asdict(run),
+            "status": str(RunStatus.RUNNING),
+            "node_names": zlib.compress(names),
+            "node_count": len(run.node_names) if run.node_count is None else run.node_count,
+            "decision_count": 0,
+        }
         with self._connection.begin():
-            result = self._connection.execute(
-                insert(RunRow).values(
-                    command=run.command,
-                    version=run.version,
-                    status=str(RunStatus.RUNNING),
-                    settings=run.settings,
-                    started_s=run.started_s,
-                    from_s=run.from_s,
-                    until_s=run.until_s,
-                    node_count=len(run.node_names) if run.node_count is None else run.node_count,
-                    node_names=zlib.compress(names),
-                    decision_count=0,
-                )
-            )
-        return int(result.lastrowid)
+            return int(self._connection.execute(insert(RunRow).values(values)).lastrowid)
 
     def _call_roll(self, trainers: Sequence[Trainer]) -> Roll:
         numbers = []

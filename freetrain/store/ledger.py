@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any, TypeVar
 
-from sqlalchemy import Select, and_, delete, func, select, text, update
+from sqlalchemy import Executable, Select, and_, delete, func, select, text, update
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.orm import InstrumentedAttribute
 
 from freetrain.core.fragment import End, Fragment, LentTime
+from freetrain.core.grouping import grouped
 from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer
 from freetrain.core.trainer import TrainerPast
@@ -41,6 +43,9 @@ DONE = "done"
 """The result of a command that Slurm has taken."""
 UNKNOWN = "unknown"
 """The result of a command that is being given to Slurm, or was when the daemon ended."""
+Found = TypeVar("Found")
+_FRAGMENTS = select(FragmentRow.__table__).order_by(FragmentRow.id)
+_TRAINERS = select(LiveTrainerRow.__table__)
 _AT_ONCE = 10_000
 _PAGES_AT_ONCE, _INCREMENTAL = 1000, 2
 _NONE: Mapping[End, int] = {}
@@ -116,25 +121,29 @@ class Ledger:
 
     def failed_runs(self, trainers: Collection[str]) -> list[Fragment]:
         """The fragments of these trainers that ended with an error, the oldest first of each."""
-        return [
-            fragment
-            for some in _some_at_once(trainers)
-            for fragment in self._fragments(
-                and_(FragmentRow.trainer.in_(some), FragmentRow.end == str(End.FAILED), FragmentRow.started_s > 0)
-            )
-        ]
+        failed = _FRAGMENTS.where(FragmentRow.end == str(End.FAILED), FragmentRow.started_s > 0)
+        return self._read(trainers, lambda some: failed.where(FragmentRow.trainer.in_(some)), fragment_of)
 
     def _newest(self, trainers: Collection[str], of: InstrumentedAttribute[str]) -> list[Fragment]:
-        found = []
-        for some in _some_at_once(trainers):
-            newest = (
-                select(func.max(FragmentRow.id))
-                .where(FragmentRow.trainer.in_(some))
-                .where(FragmentRow.ended_s.is_not(None), FragmentRow.started_s.is_not(None))
-                .group_by(of)
-            )
-            found += self._fragments(FragmentRow.id.in_(newest))
-        return found
+        has_run = select(func.max(FragmentRow.id)).where(
+            FragmentRow.ended_s.is_not(None), FragmentRow.started_s.is_not(None)
+        )
+        newest = has_run.group_by(of)
+        return self._read(
+            trainers,
+            lambda some: _FRAGMENTS.where(FragmentRow.id.in_(newest.where(FragmentRow.trainer.in_(some)))),
+            fragment_of,
+        )
+
+    def _read(
+        self, ids: Collection[str], query_of: Callable[[list[str]], Executable], of_row: Callable[[Any], Found]
+    ) -> list[Found]:
+        """What the rows for these ids hold, some ids at once."""
+        # SQLite takes 32,766 values in a statement at most.
+        every = sorted(ids)
+        queries = (query_of(every[first : first + _AT_ONCE]) for first in range(0, len(every), _AT_ONCE))
+        with self._database.connected() as connection:
+            return [of_row(row) for query in queries for row in connection.execute(query)]
 
     def evictions(self, since_s: float) -> list[float]:
         """When fragments were evicted from then on, those of one job once, UTC epoch seconds."""
@@ -228,12 +237,6 @@ class Ledger:
 
     def past_of(self, trainers: Collection[str], now_s: float) -> dict[str, TrainerPast]:
         """Trainer → what it has had by now, without its samples, of those that are known."""
-        past = dict[str, TrainerPast]()
-        for some in _some_at_once(trainers):
-            past |= self._past_of(some, now_s)
-        return past
-
-    def _past_of(self, trainers: Collection[str], now_s: float) -> dict[str, TrainerPast]:
         fragment, ended_s = FragmentRow, func.coalesce(FragmentRow.ended_s, now_s)
         query = (
             select(
@@ -245,14 +248,14 @@ class Ledger:
                 func.count(fragment.id) - func.count(fragment.ended_s),
             )
             .outerjoin(fragment, and_(fragment.trainer == LiveTrainerRow.id, fragment.started_s.is_not(None)))
-            .where(LiveTrainerRow.id.in_(trainers))
             .group_by(LiveTrainerRow.id)
         )
-        with self._database.connected() as connection:
-            return {
-                trainer: TrainerPast(0.0, node_s or 0.0, first_s, None if running else ended_s or seen_s)
-                for trainer, seen_s, node_s, first_s, ended_s, running in connection.execute(query)
-            }
+
+        def past(row: Sequence[Any]) -> tuple[str, TrainerPast]:
+            trainer, seen_s, node_s, first_s, ended_s, running = row
+            return trainer, TrainerPast(0.0, node_s or 0.0, first_s, None if running else ended_s or seen_s)
+
+        return dict(self._read(trainers, lambda some: query.where(LiveTrainerRow.id.in_(some)), past))
 
     def lent_nodes(self, since_s: float, most: int) -> list[tuple[str, str, float, float | None]]:
         """(node, trainer, start, end or None) of fragments that ran after ``since_s``, of the last ``most``."""
@@ -270,9 +273,8 @@ class Ledger:
             ]
 
     def _fragments(self, condition: object) -> list[Fragment]:
-        query = select(FragmentRow.__table__).where(condition).order_by(FragmentRow.id)  # type: ignore[arg-type]
         with self._database.connected() as connection:
-            return [fragment_of(row) for row in connection.execute(query)]
+            return [fragment_of(row) for row in connection.execute(_FRAGMENTS.where(condition))]  # type: ignore[arg-type]
 
     def save_fragments(self, fragments: Iterable[Fragment], ends: Mapping[End, int] = _NONE) -> list[Fragment]:
         """Write new and changed fragments, and count the ends of some; new ones get their number."""
@@ -295,11 +297,11 @@ class Ledger:
 
     def trainers(self, ids: Collection[str] | None = None) -> dict[str, KnownTrainer]:
         """By id: these, as far as they are known, or all."""
-        queries = [select(LiveTrainerRow)]
         if ids is not None:
-            queries = [queries[0].where(LiveTrainerRow.id.in_(some)) for some in _some_at_once(ids)]
-        with self._database.reading() as session:
-            return {row.id: trainer_of(row) for query in queries for row in session.scalars(query)}
+            of_these = self._read(ids, lambda some: _TRAINERS.where(LiveTrainerRow.id.in_(some)), trainer_of)
+            return {trainer.id: trainer for trainer in of_these}
+        with self._database.connected() as connection:
+            return {row.id: trainer_of(row) for row in connection.execute(_TRAINERS)}
 
     def save_trainers(self, trainers: Iterable[KnownTrainer]) -> None:
         """Write new and changed trainers."""
@@ -415,26 +417,13 @@ class Ledger:
 
     def ends_by_trainer(self, trainers: Collection[str]) -> dict[str, dict[End, int]]:
         """Trainer → how often its fragments ended in which way; those of one job end together, once."""
-        counts: dict[str, dict[End, int]] = {}
-        for some in _some_at_once(trainers):
-            self._count_ends(some, counts)
-        return counts
-
-    def _count_ends(self, trainers: Collection[str], counts: dict[str, dict[End, int]]) -> None:
         began_s = func.coalesce(FragmentRow.started_s, FragmentRow.asked_s)
-        runs = (
-            select(FragmentRow.trainer, FragmentRow.end, FragmentRow.job, began_s)
-            .where(FragmentRow.trainer.in_(trainers), FragmentRow.end.is_not(None))
-            .distinct()
-            .subquery()
-        )
-        query = select(runs.c.trainer, runs.c.end, func.count()).group_by(runs.c.trainer, runs.c.end)
-        with self._database.reading() as session:
-            for trainer, end, count in session.execute(query):
-                counts.setdefault(trainer, {})[End(str(end))] = int(count)
+        ended = select(FragmentRow.trainer, FragmentRow.end, FragmentRow.job, began_s).distinct()
+        ended = ended.where(FragmentRow.end.is_not(None))
 
+        def count_of(some: list[str]) -> Executable:
+            runs = ended.where(FragmentRow.trainer.in_(some)).subquery()
+            return select(runs.c.trainer, runs.c.end, func.count()).group_by(runs.c.trainer, runs.c.end)
 
-def _some_at_once(ids: Collection[str]) -> Iterator[list[str]]:
-    # SQLite takes 32,766 values in a statement at most.
-    every = sorted(ids)
-    yield from (every[first : first + _AT_ONCE] for first in range(0, len(every), _AT_ONCE))
+        counts = self._read(trainers, count_of, lambda row: (row[0], (End(row[1]), int(row[2]))))
+        return {trainer: dict(ends) for trainer, ends in grouped(counts).items()}

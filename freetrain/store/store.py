@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, undefer
@@ -34,9 +34,7 @@ from freetrain.store.packing import TRAINER, PackedDecision, unpack, unpack_serv
 from freetrain.store.schema import bring_up_to_date, require_up_to_date
 from freetrain.store.tables import Base, DecisionRow, RunRow, RunTrainerRow
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
+Kept = TypeVar("Kept", TrainerRecord, RunSummary, DecisionSummary)
 DAEMONS_STORE = "freetrain.db"
 """Name of the daemon's store, in its state directory."""
 
@@ -116,7 +114,7 @@ class Store:
                 statuses=_tally(session, run_id, "status"),
                 solvers=_tally(session, run_id, "solver"),
                 trainer_count=session.scalar(seen) or 0,
-                trainers=tuple(TrainerRecord(**_values(row, TrainerRecord)) for row in trainers),
+                trainers=tuple(_read(TrainerRecord, row) for row in trainers),
             )
 
     def decisions(self, run_id: int, most: int | None = None) -> list[DecisionSummary]:
@@ -211,17 +209,14 @@ def _tally(session: Session, run_id: int, column: str) -> dict[str, int]:
     return {row[0]: row[1] for row in session.execute(query.order_by(func.count().desc(), key))}
 
 
-def _values(row: Base, kind: type[DataclassInstance]) -> dict[str, Any]:
-    return {field.name: getattr(row, field.name) for field in fields(kind)}
+def _read(kind: type[Kept], row: Base, **others: Any) -> Kept:
+    """Fields as the row holds them, but for these others."""
+    return kind(**{**{field.name: getattr(row, field.name) for field in fields(kind)}, **others})
 
 
 def _summary(row: RunRow) -> RunSummary:
-    return RunSummary(**{
-        **_values(row, RunSummary), "status": RunStatus(row.status), "outcome": row.outcome or {}
-    })  # fmt: skip
+    return _read(RunSummary, row, status=RunStatus(row.status), outcome=row.outcome or {})
 
 
 def _decision_summary(row: DecisionRow) -> DecisionSummary:
-    return DecisionSummary(**{
-        **_values(row, DecisionSummary), "status": Status(row.status), "notes": tuple(row.notes)
-    })  # fmt: skip
+    return _read(DecisionSummary, row, status=Status(row.status), notes=tuple(row.notes))

@@ -314,8 +314,8 @@ def row_of_fragment(fragment: Fragment) -> FragmentRow:
     return FragmentRow(**values)
 
 
-def trainer_of(row: LiveTrainerRow) -> KnownTrainer:
-    """The trainer of this row."""
+def trainer_of(row: Any) -> KnownTrainer:
+    """The trainer of a row with the table's columns."""
     return KnownTrainer(
         **{name: getattr(row, name) for name in _SAME_FIELDS},
         state=TrainerState(row.state),
