@@ -10,7 +10,7 @@ import logging
 import os
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
@@ -40,6 +40,9 @@ class Publisher:
     """Tells each look in all the places where somebody may want to know of it.
 
     A report that fails hinders neither the others nor the look: it is logged when it begins to fail.
+
+    Attributes:
+        outlets: of the metrics.
     """
 
     def __init__(
@@ -50,14 +53,10 @@ class Publisher:
         self._status = status
         self._refused = ""
         self._metrics = Metrics()
-        self._outlets = MetricsOutlets(config.metrics, generate_latest(self._metrics.registry))
+        self.outlets = MetricsOutlets(config.metrics, generate_latest(self._metrics.registry))
         self._notices = notices
         self._wake_check = WakeCheck(directory, gateway)
         self._problems = Problems()
-
-    def answering(self) -> AbstractContextManager[None]:
-        """Answer who asks for metrics, where the settings say so."""
-        return self._outlets.answering()
 
     def change(self, config: Config) -> None:
         """Go on with other settings."""
@@ -103,8 +102,8 @@ class Publisher:
 
     def _publish_metrics(self) -> None:
         self._metrics.called(self._gateway.calls)
-        self._metrics.dropped(self._outlets.dropped)
-        self._outlets.publish(generate_latest(self._metrics.registry))
+        self._metrics.dropped(self.outlets.dropped)
+        self.outlets.publish(generate_latest(self._metrics.registry))
 
     @contextmanager
     def _guarded(self, report: str) -> Iterator[None]:

@@ -123,7 +123,7 @@ class Service:
                     timetable = self._timetable(directory, settings, lender, ledger, book)
                     notices = Notices(self._config, book, ledger, self._gateway, wall_s=self._clock_s)
                     publisher = Publisher(self._config, directory, self._gateway, status, notices)
-                    with publisher.answering(), self._signals(timetable), timetable.running():
+                    with publisher.outlets.answering(), self._signals(timetable), timetable.running():
                         # Only now, since from here on signals are heeded: tests and people wait for this line.
                         self._say_hello()
                         status.looked(self._config, None)

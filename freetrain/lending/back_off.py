@@ -7,7 +7,7 @@ too: the site has lost it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -132,10 +132,8 @@ def find_back_off(
 
 
 def _until_s(times_s: Iterable[float], allowed: int, limits: HarmRules) -> float:
-    return max((last_s + limits.pause_s for last_s in _too_many(sorted(times_s), allowed, limits)), default=0.0)
-
-
-def _too_many(times_s: list[float], allowed: int, limits: HarmRules) -> Iterator[float]:
-    # The times are in order, so more than are allowed lie within the time if the first and the last of a run do.
-    windows = zip(times_s, times_s[allowed:], strict=False)
-    return (last_s for first_s, last_s in windows if last_s - first_s <= limits.within_s)
+    # In order more than are allowed lie within the time if the first and the last of a run do.
+    in_order_s = sorted(times_s)
+    windows = zip(in_order_s, in_order_s[allowed:], strict=False)
+    too_many_s = (last_s for first_s, last_s in windows if last_s - first_s <= limits.within_s)
+    return max((last_s + limits.pause_s for last_s in too_many_s), default=0.0)

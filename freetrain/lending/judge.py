@@ -27,15 +27,15 @@ from freetrain.lending.limits import limits
 from freetrain.lending.memory import Memory
 from freetrain.lending.node_verdicts import NOT_COMPETING, NodeContext, judge_nodes
 from freetrain.lending.offers import Offers, cut_tasks, shadow_of
-from freetrain.lending.rooms import LentParts, Rooms, claims_of_starting, crowded_out, find_rooms
-from freetrain.lending.rules import NodeRules, Rules
+from freetrain.lending.rooms import Rooms, claims_of_starting, crowded_out, find_rooms
+from freetrain.lending.rules import Rules
 from freetrain.lending.shadow import PlansCompared, Shadow, compare_plans
 from freetrain.lending.sharing.allotment import Allotment, allot, shared_nodes
 from freetrain.lending.sharing.claimants import Eligible, meeting_nodes
 from freetrain.lending.sharing.kinds import ask_by_kind
 from freetrain.lending.sharing.selection import LeftOut, Selection, select
 from freetrain.lending.sharing.tasks import Tasks, find_tasks
-from freetrain.lending.stays import idle_for_the_site, idle_units_for_the_site
+from freetrain.lending.stays import idle_for_the_site
 
 
 @dataclass(frozen=True)
@@ -184,10 +184,10 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     # First, because the shadow plans only jobs that wait for nodes.
     facts = without_limits(facts, memory.limits, nodes.queue)
     rooms, lent = find_rooms(facts, nodes)
-    memory = memory.with_nodes(facts, _idle_for_the_site(facts, rooms, lent, nodes), nodes)
+    memory = memory.with_nodes(facts, idle_for_the_site(facts, nodes.queue, rooms, lent), nodes)
     rules = _with_horizon(rules, memory)
     shadow = shadow_of(facts.snapshot, facts.fragments, nodes, memory.sightings, lent, memory.searches)
-    memory = memory.with_limits(facts, shadow, nodes).with_harm(facts, shadow, rules)
+    memory = memory.with_harm(facts, shadow, rules)
     back_off = find_back_off(memory.meter.harms, memory.evicted_s, memory.lost, now_s, rules.harm)
     backing_off = back_off.sentence if back_off else ""
 
@@ -242,13 +242,6 @@ def _still_held(facts: Facts, shadow: Shadow, memory: Memory) -> set[str]:
         return set()
     now = (plan for plan in shadow.plans if plan.start_s <= shadow.time_s)
     return {plan.job for plan in now if plan.job in by_limit or not leaving.isdisjoint(plan.nodes)}
-
-
-def _idle_for_the_site(facts: Facts, rooms: Rooms | None, lent: LentParts, rules: NodeRules) -> Nodes:
-    """What the site's jobs leave idle: nodes, or GPUs of nodes that are lent in parts."""
-    if rooms is not None:
-        return idle_units_for_the_site(rooms, lent)
-    return idle_for_the_site(facts.snapshot, facts.fragments, rules.queue)
 
 
 def _with_horizon(rules: Rules, memory: Memory) -> Rules:

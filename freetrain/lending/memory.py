@@ -64,23 +64,21 @@ class Memory:
             suspects=self.suspects.after(facts, len(rules.queue.among(facts.snapshot.partitions).nodes)),
         )
 
-    def with_limits(self, facts: Facts, shadow: Shadow, rules: NodeRules) -> Memory:
-        """The memory after a look at the site's jobs that wait for limits."""
-        return replace(self, limits=claims_after(self.limits, facts, shadow, rules))
-
     def with_harm(self, facts: Facts, shadow: Shadow, rules: Rules) -> Memory:
         """The memory after a look at the harm of lending: jobs that wait or start late, lost nodes, evictions."""
         snapshot, nodes = facts.snapshot, rules.nodes
+        limits = claims_after(self.limits, facts, shadow, nodes)
         resolution_s = nodes.backfill.resolution_s
         waits = find_waits(snapshot, _preemptible(facts, nodes.claim_s), nodes.queue, resolution_s)
         blocked = self.blocked.after(waits, snapshot, nodes.claim_s)
         # In Slurm a fragment ends when it is ordered to go; the site's job waits until its node is free.
         left = replace(facts, ended=self.leaving.until_free(facts.ended))
-        meter = self.meter.after(left, shadow, blocked.jobs, nodes, rules.harm, self.limits, facts.leaving_bound_s)
+        meter = self.meter.after(left, shadow, blocked.jobs, nodes, rules.harm, limits, facts.leaving_bound_s)
         # A fragment that ended while no daemon looked may have ended long ago.
         ended = [*facts.ended, *meter.ended]
         return replace(
             self,
+            limits=limits,
             blocked=blocked,
             meter=meter,
             lost=self.lost.after(snapshot, [*ended, *facts.fragments], rules.harm),

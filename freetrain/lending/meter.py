@@ -24,6 +24,7 @@ from freetrain.lending.shadow import PlannedStart, Shadow
 
 # Slurm counts in whole seconds.
 SAME_S = 1.0
+_STARTED = (JobState.RUNNING, JobState.COMPLETING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,57 +57,6 @@ class Expected:
 
 ExpectedStarts = Mapping[str, Expected]
 """Waiting job → when it would have started."""
-
-
-def expect(
-    before: ExpectedStarts,
-    facts: Facts,
-    shadow: Shadow,
-    blocked: Container[str],
-    looked_s: float | None,
-    rules: NodeRules,
-    claims: LimitClaims = MappingProxyType({}),
-    ready_s: Mapping[str, float] = MappingProxyType({}),
-) -> tuple[ExpectedStarts, Mapping[str, float]]:
-    """The jobs that wait although they would have started if nothing were lent.
-
-    1. A job that has started, or is gone, is dropped.
-    2. A start by backfill counts only if the shadow still has it after that cycle.
-    3. A job that did not start while the shadow saw its nodes free waits for something else, and is dropped.
-    4. A job that would start now on nodes with fragments is added.
-
-    Returns:
-        The expected starts, and the jobs that could start now with no fragment in their way → since when.
-    """
-    now_s = shadow.time_s
-    waiting = {job.id: job for job in facts.snapshot.site_jobs(rules.queue) if job.state is JobState.PENDING}
-    starting = {plan.job: plan for plan in shadow.plans if plan.start_s <= now_s and plan.job in waiting}
-    by_limit = _by_limit(claims, facts)
-    in_the_way = {
-        id_: tuple(sorted({*names, *by_limit.get(id_, ())})) for id_, names in _in_the_way(starting, facts).items()
-    }
-    known: dict[str, Expected] = {}
-    for id_, expected in before.items():
-        if id_ not in waiting or not (expected.is_firm or id_ in starting):
-            continue
-        # A job that still waits for a limit in which no fragment counts does so because of others.
-        is_clear = not in_the_way[id_] if id_ in starting else waiting[id_].limit is not None
-        clear_s = expected.clear_s or now_s if is_clear else None
-        if not is_clear or not expected.is_disproved(facts.last_plan_s):
-            limits = tuple(sorted({*expected.by_limit, *by_limit.get(id_, ())}))
-            is_firm = expected.is_firm or expected.start_s <= now_s
-            known[id_] = replace(expected, is_firm=is_firm, clear_s=clear_s, by_limit=limits)
-    for id_, plan in starting.items():
-        if in_the_way[id_] and id_ not in known:
-            start_s = _start_s(waiting[id_], plan, facts, id_ in blocked, looked_s, rules)
-            is_firm, limits = not plan.by_backfill, by_limit.get(id_, ())
-            # Slurm names the limit seconds after the submission: until then the job seems to be about to start.
-            start_s = min(start_s, ready_s.get(id_, start_s)) if limits else start_s
-            known[id_] = Expected(start_s, now_s, in_the_way[id_], is_firm, by_limit=limits)
-    ready_s = {
-        id_: ready_s.get(id_, _since_s(waiting[id_], looked_s, now_s)) for id_ in starting if id_ not in known
-    }
-    return known, ready_s
 
 
 def _since_s(job: Job, looked_s: float | None, now_s: float) -> float:
@@ -230,13 +180,14 @@ class Meter:
             began_s=now_s if self.began_s is None else self.began_s,
             ended=tuple(fragment for fragment in lately if (fragment.ended_s or now_s) > now_s - IN_THE_WAY_S),
         )
-        own = facts.snapshot.site_jobs(rules.queue)
-        started = {job.id: job for job in own if _has_started(job)}.values()
+        started = {
+            job.id: job
+            for job in facts.snapshot.site_jobs(rules.queue)
+            if job.nodes and (job.state.is_final or job.state in _STARTED)
+        }.values()
         new = tuple(before._harms(started, facts, rules, leaving_bound_s))
         oldest_s = now_s - limits.remembered_s
-        expected, ready_s = expect(
-            self.expected, facts, shadow, blocked, self.looked_s, rules, claims, self.ready_s
-        )
+        expected, ready_s = self._expect(facts, shadow, blocked, rules, claims)
         return replace(
             before,
             looked_s=now_s,
@@ -249,6 +200,46 @@ class Meter:
             harms=(*(harm for harm in self.harms if harm.started_s > oldest_s), *new),
             new=new,
         )
+
+    def _expect(
+        self, facts: Facts, shadow: Shadow, blocked: Container[str], rules: NodeRules, claims: LimitClaims
+    ) -> tuple[ExpectedStarts, Mapping[str, float]]:
+        """The jobs that wait although they would have started if nothing were lent.
+
+        1. A job that has started, or is gone, is dropped.
+        2. A start by backfill counts only if the shadow still has it after that cycle.
+        3. A job that did not start while the shadow saw its nodes free waits for something else, and is dropped.
+        4. A job that would start now on nodes with fragments is added.
+
+        Returns:
+            The expected starts, and the jobs that could start now with no fragment in their way → since when.
+        """
+        now_s, looked_s, ready_s = shadow.time_s, self.looked_s, self.ready_s
+        waiting = {job.id: job for job in facts.snapshot.site_jobs(rules.queue) if job.state is JobState.PENDING}
+        starting = {plan.job: plan for plan in shadow.plans if plan.start_s <= now_s and plan.job in waiting}
+        by_limit = _by_limit(claims, facts)
+        there = _in_the_way(starting, facts)
+        in_the_way = {id_: tuple(sorted({*names, *by_limit.get(id_, ())})) for id_, names in there.items()}
+        known: dict[str, Expected] = {}
+        for id_, expected in self.expected.items():
+            if id_ not in waiting or not (expected.is_firm or id_ in starting):
+                continue
+            # A job that still waits for a limit in which no fragment counts does so because of others.
+            is_clear = not in_the_way[id_] if id_ in starting else waiting[id_].limit is not None
+            clear_s = expected.clear_s or now_s if is_clear else None
+            if not is_clear or not expected.is_disproved(facts.last_plan_s):
+                limits = tuple(sorted({*expected.by_limit, *by_limit.get(id_, ())}))
+                is_firm = expected.is_firm or expected.start_s <= now_s
+                known[id_] = replace(expected, is_firm=is_firm, clear_s=clear_s, by_limit=limits)
+        for id_, plan in starting.items():
+            if in_the_way[id_] and id_ not in known:
+                start_s = _start_s(waiting[id_], plan, facts, id_ in blocked, looked_s, rules)
+                is_firm, limits = not plan.by_backfill, by_limit.get(id_, ())
+                # Slurm names the limit seconds after the submission: until then the job seems about to start.
+                start_s = min(start_s, ready_s.get(id_, start_s)) if limits else start_s
+                known[id_] = Expected(start_s, now_s, in_the_way[id_], is_firm, by_limit=limits)
+        new_s = {id_: _since_s(waiting[id_], looked_s, now_s) for id_ in starting if id_ not in known}
+        return known, {id_: ready_s.get(id_, since_s) for id_, since_s in new_s.items()}
 
     def _harms(
         self, started: Iterable[Job], facts: Facts, rules: NodeRules, leaving_bound_s: float
@@ -312,7 +303,3 @@ class Meter:
 def _gave_way(fragment: Fragment, expected: Expected | None) -> bool:
     """Whether a fragment left its part of a node for a job that started there, and for no other reason."""
     return fragment.end is End.PREEMPTED or (expected is not None and fragment.job in expected.fragments)
-
-
-def _has_started(job: Job) -> bool:
-    return bool(job.nodes) and (job.state.is_final or job.state in (JobState.RUNNING, JobState.COMPLETING))

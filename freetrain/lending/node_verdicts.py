@@ -21,15 +21,16 @@ from math import inf
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
+from freetrain.core.grouping import grouped
 from freetrain.core.job import Job, JobState
 from freetrain.core.node import Node, Nodes, NodeState
-from freetrain.core.place import Place, is_part, node_of
+from freetrain.core.place import Place, is_part, node_of, room_of
 from freetrain.lending.facts import Facts
 from freetrain.lending.hole_ends import HoleEnd, ends_of_parts, hole_ends
 from freetrain.lending.leaving import due_of_slow
 from freetrain.lending.limit_claims import due_for_limits
 from freetrain.lending.memory import Memory
-from freetrain.lending.offers import Offers, all_places, doubtful_nodes
+from freetrain.lending.offers import Offers, doubtful_nodes
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import PlannedStart, Shadow
@@ -47,24 +48,19 @@ def nodes_of_next(
         return {}
     names = frozenset(offer.node for offer in offered)
     clear = frozenset(name for name in names if not (rooms and name in rooms and rooms[name].used_by_site))
-    jobs_on = Counter(name for job in _running(snapshot, rules) for name in job.nodes)
+    running = [job for job in snapshot.site_jobs(rules.queue) if job.state is JobState.RUNNING]
+    jobs_on = Counter(name for job in running for name in job.nodes)
+    ending = (job for job in running if _left_s(job, snapshot.time_s) < rules.next_within_s)
     # A node that another job stays on does not come free with this one.
-    ending = [frozenset(name for name in job.nodes if jobs_on[name] == 1) for job in _ending(snapshot, rules)]
+    freed = [frozenset(name for name in job.nodes if jobs_on[name] == 1) for job in ending]
     kept: dict[str, str] = {}
     for plan in plans:
         missing = len(plan.nodes - clear)
-        reachable = _reachable(plan, snapshot)
-        if any(len(nodes & reachable) >= missing for nodes in ending):
+        partitions = set(snapshot.job[plan.job].partition.split(",")) & snapshot.partitions.keys()
+        reachable = Nodes().union(*(snapshot.partitions[name].nodes for name in partitions))
+        if any(len(nodes & reachable) >= missing for nodes in freed):
             kept |= dict.fromkeys(sorted(plan.nodes & names), f"job {plan.job} is next to start here")
     return kept
-
-
-def _running(snapshot: Snapshot, rules: NodeRules) -> Iterator[Job]:
-    return (job for job in snapshot.site_jobs(rules.queue) if job.state is JobState.RUNNING)
-
-
-def _ending(snapshot: Snapshot, rules: NodeRules) -> list[Job]:
-    return [job for job in _running(snapshot, rules) if _left_s(job, snapshot.time_s) < rules.next_within_s]
 
 
 def first_in_line(shadow: Shadow, snapshot: Snapshot) -> Mapping[str, PlannedStart]:
@@ -84,11 +80,6 @@ def _left_s(job: Job, now_s: float) -> float:
     return expected_s if job.end_s is None else min(expected_s, job.end_s - now_s)
 
 
-def _reachable(plan: PlannedStart, snapshot: Snapshot) -> Nodes:
-    names = snapshot.job[plan.job].partition.split(",")
-    return Nodes().union(*(snapshot.partitions[name].nodes for name in names if name in snapshot.partitions))
-
-
 WhyNot = Mapping[str, str]
 """Node or place → why it is not lent, as a sentence without its end."""
 
@@ -100,15 +91,6 @@ class AppliesTo(StrEnum):
     """Places that are not lent."""
     LENT = "lent"
     BOTH = "both"
-
-
-class OfLent(StrEnum):
-    """What is done with a place that is lent."""
-
-    GIVE_BACK = "give back"
-    """Its fragment leaves, unless Slurm shows the node in a state that it does not know itself."""
-    FREEZE = "freeze"
-    """Nothing: it is neither lent again nor taken away, since unknown is not gone."""
 
 
 @dataclass(frozen=True)
@@ -186,13 +168,14 @@ class NodeVerdict:
     Attributes:
         find: what it names of the places that are still offered, and why.
         ends_when: what would change it, a sentence in which ``{node}`` stands for the node.
+        freezes: whether a place that is lent stays so, and is not lent again; else its fragment leaves.
     """
 
     name: str
     find: Callable[[Offers, NodeContext], WhyNot]
     ends_when: str
     applies_to: AppliesTo = AppliesTo.BOTH
-    of_lent: OfLent = OfLent.GIVE_BACK
+    freezes: bool = False
 
     def applied(self, offers: Offers, context: NodeContext) -> Offers:
         """The offers without what this verdict names."""
@@ -214,19 +197,42 @@ class NodeVerdict:
 
     def _is_given_back(self, node: Node | None) -> bool:
         # Slurm does not know some nodes' states after its restart, and a flag may be new: unknown is not gone.
-        if self.of_lent is OfLent.FREEZE or node is None or node.state not in (NodeState.IDLE, NodeState.BUSY):
+        if self.freezes or node is None or node.state not in (NodeState.IDLE, NodeState.BUSY):
             return False
         return node.may_be_lent or node.is_wanted
 
 
 def judge_nodes(context: NodeContext) -> Offers:
     """What may be lent, and the verdict on every other node, before it is known who competes."""
-    names = context.nodes.queue.among(context.snapshot.partitions).nodes
-    ends_s = context.hole_end if context.ends_of_nodes or context.ends_of_parts else None
-    offers = all_places(sorted(names), context.facts.fragments, context.rooms, ends_s, context.nodes)
+    offers = Offers(tuple(_all_places(context)), {}, {})
     for verdict in NODE_VERDICTS:
         offers = verdict.applied(offers, context)
     return offers
+
+
+def _all_places(context: NodeContext) -> Iterator[Place]:
+    """Every place of the partition, before any verdict.
+
+    If nodes are lent in parts, each lent part is a place, and so is what is left of a node. A node of which
+    nothing is left and nothing lent is a place itself.
+    """
+    names = sorted(context.nodes.queue.among(context.snapshot.partitions).nodes)
+    places: list[tuple[str, str | None]] = []
+    if not context.nodes.in_parts:
+        places = [(name, context.holder.get(name)) for name in names]
+    else:
+        rooms = context.rooms or {}
+        on = grouped((fragment.node, fragment) for fragment in context.facts.fragments if fragment.goes_on)
+        for name in names:
+            has_room = name in rooms and rooms[name].free.cpus
+            places += [(fragment.place, fragment.trainer) for fragment in on[name]]
+            if has_room or not on[name]:
+                places.append((room_of(name) if has_room else name, None))
+    is_any_end_known = context.ends_of_nodes or context.ends_of_parts
+    for name, holder in places:
+        end = context.hole_end(name) if is_any_end_known else None
+        until_s = None if end is None or end.time_s == inf else end.time_s - context.nodes.margin_s
+        yield Place(name, until_s, holder)
 
 
 def _not_shown(_offers: Offers, context: NodeContext) -> WhyNot:
@@ -283,7 +289,7 @@ def _between_two_states(_offers: Offers, context: NodeContext) -> WhyNot:
 def _without_room(offers: Offers, context: NodeContext) -> WhyNot:
     if not context.nodes.in_parts:
         return {}
-    # A place has the bare name of its node only where no part of it is free or lent (``offers.all_places``).
+    # A place has the bare name of its node only where no part of it is free or lent (``_all_places``).
     return {offer.name: "jobs have all of it" for offer in offers.offered if not is_part(offer.name)}
 
 
@@ -442,7 +448,7 @@ NODE_VERDICTS: Sequence[NodeVerdict] = (
         lambda offers, context: doubtful_nodes(context.facts, offers, context.nodes),
         "It is judged again when Slurm shows all nodes of its task.",
         AppliesTo.LENT,
-        OfLent.FREEZE,
+        freezes=True,
     ),
 )
 """Why a node is not lent; the first that names it is shown."""

@@ -6,20 +6,18 @@ Tasks of several nodes keep all of them or none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import inf
 from types import MappingProxyType
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.core.grouping import grouped
 from freetrain.core.job import JobState
-from freetrain.core.place import Place, room_of
+from freetrain.core.place import Place
 from freetrain.lending.facts import Facts
-from freetrain.lending.hole_ends import HoleEnd
-from freetrain.lending.rooms import LentParts, Rooms
+from freetrain.lending.rooms import LentParts
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import NO_SEARCHES, Searches, Shadow, find_shadow
 from freetrain.lending.sightings import Sightings
@@ -47,40 +45,6 @@ class Offers:
     def held(self) -> Counter[str]:
         """Trainer → how many of the offered places it has."""
         return Counter([offer.holder for offer in self.offered if offer.holder is not None])
-
-
-def all_places(
-    names: Iterable[str],
-    fragments: Iterable[Fragment],
-    rooms: Rooms | None,
-    hole_end: Callable[[str], HoleEnd | None] | None,
-    rules: NodeRules,
-) -> Offers:
-    """Every place of these nodes, before any verdict.
-
-    If nodes are lent in parts, each lent part is a place, and so is what is left of a node. A node of which
-    nothing is left and nothing lent is a place itself. Where no hole has a known end, ``hole_end`` is None.
-    """
-    going_on = [fragment for fragment in fragments if fragment.goes_on]
-    places: list[tuple[str, str | None]] = []
-    if not rules.in_parts:
-        holder = {fragment.node: fragment.trainer for fragment in going_on}
-        places = [(name, holder.get(name)) for name in names]
-    else:
-        on = grouped((fragment.node, fragment) for fragment in going_on)
-        for name in names:
-            has_room = rooms is not None and name in rooms and rooms[name].free.cpus
-            places += [(fragment.place, fragment.trainer) for fragment in on[name]]
-            if has_room or not on[name]:
-                places.append((room_of(name) if has_room else name, None))
-    if hole_end is None:
-        return Offers(tuple(Place(name, None, by) for name, by in places), {}, {})
-    ends = ((hole_end(name), name, by) for name, by in places)
-    return Offers(tuple(Place(name, _until_s(end, rules), by) for end, name, by in ends), {}, {})
-
-
-def _until_s(end: HoleEnd | None, rules: NodeRules) -> float | None:
-    return None if end is None or end.time_s == inf else end.time_s - rules.margin_s
 
 
 def shadow_of(

@@ -58,15 +58,6 @@ class Score:
             return planned_s
         return planned_s * self.came_s / self.planned_s if self.planned_s else self.came_s / self.forecasts
 
-    def is_worth_leaving(self, saved_node_s: float, again_node_s: float) -> bool:
-        """Whether giving these nodes back would have saved more than it cost.
-
-        It saves evictions. It costs the time until the nodes are taken, and two changes of size where they are not
-        taken soon: somebody has them again.
-        """
-        spent_node_s = self.came_s + max(self.forecasts - self.soon, 0.0) * again_node_s
-        return (self.soon + _SOON_BEFORE) * saved_node_s > spent_node_s
-
     def faded(self, by: float) -> Score:
         """The same some time later."""
         return Score(*(by * total for total in astuple(self)))
@@ -144,12 +135,15 @@ class PlannedStays:
         return PlannedStays(tuple(scores), still_open, now_s)
 
     def leaves_now(self, saved_node_s: float, again_node_s: float) -> bool:
-        """Whether nodes on which a job would start now are better given back.
+        """Whether nodes on which a job would start now are better given back: if that had saved more than it cost.
 
-        Costs are in seconds × nodes: of an eviction beyond giving back, and of giving back a node that is not
-        taken.
+        It saves evictions. It costs the time until the nodes are taken, and two changes of size where they are not
+        taken soon: somebody has them again. Both costs are in seconds × nodes: of an eviction beyond giving back,
+        and of giving back a node that is not taken.
         """
-        return self.scores[0].is_worth_leaving(saved_node_s, again_node_s)
+        score = self.scores[0]
+        spent_node_s = score.came_s + max(score.forecasts - score.soon, 0.0) * again_node_s
+        return (score.soon + _SOON_BEFORE) * saved_node_s > spent_node_s
 
     def believed_s(self, now_s: float, planned_s: Mapping[str, float], horizon_s: float) -> dict[str, float]:
         """Node → when it is expected to be taken, UTC epoch seconds; only those whose plans are believed."""

@@ -12,14 +12,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from math import exp, inf
-from typing import Self
 
 import numpy as np
 
-from freetrain.core.cluster import Snapshot
-from freetrain.core.fragment import Fragment
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.node import Nodes
+from freetrain.lending.facts import Facts
 from freetrain.lending.rooms import LentParts, Rooms
 
 # A prior: as if ten nodes had left after twenty minutes each.
@@ -47,10 +45,6 @@ class Seen:
 
     idle_node_s: float = 0.0
     left: float = 0.0
-
-    def after(self, fades: float, idle_node_s: float, left: float) -> Self:
-        """With what was seen since."""
-        return type(self)(fades * self.idle_node_s + idle_node_s, fades * self.left + left)
 
 
 @dataclass(frozen=True)
@@ -121,7 +115,7 @@ class Stays:
         idle_node_s = _by_age(self.seen_s, now_s, self.since_s.values())
         left = Counter(bisect_right(AGES_S, age_s) - 1 for age_s in ages_s)
         by_age = (
-            before.after(fades, spent_s, left[at])
+            Seen(fades * before.idle_node_s + spent_s, fades * before.left + left[at])
             for at, (before, spent_s) in enumerate(zip(self.by_age, idle_node_s, strict=True))
         )
         return Stays(
@@ -163,16 +157,18 @@ def _by_age(from_s: float, to_s: float, since_s: Iterable[float]) -> list[float]
     return [this - before for before, this in pairwise(reached)]
 
 
-def idle_for_the_site(snapshot: Snapshot, fragments: tuple[Fragment, ...], ours: FragmentQueue) -> Nodes:
-    """Nodes of a partition that none of the site's jobs has: idle ones, and those that fragments have."""
-    lent = {fragment.node for fragment in fragments}
+def idle_for_the_site(facts: Facts, ours: FragmentQueue, rooms: Rooms | None, lent: LentParts) -> Nodes:
+    """What none of the site's jobs has: nodes that are idle or that fragments have, or units of shared ones."""
+    if rooms is not None:
+        return _idle_units(rooms, lent)
+    snapshot, held = facts.snapshot, {fragment.node for fragment in facts.fragments}
     theirs = {name for job in snapshot.site_jobs(ours) if job.state.has_nodes for name in job.nodes}
-    seen = snapshot.idle.union(lent.intersection(snapshot.node))
+    seen = snapshot.idle.union(held.intersection(snapshot.node))
     return ours.among(snapshot.partitions).nodes & (seen - theirs if theirs else seen)
 
 
-def idle_units_for_the_site(rooms: Rooms, lent: LentParts) -> Nodes:
-    """What none of the site's jobs has of nodes that are lent in parts: GPU by GPU, else eighths of their CPUs."""
+def _idle_units(rooms: Rooms, lent: LentParts) -> Nodes:
+    """GPU by GPU, else eighths of a node's CPUs."""
     units = set()
     for name, room in rooms.items():
         free = sum((part.amount for part in lent.get(name, ())), room.free)

@@ -114,7 +114,10 @@ def judge_trainings(context: TrainingContext) -> Mapping[str, Reason]:
     """What was submitted → why it has no nodes, or no more; what nothing names is missing."""
     found: dict[str, Reason] = {}
     for verdict in TRAINING_VERDICTS:
-        for trainer, why in verdict.find(context).items():
+        why_not = verdict.find(context)
+        if verdict.of_those is Having.NODES:
+            why_not = _with_bars(context, why_not)
+        for trainer, why in why_not.items():
             submission = context.submission_of.get(trainer, trainer)
             others = Having.NOTHING if submission in context.served_submissions else Having.NODES
             if verdict.of_those is not others:
@@ -194,22 +197,17 @@ def _all_of(served: Served) -> str:
 
 def _at_its_limit(context: TrainingContext) -> WhyNot:
     limits = {id_: request.trainer.most_nodes for id_, request in context.judgement.facts.request.items()}
-    return _with_bars(
-        context,
-        {
-            want.trainer: f"it can use no more than {_nodes(limits[want.trainer])}"
-            for want, _ in context.with_nodes()
-            if context.sizes[want.trainer] >= limits[want.trainer]
-        },
-    )
+    return {
+        want.trainer: f"it can use no more than {_nodes(limits[want.trainer])}"
+        for want, _ in context.with_nodes()
+        if context.sizes[want.trainer] >= limits[want.trainer]
+    }
 
 
 def _not_worth_more(context: TrainingContext) -> WhyNot:
     why = "one node more would cost it more than it gains within decide.horizon, by its curve and costs"
     holding = context.with_nodes()
-    return _with_bars(
-        context, {want.trainer: why for want, _ in holding if context.sizes[want.trainer] == want.max_nodes}
-    )
+    return {want.trainer: why for want, _ in holding if context.sizes[want.trainer] == want.max_nodes}
 
 
 def _wanting_more(context: TrainingContext) -> Iterator[tuple[SizeRange, Served]]:
@@ -220,18 +218,15 @@ def _wanting_more(context: TrainingContext) -> Iterator[tuple[SizeRange, Served]
 def _change_too_dear(context: TrainingContext) -> WhyNot:
     wanting = _wanting_more(context)
     unused = ((want, served.dealt, served.dealt - sum(served.sizes.values())) for want, served in wanting)
-    return _with_bars(
-        context,
-        {
-            want.trainer: f"of {_nodes(dealt)} that it could have, {count} would add less than the change costs"
-            for want, dealt, count in unused
-            if count > 0
-        },
-    )
+    return {
+        want.trainer: f"of {_nodes(dealt)} that it could have, {count} would add less than the change costs"
+        for want, dealt, count in unused
+        if count > 0
+    }
 
 
 def _has_its_share(context: TrainingContext) -> WhyNot:
-    return _with_bars(context, {want.trainer: _share(want, served) for want, served in _wanting_more(context)})
+    return {want.trainer: _share(want, served) for want, served in _wanting_more(context)}
 
 
 def _share(want: SizeRange, served: Served) -> str:

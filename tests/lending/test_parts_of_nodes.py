@@ -325,7 +325,7 @@ def test_a_job_that_fits_beside_what_is_lent_finds_its_part_free_and_nothing_is_
     found = judged(seen, request("7", ONE_GPU), lent_parts=[lent("n1", number) for number in range(4)])
     assert found.offers.due == {}
     assert len(places(found, "7")) == 5
-    assert found.shadow.plans[0].clear == {"n1"}
+    assert (found.shadow.plans[0].nodes, found.shadow.plans[0].back) == ({"n1"}, ())
 
 
 def test_what_is_on_its_way_back_is_not_taken_from_others_again() -> None:

@@ -13,7 +13,8 @@ from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState
-from freetrain.core.node import Node, Partition, Reservation
+from freetrain.core.node import Node, Nodes, Partition, Reservation
+from freetrain.core.place import node_of
 from freetrain.lending.shadow import BackfillRules, LentPart, PlannedStart, Shadow, find_shadow
 from tests.facts import node
 
@@ -60,6 +61,11 @@ def used_by(jobs: Sequence[Job], parts: Mapping[str, Sequence[LentPart]]) -> dic
         if lent:
             used[name] = sum((one.amount for one in lent), used.get(name, Amount()))
     return used
+
+
+def clear(plan: PlannedStart) -> Nodes:
+    """The nodes on which nothing is given back for a job."""
+    return plan.nodes.difference(map(node_of, plan.back))
 
 
 def shadow_of(
@@ -172,7 +178,7 @@ def test_what_one_job_has_taken_is_not_free_for_the_next() -> None:
         **{name: [LentPart(f"{name}#7_1", "7", gpus(4, cpus=16))] for name in NAMES[2:]},
     }
     shadow = shadow_of(waiting("10", gpus(2)), waiting("11", gpus(2, cpus=2)), lent=lent)
-    assert [(plan.clear, len(plan.back)) for plan in shadow.plans] == [({"n2"}, 0), (set(), 1)]
+    assert [(clear(plan), len(plan.back)) for plan in shadow.plans] == [({"n2"}, 0), (set(), 1)]
     again = shadow_of(waiting("10", gpus(2)), waiting("11", gpus(2)), lent={**lent, "n1": lent["n3"]})
     assert again.plans[0].nodes == {"n2"}
     assert "n2" not in again.plans[1].nodes
@@ -181,7 +187,7 @@ def test_what_one_job_has_taken_is_not_free_for_the_next() -> None:
 def test_who_starts_now_takes_what_is_free_and_else_as_few_lent_parts_as_will_do() -> None:
     lent = {"n1": four_lent("n1"), "n2": four_lent("n2")[:3], "n3": four_lent("n3"), "n4": four_lent("n4")}
     shadow = shadow_of(waiting("10", gpus(1)), waiting("11", gpus(1)), waiting("12", gpus(3)), lent=lent)
-    assert [(plan.clear, len(plan.back)) for plan in shadow.plans] == [
+    assert [(clear(plan), len(plan.back)) for plan in shadow.plans] == [
         ({"n2"}, 0),
         (frozenset(), 1),
         (frozenset(), 3),
@@ -346,7 +352,7 @@ class _Real:
         """Give back what the plan gives back; then there is room, unless the site's own job is still there."""
         for place in plan.back:
             name, amount = self.lent.pop(place)
-            assert name in plan.nodes - plan.clear
+            assert name in plan.nodes - clear(plan)
             self.free[name] = self.free[name] + amount
         for name in plan.nodes:
             assert part.fits(self.free[name])

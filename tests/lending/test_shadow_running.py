@@ -63,7 +63,7 @@ def test_who_begins_now_is_in_the_way_until_it_ends() -> None:
     assert first_s(found, 3) == 200
     found.begin(0b0010, inf)
     assert first_s(found, 4) == inf
-    assert found.idle == 0b0011
+    assert found.room_at_first(None) == 0b0011
     assert found.free_at(NOW_S) == 0
 
 

@@ -12,6 +12,7 @@ from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState
 from freetrain.core.node import Partition
+from freetrain.lending.facts import Facts
 from freetrain.lending.stays import Stays, idle_for_the_site
 from tests.facts import node
 
@@ -85,7 +86,7 @@ def test_lent_nodes_are_idle_for_the_site_and_those_of_its_jobs_and_others_are_n
         (fragment, theirs),
         partitions={"freetrain": Partition("freetrain", frozenset({"n1", "n2", "n3", "n4", "n5"}))},
     )
-    assert idle_for_the_site(found, (lent,), FragmentQueue("freetrain")) == {"n1", "n3"}
+    assert idle_for_the_site(Facts(found, (lent,)), FragmentQueue("freetrain"), None, {}) == {"n1", "n3"}
 
 
 def test_nodes_are_kept_in_an_order_that_does_not_depend_on_their_set() -> None:

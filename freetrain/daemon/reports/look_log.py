@@ -84,10 +84,9 @@ class BackOffs:
         self._cause = cause
         if now is None:
             log.info("the back-off has ended")
-            self._ledger.record_command(now_s, (), "back off", None, "ended")
         else:
             log.warning("nothing is lent, and what is lent is given back: %s", now.sentence)
-            self._ledger.record_command(now_s, (), "back off", None, now.sentence)
+        self._ledger.record_command(now_s, (), "back off", None, now.sentence if now else "ended")
 
 
 _AGAIN_S = 600.0

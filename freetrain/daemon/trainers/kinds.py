@@ -112,7 +112,7 @@ class Strategy(Protocol):
     tasks_compete: bool
 
     def trainers(self, training: Training, tag: Tag, room: int, most_nodes: int, now_s: float) -> Competitors:
-        """Its trainers; by what was submitted it could have ``room`` fragments, by what there is ``most_nodes``."""
+        """Its trainers; by its submission it could have ``room`` fragments, by what there is ``most_nodes``."""
 
     def needs_again(self, training: Training, task: Job) -> bool:
         """Whether a task of it that has ended is needed again, now or later."""

@@ -260,9 +260,6 @@ class Running:
 
     A job wants all of each of its nodes, or a part. For each part that is asked about there is a view: the nodes
     with room for it, after each end. Jobs that start now are added to a view when it is next asked.
-
-    Attributes:
-        idle: nodes that were free at first.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -273,11 +270,6 @@ class Running:
         self._on: dict[int, list[Hold]] = {}
         self._idle: dict[Amount | None, NodeSet] = {}
         self._free(None)
-
-    @property
-    def idle(self) -> NodeSet:
-        """Nodes that were free before any job started in the shadow."""
-        return self.room_at_first(None)
 
     def room_at_first(self, part: Amount | None) -> NodeSet:
         """Nodes with room for a part before any job started in the shadow; None: that were free."""
@@ -311,7 +303,7 @@ class Running:
             left[name] = room
         return left
 
-    def free_s(self, nodes: NodeSet, count: int, part: Amount | None = None) -> float:
+    def free_s(self, nodes: NodeSet, count: int, part: Amount | None) -> float:
         """The end after which so many of these nodes are free; inf: never."""
         free = self._free(part)
         enough = _end_leaving(free, nodes, count)

@@ -33,8 +33,7 @@ class PlannedStart:
     Attributes:
         by_backfill: whether it waits for Slurm's next backfill cycle, since a job before it cannot start yet.
         part: how much of each of these nodes it has; None: all of it.
-        clear: for a start now on parts: the nodes on which nothing is given back for it.
-        back: for a start now on parts: the places that are given back for it on the other nodes.
+        back: for a start now on parts: the places that are given back for it.
         beside: for a later start on parts: node → what is left of it for others then.
     """
 
@@ -43,7 +42,6 @@ class PlannedStart:
     nodes: Nodes
     by_backfill: bool = False
     part: Amount | None = None
-    clear: Nodes = frozenset()
     back: tuple[str, ...] = ()
     beside: Mapping[str, Amount] = field(default_factory=dict)
 
@@ -183,5 +181,4 @@ def _start_on_parts(job: Job, part: Amount, machine: Machine, found: Start) -> P
     """The start of one task now, with the places that have to be given back for it."""
     chosen = machine.choose_parts_now(found.nodes, job, part)
     back = tuple(part.place for parts in chosen.values() for part in parts)
-    clear = frozenset(name for name, parts in chosen.items() if not parts)
-    return PlannedStart(job.id, found.start_s, frozenset(chosen), part=part, clear=clear, back=back)
+    return PlannedStart(job.id, found.start_s, frozenset(chosen), part=part, back=back)

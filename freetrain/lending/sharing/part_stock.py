@@ -347,12 +347,12 @@ class PartStock:
         claimant = self._claimants[row]
         size = size_of(claimant)
         if size not in self._most:
-            may_use = (node for node in self._nodes.list if node.name in claimant.eligible)
-            self._most[size] = sum(self._most_on(node, claimant.each) for node in may_use)
+            each, may_use = claimant.each, (node for node in self._nodes.list if node.name in claimant.eligible)
+            self._most[size] = sum(
+                int(not node.used_by_site) if each is None else times_in(self._capacity[node.name], each)
+                for node in may_use
+            )
         return self._most[size]
-
-    def _most_on(self, node: PartNode, each: Amount | None) -> int:
-        return int(not node.used_by_site) if each is None else times_in(self._capacity[node.name], each)
 
     def held(self, row: int) -> int:
         """How many places its trainers hold."""

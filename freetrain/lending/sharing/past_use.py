@@ -58,8 +58,5 @@ def tilts(hours: Mapping[str, float], nodes: int, half_life_s: float) -> Mapping
     least = min(hours.values())
     small = _SMALL * nodes * half_life_s / 3600 / len(hours)
     usual = max(sum(hours.values()) / len(hours), small, 1e-9)
-    return {name: _in_steps(2.0 ** (-(each - least) / usual)) for name, each in hours.items()}
-
-
-def _in_steps(tilt: float) -> float:
-    return max(LEAST_TILT, round(tilt * _STEPS) / _STEPS)
+    exact = {name: 2.0 ** (-(each - least) / usual) for name, each in hours.items()}
+    return {name: max(LEAST_TILT, round(tilt * _STEPS) / _STEPS) for name, tilt in exact.items()}
