@@ -13,15 +13,9 @@ from freetrain.core.cluster import Snapshot
 from freetrain.core.job import Job, JobRun
 from freetrain.slurm.commands import Command
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.parsing import (
-    JobRows,
-    NodeRows,
-    fold_nodes,
-    parse_jobs,
-    parse_nodes,
-    parse_partitions,
-    parse_reservations,
-)
+from freetrain.slurm.parsing import fold_nodes, parse_jobs, parse_nodes, parse_partitions, parse_reservations
+from freetrain.slurm.parsing.hardware import NodeRows
+from freetrain.slurm.parsing.jobs import JobRows
 from freetrain.slurm.queries import NEED_FIELDS, SEPARATOR
 from freetrain.slurm.site.facts import Site
 from freetrain.slurm.tags import TAG_PREFIX

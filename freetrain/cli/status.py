@@ -21,7 +21,7 @@ from freetrain.errors import ExitCode, FreetrainError
 from freetrain.showing.words import printable
 from freetrain.slurm.errors import SlurmError
 from freetrain.slurm.opening import OpenedWhenAsked
-from freetrain.slurm.queries import ping
+from freetrain.slurm.queries import PING
 
 
 @command("status", context_settings=LISTING)
@@ -168,7 +168,7 @@ def next_steps(has_slurm: bool, loaded: Loaded | None, standing: Standing | None
 
 def _slurm() -> str:
     try:
-        answer = OpenedWhenAsked("cli", _PATIENCE_S).perform(ping())
+        answer = OpenedWhenAsked("cli", _PATIENCE_S).perform(PING)
     except SlurmError as error:
         return f"No Slurm answers here: {error.what}"
     return _ANSWERS if "is UP" in answer else "Slurm is here, and its controller is down."

@@ -31,7 +31,7 @@ def switches_of(config: Config, gateway: Gateway) -> Topology:
     """
     if config.decide.place == "first" and not config.links.are_known:
         return FLAT
-    topology, rejected = parse_topology(gateway.perform(queries.ask_topology()))
+    topology, rejected = parse_topology(gateway.perform(queries.ASK_TOPOLOGY))
     for line in rejected:
         log.warning("a line of Slurm's topology was not understood: %s", line)
     return topology

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from freetrain.core.amounts import Amount, Gres, count_gres
 from freetrain.core.job import Asked
 from freetrain.core.needs import Needs
-from freetrain.slurm.parsing import expand_nodes, parse_gres, text_or_nothing, time_of
+from freetrain.slurm.parsing import expand_nodes
+from freetrain.slurm.parsing.words import parse_gres, text_or_nothing, time_of
 from freetrain.slurm.queries import NEED_FIELDS, SEPARATOR
 
 _BY_EXCLUSIVE = {"NODE": True, "NO": False}

@@ -18,7 +18,9 @@ from freetrain.slurm.asking import parse_asks
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmMissingError, SlurmRefusedError, SlurmUnreachableError, explain
 from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.parsing import JobRows, NodeRows, parse_jobs, parse_nodes, parse_reservations, parse_runs
+from freetrain.slurm.parsing import parse_jobs, parse_nodes, parse_reservations, parse_runs
+from freetrain.slurm.parsing.hardware import NodeRows
+from freetrain.slurm.parsing.jobs import JobRows
 from freetrain.slurm.settings import parse_last_plan_s
 from freetrain.slurm.site.facts import Site
 from freetrain.slurm.site.reader import SiteReader
@@ -106,7 +108,7 @@ class CommandLine(Gateway):
         lines = self._lines(queries.ask_nodes(self._in_parts), "NodeName=")
         nodes = self._understood(parse_nodes(lines, self._in_parts, self._node_rows))
         reservations = self._understood(
-            parse_reservations(self._lines(queries.ask_reservations(), "ReservationName=", _NO_RESERVATIONS))
+            parse_reservations(self._lines(queries.ASK_RESERVATIONS, "ReservationName=", _NO_RESERVATIONS))
         )
         partitions = self._site.partitions()
         rejected, self._rejected = (*self._rejected, *self._site.rejected), []
@@ -185,7 +187,7 @@ class CommandLine(Gateway):
         asked_before, self._asked_for_site = self._asked_for_site, self._site.asked
         if asked_before == self._asked_for_site and not self._asked_for_asks:
             try:
-                self._last_plan_s = parse_last_plan_s(self._ask(queries.ask_statistics()))
+                self._last_plan_s = parse_last_plan_s(self._ask(queries.ASK_STATISTICS))
             except SlurmRefusedError:
                 # Not everybody may ask everywhere
                 self._last_plan_s = None
@@ -207,7 +209,7 @@ class CommandLine(Gateway):
 
     def _check_answering(self) -> None:
         # After a failure: a ping is answered at once, other questions take ten seconds with nobody there.
-        if self._was_away and "is UP" not in self._ask(queries.ping()):
+        if self._was_away and "is UP" not in self._ask(queries.PING):
             raise SlurmUnreachableError("Slurm's controller is still away.", "See whether slurmctld runs.")
 
     def _ask(self, command: Command, stdin: str = "") -> str:

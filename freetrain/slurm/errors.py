@@ -69,12 +69,9 @@ class PyslurmUnusableError(SlurmError):
 
 
 _UNREACHABLE = (
-    "unable to contact slurm controller",
-    "socket timed out",
-    "connection refused",
-    "zero bytes were trans",
+    "unable to contact slurm controller", "socket timed out", "connection refused", "zero bytes were trans",
     " is down",
-)
+)  # fmt: skip
 _RATE_LIMITED = "rate limit exceeded"
 _BUSY = ("try again", "not available right now", "temporarily unable", "temporarily unavailable", "in progress")
 _SPEAKER = re.compile(r"^(sbatch|scancel|scontrol|squeue): (error: )?")

@@ -129,6 +129,6 @@ def _insist_on(client: PyslurmClient) -> Gateway:
 def _answers_commands(client: PyslurmClient) -> bool:
     # Slurm hangs up on a client that is newer than itself, so that only pyslurm may get no answer.
     try:
-        return "is UP" in client.perform(queries.ping())
+        return "is UP" in client.perform(queries.PING)
     except SlurmError:
         return False

@@ -16,7 +16,9 @@ from freetrain.durations import show_duration
 from freetrain.slurm import queries
 from freetrain.slurm.answers import check_not_empty
 from freetrain.slurm.command_line import CommandLine
-from freetrain.slurm.parsing import expand_nodes, max_running_of, tasks_of, text_or_nothing, waiting_tasks
+from freetrain.slurm.parsing import expand_nodes
+from freetrain.slurm.parsing.jobs import max_running_of, tasks_of, waiting_tasks
+from freetrain.slurm.parsing.words import text_or_nothing
 from freetrain.slurm.pyslurm_child import WANTED
 from freetrain.slurm.pyslurm_process import PyslurmProcess
 from freetrain.slurm.states import facts_of_state, job_state, shared_limit_of, unknown_job_state, waits_for
@@ -34,23 +36,10 @@ _PURGE = 20
 # Bits of slurm.h in scontrol's words; pyslurm has other names for some, none for others, and tells apart how often
 # one comes again.
 _RESERVATION_FLAGS = {
-    0: "MAINT",
-    6: "IGNORE_JOBS",
-    8: "ANY_NODES",
-    10: "STATIC",
-    12: "PART_NODES",
-    14: "OVERLAP",
-    15: "SPEC_NODES",
-    17: "TIME_FLOAT",
-    18: "REPLACE",
-    19: "ALL_NODES",
-    25: "FLEX",
-    29: "NO_HOLD_JOBS_AFTER_END",
-    30: "REPLACE_DOWN",
-    32: "MAGNETIC",
-    39: "USER_DELETE",
-    42: "FORCE_START",
-}
+    0: "MAINT", 6: "IGNORE_JOBS", 8: "ANY_NODES", 10: "STATIC", 12: "PART_NODES", 14: "OVERLAP", 15: "SPEC_NODES",
+    17: "TIME_FLOAT", 18: "REPLACE", 19: "ALL_NODES", 25: "FLEX", 29: "NO_HOLD_JOBS_AFTER_END", 30: "REPLACE_DOWN",
+    32: "MAGNETIC", 39: "USER_DELETE", 42: "FORCE_START",
+}  # fmt: skip
 
 
 def snapshot_of(answer: Answer, time_s: float, expand: str) -> Snapshot:
@@ -234,7 +223,7 @@ class PyslurmClient(CommandLine):
         """See :class:`freetrain.slurm.gateway.Gateway`."""
         if self._pyslurm_was_away:
             # A ping fails at once where nobody is there, pyslurm after ten seconds.
-            self.perform(queries.ping())
+            self.perform(queries.PING)
         # Until there is an answer: what follows may raise anything.
         self._pyslurm_was_away = True
         self._calls += len(WANTED)

@@ -36,11 +36,6 @@ _AT_ONCE = 1 << 20
 _DIES_WITHIN_S = 1.0
 
 
-def is_executable(path: Path) -> bool:
-    """Whether this process may enter the folder, or execute the file."""
-    return os.access(path, os.X_OK)
-
-
 class PyslurmProcess:
     """Asks pyslurm in a child process; a new one is started at the next question after a failure."""
 
@@ -184,7 +179,9 @@ class PyslurmProcess:
         raise failure
 
 
-def closed_part(program: Path, may_execute: Callable[[Path], bool] = is_executable) -> Path | None:
+def closed_part(
+    program: Path, may_execute: Callable[[Path], bool] = lambda part: os.access(part, os.X_OK)
+) -> Path | None:
     """The first folder on the way to a program, or the program, that may not be executed; None: all may be.
 
     The Python of a virtual environment is a link, often into the home of its maker: both ways are tried.

@@ -44,6 +44,22 @@ ASSOCIATION_FIELDS = (
     "GrpSubmit", "GrpWall", "MaxTRES", "MaxTRESPerNode", "MaxTRESMins", "MaxJobs", "MaxSubmit", "MaxWall",
 )  # fmt: skip
 
+PING: Command = ("scontrol", "ping")
+"""Whether the controller answers; at once, unlike all other commands."""
+ASK_SETTINGS: Command = ("scontrol", "show", "config")
+"""Slurm's configuration."""
+ASK_PARTITIONS: Command = ("scontrol", "-a", "-o", "show", "partition")
+ASK_RESERVATIONS: Command = ("scontrol", "-a", "-o", "show", "reservation")
+ASK_TOPOLOGY: Command = ("scontrol", "-o", "show", "topology")
+"""All switches or blocks; nothing where the site has set none up."""
+ASK_STATISTICS: Command = ("sdiag",)
+"""What the controller has been doing, and when it last planned the waiting jobs."""
+ASK_QOS: Command = ("sacctmgr", "-r", "-P", "show", "qos", f"format={','.join(QOS_FIELDS)}")
+"""All QOS of which accounting knows, with what they allow, preempt and cost."""
+ASK_ACCOUNTS: Command = ("sacctmgr", "-r", "-P", "show", "account", "format=Account")
+ASK_USERS: Command = ("sacctmgr", "-r", "-P", "show", "user", "format=User")
+"""The names of all users in accounting."""
+
 # Linux takes 128 KiB in one argument, which so many ids fit into.
 _MOST_NAMED = 5000
 
@@ -81,21 +97,6 @@ def ask_nodes(in_parts: bool = False) -> Command:
     return ("scontrol", "-a", *(("-d",) if in_parts else ()), "-o", "show", "nodes")
 
 
-def ask_reservations() -> Command:
-    """All reservations."""
-    return ("scontrol", "-a", "-o", "show", "reservation")
-
-
-def ask_topology() -> Command:
-    """All switches or blocks; nothing where the site has set none up."""
-    return ("scontrol", "-o", "show", "topology")
-
-
-def ask_partitions() -> Command:
-    """All partitions."""
-    return ("scontrol", "-a", "-o", "show", "partition")
-
-
 def ask_runs(jobs: Sequence[str]) -> Command:
     """What accounting knows of these jobs, each run of a requeued one."""
     return ("sacct", "-D", "-P", "-X", "-o", ",".join(RUN_FIELDS), "-j", ",".join(jobs))
@@ -104,11 +105,6 @@ def ask_runs(jobs: Sequence[str]) -> Command:
 def ask_who_cancelled(job: str) -> Command:
     """How a job, or each task of an array, ended, as accounting knows it: with who cancelled it."""
     return ("sacct", "-D", "-P", "-X", "-o", "State", "-j", job)
-
-
-def ping() -> Command:
-    """Whether the controller answers; at once, unlike all other commands."""
-    return ("scontrol", "ping")
 
 
 def ask_tasks(mark: str, *arrays: str) -> Command:
@@ -126,35 +122,10 @@ def show_job(job: str) -> Command:
     return ("scontrol", "-o", "show", "job", job)
 
 
-def ask_settings() -> Command:
-    """Slurm's configuration."""
-    return ("scontrol", "show", "config")
-
-
-def ask_qos() -> Command:
-    """All QOS of which accounting knows, with what they allow, preempt and cost."""
-    return ("sacctmgr", "-r", "-P", "show", "qos", f"format={','.join(QOS_FIELDS)}")
-
-
 def ask_associations(cluster: str) -> Command:
     """Each account of a cluster, and each user in an account, with their limits and the QOS that they may have."""
     fields = f"format={','.join(ASSOCIATION_FIELDS)}"
     return ("sacctmgr", "-r", "-P", "show", "assoc", f"cluster={cluster}", fields)
-
-
-def ask_accounts() -> Command:
-    """The names of all accounts."""
-    return ("sacctmgr", "-r", "-P", "show", "account", "format=Account")
-
-
-def ask_users() -> Command:
-    """The names of all users in accounting."""
-    return ("sacctmgr", "-r", "-P", "show", "user", "format=User")
-
-
-def ask_statistics() -> Command:
-    """What the controller has been doing, and when it last planned the waiting jobs."""
-    return ("sdiag",)
 
 
 def ask_script(job: str) -> Command:

@@ -9,7 +9,7 @@ from math import inf
 
 from freetrain.durations import parse_duration
 from freetrain.slurm.errors import SlurmUnclearError
-from freetrain.slurm.parsing import default_memory_mb
+from freetrain.slurm.parsing.hardware import default_memory_mb
 
 _BACKFILL_INTERVAL_S = 30
 _BACKFILL_RESOLUTION_S = 60

@@ -10,23 +10,13 @@ from freetrain.core.job import JobState, LimitOf, SharedLimit, WaitsFor
 from freetrain.core.node import NodeState
 
 _MARKS = {
-    "*": "NOT_RESPONDING",
-    "~": "POWERED_DOWN",
-    "#": "POWERING_UP",
-    "!": "POWER_DOWN",
-    "%": "POWERING_DOWN",
-    "$": "MAINTENANCE",
-    "@": "REBOOT_REQUESTED",
-    "^": "REBOOT_ISSUED",
-    "-": "PLANNED",
-}
+    "*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "!": "POWER_DOWN", "%": "POWERING_DOWN",
+    "$": "MAINTENANCE", "@": "REBOOT_REQUESTED", "^": "REBOOT_ISSUED", "-": "PLANNED",
+}  # fmt: skip
 _STATES = {
     "IDLE": NodeState.IDLE,
-    "ALLOCATED": NodeState.BUSY,
-    "MIXED": NodeState.BUSY,
-    "DOWN": NodeState.DOWN,
-    "ERROR": NodeState.DOWN,
-    "FAIL": NodeState.DOWN,
+    **dict.fromkeys(("ALLOCATED", "MIXED"), NodeState.BUSY),
+    **dict.fromkeys(("DOWN", "ERROR", "FAIL"), NodeState.DOWN),
 }
 # These flags say nothing against lending; with any other but PLANNED, known or new, a node is left alone.
 _HARMLESS = frozenset({"CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE"})
@@ -55,12 +45,9 @@ _SHARED_LIMITS = (
 _NOT_GIVEN_BACK = re.compile(r"(?<!Run)Minutes|Submit|Wall|Time")
 _COUNTED = ("cpu", "mem", "node", "gres", "jobs")
 _BASE_STATES = {
-    "SIGNALING": JobState.RUNNING,
-    "STOPPED": JobState.RUNNING,
-    "RESIZING": JobState.RUNNING,
+    **dict.fromkeys(("SIGNALING", "STOPPED", "RESIZING"), JobState.RUNNING),
     "STAGE_OUT": JobState.COMPLETING,
-    "SPECIAL_EXIT": JobState.PENDING,
-    "RESV_DEL_HOLD": JobState.PENDING,
+    **dict.fromkeys(("SPECIAL_EXIT", "RESV_DEL_HOLD"), JobState.PENDING),
 }
 """Words that Slurm shows in place of what a job does besides."""
 # Known, and nothing is concluded from them.

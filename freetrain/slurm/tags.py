@@ -40,34 +40,16 @@ _BLANKS = " \t\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """What a trainer's owner wants.
+    """What a trainer's owner wants; :data:`KEYS` says what each field means, and what holds if it is not given.
 
     Attributes:
-        min_nodes: the smallest number of nodes on which it can train.
-        max_nodes: most nodes it can use; None: as many as its array has tasks.
-        name: for people; empty: the job's id.
-        directory: the trainer's directory, where its progress is read; None: the progress is not known.
-        weight: how much it counts against its owner's other trainers.
-        target_samples: after which it is complete; None: when its program says so.
-        scale_up_s: seconds of training lost when it grows.
-        scale_down_s: when it shrinks.
-        start_s: when it starts from nothing.
-        curve: (nodes, samples/s) as measured by the owner; empty: freetrain finds out.
-        task_nodes: minimum and maximum of each task, whose size is set when it starts; None: one node each.
-        shortest_s: how long a task of a filler must run to be of use; None: until it saves.
-        save_s: from one checkpoint to the next; 0: a task makes none, a training loses only what it is doing.
+        directory: None: its progress is not known.
+        curve: (nodes, samples/s) as measured by the owner.
+        task_nodes: minimum and maximum.
+        save_s: 0: a task makes no checkpoint, a training loses only what it is doing.
         boot_s: until a new node's program begins, or has joined the others.
-        notice: whether SIGTERM lets it save what it has done.
-        freeze: the site's freezer under which its tasks run; empty: none.
-        speeds: feature or type of GPU → how fast it is on nodes with it; on others its speed is 1.
-        mixed: whether its nodes may be of different kinds at once.
-        servers: how many parameter servers it may have at most; 0: it uses none.
-        step_s_by_size: seconds of a step by nodes and servers (``freetrain.core.trainer``); None: nobody measured
-            any.
-        cache_mb: memory of a node, beyond what it asks for, with which it caches all of its data; 0: it has no
-            cache.
-        bytes_per_sample: bytes of its gradients / samples of a node in a step; 0: nobody says.
-        deadline: when it shall be complete: a time, or how long after its submission; None: whenever.
+        speeds: feature or type of GPU, and the speed there; on other nodes its speed is 1.
+        step_s_by_size: seconds of a step by nodes and servers (``freetrain.core.trainer``).
     """
 
     min_nodes: int = 1
@@ -149,115 +131,61 @@ class TagKey:
         return self.field.endswith("_s")
 
 
+_TRAINING, _TASKS = ArrayKind.TRAINING, ArrayKind.TASKS
 KEYS = {
-    "min": TagKey("min_nodes", read_nodes, "smallest number of nodes it can train on (1)", ArrayKind.TRAINING),
+    "min": TagKey("min_nodes", read_nodes, "smallest number of nodes it can train on (1)", _TRAINING),
     "max": TagKey("max_nodes", read_nodes, "most nodes it can use (the array's number of tasks)"),
     "name": TagKey("name", read_name, "a name for people (the job's id)", metavar="NAME"),
     "dir": TagKey(
-        "directory",
-        read_path,
-        "the trainer's directory, where freetrain reads its progress; of a filler that is "
-        "frozen: where its tasks are saved",
-        metavar="DIR",
-    ),
+        "directory", read_path, "the trainer's directory, where freetrain reads its progress; of a filler that is "
+        "frozen: where its tasks are saved", metavar="DIR"),
     "weight": TagKey("weight", read_weight, "how much it counts against your other trainers, 0.01 to 100 (1)"),
     "target": TagKey(
-        "target_samples",
-        read_samples,
-        "samples after which it is complete (when its program says so)",
-        ArrayKind.TRAINING,
-    ),
-    "grow": TagKey("scale_up_s", read_seconds, "seconds of training lost when it grows (0.5)", ArrayKind.TRAINING),
-    "shrink": TagKey(
-        "scale_down_s", read_seconds, "seconds of training lost when it shrinks (0.5)", ArrayKind.TRAINING
-    ),
+        "target_samples", read_samples, "samples after which it is complete (when its program says so)",
+        _TRAINING),
+    "grow": TagKey("scale_up_s", read_seconds, "seconds of training lost when it grows (0.5)", _TRAINING),
+    "shrink": TagKey("scale_down_s", read_seconds, "seconds of training lost when it shrinks (0.5)", _TRAINING),
     "start": TagKey("start_s", read_seconds, "seconds lost when it starts from nothing (10)"),
     "curve": TagKey(
-        "curve",
-        read_curve,
-        "measured throughput, nodes:samples/s, as 1:100/2:190/4:350 (found out; of tasks: linear)",
-        metavar="CURVE",
-    ),
+        "curve", read_curve, "measured throughput, nodes:samples/s, as 1:100/2:190/4:350 (found out; of tasks: "
+        "linear)", metavar="CURVE"),
     "kind": TagKey(
-        "kind",
-        read_kind,
-        "what it is: a training, or tasks, programs of their own that each run once (training)",
-        metavar="KIND",
-    ),
+        "kind", read_kind, "what it is: a training, or tasks, programs of their own that each run once (training)",
+        metavar="KIND"),
     "nodes": TagKey(
-        "task_nodes",
-        read_range_of_nodes,
-        "nodes of each task, chosen when it starts, as 2-8 or 4 (1)",
-        ArrayKind.TASKS,
-    ),
-    "shortest": TagKey(
-        "shortest_s", read_seconds, "seconds that a task must run to be of use (as save)", ArrayKind.TASKS
-    ),
+        "task_nodes", read_range_of_nodes, "nodes of each task, chosen when it starts, as 2-8 or 4 (1)", _TASKS),
+    "shortest": TagKey("shortest_s", read_seconds, "seconds that a task must run to be of use (as save)", _TASKS),
     "save": TagKey("save_s", read_period, "seconds from one checkpoint to the next (none)"),
     "boot": TagKey(
-        "boot_s", read_seconds, "seconds that a new node needs before it is of use, as for a container (0)"
-    ),
+        "boot_s", read_seconds, "seconds that a new node needs before it is of use, as for a container (0)"),
     "notice": TagKey(
-        "notice", read_yes, "whether SIGTERM lets it save what it has done: yes or no (no)", metavar="YES|NO"
-    ),
+        "notice", read_yes, "whether SIGTERM lets it save what it has done: yes or no (no)", metavar="YES|NO"),
     "freeze": TagKey(
-        "freeze",
-        read_name,
-        "the site's freezer that saves tasks which cannot save themselves and run under 'freetrain freeze' (none)",
-        ArrayKind.TASKS,
-        metavar="NAME",
-    ),
+        "freeze", read_name, "the site's freezer that saves tasks which cannot save themselves and run under "
+        "'freetrain freeze' (none)", _TASKS, metavar="NAME"),
     "speed": TagKey(
-        "speeds",
-        read_speeds,
-        "how fast it is on nodes with a feature or type of GPU, as a100:1/v100:0.4 (1 everywhere)",
-        ArrayKind.TRAINING,
-        metavar="NAME:NUMBER/…",
-    ),
+        "speeds", read_speeds, "how fast it is on nodes with a feature or type of GPU, as a100:1/v100:0.4 (1 "
+        "everywhere)", _TRAINING, metavar="NAME:NUMBER/…"),
     "servers": TagKey(
-        "servers",
-        read_servers,
-        f"most parameter servers it can use, 1 to {SERVERS.most}; it runs with --servers auto (none)",
-        ArrayKind.TRAINING,
-    ),
+        "servers", read_servers, f"most parameter servers it can use, 1 to {SERVERS.most}; it runs with --servers "
+        "auto (none)", _TRAINING),
     "step": TagKey(
-        "step_s_by_size",
-        read_step,
-        "seconds of a step on n nodes with p servers, A/B/C/D/E of A/n + B + C n/p + D n + E p, as "
-        "'freetrain curve' prints them (one server)",
-        ArrayKind.TRAINING,
-        metavar="A/B/C/D/E",
-    ),
+        "step_s_by_size", read_step, "seconds of a step on n nodes with p servers, A/B/C/D/E of A/n + B + C n/p + "
+        "D n + E p, as 'freetrain curve' prints them (one server)", _TRAINING, metavar="A/B/C/D/E"),
     "cache": TagKey(
-        "cache_mb",
-        read_megabytes,
-        "megabytes beyond what a task asks for in which it caches its data itself, all on each node (none)",
-        ArrayKind.TRAINING,
-    ),
+        "cache_mb", read_megabytes, "megabytes beyond what a task asks for in which it caches its data itself, "
+        "all on each node (none)", _TRAINING),
     "gradients": TagKey(
-        "bytes_per_sample",
-        read_gradients,
-        "megabytes of gradients that its nodes exchange in a step, and samples of a node in a step, as 98/192 "
-        "(no bandwidth is reserved for it)",
-        ArrayKind.TRAINING,
-        metavar="MB/SAMPLES",
-    ),
+        "bytes_per_sample", read_gradients, "megabytes of gradients that its nodes exchange in a step, and "
+        "samples of a node in a step, as 98/192 (no bandwidth is reserved for it)", _TRAINING,
+        metavar="MB/SAMPLES"),
     "mixed": TagKey(
-        "mixed",
-        read_yes,
-        "whether its nodes may be of different kinds at once: yes or no (no)",
-        ArrayKind.TRAINING,
-        metavar="YES|NO",
-    ),
+        "mixed", read_yes, "whether its nodes may be of different kinds at once: yes or no (no)", _TRAINING,
+        metavar="YES|NO"),
     "deadline": TagKey(
-        "deadline",
-        read_deadline,
-        "when it shall have done its target, as 2026-12-01T08:00, or how long after its submission, as 90m, 12h, "
-        "3d (whenever)",
-        ArrayKind.TRAINING,
-        metavar="TIME",
-    ),
-}
+        "deadline", read_deadline, "when it shall have done its target, as 2026-12-01T08:00, or how long after "
+        "its submission, as 90m, 12h, 3d (whenever)", _TRAINING, metavar="TIME"),
+}  # fmt: skip
 
 
 # Each look shows the same comments again.

@@ -23,8 +23,8 @@ from freetrain.slurm.parsing import (
     parse_jobs,
     parse_runs,
     parse_topology,
-    waiting_tasks,
 )
+from freetrain.slurm.parsing.jobs import waiting_tasks
 from freetrain.slurm.queries import QOS_FIELDS
 from freetrain.slurm.settings import settings_of
 from freetrain.slurm.site.facts import parse_qos

@@ -39,8 +39,8 @@ RUNS_HEADER = "JobID|State|Start|End\n"
 EXCLUDED_HEADER = f"ARRAY_JOB_ID{SEPARATOR}EXC_NODES\n"
 
 Parse = Callable[[str], object]
-SETTINGS: tuple[Command, str, Parse] = (queries.ask_settings(), "", parse_settings)
-STATISTICS: tuple[Command, str, Parse] = (queries.ask_statistics(), "", parse_last_plan_s)
+SETTINGS: tuple[Command, str, Parse] = (queries.ASK_SETTINGS, "", parse_settings)
+STATISTICS: tuple[Command, str, Parse] = (queries.ASK_STATISTICS, "", parse_last_plan_s)
 WITH_AN_END = {"config": SETTINGS, "sdiag": STATISTICS}
 TABLES: dict[str, tuple[Command, str, Parse]] = {
     "assoc": (queries.ask_associations("lab"), ASSOCIATIONS_HEADER, parse_associations),
@@ -48,19 +48,19 @@ TABLES: dict[str, tuple[Command, str, Parse]] = {
     "excluded": (queries.ask_excluded_nodes(QUEUE), EXCLUDED_HEADER, str.splitlines),
     "gpu_node": (queries.ask_nodes(), "", parse_nodes),
     "job": (queries.show_job("1"), "", str.splitlines),
-    "layout": (queries.ask_partitions(), "", parse_partitions),
+    "layout": (queries.ASK_PARTITIONS, "", parse_partitions),
     "needs": (queries.ask_needs(QUEUE), NEEDS_HEADER, parse_asks),
     "nodes": (queries.ask_nodes(), "", parse_nodes),
     "nodes_with_mps": (queries.ask_nodes(in_parts=True), "", parse_nodes),
     "nodes_without_gres": (queries.ask_nodes(in_parts=True), "", parse_nodes),
     "nodes_in_parts": (queries.ask_nodes(in_parts=True), "", parse_nodes),
-    "partition": (queries.ask_partitions(), "", parse_partitions),
-    "qos": (queries.ask_qos(), QOS_HEADER, parse_qos),
-    "reservation": (queries.ask_reservations(), "", parse_reservations),
+    "partition": (queries.ASK_PARTITIONS, "", parse_partitions),
+    "qos": (queries.ASK_QOS, QOS_HEADER, parse_qos),
+    "reservation": (queries.ASK_RESERVATIONS, "", parse_reservations),
     "sacct": (queries.ask_runs(["1"]), RUNS_HEADER, parse_runs),
     "squeue": (queries.ask_jobs("MARK"), JOBS_HEADER, lambda text: parse_jobs(text, "MARK", "freetrain:")),
-    "topology_block": (queries.ask_topology(), "", parse_topology),
-    "topology_tree": (queries.ask_topology(), "", parse_topology),
+    "topology_block": (queries.ASK_TOPOLOGY, "", parse_topology),
+    "topology_tree": (queries.ASK_TOPOLOGY, "", parse_topology),
     "waiting_needs": (queries.ask_needs_of(["14"]), NEEDS_HEADER, parse_asks),
 }
 NO_ANSWERS = {
@@ -114,15 +114,15 @@ def test_settings_of_which_a_line_is_missing_are_refused(missing: str) -> None:
     lines = (FOLDER / "recorded" / "config_25.11.txt").read_text().splitlines(keepends=True)
     text = "".join(line for line in lines if line.split(" ")[0] != missing)
     with pytest.raises(SlurmUnclearError, match=f"it names no {missing} "):
-        whole_answer(queries.ask_settings(), text)
+        whole_answer(queries.ASK_SETTINGS, text)
 
 
 @pytest.mark.parametrize(
     ("command", "header"),
     [
         (queries.ask_rights("news"), "Admin|Coord Accounts"),
-        (queries.ask_qos(), "|".join(queries.QOS_FIELDS)),
-        (queries.ask_users(), "User"),
+        (queries.ASK_QOS, "|".join(queries.QOS_FIELDS)),
+        (queries.ASK_USERS, "User"),
         (queries.ask_who_cancelled("7"), "State"),
     ],
 )

@@ -10,7 +10,8 @@ from freetrain.core.amounts import Amount
 from freetrain.core.job import Asked
 from freetrain.core.needs import Needs, find_misfit, kinds_of
 from freetrain.slurm.asking import parse_asks, parse_requests
-from freetrain.slurm.parsing import parse_amount, parse_gres, parse_nodes
+from freetrain.slurm.parsing import parse_amount, parse_nodes
+from freetrain.slurm.parsing.words import parse_gres
 from freetrain.slurm.queries import NEED_FIELDS, SEPARATOR
 from tests import facts
 

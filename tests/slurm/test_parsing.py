@@ -20,8 +20,6 @@ from freetrain.slurm.errors import (
     explain,
 )
 from freetrain.slurm.parsing import (
-    JobRows,
-    NodeRows,
     expand_nodes,
     fold_nodes,
     parse_jobs,
@@ -30,8 +28,9 @@ from freetrain.slurm.parsing import (
     parse_preemptions,
     parse_reservations,
     parse_runs,
-    waiting_tasks,
 )
+from freetrain.slurm.parsing.hardware import NodeRows
+from freetrain.slurm.parsing.jobs import JobRows, waiting_tasks
 from freetrain.slurm.queries import SEPARATOR
 from freetrain.slurm.site.facts import Site
 

@@ -349,7 +349,7 @@ def _people(kind: str, wanted: Iterable[str], site: Site, gateway: Gateway) -> f
     """Those there are; None: nobody can say."""
     if not site.settings.has_accounting:
         return frozenset(filter(_has_login, wanted)) if kind == "user" else None
-    question = queries.ask_users() if kind == "user" else queries.ask_accounts()
+    question = queries.ASK_USERS if kind == "user" else queries.ASK_ACCOUNTS
     # PrivateData hides users and accounts from some, who can say nothing about them.
     with suppress(SlurmRefusedError):
         return parse_names(gateway.perform(question))

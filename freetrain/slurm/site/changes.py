@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.slurm.parsing import fold_nodes
@@ -152,30 +153,19 @@ def lines_of(changes: Iterable[SiteChange]) -> str:
     return first + ("[slurm]\n" + "".join(more) if more else "")
 
 
-def conf(key: str, value: str) -> SiteChange:
-    """A setting of slurm.conf."""
-    return SiteChange(Target.CONF, "", key, value)
-
-
-def partition(name: str, key: str, value: str) -> SiteChange:
-    """A field of a partition."""
-    return SiteChange(Target.PARTITION, name, key, value)
+# Changes by name, key and value, the last two of which are left out where the object itself is made or deleted.
+conf = partial(SiteChange, Target.CONF, "")
+partition = partial(SiteChange, Target.PARTITION)
+qos = new_qos = partial(SiteChange, Target.QOS)
+delete_reservation = partial(SiteChange, Target.RESERVATION)
+setting = partial(SiteChange, Target.SETTINGS, "slurm")
+"""``slurm.partition`` or ``slurm.qos`` of freetrain.toml."""
 
 
 def new_partition(name: str, nodes: Iterable[str], **fields: str) -> SiteChange:
     """A partition that is made."""
     row = {"Nodes": fold_nodes(nodes) or "<all>", **fields, "State": "UP"}
     return SiteChange(Target.PARTITION, name, row=tuple(row.items()))
-
-
-def new_qos(name: str) -> SiteChange:
-    """A QOS that is made."""
-    return SiteChange(Target.QOS, name)
-
-
-def qos(name: str, key: str, value: str, sign: str = "=") -> SiteChange:
-    """A field of a QOS."""
-    return SiteChange(Target.QOS, name, key, value, sign)
 
 
 def qos_of_accounts(accounts: Iterable[str], name: str) -> SiteChange:
@@ -190,18 +180,8 @@ def unset_default_qos(account: str, user: str = "") -> SiteChange:
     return SiteChange(Target.ACCOUNT, account, "DefaultQOS", "-1")
 
 
-def delete_reservation(name: str) -> SiteChange:
-    """Ends a reservation."""
-    return SiteChange(Target.RESERVATION, name)
-
-
 CLOCK_BY_NETWORK = SiteChange(Target.MACHINE, "", value="timedatectl set-ntp true")
 """Lets this machine's clock be set by NTP."""
-
-
-def setting(key: str, value: str) -> SiteChange:
-    """``slurm.partition`` or ``slurm.qos`` of freetrain.toml."""
-    return SiteChange(Target.SETTINGS, "slurm", key, value)
 
 
 def _with_setting(site: Site, key: str, value: str) -> Site:

@@ -10,7 +10,7 @@ from math import inf
 
 from freetrain.core.node import Partition, Reservation
 from freetrain.durations import parse_duration
-from freetrain.slurm.parsing import parse_partition
+from freetrain.slurm.parsing.hardware import parse_partition
 from freetrain.slurm.queries import ASSOCIATION_FIELDS, QOS_FIELDS
 from freetrain.slurm.settings import SlurmSettings, parse_over_time, settings_of
 
@@ -267,7 +267,7 @@ class Site:
 
 
 def parse_qos(text: str) -> tuple[dict[str, Row], list[str]]:
-    """QOS of ``ask_qos`` by name, and the lines that were not understood."""
+    """QOS of ``ASK_QOS`` by name, and the lines that were not understood."""
     rows, rejected = _rows(text, QOS_FIELDS, "QOS", _qos_of)
     return {row["Name"]: row for row in rows}, rejected
 

@@ -32,12 +32,12 @@ class FieldRule:
     in_parts: bool | None = None
 
 
+ChangeOf = Callable[[str, str], SiteChange]
+"""The change of a field that has this key to this value."""
+
+
 def judge_fields(
-    rules: Iterable[FieldRule],
-    row: Row,
-    change: Callable[[str, str], SiteChange],
-    in_parts: bool = False,
-    name: str = "",
+    rules: Iterable[FieldRule], row: Row, change: ChangeOf, in_parts: bool = False, name: str = ""
 ) -> Iterator[Finding]:
     """Fields of a row that do not fit."""
     for rule in rules:

@@ -23,7 +23,7 @@ from freetrain.slurm.site.changes import (
 )
 from freetrain.slurm.site.facts import BY_PARTITION, BY_QOS, Names, Qos, Site, SitePartition, pools
 from freetrain.slurm.site.fields import OF_WORDS, judge_fields, replaced, with_words
-from freetrain.slurm.site.limits import QosLimits, shared_limits
+from freetrain.slurm.site.limits import OF_ALL, OF_EACH, shared_limits
 from freetrain.slurm.site.preemption import (
     STOPS,
     Fate,
@@ -369,27 +369,27 @@ def _no_exempt_time(site: Site, premise: Premise, own: SitePartition, by: Qos | 
 
 
 def _of_limits(site: Site, premise: Premise, own: SitePartition) -> Iterator[Finding]:
-    for limits in shared_limits(site, premise.queue, own):
-        changes = tuple(_out_of_limits(site, premise, own, limits))
-        name = limits.qos.name
-        where = f"in partition {own.name}" if limits.of_partition else "with it"
-        if limits.of_all:
+    for quality, of_partition in shared_limits(site, premise.queue, own):
+        changes = tuple(_out_of_limits(site, premise, own, of_partition))
+        of_all, of_each = (", ".join(quality.named_limits(limits)) for limits in (OF_ALL, OF_EACH))
+        where = f"in partition {own.name}" if of_partition else "with it"
+        if of_all:
             yield error(
-                f"QOS {name} limits what all jobs {where} have together ({', '.join(limits.of_all)}), "
-                "fragments among them: the site's jobs would wait for what these have of it.",
+                f"QOS {quality.name} limits what all jobs {where} have together ({of_all}), fragments among them: "
+                "the site's jobs would wait for what these have of it.",
                 *changes,
             )
-        elif limits.of_each:
+        else:
             yield warning(
-                f"QOS {name} limits what each user or account has {where} ({', '.join(limits.of_each)}), "
-                "fragments among it: jobs of owners of trainings may wait for their own fragments.",
+                f"QOS {quality.name} limits what each user or account has {where} ({of_each}), fragments among "
+                "it: jobs of owners of trainings may wait for their own fragments.",
                 *changes,
             )
 
 
-def _out_of_limits(site: Site, premise: Premise, own: SitePartition, limits: QosLimits) -> Iterator[SiteChange]:
+def _out_of_limits(site: Site, premise: Premise, own: SitePartition, of_partition: bool) -> Iterator[SiteChange]:
     """A partition of fragments' own where the limits are those of the partition, else a QOS of their own."""
-    if limits.of_partition:
+    if of_partition:
         yield new_partition(OWN, own.partition.nodes, AllowQos=premise.queue.qos)
         yield setting("partition", OWN)
         return

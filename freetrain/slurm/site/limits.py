@@ -8,8 +8,6 @@ a limit of its QOS replaces that of its account, and what the job has counts in 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, LimitOf
 from freetrain.slurm.site.facts import Association, Names, Qos, Site, SitePartition
@@ -21,39 +19,20 @@ _OF_EACH_ASSOCIATION = ("MaxJobs", "MaxSubmit")
 """Limits of a user on what their jobs have together."""
 
 
-@dataclass(frozen=True, slots=True)
-class QosLimits:
-    """Limits of a QOS in which fragments and jobs of the site's count.
+def shared_limits(site: Site, queue: FragmentQueue, partition: SitePartition) -> list[tuple[Qos, bool]]:
+    """The QOS with limits in which fragments in a partition count together with jobs of the site's.
 
-    Attributes:
-        of_partition: whether it is the QOS of the partition, and not that of jobs.
+    Each comes with whether it is the QOS of the partition, and not that of jobs.
     """
-
-    qos: Qos
-    of_partition: bool
-
-    @property
-    def of_all(self) -> tuple[str, ...]:
-        """Limits on what all its jobs have together, as ``GrpTRES=cpu=96``."""
-        return self.qos.named_limits(OF_ALL)
-
-    @property
-    def of_each(self) -> tuple[str, ...]:
-        """Limits on what each user or account has with it."""
-        return self.qos.named_limits(OF_EACH)
-
-
-def shared_limits(site: Site, queue: FragmentQueue, partition: SitePartition) -> list[QosLimits]:
-    """The QOS with limits in which fragments in a partition count together with jobs of the site's."""
     if not site.enforces_limits:
         return []
     of_jobs = site.qos_among(qos_of_fragments(site, queue, partition) - {queue.qos})
     of_partition = site.qos_among({partition.qos}) if is_shared(partition, queue) else []
     found = (
-        *(QosLimits(qos, False) for qos in of_jobs if is_of_the_site(site, queue, partition, qos.name)),
-        *(QosLimits(qos, True) for qos in of_partition),
+        *((qos, False) for qos in of_jobs if is_of_the_site(site, queue, partition, qos.name)),
+        *((qos, True) for qos in of_partition),
     )
-    return [limits for limits in found if limits.of_all or limits.of_each]
+    return [(qos, is_its_own) for qos, is_its_own in found if qos.named_limits((*OF_ALL, *OF_EACH))]
 
 
 def qos_of_fragments(site: Site, queue: FragmentQueue, partition: SitePartition) -> frozenset[str]:

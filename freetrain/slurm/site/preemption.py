@@ -191,17 +191,13 @@ def what_is_done_to_fragments(site: Site, queue: FragmentQueue) -> str:
     return modes.pop() if len(modes) == 1 else site.settings.preempt_mode
 
 
-def grace_s(site: Site, queue: FragmentQueue) -> float:
-    """For how long a preempted fragment may go on."""
-    return max((fate.grace_s for own in ours(site, queue) for fate in fates(site, queue, own)), default=0.0)
-
-
 def leaving_bound_s(site: Site, queue: FragmentQueue) -> float:
     """For how long a fragment may stay on its node after Slurm has asked it to leave: until SIGKILL.
 
     The time of an Epilog, or of a process that cannot be killed (UnkillableStepTimeout), comes on top.
     """
-    return grace_s(site, queue) + site.settings.kill_wait_s
+    grace_s = max((fate.grace_s for own in ours(site, queue) for fate in fates(site, queue, own)), default=0.0)
+    return grace_s + site.settings.kill_wait_s
 
 
 def exempt_s(site: Site, queue: FragmentQueue) -> float:

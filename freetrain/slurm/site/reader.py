@@ -87,20 +87,20 @@ class SiteReader:
         if what == "settings":
             self._read_settings()
         elif what == "partitions":
-            self._read_partitions(self._ask(queries.ask_partitions()))
+            self._read_partitions(self._ask(queries.ASK_PARTITIONS))
         else:
             self._read_accounting(what)
         self._as_of_s[what] = self._clock_s()
 
     def _read_settings(self) -> None:
         asked_s = self._clock_s()
-        text = self._ask(queries.ask_settings())
+        text = self._ask(queries.ASK_SETTINGS)
         ahead_s = round(clock_ahead_s(parse_told_s(text), asked_s, self._clock_s()))
         self._site = replace(self._site, conf=parse_conf(text), clock_ahead_s=ahead_s)
 
     def _read_partitions(self, text: str) -> None:
         # A partition whose line is not understood is not gone: then those of before count.
-        asked = " ".join(queries.ask_partitions())
+        asked = " ".join(queries.ASK_PARTITIONS)
         lines, stray = whole_lines(text, "PartitionName=", asked)
         rows, unclear = parse_partitions(lines)
         self.rejected = stray + unclear
@@ -115,7 +115,7 @@ class SiteReader:
         # Where accounting does not answer, what it showed before still counts, or nothing depends on it.
         try:
             if what == "qos":
-                self._take_qos(*parse_qos(self._ask(queries.ask_qos())))
+                self._take_qos(*parse_qos(self._ask(queries.ASK_QOS)))
             else:
                 text = self._ask(queries.ask_associations(self._site.settings.cluster))
                 self._take_associations(*parse_associations(text))

@@ -65,15 +65,7 @@ def judge_terms(site: Site, premise: Premise) -> list[Finding]:
             site, replace(premise, queue=FragmentQueue(name, premise.queue.qos)), site.partitions[name], most_nodes
         )
     )
-    of_site = (
-        _of_settings,
-        _of_power,
-        _of_confinement,
-        _of_rate_limit,
-        _of_people,
-        _of_accounts,
-        _of_reservations,
-    )
+    of_site = (_of_settings, _of_power, _of_confinement, _of_rates, _of_people, _of_accounts, _of_reservations)
     return list(dict.fromkeys(chain(in_partitions, *(judge(site, premise) for judge in of_site))))
 
 
@@ -257,7 +249,7 @@ def _of_confinement(site: Site, premise: Premise) -> Iterator[Finding]:
         )
 
 
-def _of_rate_limit(site: Site, premise: Premise) -> Iterator[Finding]:
+def _of_rates(site: Site, premise: Premise) -> Iterator[Finding]:
     # Slurm limits neither root nor SlurmUser.
     parameters = site.settings.controller_parameters
     limit = parse_rate_limit(parameters)
