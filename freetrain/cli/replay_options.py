@@ -29,12 +29,13 @@ from freetrain.policies import UNKNOWN_LINKS, Links, find_policy
 from freetrain.policies.aiming import unheeded
 from freetrain.policies.registry import renamed
 from freetrain.replay.as_daemon.timing import Timing, Wakes
+from freetrain.replay.course import Costs
 from freetrain.replay.foresight import Foresight, Knowledge
 from freetrain.replay.logs import ReadOptions, TaskRequest, parse_log_time
 from freetrain.replay.logs.machine import read_machine
 from freetrain.replay.logs.model import Failures
 from freetrain.replay.logs.traces import NO_TRACE, find_trace, trace_names
-from freetrain.replay.study import Costs, DaemonSetup
+from freetrain.replay.study import DaemonSetup
 from freetrain.replay.trainers import PRESETS, read_task, with_own_tasks
 from freetrain.slurm.parsing import parse_amount
 from freetrain.slurm.settings import SlurmSettings, parse_settings

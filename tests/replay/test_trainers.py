@@ -22,10 +22,10 @@ from freetrain.errors import InputError
 from freetrain.lending.facts import Request
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
-from freetrain.replay.course import ReplayRecord
+from freetrain.replay.course import ReplayRecord, ReplaySetup
 from freetrain.replay.logs import SiteLog, TaskRequest
 from freetrain.replay.share_outcome import lent_of
-from freetrain.replay.study import Costs, Study, study_shapes
+from freetrain.replay.study import Study, study_shapes
 from freetrain.replay.trainers import (
     CURVES,
     PRESETS,
@@ -156,7 +156,7 @@ OF = {
 
 def play(log: SiteLog, *trainers: Trainer) -> Study:
     goal = Goal.of(find_policy("greedy"), "throughput")
-    return study_shapes(log, trainers, Costs(), in_parts(), goal, time.perf_counter)
+    return study_shapes(log, ReplaySetup(trainers, goal, time.perf_counter), in_parts())
 
 
 def gpu_log(write: Write, text: str) -> SiteLog:
