@@ -255,15 +255,8 @@ class _Recorder:
 def _trainer_record(run: TrainerRun) -> TrainerRecord:
     from freetrain.store import TrainerRecord
 
-    return TrainerRecord(
-        run.trainer.id,
-        run.started_s,
-        run.completed_s,
-        run.samples,
-        run.node_hours,
-        run.evicted_nodes,
-        run.rescales,
-    )
+    id_, hours = run.trainer.id, run.node_hours
+    return TrainerRecord(id_, run.started_s, run.completed_s, run.samples, hours, run.evicted_nodes, run.rescales)
 
 
 def _report_path(options: ReplayOptions) -> Path | None:
@@ -285,27 +278,19 @@ def _report_path(options: ReplayOptions) -> Path | None:
 
 
 def _write_report(path: Path, result: ReplayResult, options: ReplayOptions) -> None:
-    from freetrain.replay.report import ReplaySetting, ReportInput, write_report
+    from freetrain.replay.report import ReplaySetting, ReportInput, render, write_page
 
     files = ", ".join(log.name for log in result.logs)
-    write_report(
-        path,
-        ReportInput(
-            title=options.title or result.log.machine or files,
-            log=result.log,
-            study=result.study,
-            setting=ReplaySetting(
-                policy=options.policy,
-                objective=options.objective,
-                horizon_s=options.horizon_s,
-                poll_s=options.poll_s,
-                trainers=options.trainers_source,
-                max_running=options.max_running,
-                published_losses=options.as_published,
-                foresight=options.foresight,
-            ),
-            version=__version__,
-            command=command_line(),
-            prices=result.prices,
-        ),
+    title = options.title or result.log.machine or files
+    setting = ReplaySetting(
+        policy=options.policy,
+        objective=options.objective,
+        horizon_s=options.horizon_s,
+        poll_s=options.poll_s,
+        trainers=options.trainers_source,
+        max_running=options.max_running,
+        published_losses=options.as_published,
+        foresight=options.foresight,
     )
+    report = ReportInput(title, result.log, result.study, setting, __version__, command_line(), result.prices)
+    write_page(path, render(report))

@@ -225,8 +225,8 @@ def test_all_is_counted_in_tasks_of_the_usual_shape(write: Write, tmp_path: Path
     assert len(done.record.leases) == 1 + 2, "one beside the job, two on the node without any"
     lent = lent_of(done, log)
     assert lent is not None
-    assert lent.beside_jobs_s.sum() == pytest.approx(2 * 2 * 3600)
-    assert lent.cpus_beside_jobs_s.sum() == pytest.approx(8 * 2 * 3600)
+    assert lent["partly_lent_task_hours"].sum() == pytest.approx(2 * 2 * 3600)
+    assert lent["partly_lent_cpu_hours"].sum() == pytest.approx(8 * 2 * 3600)
     assert (
         done.outcome.lent_node_hours == pytest.approx(2 * (2 + 4)) == pytest.approx(done.outcome.idle_node_hours)
     )

@@ -15,7 +15,18 @@ from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, ratio
 from freetrain.replay.report.series import Numbers, idle_steps
 from freetrain.replay.study import Study
 from freetrain.replay.trainer_run import TrainerRun
-from freetrain.showing.words import NOTHING, amount, count, duration, large, milliseconds, moment, number, share
+from freetrain.showing.words import (
+    NOTHING,
+    FigureLine,
+    amount,
+    count,
+    duration,
+    large,
+    milliseconds,
+    moment,
+    number,
+    share,
+)
 
 _DAY_S = 86_400
 _MATTERS = 0.01
@@ -74,29 +85,23 @@ def ran_out(record: ReplayRecord) -> str:
     )
 
 
-def tiles(study: Study, objective: str) -> tuple[Tile, ...]:
+def tiles(study: Study, objective: str) -> tuple[FigureLine, ...]:
     """The key figures: of the daemon, or, where that was not asked, of what holes allow."""
     daemon = study.as_daemon
     shown = daemon.outcome if daemon else study.outcome
     holes = study.record.holes
     machine_hours = len(holes.node_names) * holes.duration_s / SECONDS_PER_HOUR
     lent = shown.lent_node_hours
+    idle = shown.idle_node_hours
+    of_machine = f"{share(ratio(idle, machine_hours))} of the machine’s {amount(machine_hours)}"
+    to_trainers = f"{amount(lent, idle)} node-hours, to {count(shown.trainers_admitted, 'trainer')}"
+    lost = share(ratio(lent - shown.useful_node_hours, lent))
     return (
-        Tile(
-            amount(shown.idle_node_hours),
-            "idle node-hours",
-            f"{share(ratio(shown.idle_node_hours, machine_hours))} of the machine’s {amount(machine_hours)}",
-        ),
-        Tile(
-            share(ratio(lent, shown.idle_node_hours)),
-            "of them lent",
-            f"{amount(lent, shown.idle_node_hours)} node-hours, to {count(shown.trainers_admitted, 'trainer')}",
-        ),
-        Tile(share(shown.u_work), "of a dedicated machine’s work", _compared(study, shown, objective)),
+        FigureLine("idle node-hours", amount(idle), of_machine),
+        FigureLine("of them lent", share(ratio(lent, idle)), to_trainers),
+        FigureLine("of a dedicated machine’s work", share(shown.u_work), _compared(study, shown, objective)),
         *((_felt(daemon.site),) if daemon else ()),
-        Tile(
-            share(ratio(lent - shown.useful_node_hours, lent)), "of lent time lost", _lost(shown, holes.duration_s)
-        ),
+        FigureLine("of lent time lost", lost, _lost(shown, holes.duration_s)),
     )
 
 
@@ -110,11 +115,11 @@ def _compared(study: Study, shown: ReplayOutcome, objective: str) -> str:
     return "; ".join(parts)
 
 
-def _felt(site: SiteOutcome) -> Tile:
+def _felt(site: SiteOutcome) -> FigureLine:
     if not site.site_starts:
-        return Tile(NOTHING, "met fragments", "no job of the site started on idle nodes")
+        return FigureLine("met fragments", NOTHING, "no job of the site started on idle nodes")
     met = f"{number(site.site_delayed)} of {count(site.site_starts, 'job')} that started on idle nodes"
-    return Tile(share(site.site_delayed / site.site_starts), "of the site’s jobs met fragments", met)
+    return FigureLine("of the site’s jobs met fragments", share(site.site_delayed / site.site_starts), met)
 
 
 def _lost(shown: ReplayOutcome, duration_s: float) -> str:
@@ -311,12 +316,3 @@ def _level_for_all_but(level: Numbers, lasts_s: Numbers, left_s: float) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if _beyond_s(level, lasts_s, middle) <= left_s else (middle + 1, high)
     return low
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """A key figure: the figure, what it is, and what it means."""
-
-    figure: str
-    name: str
-    meaning: str
