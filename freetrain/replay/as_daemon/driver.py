@@ -82,16 +82,8 @@ class SimulatedCluster:
         snapshot = self._site.snapshot(self.now_s, self._parts_lent() if self._shared else {})
         done = {run.trainer.id: run.samples_at(self.now_s) for run in self.running.values()}
         used_hours = self._past_use.after(self.now_s, self._nodes_of_users())
-        return Facts(
-            snapshot,
-            self.lent.open,
-            ended,
-            requests,
-            used_hours,
-            last_plan_s=self.last_plan_s,
-            done_samples=done,
-            serving=dict(self._serving),
-        )
+        known = Facts(snapshot, self.lent.open, ended, requests, used_hours, last_plan_s=self.last_plan_s)
+        return replace(known, done_samples=done, serving=dict(self._serving))
 
     def past_of(self, trainers: Collection[str]) -> Mapping[str, TrainerPast]:
         """What these trainers have done and had by now."""
