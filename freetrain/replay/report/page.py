@@ -18,7 +18,7 @@ from freetrain.replay.logs.times import find_zone
 from freetrain.replay.outcome import ReplayOutcome, definitions
 from freetrain.replay.report import pictures, sentences
 from freetrain.replay.report.pictures import NARROW, WIDE, Format
-from freetrain.replay.report.sentences import about_plateau, find_plateau
+from freetrain.replay.report.sentences import about_plateau, about_site, find_plateau
 from freetrain.replay.report.series import (
     about_weeks,
     find_rhythm,
@@ -29,7 +29,6 @@ from freetrain.replay.report.series import (
     samples_over_time,
 )
 from freetrain.replay.report.tables import (
-    about_site,
     by_kind,
     by_partition,
     daemon_beside_holes,
