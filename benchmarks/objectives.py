@@ -22,9 +22,9 @@ from freetrain.daemon.rules import rules_of
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.timing import Timing
-from freetrain.replay.course import ReplayRecord
+from freetrain.replay.course import Costs, ReplayRecord, ReplaySetup
 from freetrain.replay.logs import ReadOptions, SiteLog, read_site_log
-from freetrain.replay.study import Costs, DaemonSetup, replay_as_daemon
+from freetrain.replay.study import DaemonSetup, replay_as_daemon
 from freetrain.replay.trainers import CURVES
 from freetrain.slurm.settings import SlurmSettings
 
@@ -140,7 +140,8 @@ def replay(log: SiteLog, wish: Wish) -> Figures:
         {"lend": dict(wish.lend), "decide": {"objective": wish.objective}, "prices": _WATTS}
     )
     how = DaemonSetup(rules_of(config, _SLURM), Goal.of(find_policy("freetrain"), wish.objective), Timing())
-    return _figures(replay_as_daemon(log, list(trainers(wish.weight)), _COSTS, how, time.perf_counter).record)
+    setup = ReplaySetup(list(trainers(wish.weight)), how.goal, time.perf_counter, _COSTS)
+    return _figures(replay_as_daemon(log, setup, how).record)
 
 
 def _figures(record: ReplayRecord) -> Figures:

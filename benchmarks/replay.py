@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from freetrain.cli.output import print_table
-from freetrain.loop.cycle import Goal, NullJournal
+from freetrain.loop.cycle import Goal
 from freetrain.policies import POLICIES, find_policy
+from freetrain.replay.course import ReplaySetup
 from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs import ReadOptions, SiteLog, read_site_log
-from freetrain.replay.study import Costs, study
+from freetrain.replay.study import study
 from freetrain.replay.trainers import PRESETS
 
 SAMPLE_LOGS = Path(__file__).parent.parent / "sample_logs"
@@ -27,9 +28,8 @@ def measure_replay(log: SiteLog, policy: str, max_running: int) -> dict[str, Any
     speeds, outcome = [], None
     for _ in range(REPEATS):
         goal = Goal.of(find_policy(policy), "speedup")
-        done = study(
-            log.holes, PRESETS["mix"], Costs(), goal, Foresight(), max_running, NullJournal(), time.perf_counter
-        )
+        setup = ReplaySetup(PRESETS["mix"], goal, time.perf_counter)
+        done = study(log.holes, setup, Foresight(), max_running)
         speeds.append(done.events_per_s)
         outcome = done.outcome
     assert outcome is not None

@@ -71,11 +71,7 @@ class Books:
 
 
 def read_books(ledger: Ledger, from_s: float, until_s: float, now_s: float, one_by_one: bool = False) -> Books:
-    """The books of a range; with ``one_by_one`` every lending is wanted, so that no sums of days are of use.
-
-    Raises:
-        StateError: the database cannot be read.
-    """
+    """The books of a range; with ``one_by_one`` every lending is wanted, so that no sums of days are of use."""
     summed_until_s = ledger.days.summed_until_s() or from_s
     first_day = day_of(from_s)
     first_s = start_of(first_day if start_of(first_day) == from_s else _next(first_day, Key.DAY))
@@ -303,15 +299,9 @@ _DAY_S = 86400.0
 
 
 def write_report_of(books: Books, config: Config, path: Path) -> None:
-    """Write the page.
-
-    Raises:
-        StateError: the file cannot be written.
-    """
-    from freetrain.replay.report.ledger_page import (  # here: Jinja and NumPy come with it
-        LedgerReport,
-        write_ledger,
-    )
+    """Write the page."""
+    from freetrain.replay.report import write_page  # here: Jinja and NumPy come with them
+    from freetrain.replay.report.ledger_page import LedgerReport, render_ledger
 
     step = Key.DAY if books.until_s - books.from_s <= _MOST_DAYS * _DAY_S else Key.MONTH
     kept_since_s = books.now_s - config.state.keep
@@ -329,7 +319,7 @@ def write_report_of(books: Books, config: Config, path: Path) -> None:
         version=__version__,
         command=command_line(),
     )
-    write_ledger(path, report)
+    write_page(path, render_ledger(report))
 
 
 _CHECK_FORMAT = "freetrain-ledger-check/1"
@@ -339,11 +329,7 @@ _AT_ONCE = 200
 
 
 def check_listing(books: Books, gateway: Gateway, standing: Standing, shape: Shape) -> bool:
-    """Print what the two tell differently; whether there is anything.
-
-    Raises:
-        FreetrainError: there is no accounting, or it does not answer.
-    """
+    """Print what the two tell differently; whether there is anything."""
     if not gateway.site(inf, 0).settings.has_accounting:
         raise FreetrainError(
             "Slurm keeps no accounting here (AccountingStorageType), so there is nothing to check against.",

@@ -97,9 +97,9 @@ def _list(config_path: Path | None, shape: Shape, holes: bool) -> None:
 def _row(group: NodeGroup, now_s: float, holes: bool) -> tuple[str, ...]:
     count, until = str(len(expand_nodes(group.nodes))), show_time(group.until_s)
     if not holes:
-        return (group.nodes, count, _state(group), until, group.why or NOTHING)
+        return (group.nodes, count, group.state_text, until, group.why or NOTHING)
     lasts = NOTHING if group.until_s is None else show_duration(max(0.0, group.until_s - now_s))
-    return (group.nodes, count, until, lasts, _state(group))
+    return (group.nodes, count, until, lasts, group.state_text)
 
 
 def _holes(groups: Sequence[NodeGroup]) -> Sequence[NodeGroup]:
@@ -109,13 +109,6 @@ def _holes(groups: Sequence[NodeGroup]) -> Sequence[NodeGroup]:
         if group.state in ("free", "lent", "asked for", "due back") or group.why == WITHOUT_DAEMON
     ]
     return sorted(idle, key=lambda group: (inf if group.until_s is None else group.until_s, group.nodes))
-
-
-def _state(group: NodeGroup) -> str:
-    if not group.trainer:
-        return group.state
-    words = {"lent": "lent to", "asked for": "asked for", "due back": "due back from"}
-    return f"{words.get(group.state, group.state)} {group.trainer}"
 
 
 _FREE = {False: {NodeState.IDLE}, True: {NodeState.IDLE, NodeState.BUSY}}
@@ -128,12 +121,7 @@ WITHOUT_DAEMON = "could be lent, if a daemon were at work"
 
 
 def find_node_groups(config: Config, standing: Standing, gateway: Gateway) -> Sequence[NodeGroup]:
-    """Every node of the partition.
-
-    Raises:
-        ConfigError: Slurm has no such partition.
-        SlurmError: Slurm does not answer.
-    """
+    """Every node of the partition."""
     snapshot = gateway.snapshot()
     if missing := config.slurm.queue.missing(snapshot.partitions):
         raise ConfigError(f"Slurm has no partition {missing}.", "Set slurm.partition.")

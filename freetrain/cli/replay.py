@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -47,11 +47,10 @@ from freetrain.cli.replay_output import (
 )
 from freetrain.core.holes import Holes
 from freetrain.core.objectives import find_objective
-from freetrain.core.topology import Topology
-from freetrain.core.trainer import Trainer
 from freetrain.errors import FreetrainError
 from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.policies import find_placer, find_policy
+from freetrain.replay.course import ReplaySetup
 from freetrain.replay.estimate import study_estimated
 from freetrain.replay.logs import LoggedJobs, SiteLog, read_site_log
 from freetrain.replay.outcome import outcome_to_dict
@@ -109,7 +108,7 @@ def replay_command(logs: tuple[Path, ...], options: ReplayOptions) -> None:
     switches = topology(options, log.holes.node_names)
     goal = replace(goal, placer=find_placer(options.place, switches), links=links(options, switches))
     settings = {"logs": [path.name for path in logs], **_settings(options)}
-    asked = _Replay(log, trainers, goal, options, switches)
+    asked = _Replay(log, ReplaySetup(trainers, goal, time.perf_counter, options.costs, switches), options)
     with recorder.journal(log.holes, settings) as journal:
         is_estimated = setup is not None and not options.exact and is_long(log)
         with nullcontext() if is_estimated else begun(options, log) as wait:
@@ -133,33 +132,18 @@ def replay_command(logs: tuple[Path, ...], options: ReplayOptions) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Replay:
-    """A replay that was asked for: of which log, with which trainers, and how it is decided."""
+    """A replay that was asked for."""
 
     log: SiteLog
-    trainers: Iterable[Trainer]
-    goal: Goal
+    setup: ReplaySetup
     options: ReplayOptions
-    switches: Topology
 
     def allowed(self, holes: Holes, logged: LoggedJobs | None, journal: Journal) -> Study:
         """Replay what the holes allow."""
-        options = self.options
+        options, setup = self.options, replace(self.setup, journal=journal)
+        knows, most, draw = options.knowledge, options.max_running, power_draw(options, options.objective)
         with self._bar(holes) as progress:
-            return study(
-                holes,
-                self.trainers,
-                options.costs,
-                self.goal,
-                options.knowledge,
-                options.max_running,
-                journal,
-                time.perf_counter,
-                progress,
-                options.poll_s,
-                logged,
-                self.switches,
-                power_draw(options, options.objective),
-            )
+            return study(holes, setup, knows, most, progress, options.poll_s, logged, draw)
 
     def _bar(self, holes: Holes | None = None) -> AbstractContextManager[Callable[[float], None]]:
         holes = holes or self.log.holes
@@ -194,7 +178,7 @@ class _Replay:
     def on_shares(self, places: Holes) -> Study:
         """A replay of the trainers on parts of nodes; only the daemon knows when waiting jobs would take these."""
         with begun(self.options, self.log, in_parts=True) as wait:
-            has_own_tasks = with_own_tasks(self.trainers)
+            has_own_tasks = with_own_tasks(self.setup.trainers)
             done = self._own_tasks() if has_own_tasks else self.allowed(places, None, NullJournal())
             return self.with_daemon(done, wait, in_parts=True)
 
@@ -204,18 +188,9 @@ class _Replay:
         played_as = options.played_as if options.played_as != "ideal" else "daemon"
         setup = daemon_setup(replace(options, played_as=played_as), in_parts=True)
         assert setup is not None
-        rules = replace(setup.rules, objective=self.goal.objective, horizon_s=options.horizon_s)
+        rules = replace(setup.rules, objective=self.setup.goal.objective, horizon_s=options.horizon_s)
         with self._bar() as progress:
-            return study_shapes(
-                self.log,
-                self.trainers,
-                options.costs,
-                rules,
-                self.goal,
-                time.perf_counter,
-                progress,
-                self.switches,
-            )
+            return study_shapes(self.log, self.setup, rules, progress)
 
 
 def _settings(options: ReplayOptions) -> dict[str, Any]:
@@ -280,15 +255,8 @@ class _Recorder:
 def _trainer_record(run: TrainerRun) -> TrainerRecord:
     from freetrain.store import TrainerRecord
 
-    return TrainerRecord(
-        run.trainer.id,
-        run.started_s,
-        run.completed_s,
-        run.samples,
-        run.node_hours,
-        run.evicted_nodes,
-        run.rescales,
-    )
+    id_, hours = run.trainer.id, run.node_hours
+    return TrainerRecord(id_, run.started_s, run.completed_s, run.samples, hours, run.evicted_nodes, run.rescales)
 
 
 def _report_path(options: ReplayOptions) -> Path | None:
@@ -310,27 +278,19 @@ def _report_path(options: ReplayOptions) -> Path | None:
 
 
 def _write_report(path: Path, result: ReplayResult, options: ReplayOptions) -> None:
-    from freetrain.replay.report import ReplaySetting, ReportInput, write_report
+    from freetrain.replay.report import ReplaySetting, ReportInput, render, write_page
 
     files = ", ".join(log.name for log in result.logs)
-    write_report(
-        path,
-        ReportInput(
-            title=options.title or result.log.machine or files,
-            log=result.log,
-            study=result.study,
-            setting=ReplaySetting(
-                policy=options.policy,
-                objective=options.objective,
-                horizon_s=options.horizon_s,
-                poll_s=options.poll_s,
-                trainers=options.trainers_source,
-                max_running=options.max_running,
-                published_losses=options.as_published,
-                foresight=options.foresight,
-            ),
-            version=__version__,
-            command=command_line(),
-            prices=result.prices,
-        ),
+    title = options.title or result.log.machine or files
+    setting = ReplaySetting(
+        policy=options.policy,
+        objective=options.objective,
+        horizon_s=options.horizon_s,
+        poll_s=options.poll_s,
+        trainers=options.trainers_source,
+        max_running=options.max_running,
+        published_losses=options.as_published,
+        foresight=options.foresight,
     )
+    report = ReportInput(title, result.log, result.study, setting, __version__, command_line(), result.prices)
+    write_page(path, render(report))

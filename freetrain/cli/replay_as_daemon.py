@@ -16,7 +16,7 @@ from typing import Self
 from freetrain.cli.replay_options import ReplayOptions, daemon_setup, daemons_place, links, topology
 from freetrain.errors import FreetrainError
 from freetrain.policies import find_placer
-from freetrain.replay.course import ReplayRecord
+from freetrain.replay.course import ReplayRecord, ReplaySetup
 from freetrain.replay.logs import SiteLog
 from freetrain.replay.study import DaemonReplayed, replay_as_daemon
 from freetrain.replay.trainers import find_trainers
@@ -81,11 +81,7 @@ class ParallelReplay:
         self._process.join()
 
     def wait(self, progress: Progress) -> DaemonReplayed:
-        """Wait for its answer.
-
-        Raises:
-            FreetrainError: it ended without one, as where memory did not suffice.
-        """
+        """Wait for its answer."""
         try:
             self._news.send("somebody listens")
             while isinstance(answer := self._news.recv(), float):
@@ -130,4 +126,5 @@ def _replay(options: ReplayOptions, log: SiteLog, in_parts: bool, progress: Prog
     placer = find_placer(daemons_place(options), switches)
     how = replace(how, goal=replace(how.goal, placer=placer, links=links(options, switches)))
     trainers = find_trainers(options.trainers_source)
-    return replay_as_daemon(log, trainers, options.costs, how, time.perf_counter, progress, switches)
+    setup = ReplaySetup(trainers, how.goal, time.perf_counter, options.costs, switches)
+    return replay_as_daemon(log, setup, how, progress)

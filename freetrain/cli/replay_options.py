@@ -17,6 +17,7 @@ from freetrain.cli.options import Duration, option, shared_option, store_option
 from freetrain.cli.policy_options import place_option, policy_option, solver_option, time_limit_option
 from freetrain.config import Config, Prices, load_config
 from freetrain.core.aim import PARTS, no_watts, read_aim
+from freetrain.core.amounts import Amount
 from freetrain.core.objectives import OBJECTIVES
 from freetrain.core.power import NO_DRAW, PowerDraw
 from freetrain.core.topology import FLAT, Topology
@@ -29,12 +30,13 @@ from freetrain.policies import UNKNOWN_LINKS, Links, find_policy
 from freetrain.policies.aiming import unheeded
 from freetrain.policies.registry import renamed
 from freetrain.replay.as_daemon.timing import Timing, Wakes
+from freetrain.replay.course import Costs
 from freetrain.replay.foresight import Foresight, Knowledge
 from freetrain.replay.logs import ReadOptions, TaskRequest, parse_log_time
 from freetrain.replay.logs.machine import read_machine
 from freetrain.replay.logs.model import Failures
 from freetrain.replay.logs.traces import NO_TRACE, find_trace, trace_names
-from freetrain.replay.study import Costs, DaemonSetup
+from freetrain.replay.study import DaemonSetup
 from freetrain.replay.trainers import PRESETS, read_task, with_own_tasks
 from freetrain.slurm.parsing import parse_amount
 from freetrain.slurm.settings import SlurmSettings, parse_settings
@@ -297,12 +299,7 @@ def warn_of_unheeded(options: ReplayOptions) -> None:
 
 
 def site_prices(options: ReplayOptions) -> Prices | None:
-    """What the site's nodes have and cost; None: that is not known.
-
-    Raises:
-        ConfigError: the file cannot be read, or says something that cannot be.
-        InputError: it was named for its prices and has none.
-    """
+    """What the site's nodes have and cost; None: that is not known."""
     path = options.prices or options.daemon_settings
     found = load_config(path).config.prices if path else Prices()
     if options.prices and not found.say_anything:
@@ -314,11 +311,7 @@ def site_prices(options: ReplayOptions) -> Prices | None:
 
 
 def power_draw(options: ReplayOptions, objective: str) -> PowerDraw:
-    """What lent nodes take beyond idle, by the prices that were given.
-
-    Raises:
-        InputError: the objective counts it, and nobody says it.
-    """
+    """What lent nodes take beyond idle, by the prices that were given."""
     known = site_prices(options)
     found = known.draw if known is not None else NO_DRAW
     if read_aim(objective).energy and not found.is_known:
@@ -327,12 +320,7 @@ def power_draw(options: ReplayOptions, objective: str) -> PowerDraw:
 
 
 def task_request(options: ReplayOptions) -> TaskRequest | None:
-    """What a task asks for where parts of nodes are lent; None: that is not asked.
-
-    Raises:
-        InputError: it asks for nothing that could be counted.
-        ConfigError: the daemon's settings are wrong.
-    """
+    """What a task asks for where parts of nodes are lent; None: that is not asked."""
     if options.share is None:
         if options.task is not None:
             raise InputError(
@@ -345,38 +333,29 @@ def task_request(options: ReplayOptions) -> TaskRequest | None:
         task = read_task(text)
     except ValueError as error:
         raise InputError(f"--task {text}: {error}.") from error
-    if of_gpus and not task.gpus:
-        raise InputError(
-            f"--task {text} asks for no GPU, and with lend.share = gpus such a task gets whole nodes.",
-            "Add gres/gpu=1, or say --share any.",
-        )
+    if of_gpus:
+        _require_gpu(f"--task {text}", task)
     lend = (_daemons_config(options) or Config()).lend
     return TaskRequest(task, parse_amount(lend.keep), lend.shortest_hole)
 
 
 def check_own_tasks(trainers: Iterable[Trainer], options: ReplayOptions) -> None:
-    """See that trainers' own tasks could be lent parts of nodes.
-
-    Raises:
-        InputError: one of them could not.
-    """
+    """See that trainers' own tasks could be lent parts of nodes."""
     if options.share == Share.GPUS:
         for trainer in with_own_tasks(trainers):
-            if not read_task(trainer.task).gpus:
-                raise InputError(
-                    f"Trainer {trainer.id}: task {trainer.task!r} asks for no GPU, and with lend.share = gpus "
-                    "such a task gets whole nodes.",
-                    "Add gres/gpu=1, or say --share any.",
-                )
+            _require_gpu(f"Trainer {trainer.id}: task {trainer.task!r}", read_task(trainer.task))
+
+
+def _require_gpu(what: str, task: Amount) -> None:
+    if not task.gpus:
+        raise InputError(
+            f"{what} asks for no GPU, and with lend.share = gpus such a task gets whole nodes.",
+            "Add gres/gpu=1, or say --share any.",
+        )
 
 
 def daemon_setup(options: ReplayOptions, in_parts: bool = False) -> DaemonSetup | None:
-    """How a daemon would go about it, with parts of nodes (``--share``) or whole ones; None: that is not asked.
-
-    Raises:
-        InputError: there is no such way to replay.
-        ConfigError: the daemon's settings are wrong.
-    """
+    """How a daemon would go about it, with parts of nodes (``--share``) or whole ones; None: that is not asked."""
     if options.played_as == "ideal":
         return None
     how, equals, path = options.played_as.partition("=")

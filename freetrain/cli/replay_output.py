@@ -162,8 +162,7 @@ def print_summary(result: ReplayResult) -> None:
     _print_shares(result.log, result.study.on_shares)
     if result.prices and result.worth:
         print_heading("What it is worth")
-        rows = worth_rows(result.worth, result.prices)
-        print_figures((row.name, row.shown, row.reckoned) for row in rows)
+        print_figures(worth_rows(result.worth, result.prices))
     for note in result.log.notes:
         click.echo(f"Note: {note}")
     if result.report is not None:

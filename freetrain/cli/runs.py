@@ -87,14 +87,15 @@ def compare_command(
     """Show replays side by side: these, or those of a sweep."""
     # Lists of runs need no page, and no reader of logs, which pages import.
     from freetrain.replay.comparison import compare_runs, compare_sweep
-    from freetrain.replay.report.comparison_page import write_comparison
+    from freetrain.replay.report import write_page
+    from freetrain.replay.report.comparison_page import render_comparison
 
     if run_ids and sweep:
         raise InputError("Either runs are named, or a sweep.", "Leave one of them out.")
     runs = _open(store_path).runs()
     comparison = compare_runs(runs, run_ids) if run_ids else compare_sweep(runs, sweep)
     if picture:
-        write_comparison(picture, comparison)
+        write_page(picture, render_comparison(comparison))
     if as_json:
         print_json(comparison_document(comparison))
     else:

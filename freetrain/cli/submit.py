@@ -185,11 +185,7 @@ def register_command(
 
 
 def read_job(job: str) -> None:
-    """See that this is a job's id.
-
-    Raises:
-        InputError: it is none.
-    """
+    """See that this is a job's id."""
     if not (job.isascii() and job.isdecimal()):
         raise InputError(f"{job!r} is no job's id.", "Give the number that sbatch printed, an array's without _.")
 

@@ -24,7 +24,8 @@ from freetrain.cli.replay import replay_command
 from freetrain.cli.runs import comparison_document, print_comparison
 from freetrain.errors import FreetrainError, InputError
 from freetrain.replay.comparison import compare_sweep
-from freetrain.replay.report.comparison_page import write_comparison
+from freetrain.replay.report import write_page
+from freetrain.replay.report.comparison_page import render_comparison
 from freetrain.replay.sweep import Cell, FinishedReplay, Sweep, do_here, do_on_slurm, known, read_sweep, record
 from freetrain.store import Store, default_store_path
 
@@ -88,7 +89,7 @@ def sweep_command(spec: Path, options: SweepOptions) -> None:
     comparison = compare_sweep(store.runs(), sweep.name) if len(failed) < len(sweep.cells) else None
     if comparison is not None:
         if options.picture is not None:
-            write_comparison(options.picture, comparison)
+            write_page(options.picture, render_comparison(comparison))
         (print_json(comparison_document(comparison)) if options.as_json else print_comparison(comparison))
     if failed:
         raise FreetrainError(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from typing import Annotated, Any, Literal
 
@@ -199,16 +199,9 @@ def problem_from_json(text: str | bytes) -> Problem:
         file: _ProblemFile = _adapter(_ProblemFile).validate_json(text)
     except ValidationError as error:
         raise InputError(f"This problem cannot be solved: {first_error(error)}.") from error
-    problem = Problem(
-        file.now_s,
-        tuple(file.nodes),
-        file.trainers,
-        file.horizon_s,
-        file.objective,
-        past_of_samples(file.done_samples) | dict(file.past),
-        file.serving,
-        file.changes,
-    )
+    known: dict[str, Any] = {own.name: getattr(file, own.name) for own in fields(Problem)}
+    past = past_of_samples(file.done_samples) | dict(file.past)
+    problem = Problem(**known | {"nodes": tuple(file.nodes), "past": past})
     _check_names(problem)
     _check_size(problem)
     find_objective(problem.objective)

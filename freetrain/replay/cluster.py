@@ -7,12 +7,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from statistics import fmean
-from types import MappingProxyType
 
 from freetrain.core.aim import read_aim
 from freetrain.core.classes import AlikeNodes, holders_of
 from freetrain.core.data_wait import SharedNode
-from freetrain.core.node import Nodes
+from freetrain.core.holes import Holes
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.place import Place, node_of
 from freetrain.core.plan import Action, Lend, PlaceServers, Release
@@ -21,6 +20,7 @@ from freetrain.core.trainer import Serving, Trainer, TrainerPast
 from freetrain.lending.hole_ends import in_few_classes
 from freetrain.lending.planned_stays import SOON_S, PlannedStays
 from freetrain.lending.stays import SizeChanges, Stays
+from freetrain.replay.course import ReplaySetup
 from freetrain.replay.foresight import Foresight, Knowledge, SitePlans
 from freetrain.replay.trainer_run import Loss, PlaceLeases, TrainerRun
 from freetrain.replay.trainers import with_other_kinds
@@ -46,11 +46,6 @@ class IdleNodes:
 
     def __len__(self) -> int:
         return len(self.holder)
-
-    @property
-    def names(self) -> Nodes:
-        """Names of all idle nodes."""
-        return Nodes(self.holder)
 
     @property
     def alike(self) -> AlikeNodes:
@@ -173,10 +168,9 @@ class ReplayedCluster:
     """Idle nodes, admitted trainers and who has what, at one instant of the log.
 
     Args:
-        as_published: charge evictions as the published method does.
-        kind_of: node → its kind, which matters while a trainer competes that tells kinds apart.
+        holes: the nodes' kinds, which matter while a trainer competes that tells kinds apart, and whether what is
+            lent are places on nodes that jobs share.
         watts_of: node → what it takes while it is lent; empty: nobody says.
-        in_parts: what is lent are places on nodes that jobs share.
 
     Attributes:
         running: admitted trainers by id, in order of admission.
@@ -191,34 +185,31 @@ class ReplayedCluster:
 
     def __init__(
         self,
-        now_s: float,
-        objective: str,
+        holes: Holes,
+        setup: ReplaySetup,
         foresight: Foresight,
-        as_published: bool = False,
-        plans: SitePlans | None = None,
-        kind_of: Mapping[str, str] = MappingProxyType({}),
-        watts_of: Mapping[str, float] = MappingProxyType({}),
-        in_parts: bool = False,
+        plans: SitePlans | None,
+        watts_of: Mapping[str, float],
     ) -> None:
-        self.leases = PlaceLeases() if in_parts else None
+        self.leases = PlaceLeases() if holes.in_parts else None
         self._idle_on: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        self._kind_of = kind_of
+        self._kind_of = holes.kind_of
         self._watts_of = watts_of
-        self._counts_watts = bool(watts_of) and read_aim(objective).energy > 0
-        self._objective = objective
+        self._objective = setup.goal.objective
+        self._counts_watts = bool(watts_of) and read_aim(self._objective).energy > 0
         self._plans = plans
         self.planned_s: Mapping[str, float] = {}
         self.planned_stays = PlannedStays()
         self.believed_s: Mapping[str, float] = {}
         self.due: frozenset[str] = frozenset()
-        self._planned_at_s = now_s
+        self._planned_at_s = holes.from_s
         self._foresight = foresight
         self._sees_ends = foresight.knows is Knowledge.PERFECT
         self._learns = foresight.knows in (Knowledge.LEARNED, Knowledge.PLAN)
         self.stays = Stays()
         self.size_changes = SizeChanges()
-        self._as_published = as_published
-        self.now_s = now_s
+        self._as_published = setup.costs.as_published
+        self.now_s = holes.from_s
         self.running: dict[str, TrainerRun] = {}
         self.lent_nodes = 0
         self.retired_samples = 0.0

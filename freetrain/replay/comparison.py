@@ -70,11 +70,7 @@ class RunComparison:
 
 
 def compare_sweep(runs: Sequence[RunSummary], name: str | None) -> RunComparison:
-    """The replays of a sweep (None: of the newest), in its order, out of all runs, the newest first.
-
-    Raises:
-        InputError: there is no such sweep.
-    """
+    """The replays of a sweep (None: of the newest), in its order, out of all runs, the newest first."""
     of_sweeps = [run for run in runs if run.status is RunStatus.COMPLETE and "sweep" in run.settings]
     names = list(dict.fromkeys(str(run.settings["sweep"]) for run in of_sweeps))
     name = name or next(iter(names), None)
@@ -95,11 +91,7 @@ def compare_sweep(runs: Sequence[RunSummary], name: str | None) -> RunComparison
 
 
 def compare_runs(runs: Sequence[RunSummary], ids: Sequence[int]) -> RunComparison:
-    """These runs, in this order.
-
-    Raises:
-        InputError: there is no such run, or it has not come to an end.
-    """
+    """These runs, in this order."""
     by_id = {run.id: run for run in runs}
     for number in ids:
         if number not in by_id:
@@ -141,12 +133,8 @@ def _compared(run: RunSummary, labels: Mapping[str, str]) -> ComparedRun:
 
 def _way(outcome: Mapping[str, Any]) -> RunFigures:
     idle, lent = outcome.get("idle_node_hours"), outcome.get("lent_node_hours")
-    return RunFigures(
-        lent / idle if idle and lent is not None else None,
-        outcome.get("u_work"),
-        outcome.get("u_oracle"),
-        outcome.get("evictions"),
-    )
+    part = lent / idle if idle and lent is not None else None
+    return RunFigures(part, *map(outcome.get, ("u_work", "u_oracle", "evictions")))
 
 
 def _way_in_parts(shares: Mapping[str, Any]) -> RunFigures | None:

@@ -7,8 +7,8 @@ every instant, and the forecasts: noted after each event, for the outcome and fo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from freetrain.core.problem import Problem
 from freetrain.core.topology import FLAT, Topology, nodes_by_leaf
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request
-from freetrain.loop.cycle import Journal
+from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.replay.forecast_score import ForecastLog, ForecastScore
 from freetrain.replay.trainer_run import PlaceLease, TrainerRun
 from freetrain.replay.trainers import TrainerQueue
@@ -26,6 +26,41 @@ from freetrain.replay.yardsticks import Divider
 from freetrain.showing.words import natural_order
 
 PICTURED_NODES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Costs in seconds that replace those of every trainer, where given; and how evictions are charged.
+
+    Attributes:
+        as_published: as the published method does, whole, even if that takes more than was trained.
+    """
+
+    scale_up_s: float | None = None
+    scale_down_s: float | None = None
+    forced_loss_s: float | None = None
+    start_s: float | None = None
+    boot_s: float | None = None
+    as_published: bool = False
+
+    def apply(self, trainers: Iterable[Trainer]) -> Iterator[Trainer]:
+        """The trainers with these costs."""
+        names = ("scale_up_s", "scale_down_s", "forced_loss_s", "start_s", "boot_s")
+        given = {name: seconds for name in names if (seconds := getattr(self, name)) is not None}
+        for trainer in trainers:
+            yield replace(trainer, **given)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySetup:
+    """What every replay is given beside its log: trainers, how it is decided, and where decisions go."""
+
+    trainers: Iterable[Trainer]
+    goal: Goal
+    stopwatch_s: Callable[[], float]
+    costs: Costs = Costs()
+    topology: Topology = FLAT
+    journal: Journal = field(default_factory=NullJournal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,23 +301,14 @@ class Course:
         forecasts: compares them with what the log says later.
     """
 
-    def __init__(
-        self,
-        cluster: CourseCluster,
-        holes: Holes,
-        trainers: Iterable[Trainer],
-        objective: str,
-        max_running: int,
-        journal: Journal,
-        topology: Topology = FLAT,
-    ) -> None:
+    def __init__(self, cluster: CourseCluster, holes: Holes, setup: ReplaySetup, max_running: int) -> None:
         self._cluster = cluster
-        self._links = LeafLinks(topology)
+        self._links = LeafLinks(setup.topology)
         self._holes = holes
-        self._admission = TrainerQueue(trainers, max_running)
-        self._journal = journal
+        self._admission = TrainerQueue(setup.costs.apply(setup.trainers), max_running)
+        self._journal = setup.journal
         self._timeline = Timeline(holes)
-        self._divider = Divider(objective)
+        self._divider = Divider(setup.goal.objective)
         self._were_here = _Population()
         self._divided: tuple[int, _Population] | None = None
         self._competed: tuple[tuple[int, _Population], tuple[Trainer, ...]] | None = None
@@ -352,17 +378,10 @@ class Course:
 
     def outcome(self, site_impact: SiteImpact | None = None) -> ReplayRecord:
         """What came of it."""
-        runs, forecast = tuple(self._runs), self.forecasts.score()
+        runs, forecast, links = tuple(self._runs), self.forecasts.score(), self._links
+        oracle_work, events = self._oracle_work, self.events
         return ReplayRecord(
-            self._holes,
-            runs,
-            self._timeline,
-            self._oracle_work,
-            self.events,
-            forecast,
-            site_impact,
-            self._links.mean,
-            self._links.bytes,
+            self._holes, runs, self._timeline, oracle_work, events, forecast, site_impact, links.mean, links.bytes
         )
 
     @property

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 
 from freetrain.core.holes import Holes
 from freetrain.core.power import NO_DRAW, PowerDraw
-from freetrain.core.topology import FLAT, Topology
-from freetrain.core.trainer import Trainer
-from freetrain.loop.cycle import Goal, Journal, run_cycle
-from freetrain.replay.cluster import Idle, ReplayedCluster
-from freetrain.replay.course import Course, ReplayRecord
+from freetrain.loop.cycle import run_cycle
+from freetrain.replay.cluster import ReplayedCluster
+from freetrain.replay.course import Course, ReplayRecord, ReplaySetup
 from freetrain.replay.foresight import Foresight, Knowledge, SitePlans
 from freetrain.replay.logs import LoggedJobs
-from freetrain.replay.nodes import NodeChange, node_changes, watts_of
+from freetrain.replay.nodes import node_changes, watts_of
 
 
 class Replay:
@@ -26,41 +24,24 @@ class Replay:
 
     Args:
         max_running: most trainers that may compete at once, of those that could run.
-        as_published: charge evictions as the published method does.
         logged: the log's jobs; None: nothing is known of plans, as where it tells of nodes only.
     """
 
     def __init__(
         self,
         holes: Holes,
-        trainers: Iterable[Trainer],
-        goal: Goal,
+        setup: ReplaySetup,
         foresight: Foresight,
         max_running: int,
-        journal: Journal,
-        stopwatch_s: Callable[[], float],
-        as_published: bool = False,
         logged: LoggedJobs | None = None,
-        topology: Topology = FLAT,
         draw: PowerDraw = NO_DRAW,
     ) -> None:
         self._until_s = holes.until_s
-        self._plans = (
-            SitePlans(holes, logged) if logged is not None and foresight.knows is Knowledge.PLAN else None
-        )
-        self._goal = goal
-        self._stopwatch_s = stopwatch_s
-        self._cluster = ReplayedCluster(
-            holes.from_s,
-            goal.objective,
-            foresight,
-            as_published,
-            self._plans,
-            holes.kind_of,
-            watts_of(holes, draw),
-            holes.in_parts,
-        )
-        self._course = Course(self._cluster, holes, trainers, goal.objective, max_running, journal, topology)
+        has_plans = logged is not None and foresight.knows is Knowledge.PLAN
+        self._plans = SitePlans(holes, logged) if logged is not None and has_plans else None
+        self._setup = setup
+        self._cluster = ReplayedCluster(holes, setup, foresight, self._plans, watts_of(holes, draw))
+        self._course = Course(self._cluster, holes, setup, max_running)
         self._changes = node_changes(holes)
         self._next_change = next(self._changes, None)
 
@@ -102,7 +83,7 @@ class Replay:
         return bool(done)
 
     def _change_nodes(self) -> bool:
-        change: NodeChange | None = self._next_change
+        change = self._next_change
         if change is None or change.at_s > self._cluster.now_s:
             return False
         self._cluster.leave(change.left)
@@ -114,8 +95,8 @@ class Replay:
         # Where there is nothing to decide no decision is recorded, but ages of idle nodes are learned from all.
         if self._cluster.running and self._cluster.idle_nodes:
             # Nothing is judged here: all idle nodes may be lent, to the trainers that compete.
-            run_cycle(self._cluster, self._among_competing, self._goal, self._course, self._stopwatch_s)
-            cluster = self._cluster
+            cluster, course, setup = self._cluster, self._course, self._setup
+            run_cycle(cluster, lambda idle: idle.among(course.competing()), setup.goal, course, setup.stopwatch_s)
             # Sizes are noted again after the decision: none that lasts until the next event must be missed.
             cluster.note_sizes()
             self._course.forecasts.note(
@@ -124,6 +105,3 @@ class Replay:
         else:
             self._cluster.note_idle()
         self._course.note()
-
-    def _among_competing(self, idle: Idle) -> Idle:
-        return idle.among(self._course.competing())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -22,24 +22,12 @@ _Seconds = NDArray[np.float64]
 _GIB = 2.0**30
 
 
-@dataclass(frozen=True, slots=True)
-class LentShares:
-    """Seconds × places, shape (nodes,). A place of another shape than the usual one counts as several of these.
+LentShares = Mapping[str, _Seconds]
+"""Figure of :class:`ShareOutcome` → seconds × places, CPUs or GPUs that trainers had of each node, shape (nodes,).
 
-    What a training lost counts as lost in equal parts of all the time for which it had places.
-
-    Attributes:
-        beside_jobs_s: in which trainers had places on nodes that had jobs.
-        useful_beside_jobs_s: the former, less what was lost of them.
-        cpus_beside_jobs_s: seconds × CPUs of the places beside jobs.
-    """
-
-    beside_jobs_s: _Seconds
-    idle_nodes_s: _Seconds
-    useful_beside_jobs_s: _Seconds
-    useful_idle_nodes_s: _Seconds
-    cpus_beside_jobs_s: _Seconds
-    gpus_beside_jobs_s: _Seconds
+A place of another shape than the usual one counts as several of these. What a training lost counts as lost in
+equal parts of all the time for which it had places.
+"""
 
 
 def lent_of(played: Study | DaemonStudy | None, log: SiteLog) -> LentShares | None:
@@ -64,15 +52,15 @@ def _lent_by_node(record: ReplayRecord, holes: Holes, shapes: TaskShapes) -> Len
     idle_s = seconds_within(holes, node, from_s, until_s)
     beside_s = until_s - from_s - idle_s
     count = len(holes.node_names)
-    parts = (
-        each * beside_s,
-        each * idle_s,
-        part * each * beside_s,
-        part * each * idle_s,
-        cpus * beside_s,
-        gpus * beside_s,
-    )
-    return LentShares(*(np.bincount(node, seconds, count).astype(np.float64) for seconds in parts))
+    parts = {
+        "partly_lent_task_hours": each * beside_s,
+        "partly_useful_task_hours": part * each * beside_s,
+        "partly_lent_cpu_hours": cpus * beside_s,
+        "partly_lent_gpu_hours": gpus * beside_s,
+        "idle_nodes_lent_task_hours": each * idle_s,
+        "idle_nodes_useful_task_hours": part * each * idle_s,
+    }
+    return {name: np.bincount(node, seconds, count).astype(np.float64) for name, seconds in parts.items()}
 
 
 def _useful_parts(record: ReplayRecord) -> dict[str, float]:
@@ -141,17 +129,15 @@ def share_rows(log: SiteLog, lent: LentShares | None = None) -> tuple[ShareRow, 
     if shares is None:
         return ()
     idle_s = _idle_s(log.holes)
-    rows = [
-        ShareRow(what, name, len(nodes), _added_up(log, shares, idle_s, nodes, lent))
-        for what, groups in (
-            ("partition", _several(nodes_by_partition(log.logged) if log.logged else ())),
-            ("kind of node", _several(nodes_by_kind(log))),
-            ("GPU", list(_by_gpu_type(shares))),
-        )
-        for name, nodes in groups
-    ]
-    order = {"partition": 0, "kind of node": 1, "GPU": 2}
-    return tuple(sorted(rows, key=lambda row: (order[row.what], -row.outcome.partly_idle_cpu_hours, row.name)))
+    rows: list[ShareRow] = []
+    for what, groups in (
+        ("partition", _several(nodes_by_partition(log.logged) if log.logged else ())),
+        ("kind of node", _several(nodes_by_kind(log))),
+        ("GPU", list(_by_gpu_type(shares))),
+    ):
+        found = (ShareRow(what, name, len(own), _added_up(log, shares, idle_s, own, lent)) for name, own in groups)
+        rows += sorted(found, key=lambda row: (-row.outcome.partly_idle_cpu_hours, row.name))
+    return tuple(rows)
 
 
 def _by_gpu_type(shares: IdleShares) -> Iterator[tuple[str, NDArray[np.intp]]]:
@@ -189,13 +175,8 @@ def _added_up(
         idle_nodes_gpu_hours=gpus[1],
         held_unknown_node_hours=hours(shares.cpus.unknown_s),
         partly_fitting_task_hours=hours(places.beside_jobs_s) if places else None,
-        partly_lent_task_hours=hours(lent.beside_jobs_s) if lent else None,
-        partly_useful_task_hours=hours(lent.useful_beside_jobs_s) if lent else None,
-        partly_lent_cpu_hours=hours(lent.cpus_beside_jobs_s) if lent else None,
-        partly_lent_gpu_hours=hours(lent.gpus_beside_jobs_s) if lent else None,
         idle_nodes_fitting_task_hours=hours(places.idle_nodes_s) if places else None,
-        idle_nodes_lent_task_hours=hours(lent.idle_nodes_s) if lent else None,
-        idle_nodes_useful_task_hours=hours(lent.useful_idle_nodes_s) if lent else None,
+        **{name: hours(seconds) for name, seconds in (lent or {}).items()},
     )
 
 

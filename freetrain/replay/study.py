@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from freetrain.core.holes import Holes, seen_by_polls
 from freetrain.core.power import NO_DRAW, PowerDraw
-from freetrain.core.topology import FLAT, Topology
-from freetrain.core.trainer import Trainer
 from freetrain.lending.rules import Rules
-from freetrain.loop.cycle import Goal, Journal, NullJournal
+from freetrain.loop.cycle import Goal
 from freetrain.replay.as_daemon.driver import DaemonReplay
 from freetrain.replay.as_daemon.timing import Timing
-from freetrain.replay.course import ReplayRecord
+from freetrain.replay.course import ReplayRecord, ReplaySetup
 from freetrain.replay.driver import Replay
 from freetrain.replay.estimate import DaemonEstimate
 from freetrain.replay.foresight import Foresight
@@ -24,32 +22,6 @@ from freetrain.replay.yardsticks import DedicatedRecord, train_dedicated
 AT_ONCE = Timing(poll_s=3600.0, wakes=None, launch_s=0.0, boot_s=0.0, leave_s=0.0, evict_s=0.0)
 # A time limit that no window reaches: what the holes allow ends with the hole and never before.
 _AS_LONG_AS_THERE_S = 1e9
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """Costs in seconds that replace those of every trainer, where given; and how evictions are charged.
-
-    Attributes:
-        as_published: as the published method does, whole, even if that takes more than was trained.
-    """
-
-    scale_up_s: float | None = None
-    scale_down_s: float | None = None
-    forced_loss_s: float | None = None
-    start_s: float | None = None
-    boot_s: float | None = None
-    as_published: bool = False
-
-    def apply(self, trainers: Iterable[Trainer]) -> Iterator[Trainer]:
-        """The trainers with these costs."""
-        given = {
-            name: seconds
-            for name in ("scale_up_s", "scale_down_s", "forced_loss_s", "start_s", "boot_s")
-            if (seconds := getattr(self, name)) is not None
-        }
-        for trainer in trainers:
-            yield replace(trainer, **given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +84,12 @@ class Study:
 
 def study(
     holes: Holes,
-    trainers: Iterable[Trainer],
-    costs: Costs,
-    goal: Goal,
+    setup: ReplaySetup,
     foresight: Foresight,
     max_running: int,
-    journal: Journal,
-    stopwatch_s: Callable[[], float],
     progress: Callable[[float], None] = lambda at_s: None,
     poll_s: float = 0.0,
     logged: LoggedJobs | None = None,
-    topology: Topology = FLAT,
     draw: PowerDraw = NO_DRAW,
 ) -> Study:
     """Replay a log, and compare it with a dedicated machine of as many node-hours.
@@ -130,35 +97,14 @@ def study(
     Idle is what was idle, also where polls that far apart do not see all of it. The log's jobs are only for who
     knows of plans.
     """
-    start_s = stopwatch_s()
-    seen = seen_by_polls(holes, poll_s)
-    replay = Replay(
-        seen,
-        costs.apply(trainers),
-        goal,
-        foresight,
-        max_running,
-        journal,
-        stopwatch_s,
-        costs.as_published,
-        logged,
-        topology,
-        draw,
-    )
+    start_s = setup.stopwatch_s()
+    replay = Replay(seen_by_polls(holes, poll_s), setup, foresight, max_running, logged, draw)
     record = replace(replay.run(progress), holes=holes)
-    wall_s = stopwatch_s() - start_s
-    return _measured(record, trainers, max_running, goal, wall_s)
+    return _measured(record, setup, max_running, setup.stopwatch_s() - start_s)
 
 
 def study_shapes(
-    log: SiteLog,
-    trainers: Iterable[Trainer],
-    costs: Costs,
-    rules: Rules,
-    goal: Goal,
-    stopwatch_s: Callable[[], float],
-    progress: Callable[[float], None] = lambda at_s: None,
-    topology: Topology = FLAT,
+    log: SiteLog, setup: ReplaySetup, rules: Rules, progress: Callable[[float], None] = lambda at_s: None
 ) -> Study:
     """What the holes allow trainers whose tasks differ in what they ask for of a node.
 
@@ -167,65 +113,32 @@ def study_shapes(
     tasks of those trainers that say nothing of their own.
     """
     assert log.places is not None
-    start_s = stopwatch_s()
+    start_s = setup.stopwatch_s()
     fragments = replace(rules.fragments, longest_s=_AS_LONG_AS_THERE_S, planning_s=0.0)
-    replay = DaemonReplay(
-        log.holes,
-        log.logged,
-        costs.apply(trainers),
-        replace(rules, nodes=rules.nodes.without_caution(), fragments=fragments),
-        goal,
-        AT_ONCE,
-        NullJournal(),
-        stopwatch_s,
-        topology,
-        log.places,
-        as_ideal=True,
-        as_published=costs.as_published,
-    )
+    at_once = replace(rules, nodes=rules.nodes.without_caution(), fragments=fragments)
+    replay = DaemonReplay(log.holes, log.logged, setup, at_once, AT_ONCE, log.places, as_ideal=True)
     record = replay.run(progress)
-    return _measured(record, trainers, rules.sharing.max_running, goal, stopwatch_s() - start_s)
+    return _measured(record, setup, rules.sharing.max_running, setup.stopwatch_s() - start_s)
 
 
 def replay_as_daemon(
-    log: SiteLog,
-    trainers: Iterable[Trainer],
-    costs: Costs,
-    how: DaemonSetup,
-    stopwatch_s: Callable[[], float],
-    progress: Callable[[float], None] = lambda at_s: None,
-    topology: Topology = FLAT,
+    log: SiteLog, setup: ReplaySetup, how: DaemonSetup, progress: Callable[[float], None] = lambda at_s: None
 ) -> DaemonReplayed:
-    """Replay a log as the daemon would have gone, with what Slurm would have shown it.
+    """Replay a log as the daemon would have gone, by its own goal, with what Slurm would have shown it.
 
     By rules that lend nodes in parts it goes about the places that the log has room for.
     """
-    start_s = stopwatch_s()
-    priced, places = costs.apply(trainers), log.places if how.rules.nodes.in_parts else None
-    replay = DaemonReplay(
-        log.holes,
-        log.logged,
-        priced,
-        how.rules,
-        how.goal,
-        how.timing,
-        NullJournal(),
-        stopwatch_s,
-        topology,
-        places,
-        as_published=costs.as_published,
-    )
-    return DaemonReplayed(replay.run(progress), stopwatch_s() - start_s)
+    start_s = setup.stopwatch_s()
+    setup, places = replace(setup, goal=how.goal), log.places if how.rules.nodes.in_parts else None
+    replay = DaemonReplay(log.holes, log.logged, setup, how.rules, how.timing, places)
+    return DaemonReplayed(replay.run(progress), setup.stopwatch_s() - start_s)
 
 
-def _measured(
-    record: ReplayRecord, trainers: Iterable[Trainer], max_running: int, goal: Goal, wall_s: float
-) -> Study:
+def _measured(record: ReplayRecord, setup: ReplaySetup, max_running: int, wall_s: float) -> Study:
     """A replay beside a dedicated machine of as many node-hours."""
-    holes = record.holes
-    dedicated = train_dedicated(
-        trainers, holes.mean_idle_nodes, holes.from_s, holes.until_s, max_running, goal.objective
-    )
+    holes, objective = record.holes, setup.goal.objective
+    nodes = holes.mean_idle_nodes
+    dedicated = train_dedicated(setup.trainers, nodes, holes.from_s, holes.until_s, max_running, objective)
     return Study(record, dedicated, outcome_of(record, dedicated), wall_s)
 
 

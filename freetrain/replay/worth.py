@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from freetrain.config import Prices
-from freetrain.showing.words import amount, number
+from freetrain.showing.words import FigureLine, amount, number
 
 _KWH_PER_MWH = 1000.0
 
@@ -27,15 +27,6 @@ class Worth:
     energy_cost: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class WorthRow:
-    """A line of the table: what, how much, and how it was reckoned."""
-
-    name: str
-    shown: str
-    reckoned: str
-
-
 def worth_of(
     lent_node_hours: float, useful_node_hours: float, prices: Prices, lent_watts: float | None = None
 ) -> Worth:
@@ -50,26 +41,22 @@ def worth_of(
     return Worth(gpu_hours, _times(gpu_hours, prices.per_gpu_hour), kwh, _times(kwh, prices.per_kwh))
 
 
-def worth_rows(worth: Worth, prices: Prices) -> tuple[WorthRow, ...]:
-    """The worth in lines for the reader."""
-    return tuple(_known_rows(worth, prices, prices.currency))
+def worth_rows(worth: Worth, prices: Prices) -> tuple[FigureLine, ...]:
+    """What is known of the worth, with how it was reckoned."""
 
+    def money(value: float) -> str:
+        return f"{prices.currency} {amount(value)}"
 
-def _known_rows(worth: Worth, prices: Prices, money: str) -> Iterator[WorthRow]:
-    if worth.gpu_hours is not None:
-        reckoned = f"node-hours trained × {number(prices.gpus_per_node)} GPUs"
-        yield WorthRow("GPU-hours trained", amount(worth.gpu_hours), reckoned)
-    if worth.value is not None:
-        reckoned = f"{money} {number(prices.per_gpu_hour)} a GPU-hour"
-        yield WorthRow("they would cost elsewhere", f"{money} {amount(worth.value)}", reckoned)
-    if worth.energy_kwh is not None:
-        reckoned = f"node-hours lent × {_watts(prices)}"
-        yield WorthRow("electricity for it", _energy(worth.energy_kwh), reckoned)
-    if worth.energy_cost is not None:
-        reckoned = f"{money} {number(prices.per_kwh)} a kWh"
-        yield WorthRow("that electricity costs", f"{money} {amount(worth.energy_cost)}", reckoned)
-    if worth.value is not None and worth.energy_cost is not None:
-        yield WorthRow("what is left", f"{money} {amount(worth.value - worth.energy_cost)}", "the difference")
+    gpus, currency = f"{number(prices.gpus_per_node)} GPUs", prices.currency
+    left = None if worth.value is None or worth.energy_cost is None else worth.value - worth.energy_cost
+    rows: tuple[tuple[str, float | None, Callable[[float], str], str], ...] = (
+        ("GPU-hours trained", worth.gpu_hours, amount, f"node-hours trained × {gpus}"),
+        ("they would cost elsewhere", worth.value, money, f"{currency} {number(prices.per_gpu_hour)} a GPU-hour"),
+        ("electricity for it", worth.energy_kwh, _energy, f"node-hours lent × {_watts(prices)}"),
+        ("that electricity costs", worth.energy_cost, money, f"{currency} {number(prices.per_kwh)} a kWh"),
+        ("what is left", left, money, "the difference"),
+    )
+    return tuple(FigureLine(name, show(value), how) for name, value, show, how in rows if value is not None)
 
 
 def _times(what: float | None, each: float) -> float | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 from math import inf, isfinite
+from typing import NamedTuple
 
 NOTHING = "–"
 _DIGITS = re.compile(r"([0-9]+)")
@@ -19,6 +20,14 @@ _LENGTHS_S = (
     (100, 60, "minute", "min"),
     (-inf, 1, "second", "s"),
 )
+
+
+class FigureLine(NamedTuple):
+    """A figure in words: its name, its value, and what that means or rests on."""
+
+    name: str
+    value: str
+    meaning: str = ""
 
 
 def number(value: float) -> str:

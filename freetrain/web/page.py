@@ -277,7 +277,8 @@ def draw_map(groups: Iterable[NodeGroup]) -> NodeMap:
 
 def _named(cells: Iterable[_Cell], pitch: int, cell: int) -> Iterator[MapShape]:
     for row, column, name, group in cells:
-        yield MapShape(group.state, _box(row, column, 1, pitch, cell), f"{name}: {_state_text(group)}")
+        title = f"{name}: {', '.join(filter(None, (group.state_text, group.why)))}"
+        yield MapShape(group.state, _box(row, column, 1, pitch, cell), title)
 
 
 def _merged(cells: Iterable[_Cell], pitch: int, cell: int) -> Iterator[MapShape]:
@@ -291,12 +292,6 @@ def _merged(cells: Iterable[_Cell], pitch: int, cell: int) -> Iterator[MapShape]
 def _box(row: int, column: int, columns: int, pitch: int, cell: int) -> str:
     width = (columns - 1) * pitch + cell
     return f"M{column * pitch} {row * pitch}h{width}v{cell}h-{width}z"
-
-
-def _state_text(group: NodeGroup) -> str:
-    words = {"lent": "lent to", "asked for": "asked for", "due back": "due back from"}
-    text = f"{words.get(group.state, group.state)} {group.trainer}" if group.trainer else str(group.state)
-    return f"{text}, {group.why}" if group.why else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,11 @@ from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.core.verify import verify
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
-from freetrain.replay.course import ReplayRecord
+from freetrain.replay.course import Costs, ReplayRecord, ReplaySetup
 from freetrain.replay.driver import Replay
 from freetrain.replay.foresight import Foresight, Knowledge
 from freetrain.replay.outcome import outcome_of
-from freetrain.replay.study import Costs, study
+from freetrain.replay.study import study
 from freetrain.replay.trainer_run import Loss
 from freetrain.replay.trainers import PRESETS
 from freetrain.replay.yardsticks import train_dedicated
@@ -59,7 +59,8 @@ def replay(
     kept = Kept()
     goal = Goal.of(find_policy(policy), "throughput")
     foresight = Foresight(horizon_s, knows)
-    return Replay(idle, trainers, goal, foresight, max_running, kept, time.perf_counter).run(), kept
+    setup = ReplaySetup(trainers, goal, time.perf_counter, journal=kept)
+    return Replay(idle, setup, foresight, max_running).run(), kept
 
 
 def test_one_trainer_on_one_hole_trains_as_long_as_it_lasts() -> None:
@@ -290,7 +291,7 @@ def test_highs_agrees_with_the_dynamic_programme_on_every_decision_of_a_replay()
 def test_without_costs_a_replay_reaches_the_best_division() -> None:
     goal = Goal.of(find_policy("freetrain"), "throughput")
     free = Costs(scale_up_s=0, scale_down_s=0, forced_loss_s=0, start_s=0)
-    done = study(random_holes(4), PRESETS["hpo"], free, goal, Foresight(120.0), 3, Kept(), time.perf_counter)
+    done = study(random_holes(4), ReplaySetup(PRESETS["hpo"], goal, time.perf_counter, free), Foresight(120.0), 3)
     assert done.outcome.u_oracle == pytest.approx(1.0)
 
 
@@ -347,7 +348,7 @@ def test_a_deadline_is_met_that_would_have_been_missed() -> None:
     for objective in ("throughput", "throughput,deadlines=2"):
         goal = Goal.of(find_policy("freetrain"), objective)
         trainers, foresight = [other, urgent], Foresight(120.0, Knowledge.NONE)
-        record = Replay(idle, trainers, goal, foresight, 10, Kept(), time.perf_counter).run()
+        record = Replay(idle, ReplaySetup(trainers, goal, time.perf_counter), foresight, 10).run()
         completed[objective] = record.runs[1].completed_s
     assert completed["throughput"] is None
     assert completed["throughput,deadlines=2"] == pytest.approx(450.0)
@@ -360,7 +361,7 @@ def test_what_lent_nodes_take_is_added_up_by_their_kinds() -> None:
         goal = Goal.of(find_policy("freetrain"), objective)
         draw = PowerDraw(1000.0, {"old": 2000.0})
         foresight = Foresight(120.0, Knowledge.NONE)
-        record = Replay(idle, owned, goal, foresight, 10, Kept(), time.perf_counter, draw=draw).run()
+        record = Replay(idle, ReplaySetup(owned, goal, time.perf_counter), foresight, 10, draw=draw).run()
         outcome = outcome_of(record, train_dedicated(owned, 2.0, 0, 1000, 10, "throughput"))
         assert outcome.lent_watts == pytest.approx(watts)
         assert outcome.node_hours_of == {"vision/ann": pytest.approx(nodes * 1000 / 3600)}

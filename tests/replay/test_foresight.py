@@ -8,7 +8,7 @@ from dataclasses import replace
 from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.policies import find_policy
-from freetrain.replay.course import ReplayRecord
+from freetrain.replay.course import ReplayRecord, ReplaySetup
 from freetrain.replay.driver import Replay
 from freetrain.replay.foresight import Foresight, Knowledge, SitePlans
 from freetrain.replay.trainer_run import Loss
@@ -31,7 +31,8 @@ def trained(
     holes, logged = site(*rows)
     goal = Goal.of(find_policy("freetrain"), "throughput")
     foresight = Foresight(1000.0, knows)
-    return Replay(holes, [trainer], goal, foresight, 1, journal, time.perf_counter, logged=logged).run()
+    setup = ReplaySetup([trainer], goal, time.perf_counter, journal=journal)
+    return Replay(holes, setup, foresight, 1, logged).run()
 
 
 def test_nodes_are_given_back_in_good_order_before_a_job_that_is_planned() -> None:

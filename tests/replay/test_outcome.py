@@ -5,8 +5,9 @@ import pytest
 
 from freetrain.core.holes import find_holes
 from freetrain.core.trainer import Trainer
-from freetrain.loop.cycle import Goal, NullJournal
+from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
+from freetrain.replay.course import ReplaySetup
 from freetrain.replay.driver import Replay
 from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs.outages import find_empty_hours, without_hours
@@ -21,7 +22,7 @@ def test_what_was_idle_lent_and_trained_outside_empty_hours() -> None:
     holes = find_holes(("a", "b"), node, start_s, end_s, 0.0, 4 * HOUR_S)
     trainer = Trainer("t", ((1, 10.0), (2, 20.0)), scale_up_s=0.0, scale_down_s=0.0)
     goal = Goal.of(find_policy("freetrain"), "throughput")
-    record = Replay(holes, [trainer], goal, Foresight(120.0), 1, NullJournal(), lambda: 0.0).run()
+    record = Replay(holes, ReplaySetup([trainer], goal, lambda: 0.0), Foresight(120.0), 1).run()
     empty = find_empty_hours(holes, holes)
     assert empty is not None
     rest = without_empty_hours(record.timeline, empty, holes.until_s)

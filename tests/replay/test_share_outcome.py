@@ -16,13 +16,14 @@ from freetrain.core.place import node_of
 from freetrain.core.power import PowerDraw
 from freetrain.core.problem import Counts, Problem
 from freetrain.core.trainer import Trainer
-from freetrain.loop.cycle import Goal, NullJournal
+from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
+from freetrain.replay.course import ReplaySetup
 from freetrain.replay.foresight import Foresight, Knowledge
 from freetrain.replay.logs import SiteLog, TaskRequest
 from freetrain.replay.nodes import watts_of
 from freetrain.replay.share_outcome import lent_of, share_outcome, share_rows
-from freetrain.replay.study import Costs, Study, study
+from freetrain.replay.study import Study, study
 from tests.replay.logs.build import Write, hour, read, row
 from tests.replay.logs.conftest import write as write
 from tests.replay.logs.gpu_log import make_gpu_log
@@ -76,9 +77,7 @@ def play(
     assert log.places is not None
     goal = Goal.of(find_policy("greedy"), "throughput", LastNodes())
     foresight = Foresight(120.0, knows)
-    return study(
-        log.places.holes, trainers, Costs(), goal, foresight, max_running, NullJournal(), time.perf_counter
-    )
+    return study(log.places.holes, ReplaySetup(trainers, goal, time.perf_counter), foresight, max_running)
 
 
 def played(

@@ -11,11 +11,12 @@ import pytest
 from freetrain.core.holes import Holes
 from freetrain.core.topology import Topology
 from freetrain.core.trainer import Trainer
-from freetrain.loop.cycle import Goal, NullJournal
+from freetrain.loop.cycle import Goal
 from freetrain.policies import VARIANTS, find_placer, find_policy
+from freetrain.replay.course import ReplaySetup
 from freetrain.replay.foresight import Foresight
 from freetrain.replay.outcome import ReplayOutcome
-from freetrain.replay.study import Costs, study
+from freetrain.replay.study import study
 from freetrain.replay.trainers import CURVES
 
 NODES, PER_LEAF, WINDOW_S = 24, 6, 6 * 3600.0
@@ -42,10 +43,8 @@ def outcome(policy: str, placer: str = "first", at_once: int = 4) -> ReplayOutco
     leaves = {name: f"leaf{number // PER_LEAF}" for number, name in enumerate(idle.node_names)}
     topology = Topology(leaves, dict.fromkeys(leaves.values(), "top"))
     goal = Goal.of(find_policy(policy), "throughput", find_placer(placer, topology))
-    done = study(
-        idle, TRAINERS, Costs(), goal, Foresight(0.0), at_once, NullJournal(), time.perf_counter, topology=topology
-    )
-    return done.outcome
+    setup = ReplaySetup(TRAINERS, goal, time.perf_counter, topology=topology)
+    return study(idle, setup, Foresight(0.0), at_once).outcome
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +75,7 @@ def test_fair_completion_completes_as_many_as_equal_share_and_costs_no_work() ->
 
     def work_and_completed(policy: str, objective: str) -> tuple[float, int]:
         goal = Goal.of(find_policy(policy), objective)
-        done = study(holes(), trainers, Costs(), goal, Foresight(0.0), 4, NullJournal(), time.perf_counter)
+        done = study(holes(), ReplaySetup(trainers, goal, time.perf_counter), Foresight(0.0), 4)
         work_s = sum(run.samples / run.trainer.rate(1) for run in done.record.runs)
         return work_s / 3600, done.outcome.trainers_completed
 

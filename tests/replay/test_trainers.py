@@ -22,10 +22,10 @@ from freetrain.errors import InputError
 from freetrain.lending.facts import Request
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
-from freetrain.replay.course import ReplayRecord
+from freetrain.replay.course import ReplayRecord, ReplaySetup
 from freetrain.replay.logs import SiteLog, TaskRequest
 from freetrain.replay.share_outcome import lent_of
-from freetrain.replay.study import Costs, Study, study_shapes
+from freetrain.replay.study import Study, study_shapes
 from freetrain.replay.trainers import (
     CURVES,
     PRESETS,
@@ -156,7 +156,7 @@ OF = {
 
 def play(log: SiteLog, *trainers: Trainer) -> Study:
     goal = Goal.of(find_policy("greedy"), "throughput")
-    return study_shapes(log, trainers, Costs(), in_parts(), goal, time.perf_counter)
+    return study_shapes(log, ReplaySetup(trainers, goal, time.perf_counter), in_parts())
 
 
 def gpu_log(write: Write, text: str) -> SiteLog:
@@ -225,8 +225,8 @@ def test_all_is_counted_in_tasks_of_the_usual_shape(write: Write, tmp_path: Path
     assert len(done.record.leases) == 1 + 2, "one beside the job, two on the node without any"
     lent = lent_of(done, log)
     assert lent is not None
-    assert lent.beside_jobs_s.sum() == pytest.approx(2 * 2 * 3600)
-    assert lent.cpus_beside_jobs_s.sum() == pytest.approx(8 * 2 * 3600)
+    assert lent["partly_lent_task_hours"].sum() == pytest.approx(2 * 2 * 3600)
+    assert lent["partly_lent_cpu_hours"].sum() == pytest.approx(8 * 2 * 3600)
     assert (
         done.outcome.lent_node_hours == pytest.approx(2 * (2 + 4)) == pytest.approx(done.outcome.idle_node_hours)
     )

@@ -18,20 +18,19 @@ from freetrain.config import Config
 from freetrain.core.decision import Placement, place
 from freetrain.core.problem import Counts, Problem
 from freetrain.daemon.rules import rules_of
-from freetrain.loop.cycle import Goal, NullJournal
+from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.driver import DaemonReplay
-from freetrain.replay.course import ReplayRecord
+from freetrain.replay.course import Costs, ReplayRecord, ReplaySetup
 from freetrain.replay.driver import Replay
 from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs import ReadOptions, SiteLog, parse_log_time, read_site_log
-from freetrain.replay.study import AT_ONCE, Costs
+from freetrain.replay.study import AT_ONCE
 from freetrain.replay.trainers import PRESETS
 from freetrain.slurm.settings import SlurmSettings
 
 SMALL = Path(__file__).parents[2] / "sample_logs" / "small-cluster.sacct.gz"
 SLURM = SlurmSettings("", "", "preempt/partition_prio", "REQUEUE", 30.0, 60.0, "slurm")
-COSTS = Costs(60.0, 60.0, 360.0, 60.0)
 UNTIL = os.environ.get("WITHOUT_TIME_UNTIL", "2024-06-03T16:00")
 
 
@@ -43,11 +42,11 @@ class ByName:
 
 
 GOAL = Goal.of(find_policy("freetrain"), "speedup", ByName())
+SETUP = ReplaySetup(PRESETS["mix"], GOAL, time.perf_counter, Costs(60.0, 60.0, 360.0, 60.0))
 
 
 def as_the_holes_allow(log: SiteLog) -> ReplayRecord:
-    trainers = COSTS.apply(PRESETS["mix"])
-    return Replay(log.holes, trainers, GOAL, Foresight(), 20, NullJournal(), time.perf_counter).run()
+    return Replay(log.holes, SETUP, Foresight(), 20).run()
 
 
 def as_a_daemon_without_time(log: SiteLog) -> ReplayRecord:
@@ -61,11 +60,7 @@ def as_a_daemon_without_time(log: SiteLog) -> ReplayRecord:
         horizon_s=0.0,
         by_age=False,
     )
-    replay = DaemonReplay(
-        log.holes, log.logged, COSTS.apply(PRESETS["mix"]), rules, GOAL, AT_ONCE, NullJournal(), time.perf_counter,
-        as_ideal=True,
-    )  # fmt: skip
-    return replay.run()
+    return DaemonReplay(log.holes, log.logged, SETUP, rules, AT_ONCE, as_ideal=True).run()
 
 
 def test_both_replays_come_to_the_same_where_nothing_takes_time() -> None:

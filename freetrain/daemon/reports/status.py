@@ -116,6 +116,12 @@ class NodeGroup:
     until_s: float | None = None
     verdict: str = ""
 
+    @property
+    def state_text(self) -> str:
+        """The state in words, with the trainer that has them."""
+        words = {"lent": "lent to", "due back": "due back from"}
+        return f"{words.get(self.state, self.state)} {self.trainer}" if self.trainer else self.state
+
 
 @dataclass(frozen=True, slots=True)
 class TrainerStatus:

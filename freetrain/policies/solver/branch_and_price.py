@@ -316,7 +316,7 @@ def _by_growth(
     trainers: TrainerTypes, type_id: int, columns: Counts, weights: ColumnWeights, limits: BranchLimits
 ) -> Branches | None:
     """At most so many of a type grow, or more; of a single one, only one choice, or no growth by that one."""
-    choices, held = trainers.choices_of(type_id), int(trainers.held_by_type[type_id].sum())
+    choices, held = trainers.choices_of[type_id], int(trainers.held_by_type[type_id].sum())
     grows = columns.sum(axis=1) > held
     number = float(weights[grows].sum())
     whole = int(np.floor(number + INTEGRALITY))
@@ -341,7 +341,7 @@ def _by_end(
     time = int(np.minimum(some, 1 - some).argmax())
     if not INTEGRALITY < some[time] < 1 - INTEGRALITY:
         return None
-    choices = trainers.choices_of(type_id)
+    choices = trainers.choices_of[type_id]
     return limits.with_end(choices, time, -1), limits.with_end(choices, time, 1)
 
 
@@ -351,7 +351,7 @@ def _by_size(
     """A single trainer has at most its mean size, or more, at the time at which its columns differ most."""
     if trainers.number[type_id] > 1:
         return None
-    sizes, choices = trainers.sizes_of(columns), trainers.choices_of(type_id)
+    sizes, choices = trainers.sizes_of(columns), trainers.choices_of[type_id]
     mean = weights @ sizes / weights.sum()
     apart = weights @ np.abs(sizes - mean)
     time = int(apart.argmax())

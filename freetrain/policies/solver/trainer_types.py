@@ -78,8 +78,8 @@ class TrainerTypes:
         rows, type_of, number = list[int](), list[int](), list[int]()
         for type_id, alike in enumerate(self.number.tolist()):
             for size in [1] * alike if alike <= limit else [alike]:
-                type_of += [len(number)] * len(self._choices_of[type_id])
-                rows += self._choices_of[type_id]
+                type_of += [len(number)] * len(self.choices_of[type_id])
+                rows += self.choices_of[type_id]
                 number.append(size)
         return replace(
             self,
@@ -109,7 +109,7 @@ class TrainerTypes:
         First each type by itself, then types with the same curves (they differ in held nodes or costs), then all.
         """
         alike: dict[bytes, list[int]] = {}
-        for type_id, choices in enumerate(self._choices_of):
+        for type_id, choices in enumerate(self.choices_of):
             alike.setdefault(self.worth[choices].tobytes(), []).append(type_id)
         single = np.eye(len(self.number), dtype=bool)
         together = [single[type_ids].any(axis=0) for type_ids in alike.values() if 1 < len(type_ids) < len(single)]
@@ -122,7 +122,8 @@ class TrainerTypes:
         return np.asarray(self.groups @ self.number)
 
     @cached_property
-    def _choices_of(self) -> list[list[int]]:
+    def choices_of(self) -> list[list[int]]:
+        """Choices of each type."""
         return [np.flatnonzero(self.type_of == type_id).tolist() for type_id in range(len(self.number))]
 
     @cached_property
@@ -138,15 +139,11 @@ class TrainerTypes:
         """Nodes that live until each time at which nodes leave: the last axis of ``counts`` becomes times."""
         return np.cumsum(counts, axis=-1)[..., self.last_of_life]
 
-    def choices_of(self, type_id: int) -> list[int]:
-        """Choices of one type."""
-        return self._choices_of[type_id]
-
     def choices_covering(self, type_id: int, counts: Counts) -> list[int]:
         """Choices of one type that cover these nodes."""
-        if len(self._choices_of[type_id]) == 1:
-            return self._choices_of[type_id]
-        return [choice for choice in self._choices_of[type_id] if not (counts * ~self.covers[choice]).any()]
+        if len(self.choices_of[type_id]) == 1:
+            return self.choices_of[type_id]
+        return [choice for choice in self.choices_of[type_id] if not (counts * ~self.covers[choice]).any()]
 
     @cached_property
     def places(self) -> list[list[Sizes]]:
@@ -170,11 +167,11 @@ class TrainerTypes:
 
     def choice_of(self, type_id: int, counts: Counts) -> int:
         """The choice of one type with which these nodes are worth most, the first of equals."""
-        return max(self._choices_of[type_id], key=lambda choice: float(self._values_of_choice(choice, counts)))
+        return max(self.choices_of[type_id], key=lambda choice: float(self._values_of_choice(choice, counts)))
 
     def values_of(self, type_id: int, counts: Counts) -> NDArray[np.float64]:
         """Values of columns of one type, shape of ``counts`` without its last axis; -inf: impossible."""
-        first, *others = self._choices_of[type_id]
+        first, *others = self.choices_of[type_id]
         values = self._values_of_choice(first, counts)
         for choice in others:
             values = np.maximum(values, self._values_of_choice(choice, counts))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from math import inf
 from types import MappingProxyType
@@ -14,7 +14,6 @@ from freetrain.core.holes import Holes
 from freetrain.core.objectives import worth_per_s
 from freetrain.core.place import is_new, node_of
 from freetrain.core.plan import Action, Lend, Limit, PlaceServers, Release
-from freetrain.core.topology import FLAT, Topology
 from freetrain.core.trainer import Trainer, TrainerPast
 from freetrain.lending.facts import Facts
 from freetrain.lending.judge import Judgement
@@ -22,12 +21,11 @@ from freetrain.lending.limits import whole_minutes_s
 from freetrain.lending.pace import next_look_s
 from freetrain.lending.rules import Rules
 from freetrain.lending.sharing.past_use import PastUse
-from freetrain.loop.cycle import Goal, Journal
 from freetrain.loop.lending_loop import LendingLoop
 from freetrain.replay.as_daemon.lent import LentNodes
 from freetrain.replay.as_daemon.site import JobStart, LoggedSite, SharedNodes, SiteEvents
 from freetrain.replay.as_daemon.timing import BackfillCycles, Timing, Wakes
-from freetrain.replay.course import Course, ReplayRecord, SiteImpact
+from freetrain.replay.course import Course, ReplayRecord, ReplaySetup, SiteImpact
 from freetrain.replay.logs import LoggedJobs
 from freetrain.replay.logs.model import TaskPlaces
 from freetrain.replay.nodes import watts_of
@@ -84,16 +82,8 @@ class SimulatedCluster:
         snapshot = self._site.snapshot(self.now_s, self._parts_lent() if self._shared else {})
         done = {run.trainer.id: run.samples_at(self.now_s) for run in self.running.values()}
         used_hours = self._past_use.after(self.now_s, self._nodes_of_users())
-        return Facts(
-            snapshot,
-            self.lent.open,
-            ended,
-            requests,
-            used_hours,
-            last_plan_s=self.last_plan_s,
-            done_samples=done,
-            serving=dict(self._serving),
-        )
+        known = Facts(snapshot, self.lent.open, ended, requests, used_hours, last_plan_s=self.last_plan_s)
+        return replace(known, done_samples=done, serving=dict(self._serving))
 
     def past_of(self, trainers: Collection[str]) -> Mapping[str, TrainerPast]:
         """What these trainers have done and had by now."""
@@ -260,23 +250,17 @@ class DaemonReplay:
         logged: its jobs; None: it tells of nodes only.
         places: room for tasks, on nodes with jobs and without, where nodes are lent in parts.
         as_ideal: look whenever something has happened, and see no job before it starts: what the holes allow.
-        as_published: charge evictions as the published method does.
     """
 
     def __init__(
         self,
         holes: Holes,
         logged: LoggedJobs | None,
-        trainers: Iterable[Trainer],
+        setup: ReplaySetup,
         rules: Rules,
-        goal: Goal,
         timing: Timing,
-        journal: Journal,
-        stopwatch_s: Callable[[], float],
-        topology: Topology = FLAT,
         places: TaskPlaces | None = None,
         as_ideal: bool = False,
-        as_published: bool = False,
     ) -> None:
         self._as_ideal = as_ideal
         # Why a job waited although nodes were free the log does not say: that is no harm of freetrain's.
@@ -284,25 +268,17 @@ class DaemonReplay:
         self._until_s = holes.until_s
         self._rules = rules
         self._timing = timing
-        self._goal = goal
-        shared = (
-            SharedNodes(holes.node_names, logged, places) if places is not None and logged is not None else None
-        )
+        self._goal = setup.goal
+        shared = SharedNodes(holes.node_names, logged, places) if places and logged is not None else None
         self._site = LoggedSite(holes, logged, rules.nodes.partition, shared, shows_waiting=not as_ideal)
         watts = {} if shared is not None else watts_of(holes, rules.draw)
+        objective, as_published = setup.goal.objective, setup.costs.as_published
         self._cluster = SimulatedCluster(
-            self._site, rules, timing, goal.objective, holes.from_s, watts, shared, as_published
+            self._site, rules, timing, objective, holes.from_s, watts, shared, as_published
         )
-        self._course = Course(
-            self._cluster,
-            places.holes if places is not None else holes,
-            trainers,
-            goal.objective,
-            rules.sharing.max_running,
-            journal,
-            topology,
-        )
-        self._loop = LendingLoop(self._cluster, rules, self._course, stopwatch_s, self._cluster.on_judgement)
+        lent = places.holes if places else holes
+        self._course = Course(self._cluster, lent, setup, rules.sharing.max_running)
+        self._loop = LendingLoop(self._cluster, rules, self._course, setup.stopwatch_s, self._cluster.on_judgement)
         self._at_latest_s = _KNOWING_NO_JOBS_S if logged is None else _AT_LATEST_S
         self._looks_now = 0
         self._looked_s, self._look_s = -inf, holes.from_s

@@ -77,16 +77,8 @@ class LentNodes:
     def lend(self, trainer: str, nodes: Iterable[str], limits_s: Iterable[float], now_s: float) -> None:
         """Ask for a fragment on each of these nodes, or new places."""
         for node, limit_s in zip(nodes, limits_s, strict=True):
-            number = next(self._numbers)
-            fragment = Fragment(
-                str(number),
-                trainer,
-                node if self._each is None else node_of(node),
-                FragmentState.ASKED,
-                now_s,
-                limit_s,
-                id=number,
-            )
+            number, host = next(self._numbers), node if self._each is None else node_of(node)
+            fragment = Fragment(str(number), trainer, host, FragmentState.ASKED, now_s, limit_s, id=number)
             self._fragments[number] = fragment
             self._on[self._place_of(fragment)] = number
             order_s, launch_s = min(self._timing.order_s, self._timing.launch_s), self._timing.launch_s
@@ -292,15 +284,5 @@ def _later_on(
 ) -> Fragment:
     # Not dataclasses.replace(): long logs have millions of fragments, and it would take three times as long.
     started_s = fragment.started_s if started_s is None else started_s
-    return Fragment(
-        fragment.job,
-        fragment.trainer,
-        fragment.node,
-        state,
-        fragment.asked_s,
-        fragment.limit_s,
-        started_s,
-        ended_s,
-        end,
-        id=fragment.id,
-    )
+    job, trainer, node, asked_s = fragment.job, fragment.trainer, fragment.node, fragment.asked_s
+    return Fragment(job, trainer, node, state, asked_s, fragment.limit_s, started_s, ended_s, end, id=fragment.id)

@@ -2,6 +2,7 @@
 
 In come files and ``ReadOptions``; out comes a ``SiteLog``: the holes, the jobs, what lay idle on used nodes, and
 notes on all that was assumed. No row is left out without a count, no oddity without a note or a warning.
+What cannot be read, or does not say enough, is an ``InputError`` whose sentence names it.
 
 ``model.py``       what is asked for and given back
 ``reader.py``      the way from files to a ``SiteLog``; begin here

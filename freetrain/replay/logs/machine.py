@@ -130,11 +130,7 @@ def made_up(prefix: str, count: int) -> list[str]:
 
 
 def read_machine(path: Path) -> LoggedMachine:
-    """Read a machine file.
-
-    Raises:
-        InputError: if it cannot be read or describes no machine; the sentence names the field.
-    """
+    """Read a machine file."""
     content = read_toml(path, "machine file", _SEE)
     entry = checked(_MachineEntry, content, f"The machine file {path}", _SEE)
     return _machine(entry, path)
@@ -152,19 +148,8 @@ def _machine(entry: _MachineEntry, path: Path) -> LoggedMachine:
         names += own
         if len(names) > MAX_NODES:
             raise InputError(f"The machine file {path} is wrong: it has more than {MAX_NODES:,} nodes.", _SEE)
-        pools.append(
-            Pool(
-                pool.name,
-                begin,
-                len(names),
-                pool.cores,
-                pool.gpus,
-                pool.partitions,
-                pool.shared,
-                pool.nodes_per_leaf,
-                pool.memory_gib * _GIB,
-            )
-        )
+        as_written = pool.model_dump(exclude={"nodes", "memory_gib"})
+        pools.append(Pool(begin=begin, end=len(names), memory_bytes=pool.memory_gib * _GIB, **as_written))
     _refuse_twins(names, path)
     named = all(isinstance(pool.nodes, str) for pool in entry.pools)
     return LoggedMachine(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -42,26 +41,12 @@ _NEARLY_ALL = 0.95
 _MAX_NAMED = 3
 
 
-@dataclass(slots=True)
-class _Outages:
-    """Rows of one file: nodes, and from when to when they were out of service."""
-
-    nodes: list[str] = field(default_factory=list)
-    start: list[str] = field(default_factory=list)
-    end: list[str] = field(default_factory=list)
-
-    def add(self, row: Mapping[str, str]) -> None:
-        self.nodes.append(row["nodes"])
-        self.start.append(row["start"])
-        self.end.append(row["end"])
+_Row = Mapping[str, str]
+"""A row of a file: its ``nodes``, and from ``start`` to ``end`` they were out of service."""
 
 
 def take_out(busy: BusyTimes, window: LogWindow, options: ReadOptions) -> tuple[BusyTimes, list[str]]:
-    """Count nodes as not idle while they were out of service, as far as files say when that was.
-
-    Raises:
-        InputError: a file cannot be read, or is not what Slurm prints.
-    """
+    """Count nodes as not idle while they were out of service, as far as files say when that was."""
     notes = []
     for path, read, what in (
         (options.node_states, _read_node_states, "down or drained"),
@@ -69,7 +54,7 @@ def take_out(busy: BusyTimes, window: LogWindow, options: ReadOptions) -> tuple[
     ):
         if path is not None:
             before = _idle_node_hours(busy, window)
-            busy, unknown = _with_outages(busy, read(path, options), path, options.timezone)
+            busy, unknown = _with_outages(busy, list(read(path, options)), path, options.timezone)
             gone = before - _idle_node_hours(busy, window)
             notes.append(f"{gone:,.1f} node-hours without jobs are not idle: the nodes were {what} ({path.name}).")
             notes += unknown
@@ -81,39 +66,35 @@ def take_out(busy: BusyTimes, window: LogWindow, options: ReadOptions) -> tuple[
     return busy, notes
 
 
-def _read_node_states(path: Path, options: ReadOptions) -> _Outages:
+def _read_node_states(path: Path, options: ReadOptions) -> Iterator[_Row]:
     """Events of nodes; those of whole clusters name none, and powered-down nodes are idle ones that save power."""
-    outages = _Outages()
     for row in _rows(path, "sacctmgr show event -P"):
         state = row.get("state", "").upper()
         out = _MAINTENANCE in state or not facts_of_state(state)["starts_jobs"]
         if row["nodes"] and out and _is_of_cluster(row, options):
-            outages.add(row)
-    return outages
+            yield row
 
 
-def _read_reservations(path: Path, options: ReadOptions) -> _Outages:
+def _read_reservations(path: Path, options: ReadOptions) -> Iterator[_Row]:
     """Reservations, as sacctmgr or scontrol prints them."""
-    outages = _Outages()
     text = read_source(path).decode(errors="replace")
     if "ReservationName=" in text:
         for record in re.split(r"(?=ReservationName=)", text):
             shown = _SHOWN.match(record)
             # Reservations of licences alone name no nodes.
             if shown and shown["nodes"] not in ("", "(null)"):
-                outages.add(shown.groupdict())
-        return outages
+                yield shown.groupdict()
+        return
     for row in _rows(path, "sacctmgr show reservation -P format=Cluster,NodeNames,Start,End"):
         if row["nodes"] and _is_of_cluster(row, options):
-            outages.add(row)
-    return outages
+            yield row
 
 
-def _is_of_cluster(row: Mapping[str, str], options: ReadOptions) -> bool:
+def _is_of_cluster(row: _Row, options: ReadOptions) -> bool:
     return options.cluster is None or row.get("cluster", "") in ("", options.cluster)
 
 
-def _rows(path: Path, command: str) -> Iterator[dict[str, str]]:
+def _rows(path: Path, command: str) -> Iterator[_Row]:
     lines = [line for line in read_source(path).decode(errors="replace").split("\n") if line.strip()]
     names = column_names(lines[0].split("|")) if lines else ()
     columns = {
@@ -132,29 +113,32 @@ def _rows(path: Path, command: str) -> Iterator[dict[str, str]]:
             yield {role: cells[column] for role, column in columns.items()}
 
 
-def _with_outages(busy: BusyTimes, outages: _Outages, path: Path, timezone: str) -> tuple[BusyTimes, list[str]]:
-    start_s = parse_times(pl.Series(outages.start, dtype=pl.String), timezone).to_numpy()
-    end_s = parse_times(pl.Series(outages.end, dtype=pl.String), timezone)
+def _with_outages(
+    busy: BusyTimes, outages: Sequence[_Row], path: Path, timezone: str
+) -> tuple[BusyTimes, list[str]]:
+    lists, start, end = ([row[role] for row in outages] for role in ("nodes", "start", "end"))
+    start_s = parse_times(pl.Series(start, dtype=pl.String), timezone).to_numpy()
+    end_s = parse_times(pl.Series(end, dtype=pl.String), timezone)
     # One without an end has not ended.
     until_s = end_s.fill_null(float("inf")).to_numpy()
     machine_nodes = len(busy.node_names)
     # Not closed: names that the machine lacks get positions behind it, and are counted as strangers.
     index = NodeIndex(busy.node_names)
-    named = {text: _positions(text, index) for text in set(outages.nodes)}
+    named = {text: _positions(text, index) for text in set(lists)}
     sound = [
         number
-        for number, text in enumerate(outages.nodes)
+        for number, text in enumerate(lists)
         if named[text] is not None and start_s[number] <= until_s[number]
     ]
-    _refuse_if_mostly_bad(len(outages.nodes) - len(sound), len(outages.nodes), path)
+    _refuse_if_mostly_bad(len(lists) - len(sound), len(lists), path)
     known = {
         text: [position for position in found or () if position < machine_nodes] for text, found in named.items()
     }
-    node = [position for number in sound for position in known[outages.nodes[number]]]
-    row = [number for number in sound for _ in known[outages.nodes[number]]]
+    node = [position for number in sound for position in known[lists[number]]]
+    row = [number for number in sound for _ in known[lists[number]]]
     longer = busy.and_also(np.array(node, np.int32), start_s[row], until_s[row])
     strangers = list(index.position)[machine_nodes:]
-    return longer, _oddities(path.name, len(outages.nodes) - len(sound), strangers)
+    return longer, _oddities(path.name, len(lists) - len(sound), strangers)
 
 
 def _oddities(name: str, bad: int, strangers: list[str]) -> list[str]:

@@ -228,14 +228,8 @@ def place_by_packing(runs: pl.DataFrame, machine: LoggedMachine, tally: RowTally
     real = [found or PackingGroup(np.empty(0, np.int32), np.empty(0, np.int32), False) for found in groups]
     packed = pack(runs["start_s"].to_numpy(), runs["end_s"].to_numpy(), need, group, real, node_cores)
     busy = _busy(machine.node_names, packed.node, packed.count, runs)
-    return PlacedJobs(
-        busy,
-        runs.drop(_IN_ARRAYS),
-        packed.count,
-        packed.missing_nodes,
-        packed.cores.astype(np.float64),
-        cores_by_row=True,
-    )
+    kept, cores_of_row = runs.drop(_IN_ARRAYS), packed.cores.astype(np.float64)
+    return PlacedJobs(busy, kept, packed.count, packed.missing_nodes, cores_of_row, cores_by_row=True)
 
 
 def spread_evenly(amount: pl.Series, count: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ and no script. Templates (``*.j2``) hold the page's fixed words and its layout; 
 
 from __future__ import annotations
 
-from freetrain.replay.report.page import ReplaySetting, ReportInput, write_report
+from freetrain.replay.report.page import ReplaySetting, ReportInput, render, write_page
 from freetrain.replay.report.pictures import require_matplotlib
 
-__all__ = ["ReplaySetting", "ReportInput", "require_matplotlib", "write_report"]
+__all__ = ["ReplaySetting", "ReportInput", "render", "require_matplotlib", "write_page"]

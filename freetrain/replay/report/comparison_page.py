@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from itertools import groupby
-from pathlib import Path
 
 from freetrain import __version__
 from freetrain.replay.comparison import RunComparison
-from freetrain.replay.report.page import fill, write_page
+from freetrain.replay.report.page import fill
 from freetrain.showing.words import NOTHING
-
-
-def write_comparison(path: Path, comparison: RunComparison) -> None:
-    """Write a comparison as one HTML file that needs no network and no script.
-
-    Raises:
-        StateError: the file cannot be written.
-    """
-    write_page(path, render_comparison(comparison))
 
 
 def render_comparison(comparison: RunComparison) -> str:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 
 from freetrain.config import Prices
 from freetrain.core.fragment import LentTime
 from freetrain.core.harm import Harm
 from freetrain.core.holes import SECONDS_PER_HOUR
-from freetrain.replay.report.page import fill, write_page
-from freetrain.replay.report.sentences import Tile
+from freetrain.replay.report.page import fill
 from freetrain.replay.worth import Worth, worth_of, worth_rows
-from freetrain.showing.words import count, duration, number, share
+from freetrain.showing.words import FigureLine, count, duration, number, share
 
 _MAX_ROWS = 100
 _MAX_DELAYS = 20
@@ -102,15 +100,6 @@ class LedgerTable:
     total: LedgerLine
 
 
-def write_ledger(path: Path, report: LedgerReport) -> None:
-    """Write the page as one HTML file that needs no network and no script.
-
-    Raises:
-        StateError: the file cannot be written.
-    """
-    write_page(path, render_ledger(report))
-
-
 def render_ledger(report: LedgerReport) -> str:
     """The page as HTML."""
     total = _line((), report.total, report.prices)
@@ -136,14 +125,14 @@ def _headline(total: LedgerLine) -> str:
     return f"{count(total.lent_hours, 'node-hour')} lent to trainings, {useful} useful"
 
 
-def _tiles(report: LedgerReport, total: LedgerLine) -> list[Tile]:
+def _tiles(report: LedgerReport, total: LedgerLine) -> list[FigureLine]:
     people = len({names[-1] for names, _ in report.users})
     times = count(total.starts, "that was", "that were")
     return [
-        Tile(number(total.lent_hours), "node-hours lent", f"to {count(people, 'user')}"),
-        Tile(number(total.useful_hours), "useful", "the rest was lost when nodes came and went"),
-        Tile(number(total.evictions), "nodes taken back", f"by Slurm, of {times} lent"),
-        Tile(number(len(report.harms)), "jobs of the site delayed", _about_delays(report.harms)),
+        FigureLine("node-hours lent", number(total.lent_hours), f"to {count(people, 'user')}"),
+        FigureLine("useful", number(total.useful_hours), "the rest was lost when nodes came and went"),
+        FigureLine("nodes taken back", number(total.evictions), f"by Slurm, of {times} lent"),
+        FigureLine("jobs of the site delayed", number(len(report.harms)), _about_delays(report.harms)),
     ]
 
 

@@ -18,7 +18,7 @@ from freetrain.replay.logs.times import find_zone
 from freetrain.replay.outcome import ReplayOutcome, definitions
 from freetrain.replay.report import pictures, sentences
 from freetrain.replay.report.pictures import NARROW, WIDE, Format
-from freetrain.replay.report.sentences import about_plateau, find_plateau
+from freetrain.replay.report.sentences import about_plateau, about_site, find_plateau
 from freetrain.replay.report.series import (
     about_weeks,
     find_rhythm,
@@ -29,7 +29,6 @@ from freetrain.replay.report.series import (
     samples_over_time,
 )
 from freetrain.replay.report.tables import (
-    about_site,
     by_kind,
     by_partition,
     daemon_beside_holes,
@@ -40,9 +39,9 @@ from freetrain.replay.report.tables import (
     with_and_without,
 )
 from freetrain.replay.study import DaemonSetup, DaemonStudy, Study
-from freetrain.replay.worth import WorthRow, worth_of, worth_rows
+from freetrain.replay.worth import worth_of, worth_rows
 from freetrain.showing import pages, palette
-from freetrain.showing.words import brief_duration, count, number
+from freetrain.showing.words import FigureLine, brief_duration, count, number
 
 _FORESIGHT = {
     "learned": "nodes are expected to stay as those of their ages did before",
@@ -72,84 +71,75 @@ class ReplaySetting:
     foresight: str = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Assumption:
-    """An assumption of the figures: its name, its value, and what that means."""
-
-    name: str
-    value: str
-    meaning: str = ""
-
-
 def assumptions(
     setting: ReplaySetting, trainers: Sequence[Trainer], daemon: DaemonSetup | None
-) -> tuple[Assumption, ...]:
+) -> tuple[FigureLine, ...]:
     """What the figures rest on, in the order to be shown."""
     return (*_deciding(setting, trainers), *_costs(setting, trainers, daemon), *_pace(setting, trainers, daemon))
 
 
-def _deciding(setting: ReplaySetting, trainers: Sequence[Trainer]) -> Iterator[Assumption]:
-    yield Assumption("who decides", setting.policy, "the policy")
-    yield Assumption("what is maximised", setting.objective, "the objective, in whose unit work is counted")
+def _deciding(setting: ReplaySetting, trainers: Sequence[Trainer]) -> Iterator[FigureLine]:
+    yield FigureLine("who decides", setting.policy, "the policy")
+    yield FigureLine("what is maximised", setting.objective, "the objective, in whose unit work is counted")
     ahead = _seconds([setting.horizon_s]) if setting.horizon_s else "learned"
-    yield Assumption("looks ahead", ahead, "" if setting.horizon_s else "as long as idle nodes have stayed so far")
+    yield FigureLine("looks ahead", ahead, "" if setting.horizon_s else "as long as idle nodes have stayed so far")
     if setting.foresight != "none":
-        yield Assumption("foresight", setting.foresight, _FORESIGHT[setting.foresight])
-    yield Assumption("trainers", setting.trainers)
+        yield FigureLine("foresight", setting.foresight, _FORESIGHT[setting.foresight])
+    yield FigureLine("trainers", setting.trainers)
     sizes = [trainer.min_nodes for trainer in trainers], [trainer.most_nodes for trainer in trainers]
     each = f"of {number(min(sizes[0]))} to {count(max(sizes[1]), 'node')} each" if trainers else ""
-    yield Assumption("at once", f"at most {count(setting.max_running, 'trainer')}", each)
+    yield FigureLine("at once", f"at most {count(setting.max_running, 'trainer')}", each)
 
 
 def _costs(
     setting: ReplaySetting, trainers: Sequence[Trainer], daemon: DaemonSetup | None
-) -> Iterator[Assumption]:
+) -> Iterator[FigureLine]:
     if not trainers:
         return
     of_all = "training lost each time, by the trainer that changes"
-    yield Assumption("growing costs", _seconds(trainer.scale_up_s for trainer in trainers), of_all)
-    yield Assumption("shrinking costs", _seconds(trainer.scale_down_s for trainer in trainers))
+    yield FigureLine("growing costs", _seconds(trainer.scale_up_s for trainer in trainers), of_all)
+    yield FigureLine("shrinking costs", _seconds(trainer.scale_down_s for trainer in trainers))
     at_most = "" if setting.published_losses else ", but no more than was trained since its last change"
-    yield Assumption(
+    yield FigureLine(
         "losing nodes to the site costs",
         _seconds(trainer.eviction_s for trainer in trainers),
         f"each time{at_most}",
     )
     starting_s = [trainer.start_s for trainer in trainers]
     booting = "beside the boot, see below" if daemon is not None else "" if any(starting_s) else "--start sets it"
-    yield Assumption("starting costs", _seconds(starting_s), booting)
+    yield FigureLine("starting costs", _seconds(starting_s), booting)
 
 
-def _pace(setting: ReplaySetting, trainers: Sequence[Trainer], daemon: DaemonSetup | None) -> Iterator[Assumption]:
+def _pace(setting: ReplaySetting, trainers: Sequence[Trainer], daemon: DaemonSetup | None) -> Iterator[FigureLine]:
     boots_s = [trainer.boot_s for trainer in trainers]
     seen = f"by looks {_seconds([setting.poll_s])} apart" if setting.poll_s else "at once"
     trains = f"train {_seconds(boots_s)} later" if any(boots_s) else "" if setting.poll_s else "train at once"
-    yield Assumption("as the holes allow: idle nodes are seen", ", and ".join(filter(None, (seen, trains))))
+    yield FigureLine("as the holes allow: idle nodes are seen", ", and ".join(filter(None, (seen, trains))))
     if daemon is None:
         return
     timing, nodes = daemon.timing, daemon.rules.nodes
     woken = ", and when a job comes or ends" if timing.wakes is not None else ""
-    yield Assumption("as daemon: it looks", f"every {_seconds([timing.poll_s])}{woken}")
-    yield Assumption("a fragment starts", f"{_seconds([timing.launch_s])} after the order", "where no job waits")
+    yield FigureLine("as daemon: it looks", f"every {_seconds([timing.poll_s])}{woken}")
+    yield FigureLine("a fragment starts", f"{_seconds([timing.launch_s])} after the order", "where no job waits")
     cycle = f"{_seconds([nodes.backfill.interval_s])} apart"
-    yield Assumption("while one waits", "with Slurm’s next backfill cycle", f"cycles are {cycle}")
+    yield FigureLine("while one waits", "with Slurm’s next backfill cycle", f"cycles are {cycle}")
     booting = _seconds([boot_s or timing.boot_s for boot_s in boots_s] or [timing.boot_s])
-    yield Assumption("its node trains", f"{booting} later", "the boot")
-    yield Assumption("it has left", f"{_seconds([timing.leave_s])} after the order", "")
-    yield Assumption("or", f"{_seconds([timing.evict_s])} after Slurm took the node", "for a job of the site’s")
+    yield FigureLine("its node trains", f"{booting} later", "the boot")
+    yield FigureLine("it has left", f"{_seconds([timing.leave_s])} after the order", "")
+    yield FigureLine("or", f"{_seconds([timing.evict_s])} after Slurm took the node", "for a job of the site’s")
     yield from _limits(daemon)
 
 
-def _limits(daemon: DaemonSetup) -> Iterator[Assumption]:
+def _limits(daemon: DaemonSetup) -> Iterator[FigureLine]:
     nodes, fragments = daemon.rules.nodes, daemon.rules.fragments
-    yield Assumption("margin", _seconds([nodes.margin_s]), "nodes are given back so long before they are wanted")
-    yield Assumption("shortest hole", _seconds([nodes.shortest_hole_s]), "holes expected to be shorter are left")
-    yield Assumption("rest", _seconds([nodes.cool_down_s]), "a node that was taken back is left alone")
-    yield Assumption("longest fragment", brief_duration(fragments.longest_s))
+    yield FigureLine("margin", _seconds([nodes.margin_s]), "nodes are given back so long before they are wanted")
+    yield FigureLine("shortest hole", _seconds([nodes.shortest_hole_s]), "holes expected to be shorter are left")
+    yield FigureLine("rest", _seconds([nodes.cool_down_s]), "a node that was taken back is left alone")
+    yield FigureLine("longest fragment", brief_duration(fragments.longest_s))
     if nodes.reserve_nodes:
-        yield Assumption("kept back", count(nodes.reserve_nodes, "idle node"))
+        yield FigureLine("kept back", count(nodes.reserve_nodes, "idle node"))
     if nodes.most_nodes:
-        yield Assumption("lent at most", count(nodes.most_nodes, "node"))
+        yield FigureLine("lent at most", count(nodes.most_nodes, "node"))
 
 
 def _seconds(values: Iterable[float]) -> str:
@@ -184,22 +174,8 @@ class ReportInput:
         return self.study.as_daemon or self.study
 
 
-def write_report(path: Path, report: ReportInput) -> None:
-    """Write a report as one HTML file that needs no network and no script.
-
-    Raises:
-        StateError: the file cannot be written.
-        FreetrainError: matplotlib is not installed.
-    """
-    write_page(path, render(report))
-
-
 def write_page(path: Path, page: str) -> None:
-    """Write a page.
-
-    Raises:
-        StateError: the file cannot be written.
-    """
+    """Write a page as one HTML file that needs no network and no script."""
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -270,7 +246,7 @@ def _daemon(study: Study) -> dict[str, Any] | None:
     }
 
 
-def _worth(report: ReportInput) -> tuple[WorthRow, ...]:
+def _worth(report: ReportInput) -> tuple[FigureLine, ...]:
     outcome, prices = report.shown.outcome, report.prices
     if prices is None:
         return ()

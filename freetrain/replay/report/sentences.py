@@ -10,12 +10,24 @@ import numpy as np
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.course import ReplayRecord
-from freetrain.replay.logs.model import RowCount
+from freetrain.replay.logs.model import RowCount, TaskRequest
 from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, ratio
 from freetrain.replay.report.series import Numbers, idle_steps
+from freetrain.replay.share_outcome import ShareOutcome
 from freetrain.replay.study import Study
 from freetrain.replay.trainer_run import TrainerRun
-from freetrain.showing.words import NOTHING, amount, count, duration, large, milliseconds, moment, number, share
+from freetrain.showing.words import (
+    NOTHING,
+    FigureLine,
+    amount,
+    count,
+    duration,
+    large,
+    milliseconds,
+    moment,
+    number,
+    share,
+)
 
 _DAY_S = 86_400
 _MATTERS = 0.01
@@ -74,29 +86,23 @@ def ran_out(record: ReplayRecord) -> str:
     )
 
 
-def tiles(study: Study, objective: str) -> tuple[Tile, ...]:
+def tiles(study: Study, objective: str) -> tuple[FigureLine, ...]:
     """The key figures: of the daemon, or, where that was not asked, of what holes allow."""
     daemon = study.as_daemon
     shown = daemon.outcome if daemon else study.outcome
     holes = study.record.holes
     machine_hours = len(holes.node_names) * holes.duration_s / SECONDS_PER_HOUR
     lent = shown.lent_node_hours
+    idle = shown.idle_node_hours
+    of_machine = f"{share(ratio(idle, machine_hours))} of the machine’s {amount(machine_hours)}"
+    to_trainers = f"{amount(lent, idle)} node-hours, to {count(shown.trainers_admitted, 'trainer')}"
+    lost = share(ratio(lent - shown.useful_node_hours, lent))
     return (
-        Tile(
-            amount(shown.idle_node_hours),
-            "idle node-hours",
-            f"{share(ratio(shown.idle_node_hours, machine_hours))} of the machine’s {amount(machine_hours)}",
-        ),
-        Tile(
-            share(ratio(lent, shown.idle_node_hours)),
-            "of them lent",
-            f"{amount(lent, shown.idle_node_hours)} node-hours, to {count(shown.trainers_admitted, 'trainer')}",
-        ),
-        Tile(share(shown.u_work), "of a dedicated machine’s work", _compared(study, shown, objective)),
+        FigureLine("idle node-hours", amount(idle), of_machine),
+        FigureLine("of them lent", share(ratio(lent, idle)), to_trainers),
+        FigureLine("of a dedicated machine’s work", share(shown.u_work), _compared(study, shown, objective)),
         *((_felt(daemon.site),) if daemon else ()),
-        Tile(
-            share(ratio(lent - shown.useful_node_hours, lent)), "of lent time lost", _lost(shown, holes.duration_s)
-        ),
+        FigureLine("of lent time lost", lost, _lost(shown, holes.duration_s)),
     )
 
 
@@ -110,11 +116,11 @@ def _compared(study: Study, shown: ReplayOutcome, objective: str) -> str:
     return "; ".join(parts)
 
 
-def _felt(site: SiteOutcome) -> Tile:
+def _felt(site: SiteOutcome) -> FigureLine:
     if not site.site_starts:
-        return Tile(NOTHING, "met fragments", "no job of the site started on idle nodes")
+        return FigureLine("met fragments", NOTHING, "no job of the site started on idle nodes")
     met = f"{number(site.site_delayed)} of {count(site.site_starts, 'job')} that started on idle nodes"
-    return Tile(share(site.site_delayed / site.site_starts), "of the site’s jobs met fragments", met)
+    return FigureLine("of the site’s jobs met fragments", share(site.site_delayed / site.site_starts), met)
 
 
 def _lost(shown: ReplayOutcome, duration_s: float) -> str:
@@ -195,6 +201,64 @@ def about_holes(holes: Holes) -> str:
         f"There were {count(len(holes), 'hole')}; half of them lasted less than {duration(median_s)}, "
         f"and the longest {duration(float(lengths_s.max()))}. "
         f"Holes of an hour or more were {share(float(long.mean()))} of all holes and held {held} of the idle time."
+    )
+
+
+def about_site(site: SiteOutcome) -> str:
+    """What the site's jobs would have found, in a sentence or two."""
+    if not site.site_starts:
+        return "None of the site’s jobs started on a node that had been idle."
+    met = (
+        f"Of {count(site.site_starts, 'job')} of the site that started on idle nodes, {number(site.site_delayed)} "
+        "would have found a fragment on some of them"
+    )
+    if not site.site_delayed:
+        return f"{met}."
+    return (
+        f"{met}. How much later these would start, and those behind them in the queue, a log cannot tell: "
+        "docs/evidence/harm.md says what was measured on real queues."
+    )
+
+
+def about_shares(parts: ShareOutcome) -> str:
+    """What lay idle beside the site’s jobs, and on nodes without."""
+    gpus = ""
+    if parts.partly_idle_gpu_hours is not None:
+        gpus = f" and {count(parts.partly_idle_gpu_hours, 'GPU-hour')}"
+    return (
+        f"In {count(parts.partly_used_node_hours, 'node-hour')} nodes had jobs and an idle CPU beside them. "
+        f"{count(parts.partly_idle_cpu_hours, 'CPU-hour')}{gpus} lay idle there; nodes without jobs had "
+        f"{count(parts.idle_nodes_cpu_hours, 'CPU-hour')}."
+    )
+
+
+def about_tasks(task: TaskRequest, parts: ShareOutcome, played: Study | None) -> str:
+    """For how many tasks there would have been room beside the jobs, and how many were lent it."""
+    beside, empty = parts.partly_fitting_task_hours or 0.0, parts.idle_nodes_fitting_task_hours or 0.0
+    gpus = f", {count(beside * task.each.gpus, 'GPU-hour')}," if task.each.gpus else ""
+    fitted = (
+        f"Tasks of {task.words} would have fit beside the jobs for {count(beside, 'task-hour')}{gpus} each for "
+        f"{task.shortest_s:.0f} s or longer; on nodes without jobs for {count(empty, 'task-hour')}."
+    )
+    return fitted if played is None else f"{fitted} {_about_lent(parts, played)}"
+
+
+def _about_lent(parts: ShareOutcome, played: Study) -> str:
+    beside, empty = parts.partly_lent_task_hours or 0.0, parts.idle_nodes_lent_task_hours or 0.0
+    daemon, allowed = played.as_daemon, played.outcome
+    who = "the daemon would have lent" if daemon else "the holes allow"
+    own = "one of its own tasks, counted as so many of these"
+    lent = (
+        f"Of these {who} {count(beside, 'task-hour')} beside jobs and {count(empty, 'task-hour')} on nodes "
+        f"without, to trainers each of whose nodes is {own if played.has_own_tasks else 'such a task here'}"
+    )
+    if daemon is None:
+        return f"{lent}: places are lent at the instant at which there is room."
+    site = daemon.site
+    return (
+        f"{lent}; the holes allow {count(allowed.lent_node_hours, 'task-hour')} of both. {site.site_delayed:,} of "
+        f"{count(site.site_starts, 'job')} that started waited for what was lent, on average over all of them "
+        f"{site.site_delay_mean_s:.1f} s."
     )
 
 
@@ -311,12 +375,3 @@ def _level_for_all_but(level: Numbers, lasts_s: Numbers, left_s: float) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if _beyond_s(level, lasts_s, middle) <= left_s else (middle + 1, high)
     return low
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """A key figure: the figure, what it is, and what it means."""
-
-    figure: str
-    name: str
-    meaning: str

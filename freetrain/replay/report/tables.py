@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.forecast_score import AHEAD_S, FARTHEST_S, ForecastError, ForecastScore
-from freetrain.replay.logs.model import EmptyHours, SiteLog, TaskRequest
+from freetrain.replay.logs.model import EmptyHours, SiteLog
 from freetrain.replay.nodes import nodes_by_kind, nodes_by_partition
-from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, ratio, without_empty_hours
+from freetrain.replay.outcome import ReplayOutcome, ratio, without_empty_hours
+from freetrain.replay.report.sentences import about_shares, about_tasks
 from freetrain.replay.share_outcome import ShareOutcome, ShareRow, lent_of, share_outcome, share_rows
 from freetrain.replay.study import Study
 from freetrain.replay.trainer_run import TrainerRun
-from freetrain.showing.words import NOTHING, amount, brief_duration, count, large, number, share
+from freetrain.showing.words import NOTHING, amount, brief_duration, large, number, share
 
 MAX_TRAINERS = 25
 """So many have a line of their own."""
@@ -38,22 +39,6 @@ class FigurePair:
     name: str
     first: str
     second: str
-
-
-def about_site(site: SiteOutcome) -> str:
-    """What the site's jobs would have found, in a sentence or two."""
-    if not site.site_starts:
-        return "None of the site’s jobs started on a node that had been idle."
-    met = (
-        f"Of {count(site.site_starts, 'job')} of the site that started on idle nodes, {number(site.site_delayed)} "
-        "would have found a fragment on some of them"
-    )
-    if not site.site_delayed:
-        return f"{met}."
-    return (
-        f"{met}. How much later these would start, and those behind them in the queue, a log cannot tell: "
-        "docs/evidence/harm.md says what was measured on real queues."
-    )
 
 
 def daemon_beside_holes(daemon: ReplayOutcome, allowed: ReplayOutcome) -> tuple[FigurePair, ...]:
@@ -287,49 +272,9 @@ def shown_shares(log: SiteLog, played: Study | None = None) -> ShownShares | Non
         return None
     rows = [ShareRow("", "all nodes", len(log.holes.node_names), all_nodes), *share_rows(log, lent)]
     return ShownShares(
-        _about(all_nodes),
+        about_shares(all_nodes),
         tuple(_cells(row, all_nodes) for row in rows),
-        _about_tasks(log.places.task, all_nodes, played) if log.places else "",
-    )
-
-
-def _about_tasks(task: TaskRequest, parts: ShareOutcome, played: Study | None) -> str:
-    beside, empty = parts.partly_fitting_task_hours or 0.0, parts.idle_nodes_fitting_task_hours or 0.0
-    gpus = f", {count(beside * task.each.gpus, 'GPU-hour')}," if task.each.gpus else ""
-    fitted = (
-        f"Tasks of {task.words} would have fit beside the jobs for {count(beside, 'task-hour')}{gpus} each for "
-        f"{task.shortest_s:.0f} s or longer; on nodes without jobs for {count(empty, 'task-hour')}."
-    )
-    return fitted if played is None else f"{fitted} {_about_lent(parts, played)}"
-
-
-def _about_lent(parts: ShareOutcome, played: Study) -> str:
-    beside, empty = parts.partly_lent_task_hours or 0.0, parts.idle_nodes_lent_task_hours or 0.0
-    daemon, allowed = played.as_daemon, played.outcome
-    who = "the daemon would have lent" if daemon else "the holes allow"
-    own = "one of its own tasks, counted as so many of these"
-    lent = (
-        f"Of these {who} {count(beside, 'task-hour')} beside jobs and {count(empty, 'task-hour')} on nodes "
-        f"without, to trainers each of whose nodes is {own if played.has_own_tasks else 'such a task here'}"
-    )
-    if daemon is None:
-        return f"{lent}: places are lent at the instant at which there is room."
-    site = daemon.site
-    return (
-        f"{lent}; the holes allow {count(allowed.lent_node_hours, 'task-hour')} of both. {site.site_delayed:,} of "
-        f"{count(site.site_starts, 'job')} that started waited for what was lent, on average over all of them "
-        f"{site.site_delay_mean_s:.1f} s."
-    )
-
-
-def _about(parts: ShareOutcome) -> str:
-    gpus = ""
-    if parts.partly_idle_gpu_hours is not None:
-        gpus = f" and {count(parts.partly_idle_gpu_hours, 'GPU-hour')}"
-    return (
-        f"In {count(parts.partly_used_node_hours, 'node-hour')} nodes had jobs and an idle CPU beside them. "
-        f"{count(parts.partly_idle_cpu_hours, 'CPU-hour')}{gpus} lay idle there; nodes without jobs had "
-        f"{count(parts.idle_nodes_cpu_hours, 'CPU-hour')}."
+        about_tasks(log.places.task, all_nodes, played) if log.places else "",
     )
 
 

@@ -17,12 +17,12 @@ from freetrain.core.power import PowerDraw
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.daemon.rules import rules_of
 from freetrain.lending.rules import Rules
-from freetrain.loop.cycle import Goal, NullJournal
+from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.driver import DaemonReplay, SimulatedCluster
 from freetrain.replay.as_daemon.site import LoggedSite
 from freetrain.replay.as_daemon.timing import Timing, Wakes
-from freetrain.replay.course import ReplayRecord
+from freetrain.replay.course import ReplayRecord, ReplaySetup
 from freetrain.replay.logs import LoggedJobs
 from freetrain.slurm.settings import SlurmSettings
 
@@ -54,7 +54,7 @@ def replayed(
 ) -> tuple[ReplayRecord, float]:
     goal = Goal.of(find_policy("freetrain"), "throughput")
     record = DaemonReplay(
-        holes, logged, [TRAINER], rules(**lend), goal, timing or Timing(), NullJournal(), time.perf_counter
+        holes, logged, ReplaySetup([TRAINER], goal, time.perf_counter), rules(**lend), timing or Timing()
     ).run()
     assert record.site_impact is not None
     return record, record.site_impact.lent_node_s
@@ -75,7 +75,7 @@ def test_trainers_get_nodes_of_their_kinds() -> None:
         for kind, speed in (("new", 1.0), ("old", 0.5))
     ]
     goal = Goal.of(find_policy("freetrain"), "throughput")
-    record = DaemonReplay(holes, logged, trainers, rules(), goal, Timing(), NullJournal(), time.perf_counter).run()
+    record = DaemonReplay(holes, logged, ReplaySetup(trainers, goal, time.perf_counter), rules(), Timing()).run()
     assert {run.trainer.id: run.nodes for run in record.runs} == {"new": {"n1"}, "old": {"n2", "n3", "n4"}}
     assert [run.rate for run in record.runs] == [10.0, 15.0]
 
@@ -185,9 +185,7 @@ def test_what_is_learned_is_the_same_for_who_uses_it_and_who_does_not() -> None:
     rows = [(100.0 * number, 100.0 * number, 100.0 * number + 60, 100.0, (number % 4,)) for number in range(18)]
     goal, learning = Goal.of(find_policy("freetrain"), "throughput"), replace(rules(), by_age=True)
     scores = [
-        DaemonReplay(*site(*rows), [TRAINER], each, goal, Timing(), NullJournal(), time.perf_counter)
-        .run()
-        .forecast
+        DaemonReplay(*site(*rows), ReplaySetup([TRAINER], goal, time.perf_counter), each, Timing()).run().forecast
         for each in (rules(), learning)
     ]
     assert scores[0].calibration == scores[1].calibration
@@ -199,7 +197,7 @@ def test_a_trainer_that_cannot_run_takes_nobodys_place() -> None:
     goal = Goal.of(find_policy("freetrain"), "throughput")
     for_one = replace(rules(), sharing=replace(rules().sharing, max_running=1))
     record = DaemonReplay(
-        holes, logged, [large, TRAINER], for_one, goal, Timing(), NullJournal(), time.perf_counter
+        holes, logged, ReplaySetup([large, TRAINER], goal, time.perf_counter), for_one, Timing()
     ).run()
     assert [(run.trainer.id, run.samples > 0) for run in record.runs] == [("large", False), ("a", True)]
 
@@ -230,7 +228,7 @@ def replayed_for(trainers: list[Trainer], objective: str = "throughput", **lend:
     holes = replace(holes, kind_of=dict.fromkeys(NAMES, "cheap") | {"n1": "dear"})
     found = replace(rules(**lend), objective=objective, draw=PowerDraw(0.0, {"cheap": 1000.0, "dear": 4000.0}))
     goal = Goal.of(find_policy("freetrain"), objective)
-    return DaemonReplay(holes, logged, trainers, found, goal, Timing(), NullJournal(), time.perf_counter).run()
+    return DaemonReplay(holes, logged, ReplaySetup(trainers, goal, time.perf_counter), found, Timing()).run()
 
 
 def test_trainers_that_name_owners_and_accounts_share_as_the_site_says() -> None:
@@ -251,7 +249,7 @@ def test_past_use_counts_in_a_replay_too() -> None:
     late = replace(ann, id="ben", owner="ben", submitted_s=7000.0)
     trainers, three = [ann, late], rules(exclude_nodes="n4", half_life=3600)
     goal = Goal.of(find_policy("freetrain"), "throughput")
-    record = DaemonReplay(holes, logged, trainers, three, goal, Timing(), NullJournal(), time.perf_counter).run()
+    record = DaemonReplay(holes, logged, ReplaySetup(trainers, goal, time.perf_counter), three, Timing()).run()
     assert {run.trainer.id: len(run.nodes) for run in record.runs} == {"ann": 1, "ben": 2}
 
 

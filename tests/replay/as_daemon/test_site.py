@@ -23,10 +23,10 @@ from freetrain.replay.as_daemon.driver import SimulatedCluster
 from freetrain.replay.as_daemon.lent import LentNodes
 from freetrain.replay.as_daemon.site import LoggedSite, SharedNodes
 from freetrain.replay.as_daemon.timing import Timing, Wakes
-from freetrain.replay.course import ReplayRecord
+from freetrain.replay.course import ReplayRecord, ReplaySetup
 from freetrain.replay.logs import SiteLog, TaskRequest
 from freetrain.replay.logs.model import NodeKind
-from freetrain.replay.study import Costs, DaemonSetup, replay_as_daemon
+from freetrain.replay.study import DaemonSetup, replay_as_daemon
 from freetrain.replay.trainer_run import TrainerRun
 from tests.replay.as_daemon.test_driver import rules
 from tests.replay.logs.build import Write, hour, read, row
@@ -51,7 +51,7 @@ def play(
 ) -> ReplayRecord:
     goal = Goal.of(find_policy("greedy"), "throughput")
     how = DaemonSetup(its_rules or in_parts(), goal, timing)
-    return replay_as_daemon(log, trainers, Costs(), how, time.perf_counter).record
+    return replay_as_daemon(log, ReplaySetup(trainers, goal, time.perf_counter), how).record
 
 
 def lent_at(record: ReplayRecord, at_s: float) -> dict[str, int]:

@@ -14,16 +14,16 @@ from freetrain.config import Config
 from freetrain.core.holes import Holes, sorted_holes
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.rules import rules_of
-from freetrain.loop.cycle import Goal, NullJournal
+from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.timing import Timing
-from freetrain.replay.course import ReplayRecord
+from freetrain.replay.course import ReplayRecord, ReplaySetup
 from freetrain.replay.driver import Replay
 from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs.model import RejectedRow, RowCount, SiteLog
 from freetrain.replay.outcome import outcome_of
 from freetrain.replay.report import ReplaySetting, ReportInput
-from freetrain.replay.study import Costs, DaemonSetup, Study, replay_as_daemon, study_as_daemon
+from freetrain.replay.study import DaemonSetup, Study, replay_as_daemon, study_as_daemon
 from freetrain.replay.trainers import CURVES, PRESETS
 from freetrain.replay.yardsticks import train_dedicated
 from freetrain.slurm.settings import SlurmSettings
@@ -46,9 +46,8 @@ def make_record(holes: Holes, trainers: Iterable[Trainer], max_running: int = 4)
     """Replay FreeTrain's own policy over holes."""
     goal = Goal.of(find_policy("freetrain"), "throughput")
     ticks = count()
-    return Replay(
-        holes, trainers, goal, Foresight(600.0), max_running, NullJournal(), lambda: 0.001 * next(ticks)
-    ).run()
+    setup = ReplaySetup(trainers, goal, lambda: 0.001 * next(ticks))
+    return Replay(holes, setup, Foresight(600.0), max_running).run()
 
 
 def make_input(holes: Holes, trainers: Iterable[Trainer], title: str = "a machine") -> ReportInput:
@@ -67,7 +66,7 @@ def with_daemon(report: ReportInput) -> ReportInput:
     """The same report, and what the daemon would have got."""
     how = DaemonSetup(rules_of(Config(), SLURM), Goal.of(find_policy("freetrain"), "throughput"), Timing())
     trainers = list(islice(PRESETS["mix"], 4))
-    replayed = replay_as_daemon(report.log, trainers, Costs(), how, time.perf_counter)
+    replayed = replay_as_daemon(report.log, ReplaySetup(trainers, how.goal, time.perf_counter), how)
     done = study_as_daemon(how, replayed, report.study.dedicated)
     return replace(report, study=replace(report.study, as_daemon=done))
 

@@ -11,7 +11,8 @@ from freetrain.config import Prices
 from freetrain.core.fragment import LentTime
 from freetrain.core.harm import Harm
 from freetrain.errors import StateError
-from freetrain.replay.report.ledger_page import LedgerReport, render_ledger, write_ledger
+from freetrain.replay.report import write_page
+from freetrain.replay.report.ledger_page import LedgerReport, render_ledger
 
 HOUR_S = 3600.0
 FROM_S = 1_769_904_000.0
@@ -137,4 +138,4 @@ def test_the_page_loads_and_runs_nothing() -> None:
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="cannot be written"):
-        write_ledger(tmp_path / "no" / "ledger.html", REPORT)
+        write_page(tmp_path / "no" / "ledger.html", render_ledger(REPORT))

@@ -25,7 +25,7 @@ from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.foresight import Knowledge
 from freetrain.replay.logs.model import EmptyHours
 from freetrain.replay.outcome import definitions
-from freetrain.replay.report import ReportInput, write_report
+from freetrain.replay.report import ReportInput, write_page
 from freetrain.replay.report.page import assumptions, render
 from freetrain.replay.report.pictures import NARROW, WIDE
 from freetrain.replay.report.sentences import about_grid
@@ -246,14 +246,14 @@ def test_phones_are_told_which_replay_a_figure_is_of(page: str, daemon_report: R
 
 def test_file_is_written(tmp_path: Path, report: ReportInput, page: str) -> None:
     path = tmp_path / "report.html"
-    write_report(path, report)
+    write_page(path, render(report))
     assert path.read_text(encoding="utf-8") == page
     assert len(page) < 400_000
 
 
-def test_unwritable_path_is_explained(tmp_path: Path, report: ReportInput) -> None:
+def test_unwritable_path_is_explained(tmp_path: Path, page: str) -> None:
     with pytest.raises(StateError, match=r"cannot be written to .*missing/report\.html: No such file") as raised:
-        write_report(tmp_path / "missing" / "report.html", report)
+        write_page(tmp_path / "missing" / "report.html", page)
     assert raised.value.hint
 
 

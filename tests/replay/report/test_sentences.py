@@ -55,7 +55,7 @@ def test_without_the_daemon_the_headline_promises_only_what_holes_allow(study: S
 
 
 def test_the_key_figures_are_the_daemons_with_what_holes_allow_and_the_site_feels(study: Study) -> None:
-    said = {tile.name: (plain(tile.figure), plain(tile.meaning)) for tile in tiles(study, "speedup")}
+    said = {tile.name: (plain(tile.value), plain(tile.meaning)) for tile in tiles(study, "speedup")}
     assert said["of them lent"][0] == "75.0 %"
     figure, meaning = said["of a dedicated machine’s work"]
     assert figure == "60.0 %"
@@ -68,7 +68,7 @@ def test_the_key_figures_are_the_daemons_with_what_holes_allow_and_the_site_feel
 
 def test_evictions_are_told_from_the_nodes_that_they_took(study: Study) -> None:
     lost = next(tile for tile in tiles(study, "speedup") if tile.name == "of lent time lost")
-    assert plain(lost.figure) == "20.0 %"
+    assert plain(lost.value) == "20.0 %"
     assert plain(lost.meaning) == "to 30 evictions of 90 nodes, 5 rescales and 1 start"
 
 

@@ -29,8 +29,8 @@ from freetrain.replay.logs.model import (
 from freetrain.replay.outcome import SiteOutcome, site_outcome_of
 from freetrain.replay.report import ReportInput
 from freetrain.replay.report.page import render
+from freetrain.replay.report.sentences import about_site
 from freetrain.replay.report.tables import (
-    about_site,
     by_kind,
     by_partition,
     daemon_beside_holes,
