@@ -71,7 +71,11 @@ class Books:
 
 
 def read_books(ledger: Ledger, from_s: float, until_s: float, now_s: float, one_by_one: bool = False) -> Books:
-    """The books of a range; with ``one_by_one`` every lending is wanted, so that no sums of days are of use."""
+    """The books of a range; with ``one_by_one`` every lending is wanted, so that no sums of days are of use.
+
+    Raises:
+        StateError: the database cannot be read.
+    """
     summed_until_s = ledger.days.summed_until_s() or from_s
     first_day = day_of(from_s)
     first_s = start_of(first_day if start_of(first_day) == from_s else _next(first_day, Key.DAY))
@@ -299,7 +303,11 @@ _DAY_S = 86400.0
 
 
 def write_report_of(books: Books, config: Config, path: Path) -> None:
-    """Write the page."""
+    """Write the page.
+
+    Raises:
+        StateError: the file cannot be written.
+    """
     from freetrain.replay.report import write_page  # here: Jinja and NumPy come with them
     from freetrain.replay.report.ledger_page import LedgerReport, render_ledger
 
@@ -329,7 +337,11 @@ _AT_ONCE = 200
 
 
 def check_listing(books: Books, gateway: Gateway, standing: Standing, shape: Shape) -> bool:
-    """Print what the two tell differently; whether there is anything."""
+    """Print what the two tell differently; whether there is anything.
+
+    Raises:
+        FreetrainError: there is no accounting, or it does not answer.
+    """
     if not gateway.site(inf, 0).settings.has_accounting:
         raise FreetrainError(
             "Slurm keeps no accounting here (AccountingStorageType), so there is nothing to check against.",

@@ -64,7 +64,11 @@ class Shape:
         right: Sequence[str] = (),
         otherwise: str = "",
     ) -> None:
-        """Print the document for programs, or the rows; ``otherwise`` is for people where there are none."""
+        """Print the document for programs, or the rows; ``otherwise`` is for people where there are none.
+
+        Raises:
+            InputError: there is no such column.
+        """
         chosen = self._chosen(columns)
         if self.as_json:
             print_json(document)

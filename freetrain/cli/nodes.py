@@ -121,7 +121,12 @@ WITHOUT_DAEMON = "could be lent, if a daemon were at work"
 
 
 def find_node_groups(config: Config, standing: Standing, gateway: Gateway) -> Sequence[NodeGroup]:
-    """Every node of the partition."""
+    """Every node of the partition.
+
+    Raises:
+        ConfigError: Slurm has no such partition.
+        SlurmError: Slurm does not answer.
+    """
     snapshot = gateway.snapshot()
     if missing := config.slurm.queue.missing(snapshot.partitions):
         raise ConfigError(f"Slurm has no partition {missing}.", "Set slurm.partition.")

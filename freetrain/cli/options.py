@@ -135,7 +135,11 @@ read_time = _reader(parse_time)
 
 
 def end_of(until_s: float | None, for_s: float | None, now_s: float) -> float | None:
-    """When something ends, by the options of :func:`end_options`, UTC epoch seconds; None: it does not."""
+    """When something ends, by the options of :func:`end_options`, UTC epoch seconds; None: it does not.
+
+    Raises:
+        InputError: both are given, or the time has passed.
+    """
     if until_s is not None and for_s is not None:
         raise InputError("--until and --for say the same in two ways.", "Give one of them.")
     end_s = now_s + for_s if for_s is not None else until_s
@@ -232,7 +236,11 @@ _FORMS = "Write nodes as c[01-04,17], or a group of ClusterShell's as @group."
 
 
 def read_nodes(text: str) -> Nodes:
-    """The nodes of a list; never none."""
+    """The nodes of a list; never none.
+
+    Raises:
+        InputError: it is no list of nodes, or names none.
+    """
     try:
         names = expand_with_groups(text)
     except ValueError as error:

@@ -81,7 +81,11 @@ class ParallelReplay:
         self._process.join()
 
     def wait(self, progress: Progress) -> DaemonReplayed:
-        """Wait for its answer."""
+        """Wait for its answer.
+
+        Raises:
+            FreetrainError: it ended without one, as where memory did not suffice.
+        """
         try:
             self._news.send("somebody listens")
             while isinstance(answer := self._news.recv(), float):

@@ -299,7 +299,12 @@ def warn_of_unheeded(options: ReplayOptions) -> None:
 
 
 def site_prices(options: ReplayOptions) -> Prices | None:
-    """What the site's nodes have and cost; None: that is not known."""
+    """What the site's nodes have and cost; None: that is not known.
+
+    Raises:
+        ConfigError: the file cannot be read, or says something that cannot be.
+        InputError: it was named for its prices and has none.
+    """
     path = options.prices or options.daemon_settings
     found = load_config(path).config.prices if path else Prices()
     if options.prices and not found.say_anything:
@@ -311,7 +316,11 @@ def site_prices(options: ReplayOptions) -> Prices | None:
 
 
 def power_draw(options: ReplayOptions, objective: str) -> PowerDraw:
-    """What lent nodes take beyond idle, by the prices that were given."""
+    """What lent nodes take beyond idle, by the prices that were given.
+
+    Raises:
+        InputError: the objective counts it, and nobody says it.
+    """
     known = site_prices(options)
     found = known.draw if known is not None else NO_DRAW
     if read_aim(objective).energy and not found.is_known:
@@ -320,7 +329,12 @@ def power_draw(options: ReplayOptions, objective: str) -> PowerDraw:
 
 
 def task_request(options: ReplayOptions) -> TaskRequest | None:
-    """What a task asks for where parts of nodes are lent; None: that is not asked."""
+    """What a task asks for where parts of nodes are lent; None: that is not asked.
+
+    Raises:
+        InputError: it asks for nothing that could be counted.
+        ConfigError: the daemon's settings are wrong.
+    """
     if options.share is None:
         if options.task is not None:
             raise InputError(
@@ -340,7 +354,11 @@ def task_request(options: ReplayOptions) -> TaskRequest | None:
 
 
 def check_own_tasks(trainers: Iterable[Trainer], options: ReplayOptions) -> None:
-    """See that trainers' own tasks could be lent parts of nodes."""
+    """See that trainers' own tasks could be lent parts of nodes.
+
+    Raises:
+        InputError: one of them could not.
+    """
     if options.share == Share.GPUS:
         for trainer in with_own_tasks(trainers):
             _require_gpu(f"Trainer {trainer.id}: task {trainer.task!r}", read_task(trainer.task))
@@ -355,7 +373,12 @@ def _require_gpu(what: str, task: Amount) -> None:
 
 
 def daemon_setup(options: ReplayOptions, in_parts: bool = False) -> DaemonSetup | None:
-    """How a daemon would go about it, with parts of nodes (``--share``) or whole ones; None: that is not asked."""
+    """How a daemon would go about it, with parts of nodes (``--share``) or whole ones; None: that is not asked.
+
+    Raises:
+        InputError: there is no such way to replay.
+        ConfigError: the daemon's settings are wrong.
+    """
     if options.played_as == "ideal":
         return None
     how, equals, path = options.played_as.partition("=")

@@ -185,7 +185,11 @@ def register_command(
 
 
 def read_job(job: str) -> None:
-    """See that this is a job's id."""
+    """See that this is a job's id.
+
+    Raises:
+        InputError: it is none.
+    """
     if not (job.isascii() and job.isdecimal()):
         raise InputError(f"{job!r} is no job's id.", "Give the number that sbatch printed, an array's without _.")
 

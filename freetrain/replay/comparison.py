@@ -70,7 +70,11 @@ class RunComparison:
 
 
 def compare_sweep(runs: Sequence[RunSummary], name: str | None) -> RunComparison:
-    """The replays of a sweep (None: of the newest), in its order, out of all runs, the newest first."""
+    """The replays of a sweep (None: of the newest), in its order, out of all runs, the newest first.
+
+    Raises:
+        InputError: there is no such sweep.
+    """
     of_sweeps = [run for run in runs if run.status is RunStatus.COMPLETE and "sweep" in run.settings]
     names = list(dict.fromkeys(str(run.settings["sweep"]) for run in of_sweeps))
     name = name or next(iter(names), None)
@@ -91,7 +95,11 @@ def compare_sweep(runs: Sequence[RunSummary], name: str | None) -> RunComparison
 
 
 def compare_runs(runs: Sequence[RunSummary], ids: Sequence[int]) -> RunComparison:
-    """These runs, in this order."""
+    """These runs, in this order.
+
+    Raises:
+        InputError: there is no such run, or it has not come to an end.
+    """
     by_id = {run.id: run for run in runs}
     for number in ids:
         if number not in by_id:

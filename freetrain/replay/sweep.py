@@ -138,7 +138,11 @@ class _Files:
 
 
 def read_sweep(path: Path, data: Path | None = None) -> Sweep:
-    """Read a sweep's TOML file; what it names is looked for in ``data``, then in the file's own folder."""
+    """Read a sweep's TOML file; what it names is looked for in ``data``, then in the file's own folder.
+
+    Raises:
+        InputError: it cannot be read, describes no sweep, or names a file that is not there.
+    """
     spec = _parsed(path)
     files = _Files(tuple(folder for folder in (data, path.parent) if folder is not None))
     cells = tuple(
@@ -312,7 +316,11 @@ class _ReplayProcesses:
 
 
 def run_command(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command of Slurm's."""
+    """Run a command of Slurm's.
+
+    Raises:
+        StateError: there is none here.
+    """
     try:
         return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     except OSError as error:
@@ -331,6 +339,9 @@ def do_on_slurm(
     """Do the replays on Slurm; each is yielded when it is over. They go on if nobody asks any more.
 
     The folder is on a file system that this machine and all nodes see; ``options`` are sbatch's.
+
+    Raises:
+        StateError: the folder cannot be written, or Slurm refuses the array.
     """
     folder = folder.resolve()
     known_arrays = sorted(path.stem.removeprefix("array-") for path in folder.glob("array-*.keys"))

@@ -35,11 +35,19 @@ class Gateway(ABC):
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
-        """The machine and its jobs now; jobs in no particular order."""
+        """The machine and its jobs now; jobs in no particular order.
+
+        Raises:
+            SlurmUnreachableError: Slurm does not answer, or in a way that cannot be understood.
+        """
 
     @abstractmethod
     def job(self, id_: str) -> list[Job]:
-        """One job, or all tasks of an array; none if Slurm does not know it."""
+        """One job, or all tasks of an array; none if Slurm does not know it.
+
+        Raises:
+            SlurmUnreachableError: Slurm does not answer, or in a way that cannot be understood.
+        """
 
     @abstractmethod
     def site(self, max_age_s: float, most_questions: int) -> Site:
@@ -47,23 +55,42 @@ class Gateway(ABC):
 
         There are four questions; what is oldest is asked first, and associations only if ``max_age_s`` is 0.
         If accounting does not answer, its last answer counts.
+
+        Raises:
+            SlurmError: Slurm does not answer.
         """
 
     @abstractmethod
     def last_plan_s(self) -> float | None:
-        """When Slurm last planned the waiting jobs, UTC epoch seconds; None: it does not say."""
+        """When Slurm last planned the waiting jobs, UTC epoch seconds; None: it does not say.
+
+        Raises:
+            SlurmUnreachableError: Slurm does not answer.
+        """
 
     @abstractmethod
     def runs(self, jobs: Sequence[str]) -> list[JobRun]:
-        """What accounting remembers of these jobs; nothing if the site has none."""
+        """What accounting remembers of these jobs; nothing if the site has none.
+
+        Raises:
+            SlurmUnreachableError: Slurm does not answer.
+        """
 
     def task_requests(self, queue: FragmentQueue, default_memory_mb: int) -> Mapping[str, TaskSpec]:
-        """Array or job → what one of its tasks asks for; see :func:`freetrain.slurm.asking.parse_requests`."""
+        """Array or job → what one of its tasks asks for; see :func:`freetrain.slurm.asking.parse_requests`.
+
+        Raises:
+            SlurmError: Slurm does not answer.
+        """
         asked = self.perform(queries.ask_needs(queue))
         return parse_requests(asked, self.perform(queries.ask_excluded_nodes(queue)), default_memory_mb)
 
     def preempted_at(self, jobs: Sequence[str]) -> Mapping[str, float]:
-        """Job → when Slurm asked it to leave, UTC epoch seconds, of the jobs that it asked and remembers."""
+        """Job → when Slurm asked it to leave, UTC epoch seconds, of the jobs that it asked and remembers.
+
+        Raises:
+            SlurmUnreachableError: Slurm does not answer.
+        """
         try:
             return parse_preemptions(self.perform(queries.ask_preemptions(*jobs))) if jobs else {}
         except SlurmRefusedError:
@@ -71,7 +98,11 @@ class Gateway(ABC):
             return {}
 
     def rights(self, user: str) -> Rights | None:
-        """What the account may do to the jobs of others; None: accounting does not know it."""
+        """What the account may do to the jobs of others; None: accounting does not know it.
+
+        Raises:
+            SlurmError: accounting does not answer.
+        """
         try:
             return parse_rights(self.perform(queries.ask_rights(user)))
         except SlurmRefusedError:

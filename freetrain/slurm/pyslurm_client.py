@@ -238,7 +238,13 @@ class PyslurmClient(CommandLine):
         return [task for job in self.snapshot().jobs if job.array == id_ for task in tasks_of(job)]
 
     def start(self) -> str:
-        """Start pyslurm, if it does not run yet; its version. It may fail as :meth:`PyslurmProcess.start` does."""
+        """Start pyslurm, if it does not run yet; its version. It may fail as :meth:`PyslurmProcess.start` does.
+
+        Raises:
+            SlurmUnreachableError: it does not come up.
+            PyslurmUnusableError: it cannot be used here.
+            SlurmMissingError: there is no Slurm configuration here.
+        """
         self._process.start()
         return self._process.version
 

@@ -66,7 +66,11 @@ def busy_one_by_one(
 
 
 def select_nodes(busy: BusyTimes, wanted: str) -> tuple[BusyTimes, tuple[str, ...]]:
-    """The chosen nodes alone (a node set, or ranges of numbers), and a note if some are not in the machine."""
+    """The chosen nodes alone (a node set, or ranges of numbers), and a note if some are not in the machine.
+
+    Raises:
+        InputError: if the text is no node set or none of its nodes is in the machine.
+    """
     names = set(_wanted_names(wanted))
     keep = np.array([name in names for name in busy.node_names], bool)
     found = int(keep.sum())

@@ -59,7 +59,11 @@ class JobsOnNodes:
 def jobs_on_nodes(
     files: Sequence[ParsedFile], options: ReadOptions, tally: RowTally
 ) -> tuple[JobsOnNodes, CoveredTime]:
-    """Put the jobs of all files on the machine's nodes; their runs are taken out of them."""
+    """Put the jobs of all files on the machine's nodes; their runs are taken out of them.
+
+    Raises:
+        InputError: if no job ran, or the machine is not known.
+    """
     runs = take_runs(files)
     proof = covered_time(pl.concat([seen(runs), *(file.unused for file in files)]))
     count = len(runs)

@@ -130,7 +130,11 @@ def made_up(prefix: str, count: int) -> list[str]:
 
 
 def read_machine(path: Path) -> LoggedMachine:
-    """Read a machine file."""
+    """Read a machine file.
+
+    Raises:
+        InputError: if it cannot be read or describes no machine; the sentence names the field.
+    """
     content = read_toml(path, "machine file", _SEE)
     entry = checked(_MachineEntry, content, f"The machine file {path}", _SEE)
     return _machine(entry, path)

@@ -46,7 +46,11 @@ _Row = Mapping[str, str]
 
 
 def take_out(busy: BusyTimes, window: LogWindow, options: ReadOptions) -> tuple[BusyTimes, list[str]]:
-    """Count nodes as not idle while they were out of service, as far as files say when that was."""
+    """Count nodes as not idle while they were out of service, as far as files say when that was.
+
+    Raises:
+        InputError: a file cannot be read, or is not what Slurm prints.
+    """
     notes = []
     for path, read, what in (
         (options.node_states, _read_node_states, "down or drained"),

@@ -48,6 +48,9 @@ def rows_of_json(pieces: Iterable[bytes], name: str) -> Iterator[bytes]:
 
     Numbers are plain (21.08) or say whether they are set (23.02 and later), states are words or lists of them.
     Several documents may follow one another, and jobs may stand alone, one a line.
+
+    Raises:
+        InputError: it is not JSON, or holds no jobs as sacct prints them.
     """
     jobs = jobs_of_json(pieces, name)
     before = "|".join(COLUMNS) + "\n"

@@ -15,7 +15,11 @@ Entry = TypeVar("Entry", bound=BaseModel)
 
 
 def read_toml(path: Path, kind: str, hint: str) -> dict[str, Any]:
-    """The content of a file."""
+    """The content of a file.
+
+    Raises:
+        InputError: it cannot be read, or is not TOML.
+    """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -25,7 +29,11 @@ def read_toml(path: Path, kind: str, hint: str) -> dict[str, Any]:
 
 
 def checked(model: type[Entry], content: dict[str, Any], name: str, hint: str) -> Entry:
-    """The content as a model."""
+    """The content as a model.
+
+    Raises:
+        InputError: it is not; the sentence names the fields.
+    """
     try:
         return model.model_validate(content)
     except ValidationError as error:

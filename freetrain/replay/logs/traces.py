@@ -69,7 +69,11 @@ class Trace(BaseModel):
         return (own,) if isinstance(own, str) else own
 
     def renamed(self, header: Iterable[str], file: str) -> list[str]:
-        """A header of the file in sacct's words; other columns keep their names."""
+        """A header of the file in sacct's words; other columns keep their names.
+
+        Raises:
+            InputError: it lacks a column that tells when jobs ran.
+        """
         names = [name.strip().strip('"') for name in header]
         missing = [name for name in ("JobID", "Start") if not set(self.own_names(name)).intersection(names)]
         if missing:
@@ -126,7 +130,11 @@ def trace_names() -> tuple[str, ...]:
 
 
 def find_trace(name: str) -> Trace:
-    """A trace by its name, or by the user's file of it."""
+    """A trace by its name, or by the user's file of it.
+
+    Raises:
+        InputError: there is neither, or the file is no description of a trace.
+    """
     if name in _known():
         return Trace.model_validate(_known()[name])
     path = Path(name)
@@ -188,7 +196,11 @@ def _in_pieces(lines: Iterator[str]) -> Iterator[bytes]:
 
 
 def rows_of_parquet(path: Path, trace: Trace, file: str) -> Iterator[bytes]:
-    """The rows of a Parquet file as text, below a header in sacct's words; row n stands in line n + 1."""
+    """The rows of a Parquet file as text, below a header in sacct's words; row n stands in line n + 1.
+
+    Raises:
+        InputError: it is damaged.
+    """
     try:
         frame = pl.scan_parquet(path)
         own = frame.collect_schema()

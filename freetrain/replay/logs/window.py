@@ -128,6 +128,9 @@ def choose_window(proof: CoveredTime, from_s: float | None, until_s: float | Non
     A dump of the time from X to Y holds every job that overlaps it. So each row ends after X and was submitted
     before Y: the first end and the last submission lie within, and a machine that seems to fill up before or to
     drain after them does so only in the log.
+
+    Raises:
+        InputError: if the window is empty or has nothing to do with the log.
     """
     proven, notes = _proven(proof)
     chosen = LogWindow(proven.from_s if from_s is None else from_s, proven.until_s if until_s is None else until_s)

@@ -175,7 +175,11 @@ class ReportInput:
 
 
 def write_page(path: Path, page: str) -> None:
-    """Write a page as one HTML file that needs no network and no script."""
+    """Write a page as one HTML file that needs no network and no script.
+
+    Raises:
+        StateError: the file cannot be written.
+    """
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as error:

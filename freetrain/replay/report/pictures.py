@@ -86,7 +86,11 @@ def draw(name: str, title: str, size: Format, height: float, paint: Callable[[Fi
 
 
 def require_matplotlib() -> None:
-    """Make sure that pictures can be drawn, best before a long replay."""
+    """Make sure that pictures can be drawn, best before a long replay.
+
+    Raises:
+        FreetrainError: matplotlib is not installed.
+    """
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
