@@ -73,9 +73,9 @@ def use_interface_of_this_address() -> None:
 
 
 def use_interface(names: str) -> None:
-    """Be reached by the first of these interfaces that has an address here, unless an address was named.
+    """Be reached by the first of these interfaces, ``ib0,eth0``, that has an address here, unless one was named.
 
-    Names are separated by commas: not all nodes need to have the same. Raises InputError if none has an address.
+    Raises InputError if none has an address; not all nodes need to have the same interfaces.
     """
     if os.environ.get(ADDRESS_VARIABLE):
         return
@@ -160,23 +160,20 @@ def _end_of_this_job_s() -> float:
 
 def why_foreign(member: Member, newcomer: Member) -> str | None:
     """Why this newcomer does not fit in with a member; None if it does."""
-    return _difference(member, newcomer) or _difference_of_nodes(member, newcomer)
+    difference = _difference(member, newcomer)
+    if difference or newcomer.shards == member.shards:
+        return difference
+    # Only members that are alive object to it: a training may go on from its checkpoint with other nodes.
+    return (
+        f"its node has {newcomer.shards} workers to shard the model over, and those of the others have "
+        f"{member.shards}: all nodes of a sharded training need the same number (--nproc)"
+    )
 
 
 def why_foreign_to(view: View, member: Member) -> str | None:
     """Why this member does not fit in with the members that are there; None if it does."""
     reasons = (_difference(view.members[id_], member) for id_ in view.present if id_ in view.ranks)
     return next(filter(None, reasons), None)
-
-
-def _difference_of_nodes(member: Member, newcomer: Member) -> str | None:
-    # Only members that are alive object to it: a training may go on from its checkpoint with other nodes.
-    if newcomer.shards == member.shards:
-        return None
-    return (
-        f"its node has {newcomer.shards} workers to shard the model over, and those of the others have "
-        f"{member.shards}: all nodes of a sharded training need the same number (--nproc)"
-    )
 
 
 def _difference(member: Member, newcomer: Member) -> str | None:

@@ -195,10 +195,7 @@ class Session:
             self.directory.mark_gone(member, reason)
 
     def _while_waiting(self, waited_s: float) -> None:
-        """The others have been waited for so long in a collective.
-
-        Raises Departed if this worker is to leave, and the others do not come to the end of the step.
-        """
+        """Warn of a long wait in a collective; raises Departed if this worker is to leave, and it does not end."""
         if waited_s < _WARN_WAITING_AFTER_S:
             self._warn_waiting_s = _WARN_WAITING_AFTER_S
         elif self.world is not None and waited_s >= self._warn_waiting_s:
@@ -248,8 +245,7 @@ class Session:
 
     def goes_on(self, world: World) -> bool:
         """Whether some worker of this world stays."""
-        view = self.view
-        return bool((set(world.generation.members) - set(view.gone)) & set(view.ranks) - view.leaving)
+        return not set(world.generation.members).isdisjoint(self.view.staying)
 
     def wait_for_leavers(self) -> None:
         """Wait until no member is left that may still be writing the last checkpoint."""
@@ -325,9 +321,9 @@ class BrokenWorlds:
         self._veteran = False
 
     def count(self, error: BaseException | None, cause: str, step: int) -> None:
-        """Take note of a generation that follows; raises BrokenWorldError if too many broke in a row.
+        """Count the world before this generation, which broke with an error in this process, or not; None if cut.
 
-        ``error`` is what the world before it broke with in this process; None if it did not, or was cut.
+        Raises BrokenWorldError if too many broke in a row.
         """
         if self._last_step is not None and step > self._last_step:
             self._veteran = True
@@ -348,8 +344,7 @@ class BrokenWorlds:
 class Stores:
     """Stores that this process has opened, whose generations may still meet there.
 
-    Args:
-        word_of: what the members of a generation prove to know, from the generation's nonce.
+    ``word_of`` makes of a generation's nonce what its members prove to know.
     """
 
     def __init__(self, address: str, word_of: Callable[[str], str]) -> None:

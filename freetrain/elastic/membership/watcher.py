@@ -151,10 +151,7 @@ class Watcher:
         return min(max(self._timeouts.poll_s, share * look_s), self._timeouts.beat_s)
 
     def _look(self, *, silence_too: bool) -> None:
-        """Read first, then write: what has to be written may fail, and is tried again at the next look.
-
-        A view from which nothing followed is not thought about again.
-        """
+        """Read first, then write: what has to be written may fail, and is tried again at the next look."""
         view = self._directory.view()
         # The directory gives the same object where nothing has changed.
         if view is not self.view:
@@ -163,7 +160,7 @@ class Watcher:
                 self._changed.notify_all()
         self._cut_broken(view)
         self._mark_lost(view, silence_too=silence_too)
-        if view is self._settled_view:
+        if view is self._settled_view:  # nothing followed from it
             return
         self._refuse_misfits(view)
         self._propose(view)

@@ -54,10 +54,7 @@ def create_private(path: Path, mode: int = 0o600) -> BinaryIO:
 
 
 def write_json(path: Path, document: dict[str, Any], mode: int = 0o600) -> None:
-    """Replace the file by this document: a reader sees the old one or the new one, nothing between.
-
-    Raises DirectoryError if it cannot be written.
-    """
+    """Replace the file by this document, of which readers see all or nothing; raises DirectoryError."""
     _place(path, to_json(document), mode, os.replace)
 
 

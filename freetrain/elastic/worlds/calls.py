@@ -76,10 +76,7 @@ class PendingCalls:
         self._calls: list[Call] | None = None
 
     def wait(self) -> list[Call]:
-        """Everybody's call, in order of rank.
-
-        Raises LostRankError if a rank was lost, or differs and is ended; OddOneOutError if this one differs.
-        """
+        """Everybody's call, in order of rank; raises LostRankError, or OddOneOutError if this rank differs."""
         if self._calls is None:
             calls = [Call.unpack(row) for row in self._collect()]
             self.expel_odd(calls, [(call.what, call.digest) for call in calls], self._difference)

@@ -33,10 +33,7 @@ class Replica:
         self._wants_checkpoint = False
 
     def join(self, name: str, shard: int, shards: int, store: dist.Store, backend: str, patience_s: float) -> None:
-        """Meet the others of this replica, and be torch's default process group with them.
-
-        The store is of these alone; they may take ``patience_s`` to get here.
-        """
+        """Meet the others of this replica in a store of theirs, and be torch's default process group with them."""
         form_default(backend, store, shard, shards, timedelta(seconds=patience_s))
         # Two groups: votes and what is written in the background must not take each other's messages.
         self._votes = dist.new_group(backend="gloo", timeout=FOREVER)
@@ -63,10 +60,7 @@ class Replica:
             raise lost_replica() from error
 
     def agree(self, well: bool) -> bool:
-        """Whether it went well for all workers of the replica, all of which ask for it at the same point.
-
-        Raises Departed if one of them has gone.
-        """
+        """Whether it went well for all workers of the replica, which all ask; raises Departed if one has gone."""
         if self.shards == 1:
             return well
         ballot = torch.tensor([well, not self._wants_checkpoint], dtype=torch.uint8)

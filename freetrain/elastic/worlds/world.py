@@ -94,11 +94,7 @@ class World(Ranks):
         return self._peers or self
 
     def form(self, newer: Callable[[], bool]) -> None:
-        """Meet the others and connect with them.
-
-        Raises AbandonedError if a newer generation made this one obsolete, a member was lost meanwhile, or torch
-        failed: then its error is the cause, unless it came from a cut.
-        """
+        """Meet the others and connect with them; raises AbandonedError, caused by torch's error if that failed."""
         try:
             self._form(newer)
         except AbandonedError:
@@ -111,7 +107,9 @@ class World(Ranks):
     def _form(self, newer: Callable[[], bool]) -> None:
         try:
             self._store = meet(self.generation, self.rank, self._word, self._timeout, newer)
-            self._connect(self._store)
+            if self.rank < self.size:
+                self._connect_workers(self._store)
+            self._servers.connect(self._store, self._timeout)
         except (AbandonedError, ValueError):
             self.leave()
             raise
@@ -120,11 +118,6 @@ class World(Ranks):
             # What follows a cut comes from the cut, and must not count as a world that breaks by itself.
             raise AbandonedError(str(error)) from (None if self._first_cut_s else error)
         self._wires.formed()
-
-    def _connect(self, store: dist.Store) -> None:
-        if self.rank < self.size:
-            self._connect_workers(store)
-        self._servers.connect(store, self._timeout)
 
     def _connect_workers(self, store: dist.Store) -> None:
         if not self._replica.is_joined:
@@ -217,7 +210,7 @@ class World(Ranks):
         self._servers.serve()
 
     def gather(self, values: list[int]) -> list[list[int]]:
-        """Everybody's numbers, in order of rank; raises LostRankError where that fails."""
+        """Everybody's numbers, in order of rank."""
         return [list(map(int, row.tolist())) for row in self.gather_tensor(torch.tensor(values))]
 
     @property
@@ -264,10 +257,7 @@ class Connections:
         return self._formed is not None
 
     def cut(self) -> int:
-        """Cut the world's connections, so that every wait on one fails; returns how many there were.
-
-        Listening sockets stay: gloo's listener thread ends the process when its socket fails.
-        """
+        """Cut the world's connections, so that every wait on one fails; returns how many there were."""
         now = open_sockets()
         mine = now.items() - self._before.items() if self._formed is None else now.items() & self._formed.items()
         stores = self._stores()
@@ -276,14 +266,12 @@ class Connections:
 
 def _cut(descriptor: int, spared_ports: Collection[int]) -> bool:
     """Cut a connection with another member, not one with a store in this process; whether it was one."""
+    # Listening sockets stay: gloo's listener thread ends the process when its socket fails.
     # A copy of the descriptor: closing it leaves the world's own open.
     with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
-        if _is_connection(connection) and connection.getsockname()[1] not in spared_ports:
+        internet = connection.family in (socket.AF_INET, socket.AF_INET6) and connection.type == socket.SOCK_STREAM
+        listens = internet and connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+        if internet and not listens and connection.getsockname()[1] not in spared_ports:
             connection.shutdown(socket.SHUT_RDWR)
             return True
     return False
-
-
-def _is_connection(connection: socket.socket) -> bool:
-    internet = connection.family in (socket.AF_INET, socket.AF_INET6) and connection.type == socket.SOCK_STREAM
-    return internet and not connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
