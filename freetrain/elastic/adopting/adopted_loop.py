@@ -53,9 +53,9 @@ class AdoptedLoop(Loop):
 
     def next_epoch(self, epoch: int) -> None:
         """The script begins a loop over its loader; one without a step before it was no epoch."""
-        if self.state.sampler.batches or self._steps.is_begun:
+        if self.state.sampler.batches or self._updates.count:
             next(self._epochs)
-        self._steps.forget()
+        self._updates.forget()
         # A script that only looks at a first batch may do so before it says which epoch comes.
         self.state.sampler.epoch = max(self.epoch, epoch)
         self._drawing.restart()
@@ -79,7 +79,7 @@ class AdoptedLoop(Loop):
     @property
     def is_in_step(self) -> bool:
         """Whether a step of an optimizer belongs to a batch of the training's loader."""
-        return self._steps.is_under_way
+        return self._updates.is_under_way
 
     def _note_epoch(self) -> None:
         """Let newcomers know how far to rehearse before they join."""

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 from freetrain.elastic.adopting.adopted_loop import AdoptedLoop, Beside, divide, follows_epochs
 from freetrain.elastic.errors import NotAdoptedError
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
-from freetrain.elastic.training.state import Stateful
+from freetrain.elastic.training.state import Stateful, parameters_in
 from freetrain.errors import InputError
 
 log = logging.getLogger(__name__)
@@ -221,6 +221,6 @@ def check_form(
     if loader.batch_size is None or type(sampler).__iter__ is not DistributedSampler.__iter__:
         raise NotAdoptedError("its training's loader makes batches, or an order, of its own")
     wrapped = {id(parameter) for model in models for parameter in model.parameters()}
-    trained = {id(own) for optimizer in optimizers for group in optimizer.param_groups for own in group["params"]}
+    trained = {id(parameter) for optimizer in optimizers for parameter in parameters_in(optimizer)}
     if not trained <= wrapped:
         raise NotAdoptedError("its optimizers step parameters of models outside DistributedDataParallel")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -95,12 +95,14 @@ class StepBatches(ABC):
         self.is_at_end = False
         self.mark = 0
         self.dataset = dataset
-        self._sampler = sampler
         self.batch = batch
+        self._sampler = sampler
+        self._iterator: Iterator[Any] = iter(())
+        self._is_stale = True
 
-    @abstractmethod
     def restart(self) -> None:
         """The world, the epoch or the position is another one."""
+        self._is_stale = True
 
     @abstractmethod
     def next(self, world: World) -> tuple[Draw, Any] | None:
@@ -110,9 +112,9 @@ class StepBatches(ABC):
     def batches_per_epoch(self, world_size: Callable[[], int]) -> int:
         """How many there are in this epoch in a world of this size, which is asked for only where it matters."""
 
-    @abstractmethod
     def close(self) -> None:
         """Fetch no more."""
+        self._iterator = iter(())
 
     def note_read(self, count: int, world: World) -> tuple[Draw, list[int]]:
         """Take the samples that all ranks have read just now; their draw, and the places of this rank's ones."""

@@ -41,11 +41,6 @@ class Drawing(StepBatches):
     ) -> None:
         super().__init__(stream.dataset, sampler, batch)
         self._stream = stream
-        self._is_stale = True
-
-    def restart(self) -> None:
-        """The world, the epoch or the position is another one."""
-        self._is_stale = True
 
     def next(self, world: World) -> tuple[Draw, Any] | None:
         """One batch more for the step under way; None at the end of the epoch."""

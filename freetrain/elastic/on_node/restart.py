@@ -50,11 +50,7 @@ _TAIL_BYTES = 65_536
 
 
 class RestartAgent:
-    """Runs the workers of one node; the agents are the members, not the workers.
-
-    Args:
-        progress: to be written while this agent is the first.
-    """
+    """Runs the workers of one node; the agents are the members, and the first one writes the progress."""
 
     def __init__(
         self,
@@ -261,9 +257,8 @@ def _with_port(proposal: Proposal) -> Generation:
 
 
 def _why_foreign(newcomer: Member) -> str | None:
-    if newcomer.fingerprint != "restart mode":
-        return "the trainer there runs in restart mode, this process does not"
-    return None
+    is_alike = newcomer.fingerprint == "restart mode"
+    return None if is_alike else "the trainer there runs in restart mode, this process does not"
 
 
 class RestartProgress:

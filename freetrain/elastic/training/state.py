@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -138,6 +138,11 @@ class TrainingState:
         self._restore_progress(rest)
 
 
+def parameters_in(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
+    """The parameters of all groups."""
+    return (parameter for group in optimizer.param_groups for parameter in group["params"])
+
+
 def hyperparameters(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
     """Learning rates and the like, group by group."""
     return [{name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
@@ -225,10 +230,7 @@ def layout_of(module: torch.nn.Module, optimizers: Sequence[torch.optim.Optimize
 def take_layout(
     module: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer], layout: dict[str, Any]
 ) -> None:
-    """Train the same parameters in the same groups.
-
-    Raises InputError if the groups have parameters that this model does not have.
-    """
+    """Train the same parameters in the same groups; raises InputError if these have others than the model has."""
     parameters = dict(module.named_parameters())
     trained = set(layout["trained"])
     for name, parameter in parameters.items():

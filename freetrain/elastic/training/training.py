@@ -153,8 +153,7 @@ class ElasticTraining:
         try:
             self.ask("end of the training").wait()
         except LostRankError as error:
-            self.broke_with = error
-            self._records.pause()
+            self.lose_step(error)
         return self.broke_with is None
 
     # -- steps
@@ -181,10 +180,7 @@ class ElasticTraining:
         return self.world.ask(what, place, payload=ballot.pack())
 
     def agree(self, asked: PendingCalls) -> None:
-        """Take in the ballots of all ranks.
-
-        Raises LostRankError if a rank was lost, or differs and is ended; OddOneOutError if this one differs.
-        """
+        """Take in the ballots of all ranks; raises LostRankError, or OddOneOutError if this rank differs."""
         try:
             self._verdict = count_ballots(asked, self.state.step + 1, self.world.shards)
         except OddRankError as error:
@@ -193,10 +189,7 @@ class ElasticTraining:
             raise
 
     def conclude(self) -> StepVerdict:
-        """The step is complete, but for what all know of it; ``change``: this worker has to enter another world.
-
-        Raises OddOneOutError if this rank differs from those that were there before.
-        """
+        """The step is complete, but for what all know of it; ``change``: another world has to be entered."""
         verdict = StepVerdict(change=True, stop=False, loss=float("nan"))
         if self.broke_with is None:
             try:
@@ -223,10 +216,7 @@ class ElasticTraining:
     # -- ends
 
     def finish(self) -> None:
-        """The training is over in this world; what follows the loop is run by workers that saw it through.
-
-        Raises Departed if this worker did not.
-        """
+        """The training is over in this world; raises Departed if this worker has not seen it through."""
         if self.world.replica != 0 and not self.worlds.sees_it_through:
             raise Departed("the training was complete before this worker's first step")
         self._has_finished = True
@@ -301,10 +291,7 @@ class ElasticTraining:
                 self._temporary.cleanup()
 
     def _end_well(self, loop: str) -> None:
-        """The script has ended: try once more what could not be written, and report a break out of its loop.
-
-        Raises StateError if it can still not be written, InputError if the script left its loop before the end.
-        """
+        """The script has ended: try once more what could not be written, and report a break out of its loop."""
         self._records.finish_at_last()
         if self.worlds.has_state and not self._has_finished:
             world = self.present_world
@@ -342,10 +329,7 @@ def _script() -> str:
 
 
 def _serve(session: Session) -> NoReturn:
-    """Go from world to world with the workers, and add up the gradients that they send.
-
-    Raises Departed if the training is complete, or this server has left it.
-    """
+    """Go from world to world with the workers, and add up the gradients that they send, until Departed ends it."""
     broke_with: BaseException | None = None
     sums = 0
     while True:

@@ -199,10 +199,8 @@ class Worlds:
             mine.results = results
 
     def _share_state_of(self, rows: list[RankPosition], world: World) -> None:
-        """All go on from the replica that is furthest, or from the last checkpoint if none remembers anything.
-
-        A replica is as far as all of its ranks are.
-        """
+        """All go on from the replica that is furthest, or from the last checkpoint if none remembers anything."""
+        # A replica is as far as all of its ranks are.
         starts = range(0, len(rows), world.shards)
         places = [min(row.place for row in rows[start : start + world.shards]) for start in starts]
         furthest = max(places)
@@ -229,12 +227,9 @@ class Worlds:
         self.sees_it_through = self.sees_it_through or is_start
 
     def _restore_newest(self) -> None:
-        """Go on from the newest checkpoint, or with the model as the script made it.
-
-        Raises Departed if there is none, and this worker has parts of a training that is lost: it is to be
-        replaced.
-        """
+        """Go on from the newest checkpoint, or with the model as the script made it."""
         # One of them may still be writing the last checkpoint.
         self._session.wait_for_leavers()
         if not self._records.load() and self._newcomer.is_mixed:
+            # It is replaced by one that has no parts of a training that is lost.
             raise Departed("all who had the training's state were lost before this worker had it", EVICTED_STATUS)

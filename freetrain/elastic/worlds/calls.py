@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -79,22 +80,23 @@ class PendingCalls:
         """Everybody's call, in order of rank; raises LostRankError, or OddOneOutError if this rank differs."""
         if self._calls is None:
             calls = [Call.unpack(row) for row in self._collect()]
-            self.expel_odd(calls, [(call.what, call.digest) for call in calls], self._difference)
+            marks = [(call.what, call.digest) for call in calls]
+            self.expel_odd(calls, marks, lambda odd, right: self._difference(calls[odd], calls[right]))
             self._calls = calls
         return self._calls
 
     def expel_odd(
         self,
         calls: Sequence[Call],
-        marks: Sequence[object],
-        difference: Callable[[Call, Call], str],
-        alike: Callable[[object, object], bool] | None = None,
+        marks: Sequence[Any],
+        difference: Callable[[int, int], str],
+        alike: Callable[[Any, Any], bool] | None = None,
         ranks: Sequence[int] | None = None,
     ) -> None:
         """End the ranks whose marks differ from those of the ranks that were there before, and only these.
 
         Marks of all ranks, or of some, are compared as equal ones or by ``alike``; ``difference`` makes a
-        sentence, which begins with "it", of a call that differs and the right one.
+        sentence, which begins with "it", of a rank that differs and a right one.
 
         Raises OddOneOutError if this rank differs, LostRankError if another one does.
         """
@@ -104,8 +106,7 @@ class PendingCalls:
         )
         if not odd:
             return
-        model = calls[compared[right]]
-        reasons = {compared[place]: difference(calls[compared[place]], model) for place in odd}
+        reasons = {compared[place]: difference(compared[place], compared[right]) for place in odd}
         if self._rank in reasons:
             is_new = calls[self._rank].joined > min(call.joined for call in calls)
             raise OddOneOutError(f"this worker differs from the others: {reasons[self._rank]}.", is_new=is_new)
@@ -131,7 +132,7 @@ class PendingCalls:
 
 
 def odd_ranks(
-    joined: Sequence[int], marks: Sequence[object], alike: Callable[[object, object], bool] | None = None
+    joined: Sequence[int], marks: Sequence[Any], alike: Callable[[Any, Any], bool] | None = None
 ) -> tuple[int, list[int]]:
     """The place of a rank that is right, and the places of those that differ from it.
 
