@@ -80,20 +80,13 @@ class Draw:
 
 
 class StepBatches(ABC):
-    """The batches of the step under way, which the position moves over only when the step is complete.
-
-    Attributes:
-        taken: batches of the step under way.
-        wait_s: seconds spent waiting for them.
-        is_at_end: whether the epoch has no more batches.
-        mark: of the data that all ranks have read in the step under way, where each reads all of it.
-    """
+    """The batches of the step under way, which the position moves over only when the step is complete."""
 
     def __init__(self, dataset: Any, sampler: Sampler, batch: FixedBatch | ScaledBatch) -> None:
-        self.taken: list[Draw] = []
-        self.wait_s = 0.0
-        self.is_at_end = False
-        self.mark = 0
+        self.taken: list[Draw] = []  # batches of the step under way
+        self.wait_s = 0.0  # spent waiting for them
+        self.is_at_end = False  # the epoch has no more batches
+        self.mark = 0  # of the data that all ranks have read in the step under way, where each reads all of it
         self.dataset = dataset
         self.batch = batch
         self._sampler = sampler

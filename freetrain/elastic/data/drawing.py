@@ -82,11 +82,7 @@ class Drawing(StepBatches):
 
 
 class BatchStream:
-    """Fetches given batches with the worker processes and the rest of the script's DataLoader.
-
-    Args:
-        data: a DataLoader, a data set with length and items, or a number, whose batches are the ids themselves.
-    """
+    """Fetches given batches as the script's DataLoader would; of a number of samples the ids themselves."""
 
     def __init__(self, data: Any) -> None:
         self.dataset: Any = range(data) if isinstance(data, int) else data
@@ -144,12 +140,7 @@ class _Plan:
 
 
 class PassStream:
-    """Samples of each batch, pass by pass, while threads fetch the batch after it.
-
-    Args:
-        data: a data set with length and items, or a number of samples, whose data are their ids.
-        at_most: samples of a pass; None: each batch is one pass.
-    """
+    """Samples of each batch, in passes of at most so many, while threads fetch the batch after it."""
 
     def __init__(self, data: Any, threads: int, at_most: int | None) -> None:
         self.dataset: Any = range(data) if isinstance(data, int) else data

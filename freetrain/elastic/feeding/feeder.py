@@ -121,10 +121,7 @@ class Feed:
         self._versions = self._parts.versions()
 
     def send_update(self, place: int) -> None:
-        """The gradients of what has arrived with which the optimizer of this place is about to step, if any.
-
-        Raises FeedError if they cannot be sent.
-        """
+        """The gradients of what has arrived, if any, with which this optimizer is about to step."""
         self._check_versions()
         # Until what was sent is read its memory must not be filled again.
         while self._unread:

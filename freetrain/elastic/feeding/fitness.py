@@ -56,7 +56,7 @@ def why_not_fed(state: TrainingState) -> str | None:
         # Our own one, which adds gradients up, does nothing at a newcomer.
         if not all(getattr(hook, "__module__", "").startswith("freetrain.elastic.") for hook in hooks):
             return "the optimizer has hooks"
-    updated = [id(parameter) for optimizer in state.optimizers for parameter in parameters_in(optimizer)]
+    updated = [id(parameter) for parameter in parameters_in(*state.optimizers)]
     if len(updated) != len(set(updated)):
         return "some parameters have two optimizers"
     if any(parameter.layout is not torch.strided for parameter in state.module.parameters()):
@@ -109,7 +109,7 @@ def _step_with_zeros(optimizer: torch.optim.Optimizer) -> None:
         for parameter in parameters:
             parameter.grad = None
         optimizer.state.clear()
-        set_hyperparameters(optimizer, before)
+        set_hyperparameters(before, optimizer)
 
 
 def _clip(sharded: list[torch.Tensor]) -> None:

@@ -37,12 +37,7 @@ class LinkLostError(FeedError):
 
 
 class Link:
-    """One end of a connection.
-
-    Args:
-        given_up: whether the other end is known to be lost, which a connection may not show.
-        is_seen: whether the other end sees this very memory, so that none of it has to travel.
-    """
+    """One end of a connection; the other one may be known to be lost before that shows it."""
 
     def __init__(
         self, connection: socket.socket, memory: mmap.mmap, given_up: Callable[[], bool], *, is_seen: bool = False
@@ -52,7 +47,7 @@ class Link:
         self._connection = connection
         self._memory = memoryview(memory)
         self._given_up = given_up
-        self._is_seen = is_seen
+        self._is_seen = is_seen  # by the other end, so that nothing of the memory has to travel
         self._unsent: queue.SimpleQueue[bytes | memoryview | None] = queue.SimpleQueue()
         self._sender: threading.Thread | None = None
 

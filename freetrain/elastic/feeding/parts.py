@@ -109,7 +109,7 @@ class StateParts:
         optimizer, groups = self._optimizers[message["place"]], message["groups"]
         if len(groups) != len(optimizer.param_groups):
             raise FeedError("the source has another number of groups of parameters")
-        set_hyperparameters(optimizer, groups)
+        set_hyperparameters(groups, optimizer)
         for index, slot in message["gradients"].items():
             self.parameters[index].grad = _gradient(packet.at(slot), self.parameters[index])
         try:

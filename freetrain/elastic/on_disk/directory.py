@@ -315,7 +315,7 @@ class TrainerDirectory:
 
     def requests(self) -> list[tuple[Path, dict[str, object]]]:
         """Requests to agents that none has taken."""
-        paths = [self._requests / name for name in sorted(names_in(self._requests))]
+        paths = [self._requests / name for name in names_in(self._requests)]
         return [(path, document) for path in paths if (document := read_json(path)) is not None]
 
     def claim(self, path: Path) -> bool:

@@ -159,10 +159,9 @@ def watched_by(member: str, view: View) -> tuple[str, ...]:
 def spread(
     members: Mapping[str, Member], leaving: frozenset[str], gone: Mapping[str, str]
 ) -> tuple[frozenset[str], Mapping[str, str]]:
-    """Members that leave and that are gone, with those that cannot go on without them.
+    """Members that leave and that are gone, with the others of their replicas, which cannot go on without them.
 
-    Returns:
-        Both with the other members of their replicas; where a member left on request, the others are leaving.
+    Where a member left on request, the others are leaving.
     """
     bound = [member for member in members.values() if member.replica]
     if not bound:

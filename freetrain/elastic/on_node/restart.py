@@ -23,7 +23,6 @@ from freetrain.elastic.on_disk.progress import ProgressWriter
 from freetrain.elastic.on_node.workers import (
     AgentEnd,
     AgentOptions,
-    RunningProcess,
     Signals,
     Template,
     Worker,
@@ -170,14 +169,12 @@ class RestartAgent:
         for index in range(self._options.nproc):
             environment = torchrun_environment(view, self._me.id, index, self._directory.root.name)
             name = f"{self._me.id}-{index}"
-            self._workers.append(Worker(self._start_process(name, environment), name, index))
+            path = self._options.log_of(name)
+            forked = self._template.fork(environment, path) if self._template is not None else None
+            process = forked or start_process(self._options.command, environment, path)
+            self._workers.append(Worker(process, name, index))
         if generation.rank_of(self._me.id) == 0:
             self._progress.start(generation, sum(view.members[id_].slots for id_ in view.ranks))
-
-    def _start_process(self, worker: str, environment: Mapping[str, str]) -> RunningProcess:
-        path = self._options.log_of(worker)
-        forked = self._template.fork(environment, path) if self._template is not None else None
-        return forked or start_process(self._options.command, environment, path)
 
     def _start_template(self) -> None:
         # Before it joins, as its coming makes the others stop: they train on while it imports.
@@ -262,12 +259,7 @@ def _why_foreign(newcomer: Member) -> str | None:
 
 
 class RestartProgress:
-    """Writes what the first agent of each generation sees.
-
-    Args:
-        steps: where to read how far the script is; None: nowhere.
-        samples_per_step: over all ranks.
-    """
+    """Writes what the first agent of each generation sees, with the script's steps if a file tells them."""
 
     def __init__(
         self,

@@ -10,7 +10,6 @@ import subprocess
 import time
 from collections.abc import Callable, Collection, Sequence
 from enum import Enum
-from typing import NamedTuple
 
 from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.on_disk.directory import TrainerDirectory
@@ -69,16 +68,6 @@ class Hosting(Enum):
     END = "have none"
 
 
-class _Claim(NamedTuple):
-    """A node's claim to a server; the least comes first."""
-
-    ends_soon: bool
-    has_none: bool
-    minus_ends_s: float
-    joined_s: float
-    agent: str
-
-
 def hosting(view: View, agent: str, servers: int, now_s: float, nodes: Collection[str] | None = None) -> Hosting:
     """Whether this agent is to run one of at most so many servers.
 
@@ -101,13 +90,14 @@ def _hosts(view: View, servers: int, now_s: float, nodes: Collection[str] | None
     out = {*view.leaving, *view.refused}
     stay = [view.members[id_] for id_ in view.present if id_ not in out and view.members[id_].agent]
     with_one = {member.agent for member in stay if member.is_server}
-    claims: dict[str, _Claim] = {}
+    claims: dict[str, tuple[bool, bool, float, float]] = {}
     for member in stay:
         if not member.is_server and (nodes is None or member.node in nodes):
-            ends_s, has_none = member.ends_s or math.inf, member.agent not in with_one
-            claim = _Claim(ends_s - now_s < MOVES_BEFORE_S, has_none, -ends_s, member.joined_s, member.agent)
+            ends_s = member.ends_s or math.inf
+            # The least comes first: nodes that do not end soon, and of these the ones that have a server.
+            claim = (ends_s - now_s < MOVES_BEFORE_S, member.agent not in with_one, -ends_s, member.joined_s)
             claims[member.agent] = min(claim, claims.get(member.agent, claim))
-    return [claim.agent for claim in sorted(claims.values())[:servers]]
+    return sorted(claims, key=lambda agent: (claims[agent], agent))[:servers]
 
 
 class ServerNodes:

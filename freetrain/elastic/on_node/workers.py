@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TypeAlias
 
 from freetrain.elastic.on_node import template
 from freetrain.errors import InputError
@@ -104,7 +103,9 @@ def start_process(
 class Worker:
     """One process with its place on the node, which says which GPU it has."""
 
-    def __init__(self, process: RunningProcess, name: str, index: int, *, is_server: bool = False) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes] | ForkedProcess, name: str, index: int, *, is_server: bool = False
+    ) -> None:
         self.name = name
         self.index = index
         self.is_server = is_server
@@ -214,9 +215,6 @@ class ForkedProcess:
     def poll(self) -> int | None:
         """The exit status, negative for a signal; None while it runs."""
         return self.template.status_of(self.pid)
-
-
-RunningProcess: TypeAlias = subprocess.Popen[bytes] | ForkedProcess
 
 
 def describe(status: int) -> str:

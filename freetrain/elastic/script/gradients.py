@@ -52,9 +52,6 @@ class Gradients:
         buffers: of the model, which all ranks have as rank 0 has them after each update; empty: each has its own.
         adds_up_shards: whether the gradients of sharded parameters are weighted when the node adds them up.
         measure: a number from parameters and this rank's own gradients, before these are summed.
-
-    Attributes:
-        measured: the sum of these numbers.
     """
 
     def __init__(
@@ -67,7 +64,7 @@ class Gradients:
         adds_up_shards: bool = False,
         measure: Callable[[Iterable[tuple[torch.Tensor, torch.Tensor]]], torch.Tensor] | None = None,
     ) -> None:
-        self.measured = torch.zeros(())
+        self.measured = torch.zeros(())  # the sum of the measured numbers
         self._optimizer = optimizer
         self._ask, self._agree, self._buffers = ask, agree, buffers
         self._adds_up_shards = adds_up_shards

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import torch
 
@@ -24,7 +24,7 @@ from freetrain.elastic.script.steps import Batches
 from freetrain.elastic.script.updates import Updates
 from freetrain.elastic.training.agreement import StepVerdict
 from freetrain.elastic.training.records import RecordOptions
-from freetrain.elastic.training.state import Optimizers, Stateful, TrainingState
+from freetrain.elastic.training.state import Stateful, TrainingState
 from freetrain.elastic.training.tensors import is_sharded
 from freetrain.elastic.training.training import ElasticTraining
 from freetrain.elastic.worlds.device import device_of
@@ -102,7 +102,9 @@ class Loop:
         progress_every_s: float = 5.0,
         trainer: Path | None = None,
     ) -> None:
-        also, data = also or {}, _loader_in(data)
+        also = also or {}
+        # The loader that was given to accelerate.
+        data = getattr(data, "base_dataloader", data) if _is_prepared(data) else data
         order = BatchOrder.of(data, batch, seed, shuffle=shuffle, drop_last=drop_last)
         sampler = order.sampler(epochs, seed)
         drawing = self._drawing = self._read(order, data, sampler)
@@ -111,8 +113,7 @@ class Loop:
         _check(module, optimizers, also.values(), local, scaling)
         rounds = None if local is None else Rounds(local, parameters_of(optimizers[0]))
         carried = _carried(drawing, rounds, scaling, also)
-        together = cast(torch.optim.Optimizer, Optimizers(optimizers))
-        state = self.state = TrainingState(module, together, sampler, carried)
+        state = self.state = TrainingState(module, optimizers, sampler, carried)
         records = RecordOptions(progress_every_s, checkpoint_every_s, keep_checkpoints, background_checkpoints)
         training = self._training = ElasticTraining(
             state, drawing.batch, trainer, records, self._on_world, can_be_fed=rounds is None
@@ -385,10 +386,7 @@ class Loop:
             self._enter_world()
 
     def _end_epoch(self) -> None:
-        """The script asks for the next epoch.
-
-        A worker that joins now begins with that one: it must not repeat what the script did at this one's end.
-        """
+        """The script asks for the next epoch, with which workers begin that join now."""
         stays = not self._updates.count or self._updates.conclude()
         if not self._training.over and not self._drawing.is_at_end and stays:
             sampler = self.state.sampler
@@ -402,6 +400,7 @@ class Loop:
         if not self._training.over:
             self.state.sampler.end_epoch()
             self.state.is_begun = False
+        # Only now: a worker that joins must not repeat what the script did at the end of this epoch.
         if not stays or self._training.broke_with is not None:
             self._enter_world()
 
@@ -430,11 +429,6 @@ def _optimizers_in(given: torch.optim.Optimizer | Sequence[torch.optim.Optimizer
     """The optimizers that make the updates: the one inside, where Hugging Face's accelerate has wrapped it."""
     optimizers: Sequence[Any] = [given] if isinstance(given, torch.optim.Optimizer) else given
     return [optimizer.optimizer if _is_prepared(optimizer) else optimizer for optimizer in optimizers]
-
-
-def _loader_in(data: Any) -> Any:
-    """The loader that was given to accelerate, and any other data as it is."""
-    return getattr(data, "base_dataloader", data) if _is_prepared(data) else data
 
 
 def _is_prepared(wrapped: object) -> bool:

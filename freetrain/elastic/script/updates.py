@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import itertools
 import math
 import time
@@ -20,7 +19,7 @@ from freetrain.elastic.script.local_steps import Rounds
 from freetrain.elastic.script.sharding import weigh_shards
 from freetrain.elastic.script.steps import Schedules
 from freetrain.elastic.training.agreement import StepVerdict
-from freetrain.elastic.training.state import TrainingState, hyperparameters, set_hyperparameters
+from freetrain.elastic.training.state import Beside, TrainingState
 from freetrain.elastic.training.training import ElasticTraining
 from freetrain.elastic.worlds.exchange import broadcast_tensors
 from freetrain.elastic.worlds.world import World
@@ -43,12 +42,6 @@ class Updates:
         scaling: lets learning rates follow steps that grow with the world.
         share_buffers: give all ranks rank 0's buffers (running means and the like) with each step's first update.
         completed: called with the outcome of each step, its batches and its epoch.
-
-    Attributes:
-        lost: why the step under way does not count; None if it does.
-        count: of the updates that the script has asked for in this step.
-        exposed_s: seconds spent waiting for the other ranks in this step.
-        loss_share: this rank's part of the mean loss, where it is known.
     """
 
     def __init__(
@@ -63,10 +56,10 @@ class Updates:
         share_buffers: bool = True,
         completed: Callable[[StepVerdict, Sequence[Draw], int], object] = lambda *_: None,
     ) -> None:
-        self.lost: BaseException | None = None
-        self.count = 0
-        self.exposed_s = 0.0
-        self.loss_share = math.nan
+        self.lost: BaseException | None = None  # why the step under way does not count
+        self.count = 0  # of the updates that the script has asked for in this step
+        self.exposed_s = 0.0  # spent waiting for the other ranks in this step
+        self.loss_share = math.nan  # this rank's part of the mean loss, where it is known
         self._state = state
         self._optimizers = optimizers
         self._training = training
@@ -82,8 +75,8 @@ class Updates:
         self._summed: set[torch.optim.Optimizer] = set()
         self._void: set[torch.optim.Optimizer] = set()
         self._aside: dict[torch.Tensor, torch.Tensor] = {}
-        self._before: dict[str, Any] = {}
-        self._made_already: dict[str, Any] | None = None
+        self._before: Beside
+        self._made_already: Beside | None = None
         self._begun: torch.optim.Optimizer | None = None
         self._adds_up_shards = weigh_shards(state.module, lambda: self._weight)
         self._gradients = {optimizer: self._gradients_of(optimizer) for optimizer in optimizers}
@@ -153,10 +146,7 @@ class Updates:
         training = self._training
         self._finish_round()
         if self.lost is not None:
-            # What the script has done to its schedules and the like since then.
-            self._set_beside_the_model(self._before)
-            if self._rounds is not None:
-                self._rounds.take_back()
+            self.take_back()
             training.lose_step(self.lost)
             self.forget()
             if self._state.updates:  # which newcomers have made, too
@@ -186,7 +176,7 @@ class Updates:
                 "Give it the optimizers that the script steps, and step them within each epoch.",
             )
         if self.is_under_way:
-            self._state.optimizer.zero_grad(set_to_none=True)
+            self._state.clear_gradients()
         self.forget()
 
     def begin_step(self) -> None:
@@ -230,15 +220,15 @@ class Updates:
             self.lost = error
             self._before = self._made_already or self._beside_the_model()
 
-    def _beside_the_model(self) -> dict[str, Any]:
-        """A copy of what scripts change besides parameters: schedules and the like, and learning rates."""
-        also = {name: item.state_dict() for name, item in self._state.also.items()}
-        return copy.deepcopy({"also": also, "groups": hyperparameters(self._state.optimizer)})
+    def take_back(self) -> None:
+        """Undo what the script has done to its schedules and the like since the step was lost."""
+        self._before.put_back()
+        if self._rounds is not None:
+            self._rounds.take_back()
 
-    def _set_beside_the_model(self, captured: dict[str, Any]) -> None:
-        for name, item in self._state.also.items():
-            item.load_state_dict(captured["also"][name])
-        set_hyperparameters(self._state.optimizer, captured["groups"])
+    def _beside_the_model(self) -> Beside:
+        """Schedules and the like, and learning rates."""
+        return Beside((), self._optimizers, self._state.also.values())
 
     # -- updates
 
@@ -271,7 +261,7 @@ class Updates:
         # Updates that were made before a loss are not made again.
         if self.lost is None and self.count > self._state.updates:
             if self._made_already is not None:
-                self._set_beside_the_model(self._made_already)
+                self._made_already.put_back()
                 self._made_already = None
             with self._waiting_for_others():
                 if self._begun is not optimizer:

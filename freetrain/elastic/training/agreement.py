@@ -22,11 +22,6 @@ assert _LAYOUT.size <= PAYLOAD_BYTES
 _SAMPLED_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
-def learning_rates(optimizer: torch.optim.Optimizer) -> list[float]:
-    """Learning rates of the groups of parameters."""
-    return [float(group.get("lr", 0.0)) for group in optimizer.param_groups]
-
-
 class Samples:
     """A few values of the model, others in every step, so that in time all tensors are looked at."""
 

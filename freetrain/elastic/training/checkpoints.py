@@ -198,18 +198,16 @@ class StateCopy:
             mine = local(tensor)
             original = mine.untyped_storage()
             if original.data_ptr() not in copied:
-                size_bytes = original.nbytes()
-                memory = spare[size_bytes].pop() if spare[size_bytes] else _new_memory(size_bytes)
+                if spare[original.nbytes()]:
+                    memory = spare[original.nbytes()].pop()
+                else:
+                    memory = torch.empty(original.nbytes(), dtype=torch.uint8, device="cpu").untyped_storage()
                 copied[original.data_ptr()] = memory.copy_(original)
             like = _like(mine, copied[original.data_ptr()])
             copies[id(tensor)] = with_local(tensor, like) if is_sharded(tensor) else like
         self._kept = list(copied.values())
         # All the rest, numbers in containers of any kind, is copied as Python does it; its memo has the tensors.
         return copy.deepcopy(state, copies)
-
-
-def _new_memory(size_bytes: int) -> torch.UntypedStorage:
-    return torch.empty(size_bytes, dtype=torch.uint8, device="cpu").untyped_storage()
 
 
 def _like(tensor: torch.Tensor, memory: torch.UntypedStorage) -> torch.Tensor:

@@ -28,9 +28,9 @@ from freetrain.elastic.feeding.fitness import prewarm, wants_to_be_fed
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.timeouts import Timeouts
-from freetrain.elastic.training.agreement import Ballot, Samples, StepVerdict, count_ballots, learning_rates
+from freetrain.elastic.training.agreement import Ballot, Samples, StepVerdict, count_ballots
 from freetrain.elastic.training.records import RecordOptions, Records
-from freetrain.elastic.training.state import TrainingState
+from freetrain.elastic.training.state import TrainingState, groups_of
 from freetrain.elastic.training.worlds import Worlds
 from freetrain.elastic.worlds.calls import PendingCalls, digest_of
 from freetrain.elastic.worlds.device import backend_for, check_device, device_of, keep_memory
@@ -51,9 +51,6 @@ class ElasticTraining:
         trainer: the trainer's directory; the agent's if None, a temporary one without agent.
         on_world: called with every world, once all have the same state; with None where there is none any more.
         can_be_fed: whether a newcomer could follow the updates of the others.
-
-    Attributes:
-        broke_with: why the present world does not hold; None if it does.
     """
 
     def __init__(
@@ -69,7 +66,7 @@ class ElasticTraining:
         self.state = state
         self.wants_checkpoint = False
         self.wants_stop = False
-        self.broke_with: BaseException | None = None
+        self.broke_with: BaseException | None = None  # why the present world does not hold
         self.world: World
         self.session: Session
         self.worlds: Worlds
@@ -173,8 +170,8 @@ class ElasticTraining:
         place in the training; ``loss_share`` is this rank's part of the step's mean loss.
         """
         state, sampler = self.state, self.state.sampler
-        rates, values = learning_rates(state.optimizer), self._samples.at(state.step + 1)
-        values = values if has_same_parameters else []
+        rates = [float(group.get("lr", 0.0)) for group in groups_of(*state.optimizers)]
+        values = self._samples.at(state.step + 1) if has_same_parameters else []
         ballot = Ballot(self.session.change_due, self.wants_stop, loss_share, rates, values)
         place = digest_of(state.step, state.updates, sampler.epoch, sampler.position, digest)
         return self.world.ask(what, place, payload=ballot.pack())

@@ -16,18 +16,13 @@ from freetrain.elastic.worlds.groups import FOREVER, form_default
 
 
 class Replica:
-    """One worker's place in its replica; a worker that has its model alone is a replica of its own.
-
-    Attributes:
-        name: that no other replica has; empty if torch's process groups have been left alone.
-        writers: a process group for writing checkpoints meanwhile.
-    """
+    """One worker's place in its replica; a worker that has its model alone is a replica of its own."""
 
     def __init__(self) -> None:
-        self.name = ""
+        self.name = ""  # that no other replica has; empty if torch's process groups have been left alone
         self.shard = 0
         self.shards = 1
-        self.writers: dist.ProcessGroup | None = None
+        self.writers: dist.ProcessGroup | None = None  # for writing checkpoints meanwhile
         self._votes: dist.ProcessGroup | None = None
         self._store: dist.Store | None = None
         self._wants_checkpoint = False

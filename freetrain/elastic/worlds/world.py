@@ -41,15 +41,6 @@ class World(Ranks):
         stores: ports of the stores in this process, of whatever generation.
         while_waiting: called again and again while this rank waits for the others, with the seconds so far.
         expel: called with a member that differs from the others, and how.
-
-    Attributes:
-        size: ranks; those of servers come after them.
-        shards: ranks of each replica.
-        replica: place of this process's one, from 0; the rank, where nobody shares a model.
-        joined: number of the first world that this process was in.
-        awaits: the latest call of this rank, in words.
-        is_script_alone: whether the others have come past the place where the script is.
-        on_script_loss: called when a rank was lost while the script itself exchanged something.
     """
 
     def __init__(
@@ -68,7 +59,7 @@ class World(Ranks):
         self.generation = generation
         self.rank = generation.rank_of(member)
         self.shards = own.shards
-        self.replica = self.rank // self.shards
+        self.replica = self.rank // self.shards  # the rank, where nobody shares a model
         self._wires = Connections(stores)
         self._timeout = timedelta(seconds=form_timeout_s)
         self._backend = backend
@@ -79,9 +70,11 @@ class World(Ranks):
         self._servers = GradientServers(generation, self.rank, collectives)
         # None for all: a world that refers to itself would keep its memory until Python looks for such circles.
         self._peers = None if self.shards == 1 else Ranks(self.size // self.shards, collectives, own)
-        self.joined = generation.number
-        self.awaits = ""
+        self.joined = generation.number  # of the first world that this process was in
+        self.awaits = ""  # the latest call of this rank, in words
+        # Whether the others have come past the place where the script is.
         self.is_script_alone: Callable[[], bool] = lambda: False
+        # Called when a rank was lost while the script itself exchanged something.
         self.on_script_loss: Callable[[LostRankError], object] = lambda _: None
         self._lock = threading.Lock()
         self._alive = True

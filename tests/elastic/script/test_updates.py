@@ -9,7 +9,7 @@ import torch
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.script.updates import Updates
-from freetrain.elastic.training.state import Optimizers, TrainingState
+from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
 
@@ -57,8 +57,7 @@ class ElasticTraining:
         self.module = torch.nn.ParameterList([torch.zeros(2), torch.zeros(3, 3)])
         self.optimizers = [torch.optim.SGD([parameter], 1.0) for parameter in self.module]
         self.schedule = torch.optim.lr_scheduler.ExponentialLR(self.optimizers[0], 0.5)
-        together = cast(torch.optim.Optimizer, Optimizers(self.optimizers))
-        self.state = TrainingState(self.module, together, Sampler(8, 1), {"schedule": self.schedule})
+        self.state = TrainingState(self.module, self.optimizers, Sampler(8, 1), {"schedule": self.schedule})
         self.world = Other()
         self.updates = Updates(self.state, self.optimizers, cast(Any, self.world), cast(Any, DRAWING))
         self.updates.enter(cast(World, self.world))
