@@ -270,7 +270,7 @@ class AdoptedLoop(Loop):
         """Add these parameters' gradients up, as DistributedDataParallel would have done by now."""
         wanted = set(parameters)
         with self._training.ending_the_process():
-            for optimizer in self._optimizers:
+            for optimizer in self.state.optimizers:
                 if not wanted.isdisjoint(parameters_of(optimizer)):
                     self._updates.sum_if_due(optimizer)
 

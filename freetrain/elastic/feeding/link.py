@@ -124,7 +124,7 @@ def is_readable(connection: socket.socket, wait_s: float) -> bool:
 
 
 class SharedMemory:
-    """Memory that other processes of this machine can see, all of it there already; raises FeedError without.
+    """Memory that other processes of this machine can see, all of it there already; FeedError if it is too little.
 
     It has no name, so nothing is left of it when they have ended, however that was.
     """

@@ -78,9 +78,9 @@ def use_interface_of_this_address() -> None:
 
 
 def use_interface(names: str) -> None:
-    """Be reached by the first of these interfaces, ``ib0,eth0``, that has an address here, unless one was named.
+    """Be reached by the first of these interfaces that has an address here, unless an address was named.
 
-    Raises InputError if none has an address; not all nodes need to have the same interfaces.
+    Names are separated by commas: not all nodes need to have the same. Raises InputError if none has an address.
     """
     if os.environ.get(ADDRESS_VARIABLE):
         return

@@ -305,9 +305,9 @@ class BrokenWorlds:
         self._veteran = False
 
     def count(self, error: BaseException | None, cause: str, step: int) -> None:
-        """Count the world before this generation, which broke with an error in this process, or not; None if cut.
+        """Take note of a generation that follows; raises BrokenWorldError if too many broke in a row.
 
-        Raises BrokenWorldError if too many broke in a row.
+        ``error`` is what the world before it broke with in this process; None if it did not, or was cut.
         """
         if self._last_step is not None and step > self._last_step:
             self._veteran = True

@@ -108,7 +108,7 @@ class Loop:
         order = BatchOrder.of(data, batch, seed, shuffle=shuffle, drop_last=drop_last)
         sampler = order.sampler(epochs, seed)
         drawing = self._drawing = self._read(order, data, sampler)
-        optimizers = self._optimizers = _optimizers_in(optimizer)
+        optimizers = _optimizers_in(optimizer)
         module = model if isinstance(model, torch.nn.Module) else torch.nn.ModuleList(model)
         _check(module, optimizers, also.values(), local, scaling)
         rounds = None if local is None else Rounds(local, parameters_of(optimizers[0]))
@@ -119,14 +119,7 @@ class Loop:
             state, drawing.batch, trainer, records, self._on_world, can_be_fed=rounds is None
         )
         self._updates = Updates(
-            state,
-            optimizers,
-            training,
-            drawing,
-            rounds,
-            scaling,
-            share_buffers=share_buffers,
-            completed=self._completed,
+            state, training, drawing, rounds, scaling, share_buffers=share_buffers, completed=self._completed
         )
         self._watch_scalers(also.values())
         self._on_resize, self._on_step, self._overlaps = on_resize, on_step, overlap
@@ -230,7 +223,7 @@ class Loop:
         Otherwise ``optimizer.step()`` does this.
         """
         with self._training.ending_the_process():
-            for optimizer in optimizers or self._optimizers:
+            for optimizer in optimizers or self.state.optimizers:
                 self._updates.sum(optimizer)
 
     def gather(self, value: Any) -> list[Any]:

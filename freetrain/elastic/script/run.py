@@ -81,7 +81,7 @@ class Run(Loop):
                 self.sync()
             if self._updates.lost is None and self._before_update is not None:
                 self._before_update(self.state.module)
-            for optimizer in self._optimizers:
+            for optimizer in self.state.optimizers:
                 optimizer.step()
                 optimizer.zero_grad(set_to_none=True)
             self._conclude()

@@ -47,7 +47,6 @@ class Updates:
     def __init__(
         self,
         state: TrainingState,
-        optimizers: Sequence[torch.optim.Optimizer],
         training: ElasticTraining,
         drawing: StepBatches,
         rounds: Rounds | None = None,
@@ -61,14 +60,14 @@ class Updates:
         self.exposed_s = 0.0  # spent waiting for the other ranks in this step
         self.loss_share = math.nan  # this rank's part of the mean loss, where it is known
         self._state = state
-        self._optimizers = optimizers
+        self._optimizers = state.optimizers
         self._training = training
         self._drawing = drawing
         self._rounds = rounds
         self._scaling = scaling
         self._share_buffers = share_buffers
         self._completed = completed
-        self._schedules = [Schedules(optimizer, state.also) for optimizer in optimizers]
+        self._schedules = [Schedules(optimizer, state.also) for optimizer in state.optimizers]
         self._lacks_samples = False
         self._world: World | None = None
         self._weight: float | None = None
@@ -79,8 +78,8 @@ class Updates:
         self._made_already: Beside | None = None
         self._begun: torch.optim.Optimizer | None = None
         self._adds_up_shards = weigh_shards(state.module, lambda: self._weight)
-        self._gradients = {optimizer: self._gradients_of(optimizer) for optimizer in optimizers}
-        for optimizer in optimizers:
+        self._gradients = {optimizer: self._gradients_of(optimizer) for optimizer in state.optimizers}
+        for optimizer in state.optimizers:
             optimizer.register_step_pre_hook(self._before_update)
 
     def _gradients_of(self, optimizer: torch.optim.Optimizer) -> Gradients:

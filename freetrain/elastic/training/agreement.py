@@ -77,7 +77,7 @@ class StepVerdict:
 
 
 def count_ballots(asked: PendingCalls, step: int, shards: int = 1) -> StepVerdict:
-    """The outcome of the ballots, so many with shards of one model; raises LostRankError, or OddOneOutError."""
+    """The outcome of the ballots of ranks of which so many share a model; LostRankError or OddOneOutError else."""
     calls = asked.wait()
     rows = [_LAYOUT.unpack_from(call.payload.ljust(_LAYOUT.size, b"\0")) for call in calls]
     _compare(asked, calls, rows, step, shards)
