@@ -11,11 +11,7 @@ from freetrain.store.store import DAEMONS_STORE, Store
 
 
 def daemons_store(config: Config) -> Store:
-    """The database of the daemon with this configuration.
-
-    Raises:
-        StateError: there is none, it is not for this account, or it is damaged or of another version.
-    """
+    """The database of the daemon with this configuration; raises StateError if it cannot be read."""
     path = Path(config.state.directory) / DAEMONS_STORE
     try:
         is_missing = not path.exists()

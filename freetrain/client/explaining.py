@@ -32,6 +32,14 @@ from freetrain.slurm.parsing import expand_nodes
 from freetrain.store.ledger import DAEMON_COMMAND
 from freetrain.store.store import Store
 
+# A decision is read and unpacked from the database: more of them would take seconds.
+_MOST_DECISIONS = 500
+_MOST_NAMED = 8
+# What deciding once more, without a part of the objective, may take.
+_SOLVE_S = 2.0
+# The daemon's database, or why this account cannot read it.
+_Journal = Store | FreetrainError
+
 
 def explain_node(
     node: str, group: NodeGroup, fragment: Fragment | None, owner: str, look: LookStatus | None
@@ -73,21 +81,10 @@ def _who_waits(look: LookStatus | None) -> str:
     return f"Trainings that wait: {first}" + (f"; and {len(waiting) - 3} more." if len(waiting) > 3 else ".")
 
 
-# A decision is read and unpacked from the database: more of them would take seconds.
-_MOST_DECISIONS = 500
-
-
-_Journal = Store | FreetrainError
-"""The daemon's database, or why this account cannot read it."""
-
-
 def explain(what: str, config: Config, standing: Standing) -> Iterator[str]:
-    """Sentences on a training, one of its tasks, a node or one of the site's jobs.
+    """Sentences on a training, one of its tasks, a node or one of the site's jobs; raises InputError if unknown.
 
     What was decided is for accounts that may read the daemon's database; the rest is for all.
-
-    Raises:
-        InputError: nothing is known of it.
     """
     what = what.partition("_")[0] if what[:1].isdigit() else what
     journal, group = _open(config), group_of(what, standing.look)
@@ -183,11 +180,6 @@ def _explain_job(job: str, look: LookStatus | None, journal: _Journal) -> Iterat
             f"{harm.leaving_s:.1f} s until fragments {', '.join(harm.fragments)} had left, {harm.window_s:.1f} s "
             "until Slurm started it."
         )
-
-
-_MOST_NAMED = 8
-_SOLVE_S = 2.0
-"""What deciding once more, without a part of the objective, may take."""
 
 
 def explain_decision(trainer: str, name: str, problem: Problem, decision: Decision) -> Iterator[str]:
@@ -336,20 +328,14 @@ def explain_tasks(filler: str, name: str, problem: Problem, decision: Decision) 
     yield f"{what} shared {problem.node_count} nodes among {len(tasks)} of its tasks{beside}."
     named = ", ".join(f"{id_} on {size}" for id_, size in running[:_MOST_NAMED])
     more = f" and {len(running) - _MOST_NAMED} more" if len(running) > _MOST_NAMED else ""
-    yield (
-        f"{len(running)} of them run ({named}{more}), {len(begun)} from now on."
-        if running
-        else "None of them runs."
-    )
+    some = f"{len(running)} of them run ({named}{more}), {len(begun)} from now on."
+    yield some if running else "None of them runs."
     if ended:
         yield f"{', '.join(ended[:_MOST_NAMED])} had to give up all of its nodes, and will be run again."
     yield from decision.notes
-    waiting = next(
-        (row for row, task in enumerate(problem.trainers) if sizes.get(task.id) == 0 and task.id not in ended),
-        None,
-    )
-    if waiting is not None:
-        yield _one_more_task(problem, decision, waiting)
+    rows = [row for row, task in enumerate(problem.trainers) if not sizes.get(task.id, 1) and task.id not in ended]
+    if rows:
+        yield _one_more_task(problem, decision, rows[0])
     yield "Each keeps its nodes until it ends: its size is chosen when it starts, by how long nodes are to stay."
 
 

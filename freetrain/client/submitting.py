@@ -90,12 +90,9 @@ class Prepared:
 
 
 def check_tag(nodes: str | int | None, values: TagValues) -> CheckedTag:
-    """The tag with these values.
+    """The tag with these values; raises InputError if it would be wrong.
 
     ``nodes`` are the minimum and the maximum of all tasks together, as ``2-16``; a single number is the maximum.
-
-    Raises:
-        InputError: the tag would be wrong.
     """
     is_filler = values.get("kind") == ArrayKind.TASKS
     if nodes is None and not is_filler:
@@ -158,11 +155,7 @@ def prepare(
     part: bool = False,
     sbatch: Sequence[str] = (),
 ) -> Prepared:
-    """Check a submission, and make its command; its arguments are those of :meth:`Client.submit`.
-
-    Raises:
-        InputError: something of it cannot be.
-    """
+    """Check a submission, and make its command, of the arguments of :meth:`Client.submit`; raises InputError."""
     if array is not None:
         _check_array(array)
         values = {**values, "kind": values.get("kind") or ArrayKind.TASKS}

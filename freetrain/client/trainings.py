@@ -64,15 +64,10 @@ class JobEntry:
 
 @dataclass(frozen=True, slots=True)
 class ListedTraining(JobEntry):
-    """The same with what listings choose by.
+    """The same with what listings choose by."""
 
-    Attributes:
-        account: to which it is charged; empty: unknown.
-        word: running, starting or waiting, or one of freetrain's states: resting, paused, refused, complete.
-    """
-
-    account: str
-    word: str
+    account: str  # to which it is charged; empty: unknown
+    word: str  # running, starting or waiting, or one of freetrain's states: resting, paused, refused, complete
 
     @property
     def is_over(self) -> bool:

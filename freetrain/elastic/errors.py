@@ -31,34 +31,24 @@ class LostRankError(Exception):
 
 
 class OddRankError(LostRankError):
-    """Another rank differs from those that were there before it, and is ended.
-
-    Args:
-        was_there_first: whether it was one of the first, so that it may be the others that are wrong.
-    """
+    """Another rank differs from those that were there before it, and is ended."""
 
     def __init__(self, what: str, *, was_there_first: bool) -> None:
         super().__init__(what)
-        self.was_there_first = was_there_first
+        self.was_there_first = was_there_first  # so that it may be the others that are wrong
 
 
 class OddOneOutError(InputError):
-    """This rank differs from those that were there before it, so that it ends and they go on.
-
-    Args:
-        is_new: whether it came later than others; if so, another one in its place would differ, too.
-    """
+    """This rank differs from those that were there before it, so that it ends and they go on."""
 
     def __init__(self, what: str, *, is_new: bool) -> None:
-        super().__init__(what, ODD_HINT)
-        self.is_new = is_new
-
-
-ODD_HINT = (
-    "All ranks have to take the same way through the script: let it follow run.step, run.batches.numbered() and "
-    "what is in also={...} rather than counts of its own, and put what a newcomer must not do again under "
-    "run.first_time()."
-)
+        super().__init__(
+            what,
+            "All ranks have to take the same way through the script: let it follow run.step, "
+            "run.batches.numbered() and what is in also={...} rather than counts of its own, and put what a "
+            "newcomer must not do again under run.first_time().",
+        )
+        self.is_new = is_new  # it came later than others, so another one in its place would differ, too
 
 
 class NotAdoptedError(SystemExit):
@@ -78,28 +68,18 @@ class BrokenWorldError(RuntimeError):
 
 
 class Departed(SystemExit):
-    """This worker's part in the training has ended while the training goes on elsewhere.
-
-    Args:
-        in_step: whether it ends within a step for which other ranks did not come.
-    """
+    """This worker's part in the training has ended while the training goes on elsewhere."""
 
     def __init__(self, reason: str, status: int = 0, *, in_step: bool = False) -> None:
         super().__init__(status)
         self.reason = reason
-        self.in_step = in_step
+        self.in_step = in_step  # it ends within a step for which other ranks did not come
 
 
-EVICTED_STATUS = 75
-"""Exit status of a worker that the others gave up for lost although it lived (EX_TEMPFAIL: try again)."""
-
-
-NOT_ADOPTED_STATUS = 79
-"""Exit status of a worker whose script cannot be adopted."""
-
-
-ODD_STATUS = 78
-"""Exit status of a newcomer that differs from the others: the same script would differ again."""
+# Exit statuses of workers:
+EVICTED_STATUS = 75  # the others gave it up for lost although it lived (EX_TEMPFAIL: try again)
+ODD_STATUS = 78  # a newcomer that differs from the others: the same script would differ again
+NOT_ADOPTED_STATUS = 79  # its script cannot be adopted
 
 
 @contextlib.contextmanager
@@ -121,10 +101,7 @@ def plain_errors() -> Iterator[None]:
 
 
 def as_exit(error: FreetrainError) -> SystemExit:
-    """The error as the end of a training script: its sentences on standard error, no traceback.
-
-    The status is 1, 74 where the trainer's directory cannot be used, or 78 for a newcomer that differs.
-    """
+    """The error as the end of a training script: its sentences on standard error, no traceback."""
     print(f"freetrain: {error.what}" + (f"\n  {error.hint}" if error.hint else ""), file=sys.stderr)
     # A status of its own: the agent must not start another one, which would differ, too.
     if isinstance(error, OddOneOutError) and error.is_new:

@@ -87,14 +87,9 @@ class QuestionEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GuestReport:
-    """The outcome of a question to a guest.
-
-    Attributes:
-        message: what happened otherwise, as the rest of a sentence that begins with the guest's name.
-        took_s: wall seconds from the question to its end; the start of the process counts only where it failed.
-    """
+    """The outcome of a question to a guest."""
 
     ending: QuestionEnd
     answer: Any
-    message: str
-    took_s: float
+    message: str  # what happened otherwise, as the rest of a sentence that begins with the guest's name
+    took_s: float  # wall seconds from the question to its end; the process's start counts only where it failed

@@ -24,10 +24,7 @@ Question = tuple[str, tuple[Any, ...], float]
 
 
 def main(lifeline: int, imports: Sequence[str], memory_bytes: int | None, niceness: int) -> None:
-    """Say that all is ready, then answer until the host closes the channel.
-
-    ``lifeline`` is a pipe that the host holds open as long as it lives.
-    """
+    """Say that all is ready, then answer until the host closes the channel, or ends, and with it the lifeline."""
     # Before all else: a host may die while this process starts.
     _end_with(lifeline)
     os.nice(niceness)

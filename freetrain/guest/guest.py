@@ -41,11 +41,7 @@ _MEMORY_BYTES = 3 << 30
 
 
 class GuestProcess:
-    """The process, with the channel to it. It gets an empty interpreter, never a copy of this one.
-
-    Raises:
-        OSError: it cannot be started.
-    """
+    """The process, an empty interpreter and never a copy of this one, with the channel to it; raises OSError."""
 
     def __init__(self, imports: Sequence[str], memory_bytes: int | None, niceness: int) -> None:
         # A file and not a pipe: nobody reads while the guest works, and it would hang at a full pipe.

@@ -25,20 +25,15 @@ def main() -> None:
                 raise
         adoption.end()
     except NotAdoptedError as error:
-        give_up(error.reason)
+        # All agents then go on in restart mode.
+        if (root := trainer_from_environment()) is not None:
+            TrainerDirectory.open(root).give_up_adopting(error.reason)
         raise
     except BaseException as error:
         adoption.leave(error)
         if isinstance(error, FreetrainError):
             raise as_exit(error) from None
         raise
-
-
-def give_up(reason: str) -> None:
-    """Let all agents go on in restart mode."""
-    root = trainer_from_environment()
-    if root is not None:
-        TrainerDirectory.open(root).give_up_adopting(reason)
 
 
 if __name__ == "__main__":

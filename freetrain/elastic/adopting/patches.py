@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -160,7 +160,7 @@ def _numbering(adoption: Adoption, original: Any) -> Original:
     class Enumerate(original):  # type: ignore[misc]
         def __new__(cls, iterable: Iterable[Any], start: int = 0) -> Any:
             if is_divided(iterable) or is_divided(getattr(iterable, "iterable", None)):
-                return _numbered(adoption, iterable, start)
+                return ((start + adoption.number, batch) for batch in iterable)
             return original(iterable, start)
 
     return Enumerate
@@ -169,11 +169,6 @@ def _numbering(adoption: Adoption, original: Any) -> Original:
 def is_divided(batches: object) -> bool:
     """Whether it is a loader whose samples are divided among ranks; a progress bar has that as its iterable."""
     return isinstance(batches, DataLoader) and isinstance(batches.sampler, DistributedSampler)
-
-
-def _numbered(adoption: Adoption, batches: Iterable[Any], start: int) -> Iterator[tuple[int, Any]]:
-    for batch in batches:
-        yield start + adoption.number, batch
 
 
 def _unless(adoption: Adoption, original: Original) -> Original:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -80,27 +80,22 @@ class Draw:
 
 
 class StepBatches(ABC):
-    """The batches of the step under way, which the position moves over only when the step is complete.
-
-    Attributes:
-        taken: batches of the step under way.
-        wait_s: seconds spent waiting for them.
-        is_at_end: whether the epoch has no more batches.
-        mark: of the data that all ranks have read in the step under way, where each reads all of it.
-    """
+    """The batches of the step under way, which the position moves over only when the step is complete."""
 
     def __init__(self, dataset: Any, sampler: Sampler, batch: FixedBatch | ScaledBatch) -> None:
-        self.taken: list[Draw] = []
-        self.wait_s = 0.0
-        self.is_at_end = False
-        self.mark = 0
+        self.taken: list[Draw] = []  # batches of the step under way
+        self.wait_s = 0.0  # spent waiting for them
+        self.is_at_end = False  # the epoch has no more batches
+        self.mark = 0  # of the data that all ranks have read in the step under way, where each reads all of it
         self.dataset = dataset
-        self._sampler = sampler
         self.batch = batch
+        self._sampler = sampler
+        self._iterator: Iterator[Any] = iter(())
+        self._is_stale = True
 
-    @abstractmethod
     def restart(self) -> None:
         """The world, the epoch or the position is another one."""
+        self._is_stale = True
 
     @abstractmethod
     def next(self, world: World) -> tuple[Draw, Any] | None:
@@ -110,9 +105,9 @@ class StepBatches(ABC):
     def batches_per_epoch(self, world_size: Callable[[], int]) -> int:
         """How many there are in this epoch in a world of this size, which is asked for only where it matters."""
 
-    @abstractmethod
     def close(self) -> None:
         """Fetch no more."""
+        self._iterator = iter(())
 
     def note_read(self, count: int, world: World) -> tuple[Draw, list[int]]:
         """Take the samples that all ranks have read just now; their draw, and the places of this rank's ones."""

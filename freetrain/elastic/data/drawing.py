@@ -41,11 +41,6 @@ class Drawing(StepBatches):
     ) -> None:
         super().__init__(stream.dataset, sampler, batch)
         self._stream = stream
-        self._is_stale = True
-
-    def restart(self) -> None:
-        """The world, the epoch or the position is another one."""
-        self._is_stale = True
 
     def next(self, world: World) -> tuple[Draw, Any] | None:
         """One batch more for the step under way; None at the end of the epoch."""
@@ -87,11 +82,7 @@ class Drawing(StepBatches):
 
 
 class BatchStream:
-    """Fetches given batches with the worker processes and the rest of the script's DataLoader.
-
-    Args:
-        data: a DataLoader, a data set with length and items, or a number, whose batches are the ids themselves.
-    """
+    """Fetches given batches as the script's DataLoader would; of a number of samples the ids themselves."""
 
     def __init__(self, data: Any) -> None:
         self.dataset: Any = range(data) if isinstance(data, int) else data
@@ -149,12 +140,7 @@ class _Plan:
 
 
 class PassStream:
-    """Samples of each batch, pass by pass, while threads fetch the batch after it.
-
-    Args:
-        data: a data set with length and items, or a number of samples, whose data are their ids.
-        at_most: samples of a pass; None: each batch is one pass.
-    """
+    """Samples of each batch, in passes of at most so many, while threads fetch the batch after it."""
 
     def __init__(self, data: Any, threads: int, at_most: int | None) -> None:
         self.dataset: Any = range(data) if isinstance(data, int) else data

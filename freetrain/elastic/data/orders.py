@@ -54,11 +54,7 @@ class BatchOrder:
     def of(
         cls, data: Any, batch: FixedBatch | ScaledBatch | None, seed: int, *, shuffle: bool, drop_last: bool
     ) -> BatchOrder:
-        """The order by the script's DataLoader, or by these arguments.
-
-        Raises:
-            InputError: no batches can be made of it.
-        """
+        """The order by the script's DataLoader, or by these arguments; raises InputError if there is none."""
         if batch is not None and batch.at_most_per_pass is not None:
             raise InputError(
                 "at_most_per_pass has no meaning where the script makes the passes.",

@@ -29,9 +29,6 @@ class Sampler:
         drop_last: leave out what an epoch has left when it is not enough for a step.
         listed: an epoch's order, where it is not to be computed here.
         holds_at_end: stay at the end of each epoch until :meth:`end_epoch` is called.
-
-    Attributes:
-        batches: taken in this epoch, as the script counts them.
     """
 
     def __init__(
@@ -52,7 +49,7 @@ class Sampler:
         self.drop_last = drop_last
         self.epoch = 0
         self.position = 0
-        self.batches = 0
+        self.batches = 0  # taken in this epoch, as the script counts them
         self._listed = listed
         self._holds_at_end = holds_at_end
         self._known = (0, 0, torch.empty(0, dtype=torch.int64))
@@ -106,12 +103,9 @@ class Sampler:
 
 
 class Permutation:
-    """A shuffle of the numbers below ``size``: a Feistel cipher on as few bits as hold them.
+    """A shuffle of the numbers below ``size``, below 2⁶⁰ itself: a Feistel cipher on as few bits as hold them.
 
     What it sends beyond ``size`` is sent on until it comes back below, which keeps it one to one.
-
-    Args:
-        size: how many numbers; below 2⁶⁰.
     """
 
     def __init__(self, size: int, key: str) -> None:

@@ -43,9 +43,7 @@ class Streaming(StepBatches):
         super().__init__(data.dataset if isinstance(data, DataLoader) else data, sampler, batch)
         self._collate: Any = data.collate_fn if isinstance(data, DataLoader) else default_collate
         self._is_stateful = hasattr(self.dataset, "state_dict") and hasattr(self.dataset, "load_state_dict")
-        self._iterator: Iterator[Any] = iter(())
         self._before: dict[str, Any] = {}
-        self._is_stale = True
         self._has_read = False
 
     # -- what is carried along
@@ -91,10 +89,6 @@ class Streaming(StepBatches):
         """Not known before the end."""
         raise TypeError("data that can only be read in order has no length")
 
-    def close(self) -> None:
-        """Read no more."""
-        self._iterator = iter(())
-
     def _begin(self) -> None:
         """Read from the training's position on."""
         position = self._sampler.position
@@ -131,13 +125,7 @@ class OwnBatches(StepBatches):
         self._loaders = loaders
         self._is_one = not isinstance(data, list | tuple)
         self._seed = seed
-        self._iterator: Iterator[tuple[Any, ...]] = iter(())
-        self._is_stale = True
         self._read = 0
-
-    def restart(self) -> None:
-        """The world, the epoch or the position is another one."""
-        self._is_stale = True
 
     def next(self, world: World) -> tuple[Draw, Any] | None:
         """One batch more for the step under way; None at the end of the epoch."""
@@ -158,10 +146,6 @@ class OwnBatches(StepBatches):
     def batches_per_epoch(self, world_size: object) -> int:
         """The loader's length."""
         return min(len(loader) for loader in self._loaders)
-
-    def close(self) -> None:
-        """Read no more."""
-        self._iterator = iter(())
 
     def _begin(self) -> None:
         """Read from the training's position on."""

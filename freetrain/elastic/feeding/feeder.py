@@ -13,7 +13,7 @@ from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.feeding.link import FeedError, FeedOffer, Link, let_go
 from freetrain.elastic.feeding.parts import Packet, StateParts, size_of
 from freetrain.elastic.membership.session import Session
-from freetrain.elastic.on_disk.members import Generation
+from freetrain.elastic.on_disk.members import Generation, from_document
 from freetrain.elastic.training.state import TrainingState, hyperparameters
 from freetrain.elastic.training.tensors import DetachedTensors, detach_tensors
 
@@ -67,9 +67,9 @@ class Feeder:
         view = self._session.view
         for name, attempt in view.feeds - self._answered:
             self._answered.add((name, attempt))
-            offer = None
-            if name not in view.gone and name not in view.ready and name not in view.ranks:
-                offer = FeedOffer.of(self._session.directory.feed_offer(name, attempt))
+            if name in view.gone or name in view.ready or name in view.ranks:
+                continue
+            offer = from_document(FeedOffer, self._session.directory.feed_offer(name, attempt))
             if offer is not None and offer.source == self._session.member.id:
                 self._begin(name, offer)
 
@@ -121,12 +121,12 @@ class Feed:
         self._versions = self._parts.versions()
 
     def send_update(self, place: int) -> None:
-        """The gradients of what has arrived with which the optimizer of this place is about to step.
-
-        An optimizer that has none does nothing, there as here. Raises FeedError if they cannot be sent.
-        """
+        """The gradients of what has arrived, if any, with which this optimizer is about to step."""
         self._check_versions()
-        self._await_read()
+        # Until what was sent is read its memory must not be filled again.
+        while self._unread:
+            self._link.await_done()
+            self._unread -= 1
         self._packet.used_bytes = 0
         optimizer = self._state.optimizers[place]
         gradients = self._parts.put_gradients(place, self._arrived, self._packet)
@@ -142,10 +142,7 @@ class Feed:
         self._versions = self._parts.versions()
 
     def send_state(self) -> None:
-        """Some more parameters; with the last ones, and from then on, the rest.
-
-        Raises FeedError if the newcomer cannot follow any more.
-        """
+        """Some more parameters; with the last ones, and from then on, the rest; raises FeedError."""
         self._check_versions()
         # Made again in each step: nothing else shows that the script has frozen a layer or added a group.
         if StateParts(self._state).layout != self._parts.layout:
@@ -180,12 +177,6 @@ class Feed:
         if not spent and size_bytes > self._packet.room_bytes:
             raise FeedError("the newcomer has no room for what the optimizer keeps for a parameter")
         return not spent or spent + size_bytes <= min(STEP_BYTES, spent + self._packet.room_bytes)
-
-    def _await_read(self) -> None:
-        """Wait until what was sent is read: its memory is filled again."""
-        while self._unread:
-            self._link.await_done()
-            self._unread -= 1
 
     def _check_versions(self) -> None:
         if self._versions != self._parts.versions():

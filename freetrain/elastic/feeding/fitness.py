@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Callable
 
 import torch
 from torch import optim
 
-from freetrain.elastic.training.state import TrainingState, hyperparameters, set_hyperparameters
+from freetrain.elastic.training.state import TrainingState, hyperparameters, parameters_in, set_hyperparameters
 from freetrain.elastic.training.tensors import is_sharded
+from freetrain.elastic.worlds.exchange import bytes_of
 from freetrain.elastic.worlds.replica import lost_replica
 from freetrain.errors import InputError
 
@@ -37,12 +37,8 @@ _OPTIMIZERS = (
 
 
 def wants_to_be_fed(state: TrainingState) -> bool:
-    """Whether a broadcast of the state would be felt, and feeding can replace it.
-
-    Raises InputError if the environment does not say from which size on it would.
-    """
-    size_bytes = sum(parameter.numel() * parameter.element_size() for parameter in state.module.parameters())
-    if size_bytes < 1e6 * _from_mb():
+    """Whether a broadcast of the state would be felt, by its size, and feeding can replace it."""
+    if sum(map(bytes_of, state.module.parameters())) < 1e6 * _from_mb():
         return False
     reason = why_not_fed(state)
     if reason is not None:
@@ -56,25 +52,16 @@ def why_not_fed(state: TrainingState) -> str | None:
         # Not isinstance(): a subclass may do anything in its step.
         if type(optimizer) not in _OPTIMIZERS:
             return f"{type(optimizer).__name__} is not known to update each parameter by its own gradient alone"
-        hooks = (optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks)
-        if not all(_is_ours(hook) for some in hooks for hook in some.values()):
+        hooks = [*optimizer._optimizer_step_pre_hooks.values(), *optimizer._optimizer_step_post_hooks.values()]
+        # Our own one, which adds gradients up, does nothing at a newcomer.
+        if not all(getattr(hook, "__module__", "").startswith("freetrain.elastic.") for hook in hooks):
             return "the optimizer has hooks"
-    updated = [
-        id(parameter)
-        for optimizer in state.optimizers
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-    ]
+    updated = [id(parameter) for parameter in parameters_in(*state.optimizers)]
     if len(updated) != len(set(updated)):
         return "some parameters have two optimizers"
     if any(parameter.layout is not torch.strided for parameter in state.module.parameters()):
         return "some parameters are sparse"
     return None
-
-
-def _is_ours(hook: Callable[..., object]) -> bool:
-    """Whether it is the one that adds gradients up: it does nothing at a newcomer."""
-    return getattr(hook, "__module__", "").startswith("freetrain.elastic.")
 
 
 def _from_mb() -> float:
@@ -106,9 +93,7 @@ def prewarm(state: TrainingState) -> None:
 
 
 def _step_with_zeros(optimizer: torch.optim.Optimizer) -> None:
-    parameters = [
-        parameter for group in optimizer.param_groups for parameter in group["params"] if parameter.requires_grad
-    ]
+    parameters = [parameter for parameter in parameters_in(optimizer) if parameter.requires_grad]
     if any(parameter.grad is not None for parameter in parameters):
         return
     before = hyperparameters(optimizer)
@@ -124,7 +109,7 @@ def _step_with_zeros(optimizer: torch.optim.Optimizer) -> None:
         for parameter in parameters:
             parameter.grad = None
         optimizer.state.clear()
-        set_hyperparameters(optimizer, before)
+        set_hyperparameters(before, optimizer)
 
 
 def _clip(sharded: list[torch.Tensor]) -> None:

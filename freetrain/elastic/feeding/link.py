@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from freetrain.elastic.on_disk.members import Member, Secret, this_host
 from freetrain.elastic.worlds.exchange import decode, encode
@@ -37,12 +37,7 @@ class LinkLostError(FeedError):
 
 
 class Link:
-    """One end of a connection.
-
-    Args:
-        given_up: whether the other end is known to be lost, which a connection may not show.
-        is_seen: whether the other end sees this very memory, so that none of it has to travel.
-    """
+    """One end of a connection; the other one may be known to be lost before that shows it."""
 
     def __init__(
         self, connection: socket.socket, memory: mmap.mmap, given_up: Callable[[], bool], *, is_seen: bool = False
@@ -52,7 +47,7 @@ class Link:
         self._connection = connection
         self._memory = memoryview(memory)
         self._given_up = given_up
-        self._is_seen = is_seen
+        self._is_seen = is_seen  # by the other end, so that nothing of the memory has to travel
         self._unsent: queue.SimpleQueue[bytes | memoryview | None] = queue.SimpleQueue()
         self._sender: threading.Thread | None = None
 
@@ -68,10 +63,7 @@ class Link:
             self._sender.start()
 
     def receive(self, wait_s: float) -> dict[str, Any] | None:
-        """The next document, its bytes in their place in the memory; None if none comes in this time.
-
-        Raises LinkLostError if the connection has ended.
-        """
+        """The next document, its bytes in their place; None if none comes in this time; raises LinkLostError."""
         if not is_readable(self._connection, wait_s):
             return None
         length, start, count = _HEAD.unpack(self._read(bytearray(_HEAD.size)))
@@ -132,10 +124,9 @@ def is_readable(connection: socket.socket, wait_s: float) -> bool:
 
 
 class SharedMemory:
-    """Memory that other processes of this machine can see, all of it there already.
+    """Memory that other processes of this machine can see, all of it there already; FeedError if it is too little.
 
-    It has no name, so nothing is left of it when they have ended, however that was. Raises FeedError if there is
-    not so much.
+    It has no name, so nothing is left of it when they have ended, however that was.
     """
 
     def __init__(self, size_bytes: int) -> None:
@@ -196,14 +187,6 @@ class FeedOffer:
     descriptor: int  # of its memory in that process
     size_bytes: int  # of the memory
     nonce: str  # of which both sides make the word that the source says first
-
-    @classmethod
-    def of(cls, document: dict[str, Any] | None) -> Self | None:
-        """The offer as it was written; None if it cannot be read."""
-        try:
-            return cls(**(document or {}))
-        except TypeError:
-            return None
 
     def accept(self, secret: Secret, given_up: Callable[[], bool]) -> tuple[Link, mmap.mmap]:
         """The source's end of the connection, and its memory; raises FeedError if it does not come about."""

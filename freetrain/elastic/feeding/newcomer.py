@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -28,31 +27,24 @@ _MAX_TENSORS_PER_VALUE = 4
 
 
 class Newcomer:
-    """One worker before its first world.
-
-    Attributes:
-        is_mixed: whether it has some of the training's state, and not all.
-    """
+    """One worker before its first world."""
 
     def __init__(self, state: TrainingState, session: Session) -> None:
-        self.is_mixed = False
+        self.is_mixed = False  # it has some of the training's state, and not all
         self._state = state
         self._session = session
         self._is_whole = False
         self._is_ready = False
 
     def follow(self) -> bool:
-        """Be fed until a world takes it in, if there is one to join; True if it then has the state of that world.
-
-        Its own state is to be replaced otherwise.
-        """
+        """Be fed until a world takes it in, if there is one; True if it then has the state of that world."""
         session = self._session
         if not session.member.is_fed:
             return False
         session.wait_for(lambda view: session.member.id in view.members, _FIRST_LOOK_S)
         try:
             if session.view.current:
-                with self._memory() as memory:
+                with contextlib.closing(self._memory()) as memory:
                     self._be_fed(memory)
         except FeedError as error:
             log.warning("not fed by another member (%s): the state comes by broadcast, while all wait", error)
@@ -64,9 +56,9 @@ class Newcomer:
         """Be fed by one member, or by another if that one is lost."""
         for attempt in itertools.count():
             view = self._session.view
-            if not self._sources(view) or self._is_decided(view):
-                return
             source = self._choose_source(view)
+            if source is None or self._is_decided(view):
+                return
             try:
                 self._be_fed_by(source, attempt, memory)
             except LinkLostError as error:
@@ -80,42 +72,27 @@ class Newcomer:
 
     def _be_fed_by(self, source: str, attempt: int, memory: SharedMemory) -> None:
         link = self._await_source(source, attempt, memory)
-        if link is None:
-            return
-        try:
-            self._take_all(link, source, Packet(memory.memory))
-        finally:
-            link.close()
+        if link is not None:
+            with contextlib.closing(link):
+                self._take_all(link, source, Packet(memory.memory))
 
-    @contextlib.contextmanager
-    def _memory(self) -> Iterator[SharedMemory]:
+    def _memory(self) -> SharedMemory:
         """Room for all gradients and for some of the state."""
         parts = StateParts(self._state)
         largest = max(parts.size_bytes(index) for index in range(len(parts)))
-        memory = SharedMemory(parts.gradient_bytes + max(STEP_BYTES, _MAX_TENSORS_PER_VALUE * largest))
-        try:
-            yield memory
-        finally:
-            memory.close()
+        return SharedMemory(parts.gradient_bytes + max(STEP_BYTES, _MAX_TENSORS_PER_VALUE * largest))
 
-    def _choose_source(self, view: View) -> str:
+    def _choose_source(self, view: View) -> str | None:
         """A source with the same shard: another for each newcomer, and rank 0, which is busiest, last."""
-        me = self._session.member
-        fed = [id_ for id_ in view.outside if view.members[id_].is_fed and view.members[id_].shard == me.shard]
+        me, known = self._session.member, view.members
+        fed = [id_ for id_ in view.outside if known[id_].is_fed and known[id_].shard == me.shard]
         place = fed.index(me.id) if me.id in fed else 0
-        lasting = self._sources(view)
-        return lasting[-1 - place % len(lasting)]
-
-    def _sources(self, view: View) -> list[str]:
-        """The members of the present world that do not leave it, and have the shard that this one is to have."""
-        shard = self._session.member.shard
-        known = view.members
-        return [id_ for id_ in _lasting(view) if id_ in known and known[id_].shard == shard]
+        sources = [id_ for id_ in view.staying if id_ in known and known[id_].shard == me.shard]
+        return sources[-1 - place % len(sources)] if sources else None
 
     def _await_source(self, source: str, attempt: int, memory: SharedMemory) -> Link | None:
         session = self._session
-        listener = Listener(session.member, session.directory.secret, memory)
-        try:
+        with contextlib.closing(Listener(session.member, session.directory.secret, memory)) as listener:
             session.directory.offer_feed(session.member.id, attempt, asdict(listener.offer(source)))
             while not self._is_decided(session.view):
                 link = listener.accept(_LOOK_S, lambda: self._is_lost(source))
@@ -126,8 +103,6 @@ class Newcomer:
                 if session.member.id in session.view.ready:
                     raise FeedError(f"{source} does not reach this process")
             return None
-        finally:
-            listener.close()
 
     def _take_all(self, link: Link, source: str, packet: Packet) -> None:
         """Take what comes until the source says that it was all."""
@@ -173,9 +148,8 @@ class Newcomer:
             self._session.directory.say_ready(self._session.member.id)
 
     def _await_loss(self, source: str) -> None:
-        """Wait until the others see this member's end."""
         # The end of a connection is seen first: asked again at once, the same member would be chosen.
-        self._session.wait_for(lambda view: source not in _lasting(view), _SOURCE_SEEN_LOST_S)
+        self._session.wait_for(lambda view: source not in view.staying, _SOURCE_SEEN_LOST_S)
 
     def _is_lost(self, source: str) -> bool:
         return source in self._session.view.gone
@@ -187,8 +161,3 @@ class Newcomer:
     def _is_out(self, view: View) -> bool:
         me = self._session.member.id
         return me in view.gone or me in view.refused or me in view.leaving
-
-
-def _lasting(view: View) -> tuple[str, ...]:
-    """The members of the present world that do not leave it."""
-    return tuple(id_ for id_ in view.current if id_ not in view.leaving)

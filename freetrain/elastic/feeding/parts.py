@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 import torch
 
 from freetrain.elastic.feeding.link import FeedError
-from freetrain.elastic.training.state import TrainingState, layout_of, set_hyperparameters
+from freetrain.elastic.training.state import TrainingState, layout_of, parameters_in, set_hyperparameters
 from freetrain.elastic.training.tensors import is_sharded, local, with_local
 from freetrain.elastic.worlds.calls import digest_of
+from freetrain.elastic.worlds.exchange import bytes_of
 
 _PLAIN = (int, float, bool, str, type(None))
 Slot: TypeAlias = tuple[int, list[int], str, str]
@@ -29,12 +30,7 @@ class StateParts:
 
     def __init__(self, state: TrainingState) -> None:
         self._optimizers = state.optimizers
-        self._optimizer_of = {
-            parameter: optimizer
-            for optimizer in self._optimizers
-            for group in optimizer.param_groups
-            for parameter in group["params"]
-        }
+        self._optimizer_of = {own: optimizer for optimizer in self._optimizers for own in parameters_in(optimizer)}
         every = dict.fromkeys([*self._optimizer_of, *state.module.parameters()])
         self.parameters: list[torch.Tensor] = list(every)
         self.layout = digest_of(layout_of(state.module, state.optimizers))
@@ -113,7 +109,7 @@ class StateParts:
         optimizer, groups = self._optimizers[message["place"]], message["groups"]
         if len(groups) != len(optimizer.param_groups):
             raise FeedError("the source has another number of groups of parameters")
-        set_hyperparameters(optimizer, groups)
+        set_hyperparameters(groups, optimizer)
         for index, slot in message["gradients"].items():
             self.parameters[index].grad = _gradient(packet.at(slot), self.parameters[index])
         try:
@@ -189,14 +185,13 @@ class Packet:
 
 def room_for(tensor: torch.Tensor) -> int:
     """Bytes that the tensor takes up in a packet."""
-    length = tensor.numel() * tensor.element_size()
-    return -(-length // _ALIGN_BYTES) * _ALIGN_BYTES
+    return -(-bytes_of(tensor) // _ALIGN_BYTES) * _ALIGN_BYTES
 
 
 def size_of(document: Any) -> int:
     """Bytes of the tensors in a document."""
     if isinstance(document, torch.Tensor):
-        return document.numel() * document.element_size()
+        return bytes_of(document)
     if isinstance(document, dict):
         return sum(map(size_of, document.values()))
     if isinstance(document, list | tuple):

@@ -5,6 +5,5 @@ Out go the table and an exit status: 0 where all that was possible went well, 1 
 nothing was possible.
 
 - ``__main__.py``: the list of the checks, how they are run, and the table.
-- ``checks.py``: checks within one process: the device, trainings and worlds of one rank.
-- ``rank_checks.py``: checks of several ranks: processes that come, leave, are killed and hang.
+- ``checks.py``: the device, trainings and worlds of one rank, and ranks that come, leave, are killed and hang.
 """

@@ -19,13 +19,16 @@ from freetrain.elastic.gpu_check.checks import (
     compiled,
     copies,
     health,
+    hung_peer,
+    joins_and_leaves,
     memory,
     mixed_precision,
     one_rank,
     state_copy,
+    two_ranks_on_one_device,
 )
-from freetrain.elastic.gpu_check.rank_checks import hung_peer, joins_and_leaves, two_ranks_on_one_device
 
+FAILED_STATUS, NO_DEVICE_STATUS = 1, 2
 # As tests under automake say that they were skipped.
 _NOT_POSSIBLE_STATUS = 77
 _ALL_S = 600.0
@@ -35,14 +38,12 @@ _ALL_S = 600.0
 class GpuCheck:
     """One of the checks.
 
-    Attributes:
-        run: on a device; returns a line of figures. Raises NotPossibleError with the reason where it cannot be
-            tried here, and AssertionError, or whatever it does, if it goes wrong.
-        limit_s: after which it counts as hung.
+    It returns a line of figures. It raises NotPossibleError with the reason where it cannot be tried here, and
+    AssertionError, or whatever it does, if it goes wrong.
     """
 
     run: Callable[[torch.device], str]
-    limit_s: float = 60.0
+    limit_s: float = 60.0  # after which it counts as hung
 
 
 CHECKS = {
@@ -105,14 +106,12 @@ def _outcome_of(name: str, device: str, until_s: float) -> CheckOutcome:
     elapsed_s = time.monotonic() - began_s
     last = (done.stdout.strip() or done.stderr.strip()).splitlines()[-1:] or [f"exit status {done.returncode}"]
     verdicts = {0: CheckVerdict.WELL, _NOT_POSSIBLE_STATUS: CheckVerdict.NOT_POSSIBLE}
-    verdict = verdicts.get(done.returncode, CheckVerdict.FAILED)
-    return CheckOutcome(name, verdict, last[0] if verdict != CheckVerdict.FAILED else _why(done), elapsed_s)
-
-
-def _why(done: subprocess.CompletedProcess[str]) -> str:
-    """The last line of what it complained of; a signal has none."""
-    lines = done.stderr.strip().splitlines()
-    return lines[-1] if lines and done.returncode > 0 else f"ended with {done.returncode}"
+    if verdict := verdicts.get(done.returncode):
+        return CheckOutcome(name, verdict, last[0], elapsed_s)
+    # The last line of what it complained of; a signal has none.
+    lines = done.stderr.strip().splitlines() if done.returncode > 0 else []
+    why = lines[-1] if lines else f"ended with {done.returncode}"
+    return CheckOutcome(name, CheckVerdict.FAILED, why, elapsed_s)
 
 
 def _check(name: str, device: str) -> int:
@@ -144,12 +143,6 @@ class CheckOutcome:
     verdict: CheckVerdict  # what came of it
     detail: str  # figures, or why
     elapsed_s: float  # how long it took
-
-
-NO_DEVICE_STATUS = 2
-
-
-FAILED_STATUS = 1
 
 
 def status_of(outcomes: Sequence[CheckOutcome]) -> int:

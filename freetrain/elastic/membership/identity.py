@@ -48,9 +48,14 @@ def new_id() -> str:
 
 def given_by_slurm() -> dict[str, int]:
     """CPUs and memory of the node that this process may use, as far as Slurm says so."""
-    given = {name: os.environ.get(variable, "") for name, variable in _GIVEN_VARIABLES.items()}
+    given = {name: _number_in(variable) for name, variable in _GIVEN_VARIABLES.items()}
+    return {name: number for name, number in given.items() if number is not None}
+
+
+def _number_in(variable: str) -> int | None:
+    value = os.environ.get(variable, "")
     # isdigit() alone also holds for "²", of which int() makes nothing.
-    return {name: int(value) for name, value in given.items() if value.isascii() and value.isdigit()}
+    return int(value) if value.isascii() and value.isdigit() else None
 
 
 @lru_cache(maxsize=1)
@@ -115,17 +120,8 @@ def _outward_address() -> str | None:
     return None
 
 
-def this_member(
-    fingerprint: str,
-    torch_version: str,
-    slots: int = 1,
-    *,
-    is_fed: bool = False,
-    replica: str = "",
-    shard: int = 0,
-    shards: int = 1,
-) -> Member:
-    """This process as a member."""
+def this_member(fingerprint: str, torch_version: str, slots: int = 1) -> Member:
+    """This process as a member, with a replica of its own."""
     return Member(
         id=os.environ.get(MEMBER_VARIABLE) or new_id(),
         agent=os.environ.get(AGENT_VARIABLE, ""),
@@ -137,14 +133,10 @@ def this_member(
         fingerprint=fingerprint,
         joined_s=time.time(),
         slots=slots,
-        is_fed=is_fed,
         switches=os.environ.get(_SWITCHES_VARIABLE) or os.environ.get(_NODE_VARIABLE, ""),
-        replica=replica,
-        shard=shard,
-        shards=shards,
         is_server=is_server(),
         is_main=bool(os.environ.get(MAIN_VARIABLE)),
-        ends_s=_end_of_this_job_s(),
+        ends_s=float(_number_in(_END_VARIABLE) or 0),
     )
 
 
@@ -153,30 +145,22 @@ def is_server() -> bool:
     return bool(os.environ.get(SERVER_VARIABLE))
 
 
-def _end_of_this_job_s() -> float:
-    text = os.environ.get(_END_VARIABLE, "")
-    return float(text) if text.isascii() and text.isdigit() else 0.0
-
-
 def why_foreign(member: Member, newcomer: Member) -> str | None:
     """Why this newcomer does not fit in with a member; None if it does."""
-    return _difference(member, newcomer) or _difference_of_nodes(member, newcomer)
+    difference = _difference(member, newcomer)
+    if difference or newcomer.shards == member.shards:
+        return difference
+    # Only members that are alive object to it: a training may go on from its checkpoint with other nodes.
+    return (
+        f"its node has {newcomer.shards} workers to shard the model over, and those of the others have "
+        f"{member.shards}: all nodes of a sharded training need the same number (--nproc)"
+    )
 
 
 def why_foreign_to(view: View, member: Member) -> str | None:
     """Why this member does not fit in with the members that are there; None if it does."""
     reasons = (_difference(view.members[id_], member) for id_ in view.present if id_ in view.ranks)
     return next(filter(None, reasons), None)
-
-
-def _difference_of_nodes(member: Member, newcomer: Member) -> str | None:
-    # Only members that are alive object to it: a training may go on from its checkpoint with other nodes.
-    if newcomer.shards == member.shards:
-        return None
-    return (
-        f"its node has {newcomer.shards} workers to shard the model over, and those of the others have "
-        f"{member.shards}: all nodes of a sharded training need the same number (--nproc)"
-    )
 
 
 def _difference(member: Member, newcomer: Member) -> str | None:

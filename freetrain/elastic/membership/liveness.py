@@ -18,11 +18,7 @@ _MIN_SHARE = 0.1
 
 
 class WatchedProcess:
-    """A process on this machine.
-
-    Args:
-        started_ticks: when it started, as a process id is used again.
-    """
+    """A process on this machine, known by its id and its start, as an id is used again."""
 
     def __init__(self, pid: int, started_ticks: int) -> None:
         self._pid, self._started_ticks = pid, started_ticks
@@ -135,13 +131,7 @@ class StragglerDetector:
         self._first_s = 0.0
 
     def look(self, progress: Mapping[str, WorkerProgress], generation: int, now_s: float) -> Stragglers:
-        """Compare the workers of one world.
-
-        Args:
-            progress: of its members, each as its latest sign of life has it.
-            generation: of the world; a worker that has not entered it yet is not compared.
-            now_s: on the observer's own clock.
-        """
+        """Compare the workers of one world by their latest signs of life, but for those that are not in it yet."""
         here = {id_: worker for id_, worker in progress.items() if worker.generation == generation}
         if generation != self._generation or here.keys() != self._first.keys():
             self._generation, self._behind = generation, {}

@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from types import FrameType
 
@@ -69,12 +70,7 @@ _AGENTS_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class Session:
-    """Joins, forms worlds, leaves.
-
-    Args:
-        fingerprint: what all members must have in common.
-        is_fed: whether this worker gets the state before it joins a world.
-    """
+    """Joins, forms worlds, leaves; a worker that is fed gets the state before it joins a world."""
 
     def __init__(
         self,
@@ -87,9 +83,8 @@ class Session:
     ) -> None:
         self.directory = directory
         mine = this_replica()
-        self.member = this_member(
-            fingerprint, torch.__version__, is_fed=is_fed, replica=mine.name, shard=mine.shard, shards=mine.shards
-        )
+        me = this_member(fingerprint, torch.__version__)
+        self.member = replace(me, is_fed=is_fed, replica=mine.name, shard=mine.shard, shards=mine.shards)
         self.world: World | None = None
         self.nodes = 0
         self._was_in_a_world = False
@@ -167,24 +162,18 @@ class Session:
     def _form(self, generation: Generation) -> World:
         """The world of this generation, watched from the beginning; raises AbandonedError if it does not come."""
         word = self.directory.secret.derive(generation.nonce)
-        form_timeout_s, ports = self._timeouts.form_timeout_s, self._stores.ports
-        world = World(
-            generation,
-            self.member.id,
-            word,
-            self._backend,
-            form_timeout_s,
-            ports,
-            self._while_waiting,
-            self._expel,
-        )
+        timeout_s = self._timeouts.form_timeout_s
+        callbacks = self._stores.ports, self._while_waiting, self._expel
+        world = World(generation, self.member.id, word, self._backend, timeout_s, *callbacks)
         guard = Guard(generation, world.cut, lambda: world.started)
         self._watcher.guard(guard)
         world.form(lambda: self.view.number > generation.number)
         guard.formed = True
         self.world = world
         self._was_in_a_world = True
-        self.nodes = self._count_nodes(generation)
+        known = self.view.members
+        # Agents of the ranks; a rank without one stands for itself.
+        self.nodes = len({(known[id_].agent if id_ in known else "") or id_ for id_ in generation.members})
         self._last_error = _NOBODY_MISSING
         return world
 
@@ -195,10 +184,7 @@ class Session:
             self.directory.mark_gone(member, reason)
 
     def _while_waiting(self, waited_s: float) -> None:
-        """The others have been waited for so long in a collective.
-
-        Raises Departed if this worker is to leave, and the others do not come to the end of the step.
-        """
+        """Warn of a long wait in a collective; raises Departed if this worker is to leave, and it does not end."""
         if waited_s < _WARN_WAITING_AFTER_S:
             self._warn_waiting_s = _WARN_WAITING_AFTER_S
         elif self.world is not None and waited_s >= self._warn_waiting_s:
@@ -248,8 +234,7 @@ class Session:
 
     def goes_on(self, world: World) -> bool:
         """Whether some worker of this world stays."""
-        view = self.view
-        return bool((set(world.generation.members) - set(view.gone)) & set(view.ranks) - view.leaving)
+        return not set(world.generation.members).isdisjoint(self.view.staying)
 
     def wait_for_leavers(self) -> None:
         """Wait until no member is left that may still be writing the last checkpoint."""
@@ -306,11 +291,6 @@ class Session:
             return True  # nobody is there to form a world without it
         return (me in view.everyone or me in view.leaving) and view.number > tried
 
-    def _count_nodes(self, generation: Generation) -> int:
-        """How many agents the world's ranks have; a rank without agent stands for itself."""
-        known = self._watcher.view.members
-        return len({(known[id_].agent if id_ in known else "") or id_ for id_ in generation.members})
-
 
 class BrokenWorlds:
     """Counts the worlds in a row that broke although no member was missing, and in which no step was completed.
@@ -348,8 +328,7 @@ class BrokenWorlds:
 class Stores:
     """Stores that this process has opened, whose generations may still meet there.
 
-    Args:
-        word_of: what the members of a generation prove to know, from the generation's nonce.
+    ``word_of`` makes of a generation's nonce what its members prove to know.
     """
 
     def __init__(self, address: str, word_of: Callable[[str], str]) -> None:

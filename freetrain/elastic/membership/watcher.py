@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.membership.liveness import Liveness, StragglerDetector, WorkerProgress
@@ -35,27 +36,20 @@ _WARN_AGAIN_S = 60.0
 _WARN_MISSING_AFTER_S = 2.0
 
 
+@dataclass(slots=True)
 class Guard:
     """The world that this member is in or forms, how far it is, and how to get its main thread out of it."""
 
-    def __init__(
-        self, generation: Generation, cut: Callable[[], object], started: Callable[[], int] = lambda: 0
-    ) -> None:
-        self.generation = generation
-        self.cut = cut
-        self.started = started
-        self.formed = False
-        self.waited_s = 0.0
-        self.broken_since_s: float | None = None
+    generation: Generation
+    cut: Callable[[], object]
+    started: Callable[[], int] = lambda: 0
+    formed: bool = False
+    waited_s: float = 0.0
+    broken_since_s: float | None = None
 
 
 class Watcher:
-    """Keeps one member's view of the trainer fresh, and proposes generations when it is this member's turn.
-
-    Args:
-        open_store: opens the store of a proposed generation in this process and returns its port.
-        why_foreign: why a newcomer does not fit in with the others, or None.
-    """
+    """Keeps one member's view of the trainer fresh, and proposes generations when it is this member's turn."""
 
     def __init__(
         self,
@@ -68,8 +62,8 @@ class Watcher:
         self._directory = directory
         self._member = member
         self._timeouts = timeouts
-        self._open_store = open_store
-        self._why_foreign = why_foreign
+        self._open_store = open_store  # that of a proposed generation, in this process
+        self._why_foreign = why_foreign  # why a newcomer does not fit in with the others, or None
         self._liveness = Liveness(directory.last_beat, timeouts.lost_after_s, time.monotonic)
         self._waiting = StragglerDetector(timeouts.hung_after_s)
         self._stop = threading.Event()
@@ -151,10 +145,7 @@ class Watcher:
         return min(max(self._timeouts.poll_s, share * look_s), self._timeouts.beat_s)
 
     def _look(self, *, silence_too: bool) -> None:
-        """Read first, then write: what has to be written may fail, and is tried again at the next look.
-
-        A view from which nothing followed is not thought about again.
-        """
+        """Read first, then write: what has to be written may fail, and is tried again at the next look."""
         view = self._directory.view()
         # The directory gives the same object where nothing has changed.
         if view is not self.view:
@@ -163,7 +154,7 @@ class Watcher:
                 self._changed.notify_all()
         self._cut_broken(view)
         self._mark_lost(view, silence_too=silence_too)
-        if view is self._settled_view:
+        if view is self._settled_view:  # nothing followed from it
             return
         self._refuse_misfits(view)
         self._propose(view)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from freetrain.elastic.on_disk.files import (
     read_json,
     write_json,
 )
-from freetrain.elastic.on_disk.members import Generation, Member, Secret, from_document, to_document
+from freetrain.elastic.on_disk.members import Generation, Member, Secret, from_document
 from freetrain.elastic.on_disk.next_generation import View, spread
 
 TRAINER_VARIABLE = "FREETRAIN_TRAINER"
@@ -31,8 +32,7 @@ _ROOT_MODE = 0o711
 class TrainerDirectory:
     """Reads and writes a trainer's directory.
 
-    Every fact is a file of its own, written once and never changed (heartbeats apart), so readers need no lock and
-    a stale view shows an earlier truth, never a wrong one. Where servers are to run is replaced as a whole. A
+    Heartbeats, and where servers are to run, are replaced as a whole; all other files are written once. A
     generation is fenced by its number: the file of generation n can be created only once.
     """
 
@@ -94,7 +94,7 @@ class TrainerDirectory:
 
     def join(self, member: Member) -> None:
         """Record that this member is ready to join."""
-        write_json(self._members / f"{member.id}.json", to_document(self.secret.sign(member)))
+        write_json(self._members / f"{member.id}.json", asdict(self.secret.sign(member)))
 
     def leave(self, member: str) -> None:
         """Record that this member wants to leave at the next step boundary."""
@@ -153,7 +153,7 @@ class TrainerDirectory:
     def publish(self, generation: Generation) -> bool:
         """Create the generation; False if another one of this number exists."""
         path = self._generations / _generation_name(generation.number)
-        created = create_json(path, to_document(self.secret.sign(generation)))
+        created = create_json(path, asdict(self.secret.sign(generation)))
         if created:
             self._prune(generation.number - _KEPT_GENERATIONS)
         return created
@@ -167,10 +167,7 @@ class TrainerDirectory:
         create_json(self._generations / f"{number:08d}.{member}.stopped", {})
 
     def view(self) -> View:
-        """The directory as it is now; the same view as before where nothing has changed.
-
-        Two listings, and only those files that were not read before.
-        """
+        """The directory as it is now; the same view as before where nothing has changed."""
         # Generations first: members of one that is listed had joined before it came, and are listed, too.
         numbers, names = self._listed_generations.names(), self._listed_members.names()
         # Lists that are the same objects have not changed: thousands of names need no comparing.
@@ -186,21 +183,24 @@ class TrainerDirectory:
     def _view(self, numbers: Sequence[str], names: Sequence[str]) -> View:
         latest = max((name for name in numbers if name.endswith(".json")), default="")
         if latest and (self._latest is None or latest != _generation_name(self._latest.number)):
-            self._latest = self._read_generation(latest) or self._latest
+            read = from_document(Generation, read_json(self._generations / latest))
+            self._latest = read if read and self.secret.signed(read) else self._latest
         for name in names:
             self._read_member(name)
         members = {id_: self._known[id_] for id_ in _with_suffix(names, ".json") if id_ in self._known}
         left = {id_: self._reasons[f"{id_}.gone"] for id_ in _with_suffix(names, ".gone")}
         leaving, gone = spread(members, frozenset(_with_suffix(names, ".leaving")), left)
+        feeds = (name.rpartition(".") for name in _with_suffix(names, ".feed"))
+        stopped = (name.partition(".") for name in _with_suffix(numbers, ".stopped"))
         return View(
             generation=self._latest,
             members=members,
             leaving=leaving,
             gone=gone,
             refused={id_: self._reasons[f"{id_}.refused"] for id_ in _with_suffix(names, ".refused")},
-            feeds=frozenset(map(_member_and_attempt, _with_suffix(names, ".feed"))),
+            feeds=frozenset((id_, int(attempt)) for id_, _, attempt in feeds),
             ready=frozenset(_with_suffix(names, ".ready")),
-            stopped=frozenset(_members_of(latest, _with_suffix(numbers, ".stopped"))),
+            stopped=frozenset(id_ for number, _, id_ in stopped if f"{number}.json" == latest),
             broken_numbers=frozenset(int(name) for name in _with_suffix(numbers, ".broken") if name.isdecimal()),
         )
 
@@ -210,17 +210,13 @@ class TrainerDirectory:
         if kind in ("gone", "refused") and name not in self._reasons:
             self._reasons[name] = _reason_in(self._members / name)
         elif kind == "json" and id_ not in self._known:
-            member = from_document(Member, read_json(self._members / name) or {})
+            member = from_document(Member, read_json(self._members / name))
             if member is None:
                 return
             if self.secret.signed(member):
                 self._known[id_] = member
             else:
                 self.refuse(id_, "it does not know the trainer's secret")
-
-    def _read_generation(self, name: str) -> Generation | None:
-        generation = from_document(Generation, read_json(self._generations / name) or {})
-        return generation if generation and self.secret.signed(generation) else None
 
     def _prune(self, oldest_kept: int) -> None:
         """Remove what nobody asks for any more, so that a look stays cheap over months."""
@@ -319,7 +315,7 @@ class TrainerDirectory:
 
     def requests(self) -> list[tuple[Path, dict[str, object]]]:
         """Requests to agents that none has taken."""
-        paths = [self._requests / name for name in sorted(names_in(self._requests))]
+        paths = [self._requests / name for name in names_in(self._requests)]
         return [(path, document) for path in paths if (document := read_json(path)) is not None]
 
     def claim(self, path: Path) -> bool:
@@ -366,14 +362,3 @@ def _reason_in(path: Path) -> str:
 def _with_suffix(names: Iterable[str], suffix: str) -> list[str]:
     """The names with this suffix, without it."""
     return [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
-
-
-def _members_of(generation: str, names: Iterable[str]) -> list[str]:
-    """The members in names that begin with this generation's number."""
-    number = generation.removesuffix(".json")
-    return [name.removeprefix(f"{number}.") for name in names if name.startswith(f"{number}.")]
-
-
-def _member_and_attempt(name: str) -> tuple[str, int]:
-    member, _, attempt = name.rpartition(".")
-    return member, int(attempt)

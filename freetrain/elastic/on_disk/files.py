@@ -54,10 +54,7 @@ def create_private(path: Path, mode: int = 0o600) -> BinaryIO:
 
 
 def write_json(path: Path, document: dict[str, Any], mode: int = 0o600) -> None:
-    """Replace the file by this document: a reader sees the old one or the new one, nothing between.
-
-    Raises DirectoryError if it cannot be written.
-    """
+    """Replace the file by this document, of which readers see all or nothing; raises DirectoryError."""
     _place(path, to_json(document), mode, os.replace)
 
 
@@ -115,7 +112,7 @@ class ListedFolder:
         self._names: list[str] = []
 
     def names(self) -> list[str]:
-        """Names of its files, as :func:`names_in` has them; the same list as before where nothing has changed."""
+        """Names of its files in order, drafts left out; the same list as before where nothing has changed."""
         now_s = time.monotonic()
         try:
             # Opening the folder makes NFS look afresh.
@@ -138,11 +135,7 @@ class ListedFolder:
 
 def names_in(folder: Path) -> list[str]:
     """Names of the files in a folder, drafts left out."""
-    try:
-        # Opening the folder makes NFS look afresh.
-        return [name for name in os.listdir(folder) if not name.startswith(".")]  # noqa: PTH208 (polled: speed)
-    except FileNotFoundError:
-        return []
+    return ListedFolder(folder).names()
 
 
 def why_distrusted(path: Path) -> str | None:

@@ -13,16 +13,20 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.on_disk.files import create_exclusively, why_distrusted
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 LOCAL_RANK_VARIABLE, LOCAL_WORLD_SIZE_VARIABLE = "FREETRAIN_LOCAL_RANK", "FREETRAIN_LOCAL_WORLD_SIZE"
 """A worker's place on its node, and how many there are. Under torchrun's names, which come with others, libraries
 would take this for a run of torchrun."""
 
 Record = TypeVar("Record", bound="Member | Generation")
+Document = TypeVar("Document", bound="DataclassInstance")
 SECRET_VARIABLE = "FREETRAIN_SECRET"
 
 
@@ -86,15 +90,10 @@ class Generation:
         return self.everyone.index(member)
 
 
-def to_document(record: Member | Generation) -> dict[str, Any]:
-    """The record as JSON would have it."""
-    return asdict(record)
-
-
-def from_document(kind: type[Record], document: Mapping[str, Any]) -> Record | None:
-    """The record, or None if the document is not one; fields of a later version are ignored."""
+def from_document(kind: type[Document], document: Mapping[str, Any] | None) -> Document | None:
+    """The dataclass that was written as this document, or None if it is not one; other fields are ignored."""
     known = {field.name for field in fields(kind)}
-    given = {name: value for name, value in document.items() if name in known}
+    given = {name: value for name, value in (document or {}).items() if name in known}
     # JSON has no tuples.
     for name in ("members", "servers"):
         if isinstance(given.get(name), list):
@@ -176,5 +175,5 @@ class Secret:
         return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()[:32]
 
     def _digest(self, record: Record) -> str:
-        facts = {name: value for name, value in to_document(record).items() if name != "proof"}
+        facts = {name: value for name, value in asdict(record).items() if name != "proof"}
         return hmac.new(self._key, json.dumps(facts, sort_keys=True).encode(), hashlib.sha256).hexdigest()

@@ -39,6 +39,11 @@ class View:
         return tuple(id_ for id_ in self.ranks if id_ not in self.gone)
 
     @property
+    def staying(self) -> tuple[str, ...]:
+        """Those of them that do not leave."""
+        return tuple(id_ for id_ in self.current if id_ not in self.leaving)
+
+    @property
     def ranks(self) -> tuple[str, ...]:
         """The latest generation's workers."""
         return self.generation.members if self.generation else ()
@@ -99,8 +104,7 @@ def next_generation(view: View, min_members: int = 1) -> Proposal | None:
     in ring order. A trainer starts from nothing only with ``min_members``. Servers that are there are in it; they
     neither make a world nor keep it up.
     """
-    stay = tuple(id_ for id_ in view.current if id_ not in view.leaving)
-    ring = ring_order(of_one_size(stay + view.waiting, view.members), view.members)
+    ring = ring_order(of_one_size(view.staying + view.waiting, view.members), view.members)
     # A stable sort: but for the one that goes first all stay in the ring's order.
     wanted = tuple(sorted(ring, key=lambda id_: id_ not in view.members or not view.members[id_].is_main))
     if not view.current and len(wanted) < max(min_members, 1):
@@ -110,7 +114,7 @@ def next_generation(view: View, min_members: int = 1) -> Proposal | None:
     if {*wanted, *servers} == set(view.everyone) and not view.broken:
         return None
     proposer = next(iter(ring or view.current), "")
-    return Proposal(view.number + 1, wanted, proposer, _cause(view, stay), servers) if proposer else None
+    return Proposal(view.number + 1, wanted, proposer, _cause(view), servers) if proposer else None
 
 
 def ring_order(ids: Sequence[str], members: Mapping[str, Member]) -> tuple[str, ...]:
@@ -128,13 +132,13 @@ def members_missing(view: View, min_members: int) -> int:
     return 0 if view.current or not view.waiting else max(0, min_members - len(view.waiting))
 
 
-def _cause(view: View, stay: tuple[str, ...]) -> str:
+def _cause(view: View) -> str:
     """Why the world changes: start, loss, leave, join, or a world that broke with nobody missing."""
     if not view.current:
         return "start"
     if any(id_ in view.gone for id_ in view.everyone):
         return "loss"
-    if len(stay) < len(view.ranks) or any(id_ in view.leaving for id_ in view.everyone):
+    if len(view.staying) < len(view.ranks) or any(id_ in view.leaving for id_ in view.everyone):
         return "leave"
     return "join" if view.waiting or set(view.servers) - set(view.everyone) else "broken"
 
@@ -155,10 +159,9 @@ def watched_by(member: str, view: View) -> tuple[str, ...]:
 def spread(
     members: Mapping[str, Member], leaving: frozenset[str], gone: Mapping[str, str]
 ) -> tuple[frozenset[str], Mapping[str, str]]:
-    """Members that leave and that are gone, with those that cannot go on without them.
+    """Members that leave and that are gone, with the others of their replicas, which cannot go on without them.
 
-    Returns:
-        Both with the other members of their replicas; where a member left on request, the others are leaving.
+    Where a member left on request, the others are leaving.
     """
     bound = [member for member in members.values() if member.replica]
     if not bound:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeAlias
 
 from freetrain.elastic.on_disk.files import append_line
 
@@ -48,7 +48,6 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "start_s": _PART_S,
 }
 _CAUSE = re.compile(r"[a-z][a-z ]{0,39}")
-Line = TypeVar("Line", bound="Rate | Rescale | LostRun")
 MAX_LINES = 2_000
 """Lines of a part that are read at once."""
 
@@ -63,11 +62,7 @@ class _Tally:
 
 
 class ProgressWriter:
-    """Adds up what rank 0 sees and appends a line every now and then.
-
-    Adding up costs a microsecond per step; a line (some tens of microseconds, on NFS a millisecond) is written at
-    most once per ``every_s``.
-    """
+    """Adds up what rank 0 sees, at a microsecond per step, and appends a line at most once per ``every_s``."""
 
     def __init__(self, path: Path, every_s: float = 5.0) -> None:
         self._path = path
@@ -168,20 +163,30 @@ class LostRun:
     cause: str  # the save failed, was late or was cut off
 
 
-def parse_line(text: bytes, max_nodes: int = MAX_NODES) -> Rate | Rescale | LostRun:
+ProgressLine: TypeAlias = Rate | Rescale | LostRun
+_LINES: Mapping[str, type[ProgressLine]] = {"rate": Rate, "rescale": Rescale, "loss": LostRun}
+
+
+def parse_line(text: bytes, max_nodes: int = MAX_NODES) -> ProgressLine:
     """The content of a line (any bytes, no newline), if each field is there, of its type and within its bounds.
 
     Raises ValueError otherwise, with the end of a sentence that begins with *because* and has nothing of the line.
     """
     document = _document(text)
-    match document.get("event"):
-        case "rate":
-            return _line(Rate, document, max_nodes)
-        case "rescale":
-            return _line(Rescale, document, max_nodes)
-        case "loss":
-            return _line(LostRun, document, max_nodes)
-    raise ValueError("its event is none of rate, rescale and loss")
+    event = document.get("event")
+    if not isinstance(event, str) or event not in _LINES:
+        raise ValueError("its event is none of rate, rescale and loss")
+    kind = _LINES[event]
+    values: dict[str, Any] = {}
+    for known in fields(kind):
+        if known.name in document:
+            kind_of_value = str(known.type).removesuffix(" | None")
+            values[known.name] = _believed_value(known.name, kind_of_value, document[known.name])
+        elif known.default is MISSING:
+            raise ValueError(f"{known.name} is missing")
+    if values.get("nodes", 0) > max_nodes:
+        raise ValueError(f"nodes is more than the {max_nodes} that there are")
+    return kind(**values)
 
 
 def _document(text: bytes) -> Mapping[str, Any]:
@@ -202,30 +207,12 @@ def _document(text: bytes) -> Mapping[str, Any]:
     return document
 
 
-def _line(kind: type[Line], document: Mapping[str, Any], max_nodes: int) -> Line:
-    values: dict[str, Any] = {}
-    for known in fields(kind):
-        if known.name not in document and known.default is MISSING:
-            raise ValueError(f"{known.name} is missing")
-        if known.name in document:
-            values[known.name] = _value(known.name, str(known.type).removesuffix(" | None"), document[known.name])
-    if values.get("nodes", 0) > max_nodes:
-        raise ValueError(f"nodes is more than the {max_nodes} that there are")
-    return kind(**values)
-
-
-def _value(name: str, kind: str, value: object) -> float | str:
-    return _cause(value) if kind == "str" else _number(name, kind, value)
-
-
-def _cause(value: object) -> str:
-    if not isinstance(value, str) or not _CAUSE.fullmatch(value):
-        raise ValueError("cause is not a short word")
-    return value
-
-
-def _number(name: str, kind: str, value: object) -> float:
-    """The number, if it is one and within its bounds."""
+def _believed_value(name: str, kind: str, value: object) -> float | str:
+    """The value, if it is of this kind and within its bounds."""
+    if kind == "str":
+        if not isinstance(value, str) or not _CAUSE.fullmatch(value):
+            raise ValueError("cause is not a short word")
+        return value
     # Exact types, as a boolean is an integer to Python.
     if type(value) is float and kind == "float":
         if not math.isfinite(value):
@@ -280,7 +267,7 @@ def read_part(
         end = content.find(b"\n") + 1 or len(content)
         at_byte, content = at_byte + end, content[end:]
     *lines, rest = content.split(b"\n", -1 if max_bytes is None else MAX_LINES)
-    parsed: list[Rate | Rescale | LostRun | Rejected] = []
+    parsed: list[ProgressLine | Rejected] = []
     for line in lines:
         parsed.append(_believed(line, at_byte, max_nodes))
         at_byte += len(line) + 1
@@ -298,7 +285,7 @@ def read_part(
     )
 
 
-def _believed(line: bytes, at_byte: int, max_nodes: int) -> Rate | Rescale | LostRun | Rejected:
+def _believed(line: bytes, at_byte: int, max_nodes: int) -> ProgressLine | Rejected:
     try:
         return parse_line(line, max_nodes)
     except ValueError as error:

@@ -37,14 +37,13 @@ from freetrain.errors import ExitCode
 
 log = logging.getLogger(__name__)
 
-_POLL_S = 0.05
+_POLL_S, _RANKS_EVERY_S = 0.05, 1.0
 # A worker that the others gave up gets this long to notice and end by itself.
 _GONE_BUT_ALIVE_S = 2.0
 _FOR_TORCHRUN = (
     "the script never joined the trainer: let it train with freetrain.elastic (docs/users/elastic.md), or give "
     "--adopt or --restart where it is one for torchrun"
 )
-_NEVER_JOINED = f"{_FOR_TORCHRUN}. It ended with status 0"
 
 
 class Agent:
@@ -273,17 +272,14 @@ class Agent:
         )
         lost = (
             worker.gone_since_s is not None
-            and self._is_lost(worker)
-            and (now_s - worker.gone_since_s > _GONE_BUT_ALIVE_S)
+            # The watcher has two such reasons, no sign of life and none of progress. A worker that left by itself
+            # may take its time over what follows the loop.
+            and (self._directory.is_gone(worker.name) or "").startswith("no sign of")
+            and now_s - worker.gone_since_s > _GONE_BUT_ALIVE_S
         )
         if overdue or lost:
             self._killed += overdue and not worker.is_server and worker.poll() is None
             worker.kill()
-
-    def _is_lost(self, worker: Worker) -> bool:
-        """Whether others gave it up; a worker that left by itself may take its time over what follows the loop."""
-        # The watcher has two such reasons: no sign of life, and no sign of progress.
-        return (self._directory.is_gone(worker.name) or "").startswith("no sign of")
 
     def _ask_to_leave(self, worker: Worker) -> None:
         if worker.asked_to_leave_s is not None:
@@ -307,11 +303,6 @@ class Agent:
                 for worker in self._workers:
                     if worker.name == request.get("member") and self._directory.claim(path):
                         worker.kill()
-
-    def _has_members(self) -> bool:
-        """Whether any member has joined the trainer."""
-        view = self._directory.view()
-        return bool(view.members or view.gone)
 
     def _has_lost_steps(self) -> bool:
         """Whether workers were killed whose steps are in no memory, and in no checkpoint since then."""
@@ -343,18 +334,16 @@ class Agent:
         if self._leaving is not None:
             return AgentEnd(0, f"left on {self._leaving}; the training can go on without this node")
         if self._failures and not self._directory.finished_path.exists():
-            hint = "" if self._has_members() else f"; {_FOR_TORCHRUN}"
+            view = self._directory.view()
+            hint = "" if view.members or view.gone else f"; {_FOR_TORCHRUN}"
             return AgentEnd(
                 1, f"{len(self._failures)} of {self._started} workers failed, last {self._failures[-1]}{hint}"
             )
         if self._directory.finished_path.exists():
             return AgentEnd(0, "the training is complete")
         if self._never_joined:
-            return AgentEnd(1, _NEVER_JOINED)
+            return AgentEnd(1, f"{_FOR_TORCHRUN}. It ended with status 0")
         return AgentEnd(0, "all workers left, as asked")
-
-
-_LOOK_EVERY_S = 1.0
 
 
 class ScriptRanks:
@@ -385,7 +374,7 @@ class ScriptRanks:
         now_s = time.monotonic()
         if now_s < self._due_s:
             return None
-        self._due_s = now_s + _LOOK_EVERY_S
+        self._due_s = now_s + _RANKS_EVERY_S
         # The oldest worker's agent does it, so that only one acts.
         first = next(iter(self._directory.view().current), "")
         is_needed = not self._directory.finished_path.exists() and self._directory.has_lost_main()

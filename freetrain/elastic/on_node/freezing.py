@@ -53,12 +53,7 @@ class _State:
 
 
 class FrozenTask:
-    """One task of a filler, from node to node.
-
-    Args:
-        root: directory of the filler, on a file system that all nodes share.
-        name: of the task, the same in each of its runs.
-    """
+    """One task of a filler, from node to node, of one name in the filler's directory, which all nodes share."""
 
     def __init__(self, freezer: Freezer, root: Path, name: str) -> None:
         self._freezer = freezer

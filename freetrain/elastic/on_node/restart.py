@@ -23,7 +23,6 @@ from freetrain.elastic.on_disk.progress import ProgressWriter
 from freetrain.elastic.on_node.workers import (
     AgentEnd,
     AgentOptions,
-    RunningProcess,
     Signals,
     Template,
     Worker,
@@ -50,11 +49,7 @@ _TAIL_BYTES = 65_536
 
 
 class RestartAgent:
-    """Runs the workers of one node; the agents are the members, not the workers.
-
-    Args:
-        progress: to be written while this agent is the first.
-    """
+    """Runs the workers of one node; the agents are the members, and the first one writes the progress."""
 
     def __init__(
         self,
@@ -174,14 +169,12 @@ class RestartAgent:
         for index in range(self._options.nproc):
             environment = torchrun_environment(view, self._me.id, index, self._directory.root.name)
             name = f"{self._me.id}-{index}"
-            self._workers.append(Worker(self._start_process(name, environment), name, index))
+            path = self._options.log_of(name)
+            forked = self._template.fork(environment, path) if self._template is not None else None
+            process = forked or start_process(self._options.command, environment, path)
+            self._workers.append(Worker(process, name, index))
         if generation.rank_of(self._me.id) == 0:
             self._progress.start(generation, sum(view.members[id_].slots for id_ in view.ranks))
-
-    def _start_process(self, worker: str, environment: Mapping[str, str]) -> RunningProcess:
-        path = self._options.log_of(worker)
-        forked = self._template.fork(environment, path) if self._template is not None else None
-        return forked or start_process(self._options.command, environment, path)
 
     def _start_template(self) -> None:
         # Before it joins, as its coming makes the others stop: they train on while it imports.
@@ -261,18 +254,12 @@ def _with_port(proposal: Proposal) -> Generation:
 
 
 def _why_foreign(newcomer: Member) -> str | None:
-    if newcomer.fingerprint != "restart mode":
-        return "the trainer there runs in restart mode, this process does not"
-    return None
+    is_alike = newcomer.fingerprint == "restart mode"
+    return None if is_alike else "the trainer there runs in restart mode, this process does not"
 
 
 class RestartProgress:
-    """Writes what the first agent of each generation sees.
-
-    Args:
-        steps: where to read how far the script is; None: nowhere.
-        samples_per_step: over all ranks.
-    """
+    """Writes what the first agent of each generation sees, with the script's steps if a file tells them."""
 
     def __init__(
         self,

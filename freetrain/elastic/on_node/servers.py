@@ -10,11 +10,9 @@ import subprocess
 import time
 from collections.abc import Callable, Collection, Sequence
 from enum import Enum
-from typing import NamedTuple
 
 from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.on_disk.directory import TrainerDirectory
-from freetrain.elastic.on_disk.members import Member
 from freetrain.elastic.on_disk.next_generation import View
 
 log = logging.getLogger(__name__)
@@ -34,11 +32,7 @@ _COMMENT = re.compile(rf"{_TAG}.* \| servers on ([A-Za-z0-9._,-]+)")
 
 
 class ServerDuty:
-    """This node's share of what all agents of a trainer agree on, by what they see.
-
-    ``servers`` is how many there should be on all nodes together; None: as many as freetrain says, on the nodes
-    that it names.
-    """
+    """This node's share of the servers of all agents of a trainer: so many, or as freetrain says (None)."""
 
     def __init__(self, directory: TrainerDirectory, agent: str, servers: int | None) -> None:
         self._directory = directory
@@ -48,26 +42,22 @@ class ServerDuty:
         self._due_s = 0.0
 
     def look(self, *, is_alone: bool) -> Hosting | None:
-        """The decision on this node's server; None: it is not time to look.
-
-        A server ends at once where it is alone: there is nothing else on this node any more.
-        """
+        """The decision on this node's server, which ends where it is alone; None: it is not time to look."""
         now_s = time.monotonic()
         if not is_alone and (self._servers == 0 or now_s < self._due_s):
             return None
         self._due_s = now_s + _LOOK_EVERY_S
-        return Hosting.END if is_alone else self._hosting(self._directory.view())
+        if is_alone:
+            return Hosting.END
+        view = self._directory.view()
+        nodes = None if self._named is None else self._named.look(view)
+        servers = self._servers or 0 if nodes is None else len(nodes)
+        return hosting(view, self._agent, servers, time.time(), nodes)
 
     def close(self) -> None:
         """Ask no more."""
         if self._named is not None:
             self._named.close()
-
-    def _hosting(self, view: View) -> Hosting:
-        if self._named is None:
-            return hosting(view, self._agent, self._servers or 0, time.time())
-        nodes = self._named.look(view)
-        return hosting(view, self._agent, len(nodes), time.time(), nodes)
 
 
 class Hosting(Enum):
@@ -76,16 +66,6 @@ class Hosting(Enum):
     RUN = "run one"
     KEEP = "keep the one that it has"
     END = "have none"
-
-
-class _Claim(NamedTuple):
-    """A node's claim to a server; the least comes first."""
-
-    ends_soon: bool
-    has_none: bool
-    minus_ends_s: float
-    joined_s: float
-    agent: str
 
 
 def hosting(view: View, agent: str, servers: int, now_s: float, nodes: Collection[str] | None = None) -> Hosting:
@@ -110,17 +90,14 @@ def _hosts(view: View, servers: int, now_s: float, nodes: Collection[str] | None
     out = {*view.leaving, *view.refused}
     stay = [view.members[id_] for id_ in view.present if id_ not in out and view.members[id_].agent]
     with_one = {member.agent for member in stay if member.is_server}
-    claims: dict[str, _Claim] = {}
+    claims: dict[str, tuple[bool, bool, float, float]] = {}
     for member in stay:
         if not member.is_server and (nodes is None or member.node in nodes):
-            claim = _claim(member, member.agent in with_one, now_s)
+            ends_s = member.ends_s or math.inf
+            # The least comes first: nodes that do not end soon, and of these the ones that have a server.
+            claim = (ends_s - now_s < MOVES_BEFORE_S, member.agent not in with_one, -ends_s, member.joined_s)
             claims[member.agent] = min(claim, claims.get(member.agent, claim))
-    return [claim.agent for claim in sorted(claims.values())[:servers]]
-
-
-def _claim(member: Member, has_one: bool, now_s: float) -> _Claim:
-    ends_s = member.ends_s or math.inf
-    return _Claim(ends_s - now_s < MOVES_BEFORE_S, not has_one, -ends_s, member.joined_s, member.agent)
+    return sorted(claims, key=lambda agent: (claims[agent], agent))[:servers]
 
 
 class ServerNodes:

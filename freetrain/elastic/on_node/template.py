@@ -50,10 +50,7 @@ _NVML_VARIABLE = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 
 def with_runner(command: Sequence[str], runner: str) -> list[str]:
-    """The command with a module before the script, which runs that.
-
-    Raises InputError if it is not a Python and its script.
-    """
+    """The command with a module before the script, which runs that; raises InputError if no script is seen."""
     place = next((place for place, word in enumerate(command) if place and (word == "-m" or word[:1] != "-")), 0)
     if not Path(command[0]).name.startswith("python") or not place or "-c" in command[:place]:
         raise InputError(
@@ -114,10 +111,7 @@ def is_installed(module: str) -> bool:
 
 
 def imported_by(path: Path, folder: Path) -> Iterator[tuple[str, Sequence[str]]]:
-    """The modules that a file imports at its top, each with the names that it takes from it.
-
-    Files of the script's own folder that it imports are looked into in the same way.
-    """
+    """The modules that a file, and those of its own folder, import at their top, with the names that they take."""
     seen: set[Path] = set()
     files = [path]
     while files:
@@ -181,10 +175,7 @@ def why_not_forked() -> str | None:
 
 
 def serve(agent: socket.socket) -> dict[str, Any] | None:
-    """Fork a worker for each request, and report each that ends; returns None when the agent has ended.
-
-    In a worker it returns the request.
-    """
+    """Fork workers, and report those that end; returns the request in a worker, None where the agent has ended."""
     woken, wakes = os.pipe()
     # As set_wakeup_fd() demands: the handler must never wait for room in the pipe.
     os.set_blocking(wakes, False)

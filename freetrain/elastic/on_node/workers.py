@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
 
 from freetrain.elastic.on_node import template
 from freetrain.errors import InputError
@@ -78,24 +77,10 @@ class Signals:
         self.received = signal.Signals(number).name
 
 
-class RunningProcess(Protocol):
-    """What an agent knows of a worker's process."""
-
-    @property
-    def pid(self) -> int:
-        """The process id."""
-
-    def poll(self) -> int | None:
-        """The exit status, negative for a signal; None while it runs."""
-
-
 def start_process(
     command: Sequence[str], environment: Mapping[str, str], log: Path | None = None, pass_fds: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
-    """Start a process in a session of its own: a signal to its group reaches all that the script has started.
-
-    ``environment`` is what it needs to know besides; its output goes to the log, or where this process's goes.
-    """
+    """Start a process with more variables, in a session of its own: a signal reaches all that it has started."""
     try:
         with contextlib.ExitStack() as stack:
             output = stack.enter_context(log.open("ab")) if log is not None else None
@@ -118,14 +103,15 @@ def start_process(
 class Worker:
     """One process with its place on the node, which says which GPU it has."""
 
-    def __init__(self, process: RunningProcess, name: str, index: int, *, is_server: bool = False) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes] | ForkedProcess, name: str, index: int, *, is_server: bool = False
+    ) -> None:
         self.name = name
         self.index = index
         self.is_server = is_server
         self.asked_to_leave_s: float | None = None
         self.gone_since_s: float | None = None
         self.ends_with_replica = False
-        self.started_s = time.monotonic()
         self._process = process
 
     @property
@@ -138,7 +124,7 @@ class Worker:
         status = self._process.poll()
         if status is not None:
             # Forked children (of a data loader) would keep its connections open, and hide its end from the others.
-            self._signal_all(signal.SIGKILL)
+            self.kill()
         return status
 
     def terminate(self) -> None:
@@ -148,22 +134,16 @@ class Worker:
             os.kill(self.pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it, stopped or not."""
-        self._signal_all(signal.SIGKILL)
-
-    def _signal_all(self, number: signal.Signals) -> None:
+        """End it, stopped or not, and all that it has started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+            os.killpg(self.pid, signal.SIGKILL)
 
 
 class Template:
-    """A process that has imported what a script imports; the script's workers are forked from it.
-
-    ``is_ready`` says whether it has imported all, as of the last :meth:`look`.
-    """
+    """A process that has imported what a script imports; the script's workers are forked from it."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self.is_ready = False
+        self.is_ready = False  # it has imported all, as of the last look
         self._started: list[int] = []
         self._statuses: dict[int, int] = {}
         # Packets keep their bounds: each is one document.

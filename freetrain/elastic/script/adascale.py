@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -96,12 +96,12 @@ class AdaScale:
 
     def state_dict(self) -> dict[str, Any]:
         """The state to carry along."""
-        return {"progress": self.progress, "gain": self.gain, "average": self._average.state_dict()}
+        return {"progress": self.progress, "gain": self.gain, "average": asdict(self._average)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from there."""
         self.progress, self.gain = state_dict["progress"], state_dict["gain"]
-        self._average.load_state_dict(state_dict["average"])
+        self._average = NoiseAverage(**state_dict["average"])
 
     def _before_step(self, *_: Any) -> None:
         """Steps that follow others' updates, as a newcomer makes them, have the others' learning rates already."""
@@ -164,30 +164,22 @@ def gain(noise: Noise, scale: float) -> float:
     return (variance + squared) / (variance / scale + squared)
 
 
+@dataclass(slots=True)
 class NoiseAverage:
     """Moving averages of both estimates, over some 1000/S steps, without the bias of their start."""
 
-    def __init__(self) -> None:
-        self._squared = self._variance = self._weight = 0.0
+    squared: float = 0.0
+    variance: float = 0.0
+    weight: float = 0.0
 
     def add(self, noise: Noise, scale: float) -> None:
         """One step more; θ = max(1 − S/1000, 0) of the average before remains."""
         remains = max(1.0 - scale / _MEMORY_STEPS, 0.0)
-        self._squared = remains * self._squared + (1.0 - remains) * noise.squared
-        self._variance = remains * self._variance + (1.0 - remains) * noise.variance
-        self._weight = remains * self._weight + (1.0 - remains)
+        self.squared = remains * self.squared + (1.0 - remains) * noise.squared
+        self.variance = remains * self.variance + (1.0 - remains) * noise.variance
+        self.weight = remains * self.weight + (1.0 - remains)
 
     @property
     def noise(self) -> Noise | None:
         """The averages; None before the first step."""
-        if not self._weight:
-            return None
-        return Noise(self._squared / self._weight, self._variance / self._weight)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state to carry along."""
-        return {"squared": self._squared, "variance": self._variance, "weight": self._weight}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from there."""
-        self._squared, self._variance, self._weight = state["squared"], state["variance"], state["weight"]
+        return Noise(self.squared / self.weight, self.variance / self.weight) if self.weight else None

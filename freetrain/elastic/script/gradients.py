@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from freetrain.elastic.errors import LostRankError
+from freetrain.elastic.training.state import parameters_in
 from freetrain.elastic.training.tensors import is_sharded, local
 from freetrain.elastic.worlds.calls import PendingCalls, digest_of
 from freetrain.elastic.worlds.exchange import (
@@ -51,9 +52,6 @@ class Gradients:
         buffers: of the model, which all ranks have as rank 0 has them after each update; empty: each has its own.
         adds_up_shards: whether the gradients of sharded parameters are weighted when the node adds them up.
         measure: a number from parameters and this rank's own gradients, before these are summed.
-
-    Attributes:
-        measured: the sum of these numbers.
     """
 
     def __init__(
@@ -66,7 +64,7 @@ class Gradients:
         adds_up_shards: bool = False,
         measure: Callable[[Iterable[tuple[torch.Tensor, torch.Tensor]]], torch.Tensor] | None = None,
     ) -> None:
-        self.measured = torch.zeros(())
+        self.measured = torch.zeros(())  # the sum of the measured numbers
         self._optimizer = optimizer
         self._ask, self._agree, self._buffers = ask, agree, buffers
         self._adds_up_shards = adds_up_shards
@@ -133,10 +131,7 @@ class Gradients:
                 register(self._arrived)
 
     def finish(self) -> None:
-        """Let the parameters have the sums; one that has no gradient anywhere has none.
-
-        Raises as :meth:`begin` does.
-        """
+        """Let the parameters have the sums, or none without a gradient anywhere; raises as :meth:`begin` does."""
         self._is_open = False
         if self._broke_with is not None:
             raise self._broke_with
@@ -181,7 +176,7 @@ class Gradients:
             self._packs.append(_Pack([]))
         self._pack_of = {parameter: pack for pack in self._packs for parameter in pack.parameters}
         shapes = [(tuple(parameter.shape), str(parameter.dtype)) for parameter in parameters]
-        places = [place for place, known in enumerate(_all_of(self._optimizer)) if _takes_part(known)]
+        places = [place for place, known in enumerate(parameters_in(self._optimizer)) if _takes_part(known)]
         self._digest = digest_of(shapes, places)
 
     def _arrived(self, parameter: torch.Tensor) -> None:
@@ -247,11 +242,7 @@ class Gradients:
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
     """The parameters that it may change, each once."""
-    return dict.fromkeys(parameter for parameter in _all_of(optimizer) if _takes_part(parameter))
-
-
-def _all_of(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
-    return (parameter for group in optimizer.param_groups for parameter in group["params"])
+    return dict.fromkeys(parameter for parameter in parameters_in(optimizer) if _takes_part(parameter))
 
 
 def _takes_part(parameter: torch.Tensor) -> bool:
@@ -260,11 +251,7 @@ def _takes_part(parameter: torch.Tensor) -> bool:
 
 
 def weighted(parameter: torch.Tensor, weight: float, adds_up_shards: bool) -> torch.Tensor:
-    """This rank's gradient times its share of the samples, in place; zeros where it has none.
-
-    Raises:
-        InputError: it is sparse.
-    """
+    """This rank's gradient times its share of the samples, in place, or zeros; InputError where it is sparse."""
     gradient = parameter.grad
     if gradient is None:
         return torch.zeros_like(parameter)

@@ -43,16 +43,13 @@ class LocalSteps:
 
 
 class Rounds:
-    """The meetings of the ranks at the ends of rounds.
-
-    Attributes:
-        outer: the outer optimizer, whose momentum is a part of the training's state.
-    """
+    """The meetings of the ranks at the ends of rounds."""
 
     def __init__(self, options: LocalSteps, parameters: Iterable[torch.Tensor]) -> None:
         self.steps = options.steps
         self._parameters = list(parameters)
         momentum = options.outer_momentum
+        # Its momentum is a part of the training's state.
         self.outer: Any = torch.optim.SGD(
             self._parameters, options.outer_rate, momentum=momentum, nesterov=momentum > 0
         )

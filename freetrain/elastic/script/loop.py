@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import torch
 
@@ -20,11 +20,11 @@ from freetrain.elastic.script.gradients import parameters_of
 from freetrain.elastic.script.hooks import Resize, StepResult
 from freetrain.elastic.script.local_steps import LocalSteps, Rounds
 from freetrain.elastic.script.sharding import check_sharding
-from freetrain.elastic.script.steps import Batches, Steps
+from freetrain.elastic.script.steps import Batches
 from freetrain.elastic.script.updates import Updates
 from freetrain.elastic.training.agreement import StepVerdict
 from freetrain.elastic.training.records import RecordOptions
-from freetrain.elastic.training.state import Optimizers, Stateful, TrainingState
+from freetrain.elastic.training.state import Stateful, TrainingState
 from freetrain.elastic.training.tensors import is_sharded
 from freetrain.elastic.training.training import ElasticTraining
 from freetrain.elastic.worlds.device import device_of
@@ -102,26 +102,26 @@ class Loop:
         progress_every_s: float = 5.0,
         trainer: Path | None = None,
     ) -> None:
-        also, data = also or {}, _loader_in(data)
+        also = also or {}
+        # The loader that was given to accelerate.
+        data = getattr(data, "base_dataloader", data) if _is_prepared(data) else data
         order = BatchOrder.of(data, batch, seed, shuffle=shuffle, drop_last=drop_last)
         sampler = order.sampler(epochs, seed)
         drawing = self._drawing = self._read(order, data, sampler)
-        optimizers = self._optimizers = _optimizers_in(optimizer)
+        optimizers = _optimizers_in(optimizer)
         module = model if isinstance(model, torch.nn.Module) else torch.nn.ModuleList(model)
         _check(module, optimizers, also.values(), local, scaling)
         rounds = None if local is None else Rounds(local, parameters_of(optimizers[0]))
         carried = _carried(drawing, rounds, scaling, also)
-        together = cast(torch.optim.Optimizer, Optimizers(optimizers))
-        state = self.state = TrainingState(module, together, sampler, carried)
+        state = self.state = TrainingState(module, optimizers, sampler, carried)
         records = RecordOptions(progress_every_s, checkpoint_every_s, keep_checkpoints, background_checkpoints)
         training = self._training = ElasticTraining(
             state, drawing.batch, trainer, records, self._on_world, can_be_fed=rounds is None
         )
-        updates = self._updates = Updates(
-            state, optimizers, training, drawing, rounds, scaling, share_buffers=share_buffers
+        self._updates = Updates(
+            state, training, drawing, rounds, scaling, share_buffers=share_buffers, completed=self._completed
         )
         self._watch_scalers(also.values())
-        self._steps = Steps(state, training, optimizers, updates, drawing, self._completed)
         self._on_resize, self._on_step, self._overlaps = on_resize, on_step, overlap
         self._last_size, self._is_in_epochs, self._is_catching_up = 0, False, False
         self.model: Any = model
@@ -223,7 +223,7 @@ class Loop:
         Otherwise ``optimizer.step()`` does this.
         """
         with self._training.ending_the_process():
-            for optimizer in optimizers or self._optimizers:
+            for optimizer in optimizers or self.state.optimizers:
                 self._updates.sum(optimizer)
 
     def gather(self, value: Any) -> list[Any]:
@@ -241,7 +241,7 @@ class Loop:
             self._begin()
             if self._is_catching_up or self._updates.lost is not None:
                 return [value]
-            if self._steps.is_under_way:
+            if self._updates.is_under_way:
                 try:
                     return decode_all(gather_announced(content, self._training.world))
                 except LostRankError as error:
@@ -264,7 +264,7 @@ class Loop:
     def __enter__(self) -> Self:
         """Join the trainer."""
         try:
-            self._steps.check_schedules()
+            self._updates.check_schedules()
             self._training.join()
         except FreetrainError as error:
             raise as_exit(error) from None
@@ -295,7 +295,7 @@ class Loop:
     def _take(self) -> tuple[int, Any] | None:
         if not self._is_in_epochs:
             raise InputError("run.batches gives batches only within 'for epoch in run.epochs():'.")
-        if self._steps.is_over:
+        if self._updates.is_complete:
             self._conclude()
         self._is_catching_up, self.state.is_begun = False, True
         if self._training.broke_with is not None:  # while the script itself exchanged something
@@ -303,8 +303,8 @@ class Loop:
         if self._training.settle():
             self._begin_world()
         while not self._training.over:
-            taken = self._steps.next_batch()
-            if taken is not None or not self._steps.is_begun:
+            taken = self._updates.next_batch()
+            if taken is not None or not self._updates.count:
                 if taken is not None and self._overlaps:
                     self._updates.begin_backward()
                 return taken
@@ -314,7 +314,7 @@ class Loop:
 
     def _conclude(self) -> None:
         """The step is over; what follows may be another world."""
-        if not self._steps.conclude():
+        if not self._updates.conclude():
             self._enter_world()
 
     def _completed(self, verdict: StepVerdict, batches: Sequence[Draw], epoch: int) -> None:
@@ -341,7 +341,7 @@ class Loop:
         if not self._training.is_joined:
             raise InputError("nothing can be asked of a training before 'with elastic.Loop(...) as run:'.")
         if not self._training.has_begun:
-            self._steps.check_schedules()
+            self._updates.check_schedules()
             self._enter_world()
             # The others have passed the place where the script of this newcomer is.
             self._is_catching_up = self.state.is_begun
@@ -366,7 +366,7 @@ class Loop:
 
     def _lose_in_script(self, error: LostRankError) -> None:
         """A rank was lost while the script, or a library, exchanged something by itself."""
-        if self._steps.is_under_way:
+        if self._updates.is_under_way:
             self._updates.lose(error)
         else:
             self._training.lose_step(error)
@@ -379,11 +379,8 @@ class Loop:
             self._enter_world()
 
     def _end_epoch(self) -> None:
-        """The script asks for the next epoch.
-
-        A worker that joins now begins with that one: it must not repeat what the script did at this one's end.
-        """
-        stays = not self._steps.is_begun or self._steps.conclude()
+        """The script asks for the next epoch, with which workers begin that join now."""
+        stays = not self._updates.count or self._updates.conclude()
         if not self._training.over and not self._drawing.is_at_end and stays:
             sampler = self.state.sampler
             log.warning(
@@ -392,10 +389,11 @@ class Loop:
                 sampler.batches,
                 sampler.epoch,
             )
-        self._steps.forget()
+        self._updates.forget()
         if not self._training.over:
             self.state.sampler.end_epoch()
             self.state.is_begun = False
+        # Only now: a worker that joins must not repeat what the script did at the end of this epoch.
         if not stays or self._training.broke_with is not None:
             self._enter_world()
 
@@ -424,11 +422,6 @@ def _optimizers_in(given: torch.optim.Optimizer | Sequence[torch.optim.Optimizer
     """The optimizers that make the updates: the one inside, where Hugging Face's accelerate has wrapped it."""
     optimizers: Sequence[Any] = [given] if isinstance(given, torch.optim.Optimizer) else given
     return [optimizer.optimizer if _is_prepared(optimizer) else optimizer for optimizer in optimizers]
-
-
-def _loader_in(data: Any) -> Any:
-    """The loader that was given to accelerate, and any other data as it is."""
-    return getattr(data, "base_dataloader", data) if _is_prepared(data) else data
 
 
 def _is_prepared(wrapped: object) -> bool:

@@ -81,7 +81,7 @@ class Run(Loop):
                 self.sync()
             if self._updates.lost is None and self._before_update is not None:
                 self._before_update(self.state.module)
-            for optimizer in self._optimizers:
+            for optimizer in self.state.optimizers:
                 optimizer.step()
                 optimizer.zero_grad(set_to_none=True)
             self._conclude()
@@ -95,11 +95,6 @@ class Step:
 
     If another rank vanishes meanwhile the iteration ends early without an error, the step does not count, and the
     runtime yields the same samples again in the world that remains.
-
-    Args:
-        run: whose step it is.
-        draw: its samples.
-        passes: this rank's samples, pass by pass; a rank without samples has one empty pass.
 
     Attributes:
         number: from 1.

@@ -48,12 +48,6 @@ def node_mesh() -> DeviceMesh:
     # Imported here: it brings DTensor along, and most scripts do not shard.
     from torch.distributed.device_mesh import init_device_mesh
 
-    if is_server():
-        error = InputError(
-            "a sharded model's gradients are added up over the nodes by the workers, not by servers.",
-            "Leave out --servers.",
-        )
-        raise as_exit(error)
     if not this_replica().is_joined:
         try:
             _join()
@@ -63,10 +57,12 @@ def node_mesh() -> DeviceMesh:
 
 
 def _join() -> None:
-    """Meet the other workers of this node.
-
-    Raises InputError if they do not come, or torch has a process group already.
-    """
+    """Meet the other workers of this node; raises InputError if they do not come, or cannot be met."""
+    if is_server():
+        raise InputError(
+            "a sharded model's gradients are added up over the nodes by the workers, not by servers.",
+            "Leave out --servers.",
+        )
     if dist.is_initialized():
         raise InputError(
             "elastic.node_mesh() was called after torch.distributed had been initialised.",
@@ -109,10 +105,7 @@ def _meet(directory: TrainerDirectory, name: str, shard: int, patience_s: float)
 
 
 def check_sharding(module: torch.nn.Module, also: Iterable[object] = ()) -> None:
-    """Whether the model is sharded over the workers of the node, if at all.
-
-    Raises InputError if it is sharded otherwise, or something that is carried along cannot be used with it.
-    """
+    """Raises InputError if the model is sharded otherwise than over the node's workers, or cannot be used so."""
     replica = this_replica()
     sharded = [parameter for parameter in module.parameters() if is_sharded(parameter)]
     managed = {id(parameter) for part in sharded_modules(module) for parameter in part.parameters()}

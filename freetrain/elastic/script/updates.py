@@ -1,9 +1,8 @@
-"""The script's own optimizers: before one of them steps, its gradients are added up over the ranks."""
+"""The step under way, from its first batch to the first one after an optimizer's step, and its updates."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import itertools
 import math
 import time
@@ -12,13 +11,15 @@ from typing import Any, cast
 
 import torch
 
-from freetrain.elastic.data.batching import StepBatches
+from freetrain.elastic.data.batching import Draw, StepBatches
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.script.adascale import AdaScale
 from freetrain.elastic.script.gradients import Gradients, parameters_of, weighted
 from freetrain.elastic.script.local_steps import Rounds
 from freetrain.elastic.script.sharding import weigh_shards
-from freetrain.elastic.training.state import TrainingState, hyperparameters, set_hyperparameters
+from freetrain.elastic.script.steps import Schedules
+from freetrain.elastic.training.agreement import StepVerdict
+from freetrain.elastic.training.state import Beside, TrainingState
 from freetrain.elastic.training.training import ElasticTraining
 from freetrain.elastic.worlds.exchange import broadcast_tensors
 from freetrain.elastic.worlds.world import World
@@ -29,58 +30,56 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Updates:
-    """The updates of the step under way: of each optimizer one, or several, or one after several batches.
+    """The step under way, with its updates: of each optimizer one, or several, or one after several batches.
 
-    If a rank is lost, the script goes on to the end of its step, in which the optimizers do nothing any more, and
-    then makes the step again. Updates that were made before the loss are not made again: they do nothing then, and
-    what the script does to its schedules and the like up to the first that counts is undone there.
+    Before an optimizer steps its gradients are added up over the ranks. If a rank is lost, the script goes on to
+    the end of its step, in which the optimizers do nothing any more, and then makes the step again. Updates that
+    were made before the loss are not made again: they do nothing then, and what the script does to its schedules
+    and the like up to the first that counts is undone there.
 
     Args:
         rounds: of steps that each rank makes by itself; None: gradients are added up for each step.
         scaling: lets learning rates follow steps that grow with the world.
         share_buffers: give all ranks rank 0's buffers (running means and the like) with each step's first update.
-
-    Attributes:
-        lost: why the step under way does not count; None if it does.
-        count: of the updates that the script has asked for in this step.
-        exposed_s: seconds spent waiting for the other ranks in this step.
-        loss_share: this rank's part of the mean loss, where it is known.
+        completed: called with the outcome of each step, its batches and its epoch.
     """
 
     def __init__(
         self,
         state: TrainingState,
-        optimizers: Sequence[torch.optim.Optimizer],
         training: ElasticTraining,
         drawing: StepBatches,
         rounds: Rounds | None = None,
         scaling: AdaScale | None = None,
         *,
         share_buffers: bool = True,
+        completed: Callable[[StepVerdict, Sequence[Draw], int], object] = lambda *_: None,
     ) -> None:
-        self.lost: BaseException | None = None
-        self.count = 0
-        self.exposed_s = 0.0
-        self.loss_share = math.nan
+        self.lost: BaseException | None = None  # why the step under way does not count
+        self.count = 0  # of the updates that the script has asked for in this step
+        self.exposed_s = 0.0  # spent waiting for the other ranks in this step
+        self.loss_share = math.nan  # this rank's part of the mean loss, where it is known
         self._state = state
-        self._optimizers = optimizers
+        self._optimizers = state.optimizers
         self._training = training
         self._drawing = drawing
         self._rounds = rounds
         self._scaling = scaling
         self._share_buffers = share_buffers
+        self._completed = completed
+        self._schedules = [Schedules(optimizer, state.also) for optimizer in state.optimizers]
         self._lacks_samples = False
         self._world: World | None = None
         self._weight: float | None = None
         self._summed: set[torch.optim.Optimizer] = set()
         self._void: set[torch.optim.Optimizer] = set()
         self._aside: dict[torch.Tensor, torch.Tensor] = {}
-        self._before: dict[str, Any] = {}
-        self._made_already: dict[str, Any] | None = None
+        self._before: Beside
+        self._made_already: Beside | None = None
         self._begun: torch.optim.Optimizer | None = None
         self._adds_up_shards = weigh_shards(state.module, lambda: self._weight)
-        self._gradients = {optimizer: self._gradients_of(optimizer) for optimizer in optimizers}
-        for optimizer in optimizers:
+        self._gradients = {optimizer: self._gradients_of(optimizer) for optimizer in state.optimizers}
+        for optimizer in state.optimizers:
             optimizer.register_step_pre_hook(self._before_update)
 
     def _gradients_of(self, optimizer: torch.optim.Optimizer) -> Gradients:
@@ -113,9 +112,71 @@ class Updates:
     # -- steps
 
     @property
+    def is_under_way(self) -> bool:
+        """Whether the script has taken a batch of a step that is not concluded."""
+        return bool(self._drawing.taken)
+
+    @property
     def is_complete(self) -> bool:
         """Whether the script's next batch belongs to the next step."""
         return self.count >= (self._rounds.steps if self._rounds is not None else 1)
+
+    def check_schedules(self) -> None:
+        """Raises InputError if learning rate schedules are not carried along."""
+        for schedule in self._schedules:
+            schedule.check()
+
+    def next_batch(self) -> tuple[int, Any] | None:
+        """This rank's part of one batch more for the step, and its number; None at the end of the epoch."""
+        begins = not self.is_under_way
+        drawn = self._drawing.next(self._training.world)
+        if drawn is None:
+            if not self.count:
+                self._drop_unfinished()
+            return None
+        draw, batch = drawn
+        if begins:
+            self.begin_step()
+        self.weigh(draw.weight)
+        return self._drawing.number, batch
+
+    def conclude(self) -> bool:
+        """True if the next step takes place in the same world, or none follows."""
+        training = self._training
+        self._finish_round()
+        if self.lost is not None:
+            self.take_back()
+            training.lose_step(self.lost)
+            self.forget()
+            if self._state.updates:  # which newcomers have made, too
+                training.worlds.feeder.after_step()
+            return False
+        samples, wait_s, exposed_s = self._drawing.samples, self._drawing.wait_s, self.exposed_s
+        batches, epoch = list(self._drawing.taken), self._state.sampler.epoch
+        self.check_schedules()
+        self._state.note_step(samples, len(batches))
+        self.forget()
+        verdict = training.conclude()
+        self._completed(verdict, batches, epoch)
+        training.record(samples, wait_s, exposed_s)
+        training.worlds.feeder.after_step()
+        return not verdict.change
+
+    def forget(self) -> None:
+        """No step is under way."""
+        self.end_step()
+        self._drawing.forget_step()
+
+    def _drop_unfinished(self) -> None:
+        """Batches at the end of an epoch after which no optimizer stepped take no part."""
+        if self.is_under_way and self._state.sampler.position == 0:
+            raise InputError(
+                "an epoch ended without a step of the optimizer that elastic.Loop was given.",
+                "Give it the optimizers that the script steps, and step them within each epoch.",
+            )
+        if self.is_under_way:
+            self._state.clear_gradients()
+        self.forget()
 
     def begin_step(self) -> None:
         """The script begins a step."""
@@ -125,7 +186,7 @@ class Updates:
         if self._rounds is not None:
             self._rounds.begin()
 
-    def finish_round(self) -> None:
+    def _finish_round(self) -> None:
         """Meet the other ranks, where they have not met in each update."""
         if self._rounds is not None and self.lost is None:
             with self._waiting_for_others():
@@ -160,19 +221,13 @@ class Updates:
 
     def take_back(self) -> None:
         """Undo what the script has done to its schedules and the like since the step was lost."""
-        self._set_beside_the_model(self._before)
+        self._before.put_back()
         if self._rounds is not None:
             self._rounds.take_back()
 
-    def _beside_the_model(self) -> dict[str, Any]:
-        """A copy of what scripts change besides parameters: schedules and the like, and learning rates."""
-        also = {name: item.state_dict() for name, item in self._state.also.items()}
-        return copy.deepcopy({"also": also, "groups": hyperparameters(self._state.optimizer)})
-
-    def _set_beside_the_model(self, captured: dict[str, Any]) -> None:
-        for name, item in self._state.also.items():
-            item.load_state_dict(captured["also"][name])
-        set_hyperparameters(self._state.optimizer, captured["groups"])
+    def _beside_the_model(self) -> Beside:
+        """Schedules and the like, and learning rates."""
+        return Beside((), self._optimizers, self._state.also.values())
 
     # -- updates
 
@@ -192,10 +247,7 @@ class Updates:
             self.sum(optimizer)
 
     def sum(self, optimizer: torch.optim.Optimizer) -> None:
-        """Add up the gradients with which this optimizer is about to step.
-
-        Raises InputError if no batch has been taken.
-        """
+        """Add up the gradients with which this optimizer is about to step; raises InputError before a batch."""
         if self._weight is None:
             raise InputError(
                 "run.sync() was called before the first batch of a step.",
@@ -208,7 +260,7 @@ class Updates:
         # Updates that were made before a loss are not made again.
         if self.lost is None and self.count > self._state.updates:
             if self._made_already is not None:
-                self._set_beside_the_model(self._made_already)
+                self._made_already.put_back()
                 self._made_already = None
             with self._waiting_for_others():
                 if self._begun is not optimizer:
@@ -304,14 +356,13 @@ class Updates:
 def call_first(
     optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Arguments | None:
-    """Call the closure, if there is one; the arguments by which the optimizer then hears of its loss alone.
-
-    Raises InputError if this optimizer may do something else before it calls its closure, or call it again.
-    """
+    """Call the closure, if there is one; the arguments by which the optimizer then hears of its loss alone."""
     closure: Callable[[], Any] | None = args[1] if len(args) > 1 else kwargs.get("closure")
     if closure is None:
         return None
-    if not _calls_it_once_and_first(optimizer):
+    # Torch's own optimizers call it once and before all else, but for LBFGS.
+    by_torch = type(optimizer).step.__module__.startswith("torch.optim.")
+    if not by_torch or isinstance(optimizer, torch.optim.LBFGS):
         raise InputError(
             f"{type(optimizer).__name__}.step() was called with a closure, whose gradients cannot be added up "
             "over the ranks: this optimizer may call it several times, or not at once.",
@@ -321,9 +372,3 @@ def call_first(
         loss = closure()
     rest = {name: value for name, value in kwargs.items() if name != "closure"}
     return (args[0],), {**rest, "closure": lambda: loss}
-
-
-def _calls_it_once_and_first(optimizer: torch.optim.Optimizer) -> bool:
-    """Torch's own optimizers do, but for LBFGS."""
-    by_torch = type(optimizer).step.__module__.startswith("torch.optim.")
-    return by_torch and not isinstance(optimizer, torch.optim.LBFGS)

@@ -22,11 +22,6 @@ assert _LAYOUT.size <= PAYLOAD_BYTES
 _SAMPLED_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
-def learning_rates(optimizer: torch.optim.Optimizer) -> list[float]:
-    """Learning rates of the groups of parameters."""
-    return [float(group.get("lr", 0.0)) for group in optimizer.param_groups]
-
-
 class Samples:
     """A few values of the model, others in every step, so that in time all tensors are looked at."""
 
@@ -82,61 +77,40 @@ class StepVerdict:
 
 
 def count_ballots(asked: PendingCalls, step: int, shards: int = 1) -> StepVerdict:
-    """The outcome of all ranks' ballots; so many ranks have the shards of one model.
-
-    Raises LostRankError if a rank was lost, or differs and is ended; OddOneOutError if this one differs.
-    """
+    """The outcome of the ballots of ranks of which so many share a model; LostRankError or OddOneOutError else."""
     calls = asked.wait()
     rows = [_LAYOUT.unpack_from(call.payload.ljust(_LAYOUT.size, b"\0")) for call in calls]
-    _compare_rates(asked, calls, rows, step)
-    for shard in range(shards):
-        _compare_values(asked, calls, [row[5 + COMPARED :] for row in rows], range(shard, len(rows), shards), step)
+    _compare(asked, calls, rows, step, shards)
     return StepVerdict(any(row[0] for row in rows), any(row[1] for row in rows), sum(row[2] for row in rows))
 
 
-def _compare_rates(
-    asked: PendingCalls, calls: Sequence[Call], rows: Sequence[tuple[float, ...]], step: int
+def _compare(
+    asked: PendingCalls, calls: Sequence[Call], rows: Sequence[tuple[float, ...]], step: int, shards: int
 ) -> None:
-    shown = {id(call): row[5 : 5 + COMPARED] for call, row in zip(calls, rows, strict=True)}
-    asked.expel_odd(
-        calls,
-        [row[3:5] for row in rows],
-        lambda odd, right: (
-            f"its learning rates in step {step} are {_few(shown[id(odd)])}, and the others' "
-            f"{_few(shown[id(right)])}: a schedule that is not in also={{...}}, or a rate changed by hand"
-        ),
-        _rates_alike,
-    )
+    rates, values = [row[5 : 5 + COMPARED] for row in rows], [row[5 + COMPARED :] for row in rows]
+
+    def other_rates(odd: int, right: int) -> str:
+        return (
+            f"its learning rates in step {step} are {_few(rates[odd])}, and the others' {_few(rates[right])}: a "
+            "schedule that is not in also={...}, or a rate changed by hand"
+        )
+
+    def other_values(odd: int, right: int) -> str:
+        return (
+            f"its parameters differ before step {step}, some being {_few(values[odd])}, and the others' "
+            f"{_few(values[right])}: they have to be changed by the optimizer alone, or alike on all ranks"
+        )
+
+    asked.expel_odd(calls, [row[3:5] for row in rows], other_rates, _rates_alike)
+    for shard in range(shards):
+        asked.expel_odd(calls, values, other_values, _values_alike, range(shard, len(rows), shards))
 
 
-def _compare_values(
-    asked: PendingCalls,
-    calls: Sequence[Call],
-    values: Sequence[tuple[float, ...]],
-    ranks: Sequence[int],
-    step: int,
-) -> None:
-    shown = {id(call): row for call, row in zip(calls, values, strict=True)}
-    asked.expel_odd(
-        calls,
-        values,
-        lambda odd, right: (
-            f"its parameters differ before step {step}, some being {_few(shown[id(odd)])}, and the others' "
-            f"{_few(shown[id(right)])}: they have to be changed by the optimizer alone, or alike on all ranks"
-        ),
-        _values_alike,
-        ranks,
-    )
+def _rates_alike(mine: Sequence[float], theirs: Sequence[float]) -> bool:
+    return not abs(mine[0] - theirs[0]) > _RATE_TOLERANCE * mine[1]
 
 
-def _rates_alike(left: object, right: object) -> bool:
-    (mine, size), (theirs, _) = left, right  # type: ignore[misc]
-    return not abs(mine - theirs) > _RATE_TOLERANCE * size  # type: ignore[has-type]
-
-
-def _values_alike(left: object, right: object) -> bool:
-    mine: Sequence[float] = left  # type: ignore[assignment]
-    theirs: Sequence[float] = right  # type: ignore[assignment]
+def _values_alike(mine: Sequence[float], theirs: Sequence[float]) -> bool:
     pairs = list(zip(mine, theirs, strict=True))
     # 'not … >' below, as NaN differs from nothing: to look for it is the script's affair.
     size = sum(abs(a) + abs(b) for a, b in pairs) / 2

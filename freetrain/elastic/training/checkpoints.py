@@ -7,12 +7,13 @@ import copy
 import logging
 import os
 import pickle
+import shutil
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -25,21 +26,18 @@ log = logging.getLogger(__name__)
 
 
 class Checkpoints:
-    """The checkpoints of one trainer.
+    """The checkpoints of one trainer, a file each; two at least are kept, as the newest one may be corrupt."""
 
-    Args:
-        keep: how many of the newest to keep; at least two, or a corrupt one would leave nothing to fall back on.
-    """
+    _suffix = ".pt"
+    _others = "a sharded model"
+    _advice = "Shard the model (fully_shard, elastic.node_mesh()), on one worker if need be, or move them away."
 
     def __init__(self, folder: Path, keep: int = 3) -> None:
         self._folder = folder
         self._keep = max(2, keep)
 
     def save(self, state: dict[str, Any], step: int) -> Path:
-        """Write the state; the file has its name only once all of it is on disk.
-
-        Raises CheckpointError if it cannot be written.
-        """
+        """Write the state, whose file has its name once all is on disk; raises CheckpointError if that fails."""
         path = self._folder / f"step-{step:010d}.pt"
         draft = self._folder / f".{path.name}.{os.getpid()}"
         try:
@@ -65,45 +63,53 @@ class Checkpoints:
 
         Raises CheckpointError if there are some, but none can be used.
         """
-        paths = self.newest_first()
+        names = self._agreed([path.name for path in self._folder.glob("step-*")])
+        paths = self._newest_of(self._folder / name for name in names)
         for path in paths:
-            reason = why_distrusted(path) or _why_corrupt(path)
-            if reason is None:
-                try:
-                    # A checkpoint is data: loading it must not run code (weights_only).
-                    state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
-                except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-                    reason = f"{path} holds more than numbers and tensors ({str(error).splitlines()[0]})"
-                else:
-                    return state
+            state, reason = self._load(path)
+            if state is not None:
+                return state
             log.warning("checkpoint not used: %s; falling back to the one before", reason)
         if paths:
-            raise none_usable(self._folder, len(paths))
-        if any(self._folder.glob("step-*")):
             raise CheckpointError(
-                f"the checkpoints in {self._folder} are of a sharded model.",
-                "Shard the model (fully_shard, elastic.node_mesh()), on one worker if need be, or move them away.",
+                f"none of the {len(paths)} checkpoints in {self._folder} can be used.",
+                "See the warnings above; move them away to start the training from the beginning.",
             )
+        if names:
+            raise CheckpointError(f"the checkpoints in {self._folder} are of {self._others}.", self._advice)
         return None
 
     def newest_first(self) -> list[Path]:
         """All checkpoints."""
-        return sorted(self._folder.glob("step-*.pt"), reverse=True)
+        return self._newest_of(self._folder.glob("step-*"))
+
+    def _newest_of(self, paths: Iterable[Path]) -> list[Path]:
+        return sorted((path for path in paths if path.suffix == self._suffix), reverse=True)
+
+    def _agreed(self, names: list[str]) -> list[str]:
+        """The names from which all workers that read a checkpoint together choose it."""
+        return names
+
+    def _load(self, path: Path) -> tuple[dict[str, Any] | None, str]:
+        """The state, or why it cannot be had."""
+        if reason := why_distrusted(path) or _why_corrupt(path):
+            return None, reason
+        try:
+            # A checkpoint is data: loading it must not run code (weights_only).
+            return torch.load(path, weights_only=True, map_location="cpu"), ""
+        except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+            return None, f"{path} holds more than numbers and tensors ({str(error).splitlines()[0]})"
 
     def _prune(self) -> None:
         """Remove what is older than those to keep, also what workers left that were killed while they wrote it."""
-        oldest = min((path.name for path in self.newest_first()[: self._keep]), default="")
-        for path in (*self._folder.glob("step-*.pt"), *self._folder.glob(".step-*")):
+        all_of_them = self.newest_first()
+        oldest = min((path.name for path in all_of_them[: self._keep]), default="")
+        for path in (*all_of_them, *self._folder.glob(".step-*")):
             if path.name.lstrip(".") < oldest:
-                path.unlink(missing_ok=True)
-
-
-def none_usable(folder: Path, count: int) -> CheckpointError:
-    """The error where there are checkpoints and none can be read and trusted; each was named before."""
-    return CheckpointError(
-        f"none of the {count} checkpoints in {folder} can be used.",
-        "See the warnings above; move them away to start the training from the beginning.",
-    )
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
 
 
 def unwritable(path: Path, reason: str) -> CheckpointError:
@@ -131,25 +137,14 @@ def _why_corrupt(path: Path) -> str | None:
     return f"{path} is damaged at {damaged}" if damaged else None
 
 
-class CheckpointStore(Protocol):
-    """Where checkpoints go: those of plain models, or of sharded ones."""
-
-    def save(self, state: dict[str, Any], step: int) -> Path:
-        """Write the state; raises CheckpointError if it cannot be written."""
-
-
 class CheckpointWriter:
     """Writes one checkpoint at a time.
 
     The process does not end before what was started is written. If it is killed, the checkpoint before is the
-    newest.
-
-    Args:
-        in_background: write a copy of the state while the training goes on; False: no memory is needed for a copy,
-            and the training waits.
+    newest. Where it does not write a copy in the background, the training waits and no memory is needed for one.
     """
 
-    def __init__(self, checkpoints: CheckpointStore, state: TrainingState, *, in_background: bool) -> None:
+    def __init__(self, checkpoints: Checkpoints, state: TrainingState, *, in_background: bool) -> None:
         self._checkpoints = checkpoints
         self._state = state
         self._in_background = in_background
@@ -164,10 +159,7 @@ class CheckpointWriter:
         return self._under_way is not None and not self._under_way.done()
 
     def start(self) -> None:
-        """Write the state as it is now; nothing else may be under way.
-
-        Raises CheckpointError if the training waited for it and it cannot be written.
-        """
+        """Write the state as it is now, while nothing else is under way; raises as :meth:`write` does."""
         if not self._in_background:
             self.write()
             return
@@ -206,18 +198,16 @@ class StateCopy:
             mine = local(tensor)
             original = mine.untyped_storage()
             if original.data_ptr() not in copied:
-                size_bytes = original.nbytes()
-                memory = spare[size_bytes].pop() if spare[size_bytes] else _new_memory(size_bytes)
+                if spare[original.nbytes()]:
+                    memory = spare[original.nbytes()].pop()
+                else:
+                    memory = torch.empty(original.nbytes(), dtype=torch.uint8, device="cpu").untyped_storage()
                 copied[original.data_ptr()] = memory.copy_(original)
             like = _like(mine, copied[original.data_ptr()])
             copies[id(tensor)] = with_local(tensor, like) if is_sharded(tensor) else like
         self._kept = list(copied.values())
         # All the rest, numbers in containers of any kind, is copied as Python does it; its memo has the tensors.
         return copy.deepcopy(state, copies)
-
-
-def _new_memory(size_bytes: int) -> torch.UntypedStorage:
-    return torch.empty(size_bytes, dtype=torch.uint8, device="cpu").untyped_storage()
 
 
 def _like(tensor: torch.Tensor, memory: torch.UntypedStorage) -> torch.Tensor:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from freetrain.elastic.errors import CheckpointError
 from freetrain.elastic.membership.identity import given_by_slurm
@@ -20,9 +19,6 @@ from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.worlds.replica import this_replica
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import StateError
-
-if TYPE_CHECKING:
-    from freetrain.elastic.training.sharded_checkpoints import ShardedCheckpoints
 
 log = logging.getLogger(__name__)
 
@@ -45,14 +41,13 @@ class Records:
         self._state = state
         self._progress = ProgressWriter(directory.progress_path, options.progress_every_s)
         self._replica = this_replica()
-        self._checkpoints: Checkpoints | ShardedCheckpoints
+        self._checkpoints = Checkpoints(directory.checkpoints, options.keep_checkpoints)
         if self._replica.is_joined:
+            # Imported here: it brings torch.distributed.checkpoint along.
             from freetrain.elastic.training.sharded_checkpoints import ShardedCheckpoints
 
             folder = directory.checkpoints
             self._checkpoints = ShardedCheckpoints(folder, options.keep_checkpoints, self._replica, state.mesh)
-        else:
-            self._checkpoints = Checkpoints(directory.checkpoints, options.keep_checkpoints)
         self._writer = CheckpointWriter(self._checkpoints, state, in_background=options.background_checkpoints)
         self._checkpoint_every_s = options.checkpoint_every_s
         self._checkpointed_s = time.monotonic()
@@ -90,10 +85,8 @@ class Records:
             )
 
     def add(self, samples: int, wait_s: float, exposed_s: float, *, wants_checkpoint: bool) -> None:
-        """Rank 0 has completed a step of so many samples, having waited so long for data and for gradients.
-
-        Workers with the other shards of its model call this as well, as they write checkpoints with it.
-        """
+        """Rank 0 has completed a step of so many samples, having waited so long for data and for gradients."""
+        # Workers with the other shards of its model come here as well, as they write checkpoints with it.
         if self._world.rank == 0:
             self._progress.add(samples, wait_s, exposed_s)
             if self._progress.due or self._paused_since_s is not None:
@@ -142,10 +135,7 @@ class Records:
         )
 
     def save(self) -> None:
-        """Write a checkpoint, after the one that is being written, and return when it is on disk.
-
-        Raises CheckpointError if it cannot be written.
-        """
+        """Write a checkpoint after the one under way, and return when it is on disk; raises CheckpointError."""
         self.wait()
         self._writer.write()
 
@@ -157,10 +147,7 @@ class Records:
             log.warning("%s", error.what)
 
     def load(self) -> bool:
-        """Go on from the newest checkpoint; False if there is none.
-
-        Raises CheckpointError if there are some, but none can be used.
-        """
+        """Go on from the newest checkpoint; False if there is none; raises CheckpointError if none can be used."""
         saved = self._checkpoints.load_newest()
         if saved is None:
             return False

@@ -6,7 +6,6 @@ in the state (``model.…``, ``optimizer.…``); beside them lies the rest of th
 
 from __future__ import annotations
 
-import logging
 import os
 import pickle
 import shutil
@@ -23,16 +22,13 @@ from torch.distributed import checkpoint
 from torch.distributed.checkpoint import CheckpointException, FileSystemReader
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 
-from freetrain.elastic.errors import CheckpointError
 from freetrain.elastic.on_disk.files import create_private, why_distrusted
-from freetrain.elastic.training.checkpoints import none_usable, unwritable, why_unwritable
+from freetrain.elastic.training.checkpoints import Checkpoints, unwritable, why_unwritable
 from freetrain.elastic.training.tensors import DetachedTensors, attach_tensors, detach_tensors
 from freetrain.elastic.worlds.replica import Replica
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
-
-log = logging.getLogger(__name__)
 
 _REST = "rest.pt"
 _PIECE_BYTES = 1 << 24
@@ -47,23 +43,20 @@ _PLAIN = {
 _TABLES = "torch.distributed.checkpoint.metadata"
 
 
-class ShardedCheckpoints:
-    """The checkpoints of one trainer; all workers of a replica write or read one together.
+class ShardedCheckpoints(Checkpoints):
+    """The checkpoints of one trainer, a folder each, which all workers of a replica write or read together."""
 
-    At least two are kept, or a corrupt one would leave nothing to fall back on.
-    """
+    _suffix = ""
+    _others = "a model that was not sharded"
+    _advice = "Give each trainer a directory of its own, or move them away."
 
     def __init__(self, folder: Path, keep: int, replica: Replica, mesh: Callable[[], DeviceMesh]) -> None:
-        self._folder = folder
-        self._keep = max(2, keep)
+        super().__init__(folder, keep)
         self._replica = replica
         self._mesh = mesh
 
     def save(self, state: dict[str, Any], step: int) -> Path:
-        """Write the state; the folder has its name only once all of it is on disk.
-
-        Raises CheckpointError if it cannot be written.
-        """
+        """Write the state, whose folder has its name once all is on disk; raises CheckpointError if that fails."""
         path = self._folder / f"step-{step:010d}"
         draft = self._folder / f".{path.name}.{self._replica.name}"
         error: BaseException | None = None
@@ -83,30 +76,6 @@ class ShardedCheckpoints:
         if reason is None:
             raise error or RuntimeError("a checkpoint failed")
         raise unwritable(path, reason) from error
-
-    def load_newest(self) -> dict[str, Any] | None:
-        """The newest state that can be read and trusted; None if there is no checkpoint.
-
-        Raises CheckpointError if there are some, but none can be used.
-        """
-        paths = self._as_first_sees([path.name for path in self.newest_first()])
-        for path in (self._folder / name for name in paths):
-            state, reason = self._load(path)
-            if state is not None:
-                return state
-            log.warning("checkpoint not used: %s; falling back to the one before", reason)
-        if paths:
-            raise none_usable(self._folder, len(paths))
-        if self._as_first_sees([path.name for path in self._folder.glob("step-*.pt")]):
-            raise CheckpointError(
-                f"the checkpoints in {self._folder} are of a model that was not sharded.",
-                "Give each trainer a directory of its own, or move them away.",
-            )
-        return None
-
-    def newest_first(self) -> list[Path]:
-        """All checkpoints."""
-        return sorted((path for path in self._folder.glob("step-*") if path.is_dir()), reverse=True)
 
     # -- writing
 
@@ -134,13 +103,6 @@ class ShardedCheckpoints:
         if not path.exists():  # another node that left with this one may have written it
             draft.replace(path)
         self._prune()
-
-    def _prune(self) -> None:
-        """Remove what is older than those to keep, also what workers left that were killed while they wrote it."""
-        oldest = min((path.name for path in self.newest_first()[: self._keep]), default="")
-        for path in (*self._folder.glob("step-*"), *self._folder.glob(".step-*")):
-            if path.is_dir() and path.name.lstrip(".") < oldest:
-                shutil.rmtree(path, ignore_errors=True)
 
     # -- reading
 
@@ -184,7 +146,7 @@ class ShardedCheckpoints:
         dist.all_reduce(ballot, op=dist.ReduceOp.MIN, group=self._replica.writers)
         return bool(ballot[0])
 
-    def _as_first_sees(self, names: list[str]) -> list[str]:
+    def _agreed(self, names: list[str]) -> list[str]:
         """The names that the first worker sees; file systems may show the others something else."""
         box: list[Any] = [names]
         dist.broadcast_object_list(box, 0, group=self._replica.writers)

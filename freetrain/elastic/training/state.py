@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -29,37 +30,29 @@ class Stateful(Protocol):
 
 
 class TrainingState:
-    """Model, optimizer, sampler, random numbers and whatever else the script registers.
-
-    Attributes:
-        step: steps completed.
-        samples_done: in these.
-        updates: made in the step under way, where a step has several.
-        exchanges: of the script's values between epochs, completed.
-        is_begun: whether the script has come past the top of the present epoch.
-    """
+    """Model, optimizers, sampler, random numbers and whatever else the script registers."""
 
     def __init__(
         self,
         module: torch.nn.Module,
-        optimizer: torch.optim.Optimizer,
+        optimizers: Iterable[torch.optim.Optimizer],
         sampler: Sampler,
         also: Mapping[str, Stateful],
     ) -> None:
         self.module = module
-        self.optimizer = optimizer
+        self.optimizers = list(optimizers)
         self.sampler = sampler
         self.also = dict(also)
-        self.step = 0
-        self.samples_done = 0
-        self.updates = 0
-        self.exchanges = 0
-        self.is_begun = False
+        self.step = 0  # steps completed
+        self.samples_done = 0  # in these
+        self.updates = 0  # made in the step under way, where a step has several
+        self.exchanges = 0  # of the script's values between epochs, completed
+        self.is_begun = False  # the script has come past the top of the present epoch
 
-    @property
-    def optimizers(self) -> list[torch.optim.Optimizer]:
-        """The optimizers that the script steps, where it steps several."""
-        return self.optimizer.each if isinstance(self.optimizer, Optimizers) else [self.optimizer]
+    def clear_gradients(self) -> None:
+        """Let no parameter of an optimizer have a gradient."""
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
 
     def mesh(self) -> DeviceMesh:
         """The mesh over which the model is sharded."""
@@ -77,7 +70,7 @@ class TrainingState:
         return {
             **self._progress(),
             "model": dict(self.module.state_dict()),
-            "optimizer": self.optimizer.state_dict(),
+            "optimizer": {str(place): optimizer.state_dict() for place, optimizer in enumerate(self.optimizers)},
         }
 
     def _progress(self) -> dict[str, Any]:
@@ -98,7 +91,8 @@ class TrainingState:
         """Go on from a captured state."""
         self._take_layout(state)
         self.module.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        for place, optimizer in enumerate(self.optimizers):
+            optimizer.load_state_dict(state["optimizer"][str(place)])
         self._restore_progress(state)
 
     def _restore_progress(self, state: dict[str, Any]) -> None:
@@ -126,7 +120,7 @@ class TrainingState:
         return {
             **self._progress(),
             "model": {name: value for name, value in model.items() if name not in parameters},
-            "groups": hyperparameters(self.optimizer),
+            "groups": hyperparameters(*self.optimizers),
         }
 
     def restore_rest(self, rest: dict[str, Any]) -> None:
@@ -134,19 +128,54 @@ class TrainingState:
         self._take_layout(rest)
         # Not strict: the parameters are not in it.
         self.module.load_state_dict(rest["model"], strict=False)
-        set_hyperparameters(self.optimizer, rest["groups"])
+        set_hyperparameters(rest["groups"], *self.optimizers)
         self._restore_progress(rest)
 
 
-def hyperparameters(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+def groups_of(*optimizers: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    """The groups of parameters of all of them."""
+    return [group for optimizer in optimizers for group in optimizer.param_groups]
+
+
+def parameters_in(*optimizers: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
+    """The parameters of all groups."""
+    return (parameter for group in groups_of(*optimizers) for parameter in group["params"])
+
+
+def hyperparameters(*optimizers: torch.optim.Optimizer) -> list[dict[str, Any]]:
     """Learning rates and the like, group by group."""
-    return [{name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
+    return [{name: value for name, value in group.items() if name != "params"} for group in groups_of(*optimizers)]
 
 
-def set_hyperparameters(optimizer: torch.optim.Optimizer, groups: list[dict[str, Any]]) -> None:
-    """Take these in place of its own."""
-    for group, facts in zip(optimizer.param_groups, groups, strict=True):
+def set_hyperparameters(given: list[dict[str, Any]], *optimizers: torch.optim.Optimizer) -> None:
+    """Take these in place of their own."""
+    for group, facts in zip(groups_of(*optimizers), given, strict=True):
         group.update(facts)
+
+
+class Beside:
+    """A copy of what scripts change besides parameters: buffers, schedules and the like, learning rates."""
+
+    def __init__(
+        self,
+        models: Iterable[torch.nn.Module],
+        optimizers: Iterable[torch.optim.Optimizer],
+        carried: Iterable[Stateful],
+    ) -> None:
+        self._buffers = [(buffer, buffer.detach().clone()) for model in models for buffer in model.buffers()]
+        self._optimizers = list(optimizers)
+        self._groups = copy.deepcopy(hyperparameters(*self._optimizers))
+        self._items = [(item, copy.deepcopy(item.state_dict())) for item in carried]
+
+    def put_back(self) -> None:
+        """Make all as it was."""
+        with torch.no_grad():
+            for buffer, before in self._buffers:
+                buffer.copy_(before)
+        # Copies: it may be put back more than once, and load_state_dict() may keep what it is given.
+        for item, state in self._items:
+            item.load_state_dict(copy.deepcopy(state))
+        set_hyperparameters(copy.deepcopy(self._groups), *self._optimizers)
 
 
 def _random_state() -> dict[str, Any]:
@@ -225,10 +254,7 @@ def layout_of(module: torch.nn.Module, optimizers: Sequence[torch.optim.Optimize
 def take_layout(
     module: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer], layout: dict[str, Any]
 ) -> None:
-    """Train the same parameters in the same groups.
-
-    Raises InputError if the groups have parameters that this model does not have.
-    """
+    """Train the same parameters in the same groups; raises InputError if these have others than the model has."""
     parameters = dict(module.named_parameters())
     trained = set(layout["trained"])
     for name, parameter in parameters.items():
@@ -267,29 +293,3 @@ def take_shapes_of_buffers(module: torch.nn.Module, tensors: dict[str, torch.Ten
         if isinstance(theirs, torch.Tensor) and theirs.shape != buffer.shape:
             owner, _, own_name = name.rpartition(".")
             setattr(module.get_submodule(owner), own_name, torch.empty_like(theirs, device=buffer.device))
-
-
-class Optimizers:
-    """Several optimizers as one; their steps are the script's to make."""
-
-    def __init__(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:
-        self.each = list(optimizers)
-
-    @property
-    def param_groups(self) -> list[dict[str, Any]]:
-        """The groups of all."""
-        return [group for optimizer in self.each for group in optimizer.param_groups]
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clear the gradients of all."""
-        for optimizer in self.each:
-            optimizer.zero_grad(set_to_none=set_to_none)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The states of all."""
-        return {str(place): optimizer.state_dict() for place, optimizer in enumerate(self.each)}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from there."""
-        for place, optimizer in enumerate(self.each):
-            optimizer.load_state_dict(state_dict[str(place)])

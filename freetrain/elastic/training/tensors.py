@@ -99,10 +99,7 @@ def detach_tensors(value: Any, contents: DetachedTensors, place: str = "") -> An
 def attach_tensors(
     skeleton: Any, contents: DetachedTensors, own: dict[str, Any], mesh: Callable[[], DeviceMesh]
 ) -> Any:
-    """The reverse: with tensors to receive into, the model's own ones (by name) where they fit.
-
-    They are noted in ``contents`` in the order of :func:`detach_tensors`.
-    """
+    """The reverse: tensors to receive into, noted in the same order, the model's own (by name) where they fit."""
     return _attach(skeleton, contents, {f"model.{name}": value for name, value in own.items()}, mesh, "")
 
 

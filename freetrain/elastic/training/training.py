@@ -28,9 +28,9 @@ from freetrain.elastic.feeding.fitness import prewarm, wants_to_be_fed
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.timeouts import Timeouts
-from freetrain.elastic.training.agreement import Ballot, Samples, StepVerdict, count_ballots, learning_rates
+from freetrain.elastic.training.agreement import Ballot, Samples, StepVerdict, count_ballots
 from freetrain.elastic.training.records import RecordOptions, Records
-from freetrain.elastic.training.state import TrainingState
+from freetrain.elastic.training.state import TrainingState, groups_of
 from freetrain.elastic.training.worlds import Worlds
 from freetrain.elastic.worlds.calls import PendingCalls, digest_of
 from freetrain.elastic.worlds.device import backend_for, check_device, device_of, keep_memory
@@ -51,9 +51,6 @@ class ElasticTraining:
         trainer: the trainer's directory; the agent's if None, a temporary one without agent.
         on_world: called with every world, once all have the same state; with None where there is none any more.
         can_be_fed: whether a newcomer could follow the updates of the others.
-
-    Attributes:
-        broke_with: why the present world does not hold; None if it does.
     """
 
     def __init__(
@@ -69,7 +66,7 @@ class ElasticTraining:
         self.state = state
         self.wants_checkpoint = False
         self.wants_stop = False
-        self.broke_with: BaseException | None = None
+        self.broke_with: BaseException | None = None  # why the present world does not hold
         self.world: World
         self.session: Session
         self.worlds: Worlds
@@ -153,8 +150,7 @@ class ElasticTraining:
         try:
             self.ask("end of the training").wait()
         except LostRankError as error:
-            self.broke_with = error
-            self._records.pause()
+            self.lose_step(error)
         return self.broke_with is None
 
     # -- steps
@@ -174,17 +170,14 @@ class ElasticTraining:
         place in the training; ``loss_share`` is this rank's part of the step's mean loss.
         """
         state, sampler = self.state, self.state.sampler
-        rates, values = learning_rates(state.optimizer), self._samples.at(state.step + 1)
-        values = values if has_same_parameters else []
+        rates = [float(group.get("lr", 0.0)) for group in groups_of(*state.optimizers)]
+        values = self._samples.at(state.step + 1) if has_same_parameters else []
         ballot = Ballot(self.session.change_due, self.wants_stop, loss_share, rates, values)
         place = digest_of(state.step, state.updates, sampler.epoch, sampler.position, digest)
         return self.world.ask(what, place, payload=ballot.pack())
 
     def agree(self, asked: PendingCalls) -> None:
-        """Take in the ballots of all ranks.
-
-        Raises LostRankError if a rank was lost, or differs and is ended; OddOneOutError if this one differs.
-        """
+        """Take in the ballots of all ranks; raises LostRankError, or OddOneOutError if this rank differs."""
         try:
             self._verdict = count_ballots(asked, self.state.step + 1, self.world.shards)
         except OddRankError as error:
@@ -193,10 +186,7 @@ class ElasticTraining:
             raise
 
     def conclude(self) -> StepVerdict:
-        """The step is complete, but for what all know of it; ``change``: this worker has to enter another world.
-
-        Raises OddOneOutError if this rank differs from those that were there before.
-        """
+        """The step is complete, but for what all know of it; ``change``: another world has to be entered."""
         verdict = StepVerdict(change=True, stop=False, loss=float("nan"))
         if self.broke_with is None:
             try:
@@ -223,10 +213,7 @@ class ElasticTraining:
     # -- ends
 
     def finish(self) -> None:
-        """The training is over in this world; what follows the loop is run by workers that saw it through.
-
-        Raises Departed if this worker did not.
-        """
+        """The training is over in this world; raises Departed if this worker has not seen it through."""
         if self.world.replica != 0 and not self.worlds.sees_it_through:
             raise Departed("the training was complete before this worker's first step")
         self._has_finished = True
@@ -301,10 +288,7 @@ class ElasticTraining:
                 self._temporary.cleanup()
 
     def _end_well(self, loop: str) -> None:
-        """The script has ended: try once more what could not be written, and report a break out of its loop.
-
-        Raises StateError if it can still not be written, InputError if the script left its loop before the end.
-        """
+        """The script has ended: try once more what could not be written, and report a break out of its loop."""
         self._records.finish_at_last()
         if self.worlds.has_state and not self._has_finished:
             world = self.present_world
@@ -342,10 +326,7 @@ def _script() -> str:
 
 
 def _serve(session: Session) -> NoReturn:
-    """Go from world to world with the workers, and add up the gradients that they send.
-
-    Raises Departed if the training is complete, or this server has left it.
-    """
+    """Go from world to world with the workers, and add up the gradients that they send, until Departed ends it."""
     broke_with: BaseException | None = None
     sums = 0
     while True:

@@ -50,25 +50,15 @@ class Exchange:
 
 
 class Worlds:
-    """Where one worker stands, and how it comes into the next world.
-
-    Args:
-        on_world: called with every world, once all have the same state; with None where there is none any more.
-
-    Attributes:
-        feeder: brings newcomers to this worker's state.
-        has_state: whether it has been in a world that shared its state.
-        stopped: whether it knows that the training was asked to end.
-        sees_it_through: whether it has made a step, or was there when the training started or resumed.
-    """
+    """Where one worker stands, and how it comes into the next world; ``on_world`` is ElasticTraining's."""
 
     def __init__(
         self, state: TrainingState, on_world: Callable[[World | None], object], session: Session, records: Records
     ) -> None:
         self.feeder = Feeder(state, session)
-        self.has_state = False
-        self.stopped = False
-        self.sees_it_through = False
+        self.has_state = False  # it has been in a world that shared its state
+        self.stopped = False  # it knows that the training was asked to end
+        self.sees_it_through = False  # it has made a step, or was there when the training started or resumed
         self._state = state
         self._on_world = on_world
         self._session = session
@@ -108,7 +98,7 @@ class Worlds:
         while True:
             self._on_world(None)
             # Gradients of a step that was lost would be added to those of its repetition.
-            self._state.optimizer.zero_grad(set_to_none=True)
+            self._state.clear_gradients()
             try:
                 world = self._session.reform(broke_with, self._state.step, self.feeder.release)
             except BaseException:
@@ -199,10 +189,8 @@ class Worlds:
             mine.results = results
 
     def _share_state_of(self, rows: list[RankPosition], world: World) -> None:
-        """All go on from the replica that is furthest, or from the last checkpoint if none remembers anything.
-
-        A replica is as far as all of its ranks are.
-        """
+        """All go on from the replica that is furthest, or from the last checkpoint if none remembers anything."""
+        # A replica is as far as all of its ranks are.
         starts = range(0, len(rows), world.shards)
         places = [min(row.place for row in rows[start : start + world.shards]) for start in starts]
         furthest = max(places)
@@ -229,12 +217,9 @@ class Worlds:
         self.sees_it_through = self.sees_it_through or is_start
 
     def _restore_newest(self) -> None:
-        """Go on from the newest checkpoint, or with the model as the script made it.
-
-        Raises Departed if there is none, and this worker has parts of a training that is lost: it is to be
-        replaced.
-        """
+        """Go on from the newest checkpoint, or with the model as the script made it."""
         # One of them may still be writing the last checkpoint.
         self._session.wait_for_leavers()
         if not self._records.load() and self._newcomer.is_mixed:
+            # It is replaced by one that has no parts of a training that is lost.
             raise Departed("all who had the training's state were lost before this worker had it", EVICTED_STATUS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 import struct
 import sys
 import sysconfig
@@ -10,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import torch
 
@@ -53,53 +56,37 @@ class Call:
         return f"{self.what} at {self.where}" if self.where else self.what
 
 
+@dataclass(slots=True)
 class PendingCalls:
-    """A call that is being sent to all ranks, and their calls.
+    """A call that is being sent to all ranks, and their calls."""
 
-    Args:
-        number: of the call in its world, from 1.
-        collect: waits for everybody's rows; raises LostRankError where they do not come.
-        expel: called with a rank that differs, on the first rank that does not.
-    """
-
-    def __init__(
-        self,
-        number: int,
-        rank: int,
-        collect: Callable[[], Sequence[torch.Tensor]],
-        expel: Callable[[int, str], object],
-    ) -> None:
-        self._number = number
-        self._rank = rank
-        self._collect = collect
-        self._expel = expel
-        self._calls: list[Call] | None = None
+    number: int  # of the call in its world, from 1
+    rank: int  # of this process
+    collect: Callable[[], Sequence[torch.Tensor]]  # waits for everybody's rows; may raise LostRankError
+    expel: Callable[[int, str], object]  # called with a rank that differs, on the first rank that does not
+    _calls: list[Call] | None = None
 
     def wait(self) -> list[Call]:
-        """Everybody's call, in order of rank.
-
-        Raises LostRankError if a rank was lost, or differs and is ended; OddOneOutError if this one differs.
-        """
+        """Everybody's call, in order of rank; raises LostRankError, or OddOneOutError if this rank differs."""
         if self._calls is None:
-            calls = [Call.unpack(row) for row in self._collect()]
-            self.expel_odd(calls, [(call.what, call.digest) for call in calls], self._difference)
+            calls = [Call.unpack(row) for row in self.collect()]
+            marks = [(call.what, call.digest) for call in calls]
+            self.expel_odd(calls, marks, lambda odd, right: self._difference(calls[odd], calls[right]))
             self._calls = calls
         return self._calls
 
     def expel_odd(
         self,
         calls: Sequence[Call],
-        marks: Sequence[object],
-        difference: Callable[[Call, Call], str],
-        alike: Callable[[object, object], bool] | None = None,
+        marks: Sequence[Any],
+        difference: Callable[[int, int], str],
+        alike: Callable[[Any, Any], bool] = operator.eq,
         ranks: Sequence[int] | None = None,
     ) -> None:
         """End the ranks whose marks differ from those of the ranks that were there before, and only these.
 
-        Marks of all ranks, or of some, are compared as equal ones or by ``alike``; ``difference`` makes a
-        sentence, which begins with "it", of a call that differs and the right one.
-
-        Raises OddOneOutError if this rank differs, LostRankError if another one does.
+        Marks of all ranks, or of some, are compared; ``difference`` makes a sentence, which begins with "it", of a
+        rank that differs and a right one. Raises OddOneOutError if this rank differs, LostRankError if others do.
         """
         compared = range(len(calls)) if ranks is None else ranks
         right, odd = odd_ranks(
@@ -107,16 +94,15 @@ class PendingCalls:
         )
         if not odd:
             return
-        model = calls[compared[right]]
-        reasons = {compared[place]: difference(calls[compared[place]], model) for place in odd}
-        if self._rank in reasons:
-            is_new = calls[self._rank].joined > min(call.joined for call in calls)
-            raise OddOneOutError(f"this worker differs from the others: {reasons[self._rank]}.", is_new=is_new)
+        reasons = {compared[place]: difference(compared[place], compared[right]) for place in odd}
+        if self.rank in reasons:
+            is_new = calls[self.rank].joined > min(call.joined for call in calls)
+            raise OddOneOutError(f"this worker differs from the others: {reasons[self.rank]}.", is_new=is_new)
         first_right = next(rank for rank in range(len(calls)) if rank not in reasons)
         # One rank alone reports them, and all ranks agree which.
-        if self._rank == first_right:
+        if self.rank == first_right:
             for rank, reason in reasons.items():
-                self._expel(rank, f"it differs from the others: {reason}")
+                self.expel(rank, f"it differs from the others: {reason}")
         named = "; ".join(f"rank {rank}: {reason}" for rank, reason in reasons.items())
         first = min(call.joined for call in calls)
         raise OddRankError(
@@ -126,27 +112,26 @@ class PendingCalls:
 
     def _difference(self, odd: Call, right: Call) -> str:
         if odd.what != right.what:
-            return f"in exchange {self._number} of this world it comes to {odd}, and the others to {right}"
+            return f"in exchange {self.number} of this world it comes to {odd}, and the others to {right}"
         return (
-            f"in exchange {self._number} of this world, {odd}, it is at another place of the data, or sums other "
+            f"in exchange {self.number} of this world, {odd}, it is at another place of the data, or sums other "
             "parameters, than the others"
         )
 
 
 def odd_ranks(
-    joined: Sequence[int], marks: Sequence[object], alike: Callable[[object, object], bool] | None = None
+    joined: Sequence[int], marks: Sequence[Any], alike: Callable[[Any, Any], bool]
 ) -> tuple[int, list[int]]:
     """The place of a rank that is right, and the places of those that differ from it.
 
     Right is the mark of most of the ranks that have been there longest; on a tie the mark of most ranks of all;
     otherwise that of the first rank.
     """
-    is_alike = alike or (lambda left, right: left == right)
     # Nearly always: n comparisons in place of n².
-    if all(is_alike(marks[0], mark) for mark in marks):
+    if all(alike(marks[0], mark) for mark in marks):
         return 0, []
     ranks, oldest = range(len(marks)), min(joined)
-    with_me = [[other for other in ranks if is_alike(marks[rank], marks[other])] for rank in ranks]
+    with_me = [[other for other in ranks if alike(marks[rank], marks[other])] for rank in ranks]
 
     def weight(rank: int) -> tuple[int, int, int]:
         old = sum(joined[other] == oldest for other in with_me[rank]) if joined[rank] == oldest else 0
@@ -159,7 +144,7 @@ def odd_ranks(
 def line_of_script() -> str:
     """File and line of the script's frame that called the runtime."""
     # Not inspect or traceback, which read source files: this is asked in every step.
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     innermost = ""
     while frame is not None:
         name = frame.f_code.co_filename
@@ -167,8 +152,6 @@ def line_of_script() -> str:
             return f"{name.rpartition('/')[2]}:{frame.f_lineno}"
         if not innermost and not name.startswith(_PACKAGE):
             innermost = f"{name.rpartition('/')[2]}:{frame.f_lineno}"
-        if frame.f_back is None:
-            break
         frame = frame.f_back
     return innermost
 

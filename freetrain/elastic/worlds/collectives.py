@@ -29,8 +29,7 @@ _SLICE = timedelta(seconds=0.05)
 class Collectives:
     """The collectives that are under way in one world.
 
-    ``while_waiting`` is called again and again while a collective is waited for, with the seconds so far; it may
-    raise what ends the wait.
+    ``while_waiting`` is called again and again with the seconds waited so far; it may raise what ends the wait.
     """
 
     def __init__(self, while_waiting: Callable[[float], object] = lambda _: None) -> None:
@@ -41,10 +40,7 @@ class Collectives:
         self._cut_s: float | None = None
 
     def start(self, begin: Callable[[], Any], spare: torch.Tensor | None = None) -> Any:
-        """Begin a collective and watch it; raises LostRankError if the transport says that it cannot.
-
-        ``spare`` is what the transport holds meanwhile, if its values are not needed once the world is lost.
-        """
+        """Begin a collective and watch it; raises LostRankError if the transport says that it cannot."""
         self.started += 1
         try:
             work = begin()
@@ -52,6 +48,7 @@ class Collectives:
             raise self._lost(error) from error
         while self._under_way and self._under_way[0][0].is_completed():
             self._under_way.popleft()
+        # What is spare the transport holds meanwhile, and nobody needs its values once the world is lost.
         self._under_way.append((work, spare))
         return work
 
@@ -103,7 +100,10 @@ class Collectives:
 
 
 class Ranks:
-    """All ranks of a world, or those that have the same shard of the model, with their process group."""
+    """All ranks of a world, or those that have the same shard of the model, with their process group.
+
+    What fails raises LostRankError, at once or when it is waited for.
+    """
 
     def __init__(self, size: int, collectives: Collectives, replica: Replica) -> None:
         self.size = size
@@ -112,22 +112,22 @@ class Ranks:
         self._replica = replica
 
     def sum(self, values: list[float]) -> list[float]:
-        """The sums of some numbers over the ranks; raises LostRankError where that fails."""
+        """The sums of some numbers over the ranks."""
         tensor = torch.tensor(values, dtype=torch.float64)
         self._together(lambda: self._collectives.finish(self.start_all_reduce(tensor)))
         return [float(value) for value in tensor.tolist()]
 
     def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Sum each tensor, in place; raises LostRankError where that fails."""
+        """Sum each tensor, in place."""
         self.start_add_up(tensors)()
 
     def start_add_up(self, tensors: Sequence[torch.Tensor]) -> Callable[[], None]:
-        """Begin to sum each tensor, in place; what waits for the sums; raises LostRankError now or then."""
+        """Begin to sum each tensor, in place; what waits for the sums."""
         works = [self.start_all_reduce(tensor) for tensor in tensors]
         return lambda: self.finish(works)
 
     def finish(self, works: Sequence[Any]) -> None:
-        """Wait for what this rank has begun; raises LostRankError where that fails."""
+        """Wait for what this rank has begun."""
 
         def finish_all() -> None:
             for work in works:
@@ -136,10 +136,7 @@ class Ranks:
         self._together(finish_all)
 
     def start_gather(self, mine: torch.Tensor) -> Callable[[], list[torch.Tensor]]:
-        """Begin to give everybody all tensors, of one size; what waits for them, in order of rank.
-
-        Raises LostRankError if that fails, now or when it is waited for.
-        """
+        """Begin to give everybody all tensors, of one size; what waits for them, in order of rank."""
         all_ = [torch.empty_like(mine) for _ in range(self.size)]
         work = self._collectives.start(lambda: dist.all_gather(all_, mine, group=self.group, async_op=True))
 
@@ -150,19 +147,19 @@ class Ranks:
         return rows
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
-        """Give everybody the source's tensor, in place; raises LostRankError where that fails."""
+        """Give everybody the source's tensor, in place."""
         self.start_broadcast(tensor, source)()
 
     def gather_tensor(self, mine: torch.Tensor) -> list[torch.Tensor]:
-        """Everybody's tensor, in order of rank, all of one size; raises LostRankError where that fails."""
+        """Everybody's tensor, in order of rank, all of one size."""
         return self.start_gather(mine)()
 
     def start_all_reduce(self, tensor: torch.Tensor) -> Any:
-        """Begin to sum a tensor in place, which nobody needs if that fails; then raises LostRankError."""
+        """Begin to sum a tensor in place, which nobody needs if that fails."""
         return self._collectives.start(lambda: dist.all_reduce(tensor, group=self.group, async_op=True), tensor)
 
     def start_broadcast(self, tensor: torch.Tensor, source: int) -> Callable[[], None]:
-        """Begin to give everybody the source's tensor; what waits for it; raises LostRankError now or then."""
+        """Begin to give everybody the source's tensor; what waits for it."""
         work = self._collectives.start(lambda: dist.broadcast(tensor, source, group=self.group, async_op=True))
         return lambda: self.finish([work])
 

@@ -52,10 +52,8 @@ def backend_for(module: torch.nn.Module) -> str:
 
 
 def check_device(device: torch.device) -> None:
-    """Try the device; the computer's own processors have shown that they compute by coming here.
-
-    Raises BrokenDeviceError if it does not compute.
-    """
+    """Try the device; raises BrokenDeviceError if it does not compute."""
+    # The computer's own processors have shown that they compute by coming here.
     fault = None if device.type == "cpu" else fault_of(device)
     if fault is None:
         return

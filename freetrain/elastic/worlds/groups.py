@@ -6,8 +6,9 @@ import contextlib
 import ctypes
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
+from functools import partialmethod
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -157,16 +158,7 @@ class ScriptsGroup(dist.ProcessGroup):
             _fill(args[0], args[1])
         return _Done()
 
-
-def _watching(name: str) -> Callable[..., Work]:
-    def watched(self: ScriptsGroup, *args: Any, **kwargs: Any) -> Work:
-        return self._watched(name, *args, **kwargs)
-
-    return watched
-
-
-def _passing(name: str) -> Callable[..., Any]:
-    def passed_on(self: ScriptsGroup, *args: Any, **kwargs: Any) -> Any:
+    def _passed_on(self, name: str, *args: Any, **kwargs: Any) -> Any:
         if self._world is None:
             raise InputError(
                 f"torch.distributed.{name.partition('_')[0]} was called before there were other ranks.",
@@ -174,15 +166,11 @@ def _passing(name: str) -> Callable[..., Any]:
             )
         return getattr(self._world.group, name)(*args, **kwargs)
 
-    return passed_on
-
 
 for _name in _WATCHED:  # the newer names and the older ones
-    setattr(ScriptsGroup, _name, _watching(_name))
-
-
+    setattr(ScriptsGroup, _name, partialmethod(ScriptsGroup._watched, _name))
 for _name in _PASSED_ON:
-    setattr(ScriptsGroup, _name, _passing(_name))
+    setattr(ScriptsGroup, _name, partialmethod(ScriptsGroup._passed_on, _name))
 
 
 class _Done(Work):

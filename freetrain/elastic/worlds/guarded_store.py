@@ -37,12 +37,7 @@ SERVICE_HOST = "service"
 
 
 class StoreServer:
-    """The keys and values of the worlds that meet here.
-
-    Args:
-        port: to listen on; 0: a fresh one.
-        words: those that are let in; None: any, each with keys of its own.
-    """
+    """The keys and values of the worlds that meet here; without words any is let in, with keys of its own."""
 
     def __init__(self, port: int = 0, words: Sequence[str] | None = None) -> None:
         dual = socket.has_dualstack_ipv6()

@@ -16,27 +16,19 @@ from freetrain.elastic.worlds.groups import FOREVER, form_default
 
 
 class Replica:
-    """One worker's place in its replica; a worker that has its model alone is a replica of its own.
-
-    Attributes:
-        name: that no other replica has; empty if torch's process groups have been left alone.
-        writers: a process group for writing checkpoints meanwhile.
-    """
+    """One worker's place in its replica; a worker that has its model alone is a replica of its own."""
 
     def __init__(self) -> None:
-        self.name = ""
+        self.name = ""  # that no other replica has; empty if torch's process groups have been left alone
         self.shard = 0
         self.shards = 1
-        self.writers: dist.ProcessGroup | None = None
+        self.writers: dist.ProcessGroup | None = None  # for writing checkpoints meanwhile
         self._votes: dist.ProcessGroup | None = None
         self._store: dist.Store | None = None
         self._wants_checkpoint = False
 
     def join(self, name: str, shard: int, shards: int, store: dist.Store, backend: str, patience_s: float) -> None:
-        """Meet the others of this replica, and be torch's default process group with them.
-
-        The store is of these alone; they may take ``patience_s`` to get here.
-        """
+        """Meet the others of this replica in a store of theirs, and be torch's default process group with them."""
         form_default(backend, store, shard, shards, timedelta(seconds=patience_s))
         # Two groups: votes and what is written in the background must not take each other's messages.
         self._votes = dist.new_group(backend="gloo", timeout=FOREVER)
@@ -63,10 +55,7 @@ class Replica:
             raise lost_replica() from error
 
     def agree(self, well: bool) -> bool:
-        """Whether it went well for all workers of the replica, all of which ask for it at the same point.
-
-        Raises Departed if one of them has gone.
-        """
+        """Whether it went well for all workers of the replica, which all ask; raises Departed if one has gone."""
         if self.shards == 1:
             return well
         ballot = torch.tensor([well, not self._wants_checkpoint], dtype=torch.uint8)

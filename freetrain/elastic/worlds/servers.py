@@ -24,10 +24,7 @@ _DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
 class GradientServers:
-    """The connections between the workers of one world and its servers.
-
-    Each server has a process group with all workers, in which it comes after the last of them.
-    """
+    """The groups of each server of a world and all of its workers, in which the server is last."""
 
     def __init__(self, generation: Generation, rank: int, collectives: Collectives) -> None:
         self.groups: list[dist.ProcessGroup] = []
@@ -55,10 +52,7 @@ class GradientServers:
     # -- a worker's side
 
     def start_sum(self, values: torch.Tensor) -> list[Any]:
-        """Begin to sum a tensor in the computer's memory over all workers, in place; returns what has to end.
-
-        Raises LostRankError if the transport says that it cannot.
-        """
+        """Begin to sum a tensor in the computer's memory over all workers, in place; returns what has to end."""
         if values.is_complex():
             values = torch.view_as_real(values).view(-1)
         parts = values.tensor_split(len(self.groups))
@@ -77,10 +71,7 @@ class GradientServers:
     # -- a server's side
 
     def serve(self) -> None:
-        """Add up the next part of a tensor for all workers.
-
-        Raises LostRankError if a worker was lost, or the world has ended.
-        """
+        """Add up the next part of a tensor for all workers; raises LostRankError, also if the world has ended."""
         (group,) = self.groups
         head = torch.zeros(2, dtype=torch.int64)
         self._collectives.finish(self._broadcast(group, head))

@@ -41,15 +41,6 @@ class World(Ranks):
         stores: ports of the stores in this process, of whatever generation.
         while_waiting: called again and again while this rank waits for the others, with the seconds so far.
         expel: called with a member that differs from the others, and how.
-
-    Attributes:
-        size: ranks; those of servers come after them.
-        shards: ranks of each replica.
-        replica: place of this process's one, from 0; the rank, where nobody shares a model.
-        joined: number of the first world that this process was in.
-        awaits: the latest call of this rank, in words.
-        is_script_alone: whether the others have come past the place where the script is.
-        on_script_loss: called when a rank was lost while the script itself exchanged something.
     """
 
     def __init__(
@@ -68,7 +59,7 @@ class World(Ranks):
         self.generation = generation
         self.rank = generation.rank_of(member)
         self.shards = own.shards
-        self.replica = self.rank // self.shards
+        self.replica = self.rank // self.shards  # the rank, where nobody shares a model
         self._wires = Connections(stores)
         self._timeout = timedelta(seconds=form_timeout_s)
         self._backend = backend
@@ -79,9 +70,11 @@ class World(Ranks):
         self._servers = GradientServers(generation, self.rank, collectives)
         # None for all: a world that refers to itself would keep its memory until Python looks for such circles.
         self._peers = None if self.shards == 1 else Ranks(self.size // self.shards, collectives, own)
-        self.joined = generation.number
-        self.awaits = ""
+        self.joined = generation.number  # of the first world that this process was in
+        self.awaits = ""  # the latest call of this rank, in words
+        # Whether the others have come past the place where the script is.
         self.is_script_alone: Callable[[], bool] = lambda: False
+        # Called when a rank was lost while the script itself exchanged something.
         self.on_script_loss: Callable[[LostRankError], object] = lambda _: None
         self._lock = threading.Lock()
         self._alive = True
@@ -94,11 +87,7 @@ class World(Ranks):
         return self._peers or self
 
     def form(self, newer: Callable[[], bool]) -> None:
-        """Meet the others and connect with them.
-
-        Raises AbandonedError if a newer generation made this one obsolete, a member was lost meanwhile, or torch
-        failed: then its error is the cause, unless it came from a cut.
-        """
+        """Meet the others and connect with them; raises AbandonedError, caused by torch's error if that failed."""
         try:
             self._form(newer)
         except AbandonedError:
@@ -111,7 +100,9 @@ class World(Ranks):
     def _form(self, newer: Callable[[], bool]) -> None:
         try:
             self._store = meet(self.generation, self.rank, self._word, self._timeout, newer)
-            self._connect(self._store)
+            if self.rank < self.size:
+                self._connect_workers(self._store)
+            self._servers.connect(self._store, self._timeout)
         except (AbandonedError, ValueError):
             self.leave()
             raise
@@ -120,11 +111,6 @@ class World(Ranks):
             # What follows a cut comes from the cut, and must not count as a world that breaks by itself.
             raise AbandonedError(str(error)) from (None if self._first_cut_s else error)
         self._wires.formed()
-
-    def _connect(self, store: dist.Store) -> None:
-        if self.rank < self.size:
-            self._connect_workers(store)
-        self._servers.connect(store, self._timeout)
 
     def _connect_workers(self, store: dist.Store) -> None:
         if not self._replica.is_joined:
@@ -217,7 +203,7 @@ class World(Ranks):
         self._servers.serve()
 
     def gather(self, values: list[int]) -> list[list[int]]:
-        """Everybody's numbers, in order of rank; raises LostRankError where that fails."""
+        """Everybody's numbers, in order of rank."""
         return [list(map(int, row.tolist())) for row in self.gather_tensor(torch.tensor(values))]
 
     @property
@@ -264,10 +250,7 @@ class Connections:
         return self._formed is not None
 
     def cut(self) -> int:
-        """Cut the world's connections, so that every wait on one fails; returns how many there were.
-
-        Listening sockets stay: gloo's listener thread ends the process when its socket fails.
-        """
+        """Cut the world's connections, so that every wait on one fails; returns how many there were."""
         now = open_sockets()
         mine = now.items() - self._before.items() if self._formed is None else now.items() & self._formed.items()
         stores = self._stores()
@@ -276,14 +259,12 @@ class Connections:
 
 def _cut(descriptor: int, spared_ports: Collection[int]) -> bool:
     """Cut a connection with another member, not one with a store in this process; whether it was one."""
+    # Listening sockets stay: gloo's listener thread ends the process when its socket fails.
     # A copy of the descriptor: closing it leaves the world's own open.
     with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as connection:
-        if _is_connection(connection) and connection.getsockname()[1] not in spared_ports:
+        internet = connection.family in (socket.AF_INET, socket.AF_INET6) and connection.type == socket.SOCK_STREAM
+        listens = internet and connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+        if internet and not listens and connection.getsockname()[1] not in spared_ports:
             connection.shutdown(socket.SHUT_RDWR)
             return True
     return False
-
-
-def _is_connection(connection: socket.socket) -> bool:
-    internet = connection.family in (socket.AF_INET, socket.AF_INET6) and connection.type == socket.SOCK_STREAM
-    return internet and not connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)

@@ -16,7 +16,7 @@ from freetrain.elastic.training.state import TrainingState
 
 def test_who_has_fed_a_newcomer_does_not_wait_until_the_memory_is_free() -> None:
     model = torch.nn.Linear(4, 4)
-    state = TrainingState(model, torch.optim.SGD(model.parameters(), lr=0.1), Sampler(8, 1), {})
+    state = TrainingState(model, [torch.optim.SGD(model.parameters(), lr=0.1)], Sampler(8, 1), {})
     with socket.create_server(("127.0.0.1", 0)) as server:
         source, newcomer = socket.create_connection(server.getsockname()), server.accept()[0]
     with newcomer:

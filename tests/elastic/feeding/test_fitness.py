@@ -9,7 +9,7 @@ import torch
 
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.feeding.fitness import FROM_VARIABLE, prewarm, wants_to_be_fed, why_not_fed
-from freetrain.elastic.training.state import Optimizers, TrainingState
+from freetrain.elastic.training.state import TrainingState
 from freetrain.errors import InputError
 
 
@@ -19,7 +19,7 @@ class Meddling(torch.optim.SGD):
 
 def training(kind: Any = torch.optim.AdamW, parameters: int = 8) -> TrainingState:
     model = torch.nn.Linear(parameters, 1, bias=False)
-    return TrainingState(model, kind(model.parameters(), lr=0.1), Sampler(8, 1), {})
+    return TrainingState(model, [kind(model.parameters(), lr=0.1)], Sampler(8, 1), {})
 
 
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.AdamW, torch.optim.Adagrad, torch.optim.RMSprop])
@@ -34,17 +34,18 @@ def test_an_optimizer_that_is_not_known_to_do_so_cannot(kind: Any) -> None:
 
 def test_nor_can_what_hooks_of_the_optimizer_do() -> None:
     state = training()
-    state.optimizer.register_step_pre_hook(lambda *_: None)
+    state.optimizers[0].register_step_pre_hook(lambda *_: None)
     assert why_not_fed(state) == "the optimizer has hooks"
 
 
 def test_nor_can_a_parameter_that_two_optimizers_change() -> None:
     model = torch.nn.Linear(2, 1)
     optimizers = [torch.optim.SGD(model.parameters(), 0.1), torch.optim.SGD([model.bias], 0.1)]
-    together: Any = Optimizers(optimizers)
-    assert why_not_fed(TrainingState(model, together, Sampler(8, 1), {})) == "some parameters have two optimizers"
+    assert (
+        why_not_fed(TrainingState(model, optimizers, Sampler(8, 1), {})) == "some parameters have two optimizers"
+    )
     optimizers[0].param_groups[0]["params"].pop()
-    assert why_not_fed(TrainingState(model, together, Sampler(8, 1), {})) is None
+    assert why_not_fed(TrainingState(model, optimizers, Sampler(8, 1), {})) is None
 
 
 @pytest.mark.parametrize(("parameters", "is_fed"), [(3_900_000, False), (4_100_000, True)])
@@ -87,7 +88,7 @@ class ElasticTraining:
         self.model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2))
         self.model[1].bias.requires_grad_(False)
         self.optimizers = [kind(part.parameters(), lr=0.1, **options) for part in self.model]
-        self.state = TrainingState(self.model, Optimizers(self.optimizers), Sampler(8, 1), {})
+        self.state = TrainingState(self.model, self.optimizers, Sampler(8, 1), {})
         self.steps = 0
         for optimizer in self.optimizers:
             step = optimizer.step
@@ -127,10 +128,10 @@ def test_each_optimizer_steps_once_and_forgets_it(kind: Any, options: dict[str, 
 
 def test_what_an_optimizer_knows_already_stays_as_it_is() -> None:
     training = ElasticTraining(torch.optim.Adagrad)
-    before = copy.deepcopy(training.state.optimizer.state_dict())
+    before = copy.deepcopy(training.state.capture()["optimizer"])
     prewarm(training.state)
     assert training.steps == 0
-    assert str(training.state.optimizer.state_dict()) == str(before)
+    assert str(training.state.capture()["optimizer"]) == str(before)
 
 
 def test_what_the_script_has_done_with_gradients_already_stays_as_it_is() -> None:

@@ -12,7 +12,7 @@ from freetrain.elastic.membership.identity import this_member
 from freetrain.elastic.membership.liveness import Liveness
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.files import ListedFolder, create_json, read_json, why_distrusted, write_json
-from freetrain.elastic.on_disk.members import Generation, start_ticks, to_document
+from freetrain.elastic.on_disk.members import Generation, start_ticks
 
 
 def generation(number: int, members: tuple[str, ...] = ("a",), nonce: str = "") -> Generation:
@@ -46,7 +46,7 @@ def test_the_latest_generation_counts_and_an_unsigned_one_does_not(tmp_path: Pat
     directory.publish(generation(1))
     directory.publish(generation(2, ("a", "b")))
     assert directory.view().ranks == ("a", "b")
-    write_json(tmp_path / "generations" / "00000003.json", to_document(generation(3, ("evil",))))
+    write_json(tmp_path / "generations" / "00000003.json", dataclasses.asdict(generation(3, ("evil",))))
     assert directory.view().ranks == ("a", "b")
 
 

@@ -30,8 +30,8 @@ def loop(tmp_path: Path) -> Any:
 
 def step_with(run: Any, batch: Any) -> None:
     run.model(batch[0] / 20).square().mean().backward()
-    run._optimizers[0].step()
-    run._optimizers[0].zero_grad()
+    run.state.optimizers[0].step()
+    run.state.optimizers[0].zero_grad()
 
 
 def train(run: Any) -> list[int]:
@@ -59,7 +59,7 @@ def test_rank_size_length_device_and_means_are_there_before_the_first_epoch(
 
 def test_a_schedule_that_needs_the_length_is_carried_along(loop: Any) -> None:
     with loop as run:
-        (optimizer,) = run._optimizers
+        (optimizer,) = run.state.optimizers
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, epochs=2, steps_per_epoch=len(run.batches))
         run.carry(schedule=schedule)
         train(run)

@@ -9,7 +9,7 @@ import torch
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.script.updates import Updates
-from freetrain.elastic.training.state import Optimizers, TrainingState
+from freetrain.elastic.training.state import TrainingState
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
 
@@ -57,10 +57,9 @@ class ElasticTraining:
         self.module = torch.nn.ParameterList([torch.zeros(2), torch.zeros(3, 3)])
         self.optimizers = [torch.optim.SGD([parameter], 1.0) for parameter in self.module]
         self.schedule = torch.optim.lr_scheduler.ExponentialLR(self.optimizers[0], 0.5)
-        together = cast(torch.optim.Optimizer, Optimizers(self.optimizers))
-        self.state = TrainingState(self.module, together, Sampler(8, 1), {"schedule": self.schedule})
+        self.state = TrainingState(self.module, self.optimizers, Sampler(8, 1), {"schedule": self.schedule})
         self.world = Other()
-        self.updates = Updates(self.state, self.optimizers, cast(Any, self.world), cast(Any, DRAWING))
+        self.updates = Updates(self.state, cast(Any, self.world), cast(Any, DRAWING))
         self.updates.enter(cast(World, self.world))
 
     def begin(self, weight: float = 0.5) -> None:
@@ -261,7 +260,8 @@ class Perturbing(torch.optim.SGD):
 def test_closures_of_optimizers_that_may_call_them_otherwise_are_refused(kind: Any) -> None:
     training = ElasticTraining()
     optimizer = kind([training.module[0]], 1.0)
-    updates = Updates(training.state, [optimizer], cast(Any, training.world), cast(Any, DRAWING))
+    state = TrainingState(training.module, [optimizer], Sampler(8, 1), {})
+    updates = Updates(state, cast(Any, training.world), cast(Any, DRAWING))
     updates.enter(cast(World, training.world))
     updates.begin_step()
     updates.weigh(0.5)

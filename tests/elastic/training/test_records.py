@@ -47,7 +47,7 @@ class Trained:
         self.directory = TrainerDirectory.open(folder)
         self.module = torch.nn.Linear(1, 1)
         optimizer = torch.optim.SGD(self.module.parameters(), 0.1)
-        self.state = TrainingState(self.module, optimizer, Sampler(8, 100), {})
+        self.state = TrainingState(self.module, [optimizer], Sampler(8, 100), {})
         self.records = Records(
             self.directory,
             self.state,

@@ -58,7 +58,7 @@ class Seat:
 def worlds_of(step: int, exchanges: int, last: list[bytes]) -> Worlds:
     """One rank's side; step -1 is a newcomer."""
     module = torch.nn.Linear(1, 1)
-    state = TrainingState(module, torch.optim.SGD(module.parameters(), 0.1), Sampler(8, 1), {})
+    state = TrainingState(module, [torch.optim.SGD(module.parameters(), 0.1)], Sampler(8, 1), {})
     state.step, state.exchanges = max(step, 0), exchanges
     worlds = Worlds(state, lambda _: None, cast(Any, None), cast(Any, None))
     worlds.has_state, worlds._last_results = step >= 0, last

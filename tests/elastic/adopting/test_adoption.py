@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, DistributedSampler
 
-from freetrain.elastic.adopting.adopted_loop import Beside, batches_of_all, divide
-from freetrain.elastic.adopting.adoption import Adoption
+from freetrain.elastic.adopting.adoption import Adoption, batches_of_all, divide
 from freetrain.elastic.adopting.patches import _noticing_sums, patches
 from freetrain.elastic.errors import NotAdoptedError
+from freetrain.elastic.training.state import Beside
 
 
 @given(
