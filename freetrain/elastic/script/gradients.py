@@ -251,7 +251,11 @@ def _takes_part(parameter: torch.Tensor) -> bool:
 
 
 def weighted(parameter: torch.Tensor, weight: float, adds_up_shards: bool) -> torch.Tensor:
-    """This rank's gradient times its share of the samples, in place, or zeros; InputError where it is sparse."""
+    """This rank's gradient times its share of the samples, in place, or zeros; InputError where it is sparse.
+
+    Raises:
+        InputError: it is sparse.
+    """
     gradient = parameter.grad
     if gradient is None:
         return torch.zeros_like(parameter)
