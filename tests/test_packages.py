@@ -203,6 +203,7 @@ def test_what_it_installs_runs(installed: Path) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 @needed.a_program("debootstrap")
 @needed.several_people
 def test_a_debian_package_comes_is_upgraded_and_goes_in_a_root_of_its_own(tmp_path: Path) -> None:
