@@ -9,7 +9,6 @@ import re
 from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
-from functools import partial
 
 from freetrain.core import bounds
 from freetrain.core.bounds import Bound
@@ -31,20 +30,16 @@ class ArrayKind(StrEnum):
     """Programs of their own, each of which runs once: a filler."""
 
 
+def read_nodes(text: str) -> int:
+    """A number of nodes."""
+    return _read_whole(text, 6, bounds.NODES, f"is not a number of nodes {bounds.NODES}")
+
+
 def _read_whole(text: str, most_digits: int, bound: Bound, wrong: str) -> int:
     # Digits are counted first, since int() of a long text takes quadratic time.
     if not re.fullmatch(rf"[0-9]{{1,{most_digits}}}", text) or int(text) not in bound:
         raise ValueError(wrong)
     return int(text)
-
-
-read_nodes = partial(
-    _read_whole, most_digits=6, bound=bounds.NODES, wrong=f"is not a number of nodes {bounds.NODES}"
-)
-read_servers = partial(
-    _read_whole, most_digits=3, bound=bounds.SERVERS, wrong=f"is not a number of servers {bounds.SERVERS}"
-)
-read_megabytes = partial(_read_whole, most_digits=8, bound=bounds.MEGABYTES, wrong="is not a number of megabytes")
 
 
 def read_range_of_nodes(text: str) -> tuple[int, int]:
@@ -67,12 +62,24 @@ def read_number(text: str, bound: Bound) -> float:
     return value
 
 
-read_seconds = partial(read_number, bound=bounds.SECONDS)
-read_period = partial(read_number, bound=replace(bounds.SECONDS, is_open=True))
-"""Seconds, more than 0."""
-read_samples = partial(read_number, bound=replace(bounds.SAMPLES, is_open=True))
-read_weight = partial(read_number, bound=bounds.OWNERS_WEIGHT)
-"""A weight among the trainers of one owner."""
+def read_seconds(text: str) -> float:
+    """Seconds, 0 or more."""
+    return read_number(text, bounds.SECONDS)
+
+
+def read_period(text: str) -> float:
+    """Seconds, more than 0."""
+    return read_number(text, replace(bounds.SECONDS, is_open=True))
+
+
+def read_samples(text: str) -> float:
+    """Samples, more than 0."""
+    return read_number(text, replace(bounds.SAMPLES, is_open=True))
+
+
+def read_weight(text: str) -> float:
+    """A weight among the trainers of one owner."""
+    return read_number(text, bounds.OWNERS_WEIGHT)
 
 
 def read_name(text: str) -> str:
@@ -106,6 +113,16 @@ def read_speeds(text: str) -> tuple[tuple[str, float], ...]:
     if len(speeds) < len(pairs):
         raise ValueError("names something twice")
     return tuple(speeds.items())
+
+
+def read_servers(text: str) -> int:
+    """A number of servers."""
+    return _read_whole(text, 3, bounds.SERVERS, f"is not a number of servers {bounds.SERVERS}")
+
+
+def read_megabytes(text: str) -> int:
+    """Megabytes."""
+    return _read_whole(text, 8, bounds.MEGABYTES, "is not a number of megabytes")
 
 
 def read_gradients(text: str) -> float:
