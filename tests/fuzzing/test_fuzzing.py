@@ -119,6 +119,12 @@ def test_more_memory_than_a_number_holds_is_no_amount() -> None:
     assert parse_asks(asked.replace("mem=100M", f"mem={'9' * 400}M")).keys() == parse_asks(asked).keys()
 
 
+def test_a_word_without_end_in_the_topology_takes_no_seconds() -> None:
+    began_s = time.process_time()
+    assert parse_topology("x" * 300_000)[1] == []
+    assert time.process_time() - began_s < MOST_S
+
+
 def test_a_switch_that_is_named_twice_is_named_among_what_is_not_understood() -> None:
     lines = [f"SwitchName={name} Level={level} Nodes=n[1-2]" for name, level in (("b1", 0), ("s1", 1), ("b1", 2))]
     topology, rejected = parse_topology("\n".join(lines))

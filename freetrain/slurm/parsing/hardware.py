@@ -28,7 +28,7 @@ _NODE_FIELDS = (
 )  # fmt: skip
 # What the node's own daemon measures: with it no row would come again as it was.
 _READINGS = re.compile(r" (?:CPULoad|FreeMem|LastBusyTime|CurrentWatts|AveWatts)=\S*")
-_SWITCH_FIELD = re.compile(r"(\w+)=(\S*)")
+_SWITCH_FIELD = re.compile(r"\b(\w+)=(\S*)")
 _SWITCH_NAMES = ("SwitchName", "BlockName", "AggregatedBlock")
 
 
