@@ -101,6 +101,19 @@ def test_a_long_list_of_nodes_is_refused_before_a_regular_expression_takes_minut
     assert time.process_time() - began_s < MOST_S
 
 
+@pytest.mark.parametrize("text", ["c[1,2]" * 40, "c[1-2,4]" * 20 + ",d1", "a[1-20000],b[100]\n" * 4])
+def test_brackets_that_multiply_each_other_are_refused_before_they_take_all_memory(text: str) -> None:
+    began_s = time.process_time()
+    with pytest.raises(ValueError, match="nodes"):
+        expand_nodes(text)
+    assert time.process_time() - began_s < MOST_S
+
+
+@pytest.mark.parametrize("text", ["c1, c2", " c1,\n  c2 ", "c[ 1, 2 ]", "c[1-2]"])
+def test_blanks_beside_commas_are_no_part_of_a_name(text: str) -> None:
+    assert expand_nodes(text) == {"c1", "c2"}
+
+
 def test_a_range_of_nodes_without_end_is_refused_in_a_sentence() -> None:
     with pytest.raises(ValueError, match="no list of nodes"):
         expand_nodes(f"c[{LONG}]")

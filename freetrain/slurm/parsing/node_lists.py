@@ -20,6 +20,8 @@ _NAME = re.compile(r"[^\[\],\s]{1,255}")
 _ITEM = re.compile(r"(?:[^,\[]|\[[^\[\]]*\])+")
 _IN_BRACKETS = re.compile(r"((?<!\d)\d+|)\[([^\[\]]*)\]")
 _RANGE = re.compile(r"(?<!\d)(\d+)-(\d+)")
+# Blanks may stand beside commas. Within an item ClusterShell takes them for letters of one long name.
+_GAP = re.compile(r"[^\s,\[]\s+[^\s,\]]")
 
 
 @lru_cache(maxsize=65536)
@@ -35,6 +37,8 @@ def expand_nodes(text: str) -> Nodes:
         if not _NAME.fullmatch(text):
             raise ValueError(f"no list of nodes: {text[:60]!r}")
         return frozenset((text,))
+    if _GAP.search(text):
+        raise ValueError(f"no list of nodes: {text[:60]!r}")
     require_countable(text)
     try:
         return frozenset(NodeSet(text, resolver=RESOLVER_NOGROUP))
@@ -51,14 +55,17 @@ def require_countable(text: str) -> None:
     """
     named = 0
     for item in _ITEM.findall(text):
-        spans = (
-            # ClusterShell reads 3[1-20] as 31-320.
-            sum(_span(digits + low, digits + high) for low, high in _RANGE.findall(pieces))
-            for digits, pieces in _IN_BRACKETS.findall(item)
-        )
-        named += math.prod(max(1, span) for span in spans)
+        # Brackets in one item multiply each other.
+        named += math.prod(_named(digits, pieces) for digits, pieces in _IN_BRACKETS.findall(item))
     if named > MOST_NODES:
         raise ValueError(f"more than {MOST_NODES:,} nodes in {text[:60]!r}")
+
+
+def _named(digits: str, pieces: str) -> int:
+    """How many numbers a pair of brackets has, with digits before it: ClusterShell reads 3[1-20] as 31-320."""
+    ranges = _RANGE.findall(pieces)
+    single = pieces.count(",") + 1 - len(ranges)
+    return max(1, single + sum(_span(digits + low, digits + high) for low, high in ranges))
 
 
 def _span(low: str, high: str) -> int:
