@@ -19,6 +19,7 @@ from freetrain.errors import StateError
 from freetrain.slurm.asking import parse_asks
 from freetrain.slurm.parsing import (
     expand_nodes,
+    fold_nodes,
     parse_amount,
     parse_jobs,
     parse_runs,
@@ -119,10 +120,15 @@ def test_a_range_of_nodes_without_end_is_refused_in_a_sentence() -> None:
         expand_nodes(f"c[{LONG}]")
 
 
-@pytest.mark.parametrize("name", ["c01]", "c01\nc02", "9" * 5000, "n[1-99999999999"])
+@pytest.mark.parametrize("name", ["c01]", "c01\nc02", "9" * 5000, "n[1-99999999999", "!c01", "c01&", "c^1"])
 def test_what_cannot_be_the_name_of_a_node_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="no list of nodes"):
         expand_nodes(name)
+
+
+def test_a_name_with_more_digits_than_are_counted_is_listed_as_it_is() -> None:
+    name = "c" + "9" * 200
+    assert fold_nodes(expand_nodes(name)) == name
 
 
 def test_more_memory_than_a_number_holds_is_no_amount() -> None:

@@ -15,7 +15,8 @@ from freetrain.slurm.parsing.words import NOTHING
 
 MOST_NODES = int(bounds.NODES.most)
 """No list names more: nobody is to wait, or to lose their memory, until a slip of the pen has been counted out."""
-_NAME = re.compile(r"[^\[\],\s]{1,255}")
+# No name has what ClusterShell takes for an operator.
+_NAME = re.compile(r"[^\[\],\s!&^]{1,255}")
 # No bracket within brackets, no range from within a number: else each of a thousand is read to the end.
 _ITEM = re.compile(r"(?:[^,\[]|\[[^\[\]]*\])+")
 _IN_BRACKETS = re.compile(r"((?<!\d)\d+|)\[([^\[\]]*)\]")
@@ -75,4 +76,8 @@ def _span(low: str, high: str) -> int:
 
 def fold_nodes(names: Iterable[str]) -> str:
     """The shortest list of these nodes."""
-    return str(NodeSet.fromlist(sorted(names), resolver=RESOLVER_NOGROUP))
+    in_order = sorted(names)
+    try:
+        return str(NodeSet.fromlist(in_order, resolver=RESOLVER_NOGROUP))
+    except NodeSetException:  # more digits than it counts with
+        return ",".join(in_order)
