@@ -73,7 +73,7 @@ class OpenedWhenAsked(CommandLine):
         return self._door().snapshot()
 
     def job(self, id_: str) -> list[Job]:
-        """As :meth:`snapshot`."""
+        """See :class:`freetrain.slurm.gateway.Gateway`; PyslurmUnusableError: pyslurm cannot be used here."""
         return self._door().job(id_)
 
     def perform(self, command: Command, stdin: str = "") -> str:

@@ -131,7 +131,10 @@ class Gradients:
                 register(self._arrived)
 
     def finish(self) -> None:
-        """Let the parameters have the sums, or none without a gradient anywhere; raises as :meth:`begin` does."""
+        """Let the parameters have the sums; one that has no gradient anywhere has none.
+
+        Raises as :meth:`begin` does.
+        """
         self._is_open = False
         if self._broke_with is not None:
             raise self._broke_with
@@ -251,7 +254,7 @@ def _takes_part(parameter: torch.Tensor) -> bool:
 
 
 def weighted(parameter: torch.Tensor, weight: float, adds_up_shards: bool) -> torch.Tensor:
-    """This rank's gradient times its share of the samples, in place, or zeros; InputError where it is sparse.
+    """This rank's gradient times its share of the samples, in place; zeros where it has none.
 
     Raises:
         InputError: it is sparse.

@@ -96,6 +96,9 @@ class Step:
     If another rank vanishes meanwhile the iteration ends early without an error, the step does not count, and the
     runtime yields the same samples again in the world that remains.
 
+    Args:
+        passes: this rank's samples, pass by pass; a rank without samples has one empty pass.
+
     Attributes:
         number: from 1.
         epoch: from 0.

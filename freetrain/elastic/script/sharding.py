@@ -105,7 +105,10 @@ def _meet(directory: TrainerDirectory, name: str, shard: int, patience_s: float)
 
 
 def check_sharding(module: torch.nn.Module, also: Iterable[object] = ()) -> None:
-    """Raises InputError if the model is sharded otherwise than over the node's workers, or cannot be used so."""
+    """Check that a model, if it is sharded, is sharded over the workers of the node, and what it is used with.
+
+    Raises InputError if it is sharded otherwise, or something that is carried along cannot be used with it.
+    """
     replica = this_replica()
     sharded = [parameter for parameter in module.parameters() if is_sharded(parameter)]
     managed = {id(parameter) for part in sharded_modules(module) for parameter in part.parameters()}

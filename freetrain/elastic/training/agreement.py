@@ -77,7 +77,10 @@ class StepVerdict:
 
 
 def count_ballots(asked: PendingCalls, step: int, shards: int = 1) -> StepVerdict:
-    """The outcome of the ballots of ranks of which so many share a model; LostRankError or OddOneOutError else."""
+    """The outcome of all ranks' ballots; so many ranks have the shards of one model.
+
+    Raises LostRankError if a rank was lost, or differs and is ended; OddOneOutError if this one differs.
+    """
     calls = asked.wait()
     rows = [_LAYOUT.unpack_from(call.payload.ljust(_LAYOUT.size, b"\0")) for call in calls]
     _compare(asked, calls, rows, step, shards)

@@ -36,16 +36,20 @@ def expand_nodes(text: str) -> Nodes:
         return frozenset()
     if "[" not in text and "," not in text:
         if not _NAME.fullmatch(text):
-            raise ValueError(f"no list of nodes: {text[:60]!r}")
+            raise _no_list(text)
         return frozenset((text,))
     if _GAP.search(text):
-        raise ValueError(f"no list of nodes: {text[:60]!r}")
+        raise _no_list(text)
     require_countable(text)
     try:
         return frozenset(NodeSet(text, resolver=RESOLVER_NOGROUP))
     # ClusterShell asserts that ranges are not too large.
     except (NodeSetException, AssertionError, ValueError) as error:
-        raise ValueError(f"no list of nodes: {text[:60]!r}") from error
+        raise _no_list(text) from error
+
+
+def _no_list(text: str) -> ValueError:
+    return ValueError(f"no list of nodes: {text[:60]!r}")
 
 
 def require_countable(text: str) -> None:
