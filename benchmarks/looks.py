@@ -3,18 +3,20 @@
     python -m benchmarks.looks --looks 100000
 
 Half a minute passes from one look to the next, during which the site's jobs, trainings and fillers come and go.
-Memory and database are printed twenty times, with the CPU time of a look since the row before. In use is what is
-still resident when the allocator has given back its free pages. ``state.keep`` is short, so that the warm-up is:
-what is older than that is forgotten.
+Memory and database are printed twenty times, with the CPU time of a look since the row before. Anonymous memory is
+the daemon's own, when the allocator has given back its free pages: resident memory has pages of files besides,
+which the kernel takes back when it likes. Blocks are what Python has allocated. ``state.keep`` is short, so that
+the warm-up is: what is older than that is forgotten.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import gc
 import logging
 import random
-import resource
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -113,16 +115,21 @@ class Growth:
     def __init__(self, database: Path, every: int) -> None:
         self._database, self._every = database, every
         self._looks, self._cpu_s = 0, time.process_time()
-        print(f"{'looks':>8} {'RSS MB':>8} {'in use':>8} {'database MB':>12} {'log MB':>8} {'CPU ms a look':>14}")
+        print(
+            f"{'looks':>8} {'RSS MB':>8} {'anonymous MB':>13} {'blocks':>9} {'database MB':>12} {'log MB':>8}"
+            f" {'CPU ms a look':>14}"
+        )
 
     def count(self) -> None:
         """One more look."""
         self._looks += 1
         if self._looks % self._every == 0:
-            cpu_s, resident_mb = time.process_time(), _resident_mb()
+            cpu_s, resident_mb = time.process_time(), _memory_mb("VmRSS")
+            gc.collect()
             ctypes.CDLL(None).malloc_trim(0)
             print(
-                f"{self._looks:8,} {resident_mb:8.1f} {_resident_mb():8.1f} {_mb(self._database):12.3f}"
+                f"{self._looks:8,} {resident_mb:8.1f} {_memory_mb('RssAnon'):13.2f} {sys.getallocatedblocks():9,}"
+                f" {_mb(self._database):12.3f}"
                 f" {_mb(self._database.with_name(f'{DAEMONS_STORE}-wal')):8.3f}"
                 f" {1000 * (cpu_s - self._cpu_s) / self._every:14.1f}",
                 flush=True,
@@ -134,8 +141,10 @@ def _mb(path: Path) -> float:
     return path.stat().st_size / 1e6 if path.exists() else 0.0
 
 
-def _resident_mb() -> float:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
+def _memory_mb(kind: str) -> float:
+    """Memory of this process, as ``/proc/self/status`` counts it."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{kind}:")) * 1024 / 1e6
 
 
 def main() -> None:
