@@ -186,7 +186,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     rooms, lent = find_rooms(facts, nodes)
     memory = memory.with_nodes(facts, idle_for_the_site(facts, nodes.queue, rooms, lent), nodes)
     rules = _with_horizon(rules, memory)
-    shadow = shadow_of(facts.snapshot, facts.fragments, nodes, memory.sightings, lent, memory.searches)
+    shadow = shadow_of(facts.snapshot, facts.fragments, nodes, memory.sightings, lent, memory.shadow)
     memory = memory.with_harm(facts, shadow, rules)
     back_off = find_back_off(memory.meter.harms, memory.evicted_s, memory.lost, now_s, rules.harm)
     backing_off = back_off.sentence if back_off else ""
@@ -223,7 +223,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     seen = seen.with_start_timeouts(at_fault, now_s, rules.rests_s)
     planned_stays = memory.planned_stays.after(now_s, *_offered_until_s(offers.offered), rules.horizon_s)
     memory = replace(
-        memory, sightings=seen, declined=allotment.declined, searches=shadow.searches, planned_stays=planned_stays
+        memory, sightings=seen, declined=allotment.declined, shadow=shadow, planned_stays=planned_stays
     )
     return Judgement(facts, rules, memory, shadow, offers, selection, allotment, rooms, back_off, slow, bars)
 

@@ -17,7 +17,7 @@ from freetrain.lending.limit_claims import LimitClaims, claims_after
 from freetrain.lending.meter import Meter
 from freetrain.lending.planned_stays import PlannedStays
 from freetrain.lending.rules import NodeRules, Rules
-from freetrain.lending.shadow import NO_SEARCHES, Searches, Shadow
+from freetrain.lending.shadow import NO_SHADOW, Shadow
 from freetrain.lending.sharing.allotment import DeclinedNodes
 from freetrain.lending.sightings import Sightings
 from freetrain.lending.stays import SizeChanges, Stays
@@ -35,7 +35,7 @@ class Memory:
         evicted_s: when fragments were evicted, as far back as it counts, UTC epoch seconds.
         limits: fragments that are given back for the site's jobs that wait for a limit.
         suspects: pairs of trainings and nodes, and nodes, that failed.
-        searches: how the shadow schedule was found, so that the next look does only what has changed.
+        shadow: the shadow schedule, so that the next look searches only what has changed.
     """
 
     sightings: Sightings = field(default_factory=Sightings)
@@ -50,7 +50,7 @@ class Memory:
     leaving: Leaving = field(default_factory=Leaving)
     limits: LimitClaims = field(default_factory=dict)
     suspects: Suspects = field(default_factory=Suspects)
-    searches: Searches = NO_SEARCHES
+    shadow: Shadow = NO_SHADOW
 
     def with_nodes(self, facts: Facts, idle_for_the_site: Nodes, rules: NodeRules) -> Memory:
         """The memory after a look at the nodes."""

@@ -19,7 +19,7 @@ from freetrain.core.place import Place
 from freetrain.lending.facts import Facts
 from freetrain.lending.rooms import LentParts
 from freetrain.lending.rules import NodeRules
-from freetrain.lending.shadow import NO_SEARCHES, Searches, Shadow, find_shadow
+from freetrain.lending.shadow import NO_SHADOW, Shadow, find_shadow
 from freetrain.lending.sightings import Sightings
 
 
@@ -53,7 +53,7 @@ def shadow_of(
     rules: NodeRules,
     seen: Sightings,
     parts: LentParts = MappingProxyType({}),
-    before: Searches = NO_SEARCHES,
+    before: Shadow = NO_SHADOW,
 ) -> Shadow:
     """What the site's jobs would do if nothing were lent."""
     if not any(job.state is JobState.PENDING for job in snapshot.jobs):

@@ -11,7 +11,7 @@ from freetrain.core.holes import Holes
 from freetrain.lending.hole_ends import planned_ends_s
 from freetrain.lending.offers import shadow_of
 from freetrain.lending.rules import NodeRules
-from freetrain.lending.shadow import NO_SEARCHES
+from freetrain.lending.shadow import NO_SHADOW
 from freetrain.lending.sightings import Sightings
 from freetrain.replay.as_daemon.site import LoggedSite
 from freetrain.replay.logs import LoggedJobs
@@ -52,7 +52,7 @@ class SitePlans:
     def __init__(self, holes: Holes, logged: LoggedJobs) -> None:
         self._site = LoggedSite(holes, logged, _RULES.partition)
         self._seen = Sightings()
-        self._searches = NO_SEARCHES
+        self._shadow = NO_SHADOW
 
     @property
     def next_s(self) -> float:
@@ -66,7 +66,6 @@ class SitePlans:
     def look(self, now_s: float) -> Mapping[str, float]:
         """Node → when Slurm would start a waiting job there, but for those that had nodes for long and did not."""
         snapshot = self._site.snapshot(now_s)
-        shadow = shadow_of(snapshot, (), _RULES, self._seen, before=self._searches)
-        self._searches = shadow.searches
+        shadow = self._shadow = shadow_of(snapshot, (), _RULES, self._seen, before=self._shadow)
         self._seen = self._seen.with_fitting(shadow)
         return {**planned_ends_s(snapshot, shadow), **dict.fromkeys(shadow.kept, now_s)}

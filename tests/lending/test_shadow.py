@@ -12,7 +12,7 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState, WaitsFor
 from freetrain.core.node import Partition, Reservation
 from freetrain.lending.shadow import (
-    NO_SEARCHES,
+    NO_SHADOW,
     BackfillRules,
     PlannedStart,
     PlansCompared,
@@ -298,13 +298,13 @@ def looks(draw: st.DrawFn) -> list[Snapshot]:
 
 @given(looks(), st.booleans())
 def test_what_is_kept_of_the_look_before_changes_nothing(found: list[Snapshot], doubts: bool) -> None:
-    queue, rules, before = FragmentQueue("freetrain"), BackfillRules(window_s=1500.0), NO_SEARCHES
+    queue, rules, before = FragmentQueue("freetrain"), BackfillRules(window_s=1500.0), NO_SHADOW
     for look in found:
         disbelieved = frozenset({"10", "11"}) if doubts else frozenset[str]()
         again = find_shadow(look, queue, frozenset(), {}, rules, disbelieved)
         kept = find_shadow(look, queue, frozenset(), {}, rules, disbelieved, before=before)
         assert kept == again
-        before = kept.searches
+        before = kept
 
 
 def test_a_look_at_the_same_jobs_searches_for_none_of_them_anew() -> None:
@@ -312,6 +312,6 @@ def test_a_look_at_the_same_jobs_searches_for_none_of_them_anew() -> None:
     later = replace(snapshot(running("1", NAMES[:6], 900), waiting("3", 8), waiting("4", 8), waiting("5", 4)),
                     time_s=NOW_S + 60.0)  # fmt: skip
     queue, rules = FragmentQueue("freetrain"), BackfillRules()
-    again = find_shadow(later, queue, frozenset(), {}, rules, before=first.searches)
+    again = find_shadow(later, queue, frozenset(), {}, rules, before=first)
     assert len(first.searches.all) == 3
     assert all(one is other for one, other in zip(first.searches.all, again.searches.all, strict=True))

@@ -9,16 +9,15 @@ given back for a job that starts now.
 
 from freetrain.lending.shadow.free_capacity import LentPart
 from freetrain.lending.shadow.schedule import BackfillRules
-from freetrain.lending.shadow.searches import NO_SEARCHES, PlannedStart, Searches
-from freetrain.lending.shadow.starts import PlansCompared, Shadow, compare_plans, find_shadow
+from freetrain.lending.shadow.searches import PlannedStart
+from freetrain.lending.shadow.starts import NO_SHADOW, PlansCompared, Shadow, compare_plans, find_shadow
 
 __all__ = [
-    "NO_SEARCHES",
+    "NO_SHADOW",
     "BackfillRules",
     "LentPart",
     "PlannedStart",
     "PlansCompared",
-    "Searches",
     "Shadow",
     "compare_plans",
     "find_shadow",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, reduce
 from math import inf
 from operator import or_
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,17 @@ from freetrain.lending.shadow.rooms_ahead import Hold, RoomsAhead, in_whole_core
 
 # Slurm's backfill takes a job without a time limit to run for a year (``YEAR_MINUTES``).
 _UNLIMITED_S = 365 * 86400.0
+
+
+Want = tuple[str, str, Amount | None]
+"""Where a job may run, in its own words: its partitions, its features, the least that it wants of a node."""
+
+
+class Reach(NamedTuple):
+    """The nodes on which a job may ever run, and the longest time limit there."""
+
+    nodes: NodeSet
+    limit_s: float
 
 
 class Machine:
@@ -44,8 +56,7 @@ class Machine:
         self._parts = parts or {}
         self.in_parts = any(job.asks is not None for job in snapshot.jobs)
         self.sets = node_sets(tuple([node.name for node in snapshot.nodes]))
-        self._known: dict[tuple[str, str, Amount | None], NodeSet] = {}
-        self._most_s: dict[str, float] = {}
+        self._reaches: dict[Want, Reach] = {}
         self._usable = self.sets.of(node.name for node in snapshot.nodes if node.starts_jobs)
         self._running = [
             job
@@ -61,23 +72,32 @@ class Machine:
 
     def limit_s(self, job: Job) -> float:
         """The time limit of a job, bounded by its partition's."""
-        if job.partition not in self._most_s:
-            most_s = [partition.max_time_s for partition in partitions_of(job.partition, self._snapshot)]
-            self._most_s[job.partition] = min([_UNLIMITED_S, *most_s])
-        return min(job.limit_s, self._most_s[job.partition])
+        return min(job.limit_s, self._reach((job.partition, job.features, job.least)).limit_s)
 
     def possible(self, job: Job) -> NodeSet:
         """Nodes that a job could ever run on: of its partitions and features, large enough, named by it."""
-        wanted = (job.partition, job.features, job.least)
-        if wanted not in self._known:
-            reachable = [
-                self.sets.of(partition.nodes) for partition in partitions_of(job.partition, self._snapshot)
-            ]
-            known = self._usable & reduce(or_, reachable, 0)
-            known &= self._meeting(job.features) if job.features else known
-            self._known[wanted] = known & self._large_enough(job.least) if job.least else known
-        known = self._known[wanted]
+        known = self._reach((job.partition, job.features, job.least)).nodes
         return known & self.sets.of(job.required_nodes) if job.required_nodes else known
+
+    def _reach(self, want: Want) -> Reach:
+        if want not in self._reaches:
+            partition, features, least = want
+            partitions = partitions_of(partition, self._snapshot)
+            nodes = self._usable & reduce(or_, [self.sets.of(partition.nodes) for partition in partitions], 0)
+            nodes &= self._meeting(features) if features else nodes
+            nodes &= self._large_enough(least) if least else nodes
+            limit_s = min([_UNLIMITED_S, *(partition.max_time_s for partition in partitions)])
+            self._reaches[want] = Reach(nodes, limit_s)
+        return self._reaches[want]
+
+    @property
+    def reaches(self) -> Mapping[Want, Reach]:
+        """What jobs may reach, for all wants that were asked about."""
+        return self._reaches
+
+    def has_reaches(self, reaches: Mapping[Want, Reach]) -> bool:
+        """Whether jobs with these wants may reach the same here."""
+        return all(self._reach(want) == reach for want, reach in reaches.items())
 
     def _meeting(self, features: str) -> NodeSet:
         """Nodes that meet a constraint; all nodes if it is not understood, so that too many are kept free."""

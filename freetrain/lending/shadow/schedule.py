@@ -34,7 +34,7 @@ class Reserved:
     """
 
     def __init__(self) -> None:
-        self._begins_s = [-inf]
+        self._edges_s = [-inf, inf]
         self._nodes: list[NodeSet] = [0]
         self.steps = 0
 
@@ -45,28 +45,38 @@ class Reserved:
 
     def _split(self, moment_s: float) -> int:
         """Let a stretch begin at this moment; returns its number."""
-        number = bisect_left(self._begins_s, moment_s)
-        is_new = number == len(self._begins_s) or self._begins_s[number] != moment_s
-        if is_new and moment_s < inf:
-            self._begins_s.insert(number, moment_s)
+        number = bisect_left(self._edges_s, moment_s)
+        if self._edges_s[number] != moment_s:
+            self._edges_s.insert(number, moment_s)
             self._nodes.insert(number, self._nodes[number - 1])
         return number
 
     def between(self, begin_s: float, end_s: float) -> NodeSet:
         """Nodes reserved at some time of it, the last moment included: in Slurm no two plans may touch."""
-        first, behind = bisect_right(self._begins_s, begin_s) - 1, bisect_right(self._begins_s, end_s)
+        first, behind = bisect_right(self._edges_s, begin_s) - 1, bisect_right(self._edges_s, end_s)
         self.steps += behind - first
         return reduce(or_, self._nodes[first:behind])
 
-    def at(self, moment_s: float) -> NodeSet:
-        """Nodes reserved at a moment."""
-        self.steps += 1
-        return self._nodes[bisect_right(self._begins_s, moment_s) - 1]
+    def first_leaving(
+        self, nodes: NodeSet, count: int, from_s: float, ends_s: Sequence[float], free: Sequence[NodeSet]
+    ) -> float:
+        """From when on so many of these nodes may be had: the moment itself, or the beginning of a later stretch.
+
+        That is the first stretch at whose end so many of them are free that are not reserved in it; ``free`` has
+        the free nodes after each of ``ends_s``. inf: there is none.
+        """
+        first, end = bisect_right(self._edges_s, from_s) - 1, 0
+        for number in range(first, len(self._nodes)):
+            end = bisect_right(ends_s, self._edges_s[number + 1], end)
+            if (nodes & free[end - 1] & ~self._nodes[number]).bit_count() >= count:
+                self.steps += number - first + 1
+                return max(from_s, self._edges_s[number])
+        self.steps += len(self._nodes) - first
+        return inf
 
     def changes_after(self, moment_s: float) -> float:
         """The next change of the reserved nodes after a moment; inf: there is none."""
-        number = bisect_right(self._begins_s, moment_s)
-        return self._begins_s[number] if number < len(self._begins_s) else inf
+        return self._edges_s[bisect_right(self._edges_s, moment_s)]
 
     def holds_until_s(self, moment_s: float, ahead_s: float) -> float:
         """Until when ``between(moment, moment + ahead)`` stays the same as the moment moves on."""
@@ -74,7 +84,7 @@ class Reserved:
 
     def last_change_before(self, moment_s: float) -> float:
         """The beginning of the stretch that contains the time just before a moment."""
-        return self._begins_s[bisect_left(self._begins_s, moment_s) - 1]
+        return self._edges_s[bisect_left(self._edges_s, moment_s) - 1]
 
 
 # About 0.2 s of work at one look; the jobs that are left then have no plan.
@@ -162,44 +172,35 @@ class Schedule:
         from_s = max(first_s, self._reserved.last_change_before(free_s))
         if from_s > self.now_s:
             self._holds_before(from_s)
-        window_s = self._rules.window_s
-        while from_s <= self.now_s + window_s:
+        else:
+            self._holds_only_now(limit_s)
+        last_s = self.now_s + self._rules.window_s
+        ends_s, free = self._running.after_ends(part)
+        # Most stretches are passed over, without a look at all that is reserved while the job may run.
+        while (from_s := self._reserved.first_leaving(possible, count, from_s, ends_s, free)) <= last_s:
+            # The stretch of a start now is always searched: only plans for later are given up.
+            if from_s > self.now_s and self._reserved.steps > _MOST_STEPS:
+                self._holds_before(self.now_s)
+                return None
             next_s = self._reserved.changes_after(from_s)
-            if from_s <= self.now_s:
-                self._holds_only_now(limit_s)
-            usable = self._usable(shape, from_s, next_s)
-            start_s = max(from_s, self._running.first_s(usable, count, part)) if usable else inf
-            if start_s < inf and start_s <= next_s:
+            usable = possible & ~self._reserved.between(from_s, from_s + limit_s)
+            # If too few of them are free at the end of the stretch, the exact search is spared.
+            is_later = (usable & self._running.free_at(next_s, part)).bit_count() < count
+            start_s = inf if is_later else max(from_s, self._running.first_s(usable, count, part))
+            if start_s <= next_s and start_s < inf:
                 self.not_before_s[shape] = from_s
                 nodes = usable & self._running.free_at(start_s, part)
                 # A start after the beginning of the stretch also ends later than what was checked.
                 if start_s > from_s:
                     nodes &= ~self._reserved.between(start_s, start_s + limit_s)
                 if nodes.bit_count() >= count:
-                    is_within = start_s <= self.now_s + window_s
-                    self._holds_before(start_s if is_within else start_s - window_s)
+                    is_within = start_s <= last_s
+                    self._holds_before(start_s if is_within else start_s - self._rules.window_s)
                     return Start(start_s, nodes) if is_within else None
                 next_s = start_s
-            # The stretch of a start now is always searched: only plans for later are given up.
-            if from_s > self.now_s and self._reserved.steps > _MOST_STEPS:
-                self._holds_before(self.now_s)
-                return None
             from_s = next_s
-        self._holds_before(from_s - window_s)
+        self._holds_before(from_s - self._rules.window_s)
         return None
-
-    def _usable(self, shape: JobShape, from_s: float, next_s: float) -> NodeSet:
-        """Nodes for a job that starts in a stretch; none if too few of them are free at its end.
-
-        The start lies in a later stretch then, and the exact search is spared.
-        """
-        possible, count, limit_s, part = shape
-        free = possible & self._running.free_at(next_s, part)
-        # Most stretches end here, which spares a pass over all that are reserved while the job may run.
-        if (free & ~self._reserved.at(from_s)).bit_count() < count:
-            return 0
-        usable = possible & ~self._reserved.between(from_s, from_s + limit_s)
-        return usable if (usable & free).bit_count() >= count else 0
 
     def _holds_only_now(self, limit_s: float) -> None:
         # A result that depends on the nodes reserved from now on holds until other nodes are reserved.
@@ -287,6 +288,10 @@ class Running:
         self._begun.append(begun)
         for number in numbers(nodes) if self._machine.in_parts else ():
             self._on.setdefault(number, []).append(begun.hold)
+
+    def after_ends(self, part: Amount | None) -> tuple[Sequence[float], Sequence[NodeSet]]:
+        """All ends, and the nodes with room for a part after each; None: that are free then."""
+        return self._ends_s, self._free(part)
 
     def free_at(self, moment_s: float, part: Amount | None = None) -> NodeSet:
         """Nodes with room for a part at a moment; None: that are free then."""

@@ -1,23 +1,24 @@
 """Searches for the starts of waiting jobs; a look repeats only those whose result may have changed.
 
 The result of a search depends on four things: the job, the nodes with the ends of what runs there, what was
-planned before it, and the time. If the nodes are as at the look before, the queue is compared from its head: as
-long as the same was planned so far, a job's search holds until the moment that it named itself. The plans of such
-jobs are put into the schedule only when a later job has to be searched.
+planned before it, and the time. If the nodes and the queue are as at the look before, all searches hold until the
+first moment that one of them named; most looks need no more. If only the nodes are, the queue is compared from its
+head: as long as the same was planned so far, a job's search holds. The plans of such jobs are put into the
+schedule only when a later job has to be searched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
 from freetrain.core.amounts import Amount
 from freetrain.core.job import Job
 from freetrain.core.node import Nodes
-from freetrain.lending.shadow.machine import Machine
+from freetrain.lending.shadow.machine import Machine, Reach, Want
 from freetrain.lending.shadow.node_sets import NodeSet
-from freetrain.lending.shadow.schedule import JobShape, Schedule, Start
+from freetrain.lending.shadow.schedule import BackfillRules, JobShape, Schedule, Start
 
 # Slurm plans no more tasks of one array (its default of ``bf_max_job_array_resv``).
 _MOST_LATER_TASKS = 20
@@ -76,39 +77,56 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Searches:
-    """All searches of a look, in Slurm's order."""
+    """All searches of a look, and what they depend on besides the time.
 
-    time_s: float
-    availability: tuple[object, ...]
-    all: tuple[Search, ...]
+    Attributes:
+        all: one for each job of the queue, in Slurm's order.
+        holds_until_s: until when all find the same if nothing but time changes.
+    """
 
+    all: tuple[Search, ...] = ()
+    queue: Sequence[Job] = ()
+    disbelieved: frozenset[str] = frozenset()
+    rules: BackfillRules | None = None
+    availability: tuple[object, ...] = ()
+    reaches: Mapping[Want, Reach] = field(default_factory=dict)
+    holds_until_s: float = inf
 
-NO_SEARCHES = Searches(inf, (), ())
+    def are_of(self, machine: Machine, rules: BackfillRules) -> bool:
+        """Whether the nodes and the rules are as they were."""
+        is_alike = self.rules == rules and self.availability == machine.availability
+        return is_alike and machine.has_reaches(self.reaches)
+
+    def hold(self, queue: Sequence[Job], disbelieved: frozenset[str], now_s: float) -> bool:
+        """Whether none of them would find anything else, on a machine as it was."""
+        return now_s < self.holds_until_s and self.disbelieved == disbelieved and self.queue == queue
 
 
 class Searcher:
-    """Searches for one job after the other, into a schedule that is empty at first; ``done`` are those so far."""
+    """Searches for one job after the other, into a schedule that is empty at first; ``done`` are those so far.
 
-    def __init__(self, machine: Machine, schedule: Schedule, before: Searches) -> None:
+    Args:
+        before: the searches of the look before, if the machine was as it is now.
+    """
+
+    def __init__(self, machine: Machine, schedule: Schedule, before: Sequence[Search]) -> None:
         self._machine = machine
         self._schedule = schedule
-        is_alike = before.time_s <= schedule.now_s and before.availability == machine.availability
-        self._before = before.all if is_alike else ()
-        self._number_of = {search.job.id: number for number, search in enumerate(self._before)}
+        self._before = before
+        self._number_of = {search.job.id: number for number, search in enumerate(before)}
         self._compared = 0
-        self._is_as_before = is_alike
+        self._is_as_before = bool(before)
         self._unplanned: list[Search] = []
         self.done: list[Search] = []
 
     def search(self, job: Job, is_believed: bool) -> Search:
         """Find the starts of a job, and plan them."""
-        shape = self._schedule.shape_of(job)
         before = self._search_before(job)
-        if before is not None and self._still_holds(before, job, shape, is_believed):
+        if before is not None and self._still_holds(before, job, is_believed):
             self._unplanned.append(before)
             found = before
         else:
-            found = self._search_anew(job, shape, is_believed)
+            found = self._search_anew(job, is_believed)
             has_effect = bool(found.planned) or found.not_before_s is not None
             self._is_as_before &= found.effect == before.effect if before is not None else not has_effect
         self.done.append(found)
@@ -124,12 +142,12 @@ class Searcher:
         self._compared = number + 1
         return self._before[number] if self._is_as_before else None
 
-    def _still_holds(self, before: Search, job: Job, shape: JobShape, is_believed: bool) -> bool:
-        is_same = before.shape == shape and before.is_believed == is_believed and before.job == job
-        return is_same and self._schedule.now_s < before.holds_until_s
+    def _still_holds(self, before: Search, job: Job, is_believed: bool) -> bool:
+        is_in_time = self._schedule.now_s < before.holds_until_s
+        return is_in_time and before.is_believed == is_believed and before.job == job
 
-    def _search_anew(self, job: Job, shape: JobShape, is_believed: bool) -> Search:
-        schedule = self._schedule
+    def _search_anew(self, job: Job, is_believed: bool) -> Search:
+        schedule, shape = self._schedule, self._schedule.shape_of(job)
         for search in self._unplanned:
             for start_s, nodes in search.planned:
                 schedule.plan(search.job, start_s, nodes)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from types import MappingProxyType
 
 from freetrain.core.cluster import Snapshot
@@ -19,7 +20,7 @@ from freetrain.core.job import Job, JobState, WaitsFor
 from freetrain.lending.shadow.free_capacity import LentPart
 from freetrain.lending.shadow.machine import Machine, partitions_of
 from freetrain.lending.shadow.schedule import BackfillRules, Schedule
-from freetrain.lending.shadow.searches import NO_SEARCHES, PlannedStart, Searcher, Searches
+from freetrain.lending.shadow.searches import PlannedStart, Searcher, Searches
 
 # Bounds the time of a look: jobs further back are left out, even if Slurm looks at them (``bf_max_job_test``).
 _MOST_JOBS = 1000
@@ -33,13 +34,13 @@ class Shadow:
         plans: the jobs that start now or later, in Slurm's order; array tasks that start together are one plan.
         fitting: jobs for which there are nodes now that no job before them waits for, whichever job starts on
             them.
-        searches: how that was found, for the next look.
+        searches: how that was found, so that the next look does only what has changed.
     """
 
     time_s: float
     plans: tuple[PlannedStart, ...]
     fitting: frozenset[str]
-    searches: Searches = field(default=NO_SEARCHES, compare=False, repr=False)
+    searches: Searches = field(default=Searches(), compare=False, repr=False)
 
     @cached_property
     def kept(self) -> Mapping[str, str]:
@@ -56,6 +57,9 @@ class Shadow:
             reverse=True,
         )
         return {name: plan for plan in later for name in plan.nodes}
+
+
+NO_SHADOW = Shadow(inf, (), frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,7 @@ def find_shadow(
     rules: BackfillRules,
     disbelieved: frozenset[str] = frozenset(),
     parts: Mapping[str, Sequence[LentPart]] = MappingProxyType({}),
-    before: Searches = NO_SEARCHES,
+    before: Shadow = NO_SHADOW,
 ) -> Shadow:
     """The shadow schedule of the site's jobs.
 
@@ -104,14 +108,17 @@ def find_shadow(
     3. Any other job is planned for the moment that Slurm would find: when enough nodes are free for as long as its
        time limit; on Slurm's nodes if Slurm has planned it.
 
-    The jobs in ``fragments`` do not exist in the shadow; ``lent`` has no nodes that are being given back.
+    The jobs in ``fragments`` do not exist in the shadow; ``lent`` has no nodes that are being given back. What the
+    look before found is used again where nothing can have changed it.
     """
     queue = in_slurms_order(snapshot, ours)[: min(rules.most_jobs, _MOST_JOBS)]
     if not queue:
         return Shadow(snapshot.time_s, (), frozenset())
-    machine = Machine(snapshot, fragments, lent, parts)
-    schedule = Schedule(machine, snapshot, rules)
-    searcher = Searcher(machine, schedule, before)
+    machine, now_s = Machine(snapshot, fragments, lent, parts), snapshot.time_s
+    is_alike = before.time_s <= now_s and before.searches.are_of(machine, rules)
+    if is_alike and before.searches.hold(queue, disbelieved, now_s):
+        return replace(before, time_s=now_s)
+    searcher = Searcher(machine, Schedule(machine, snapshot, rules), before.searches.all if is_alike else ())
     plans: list[PlannedStart] = []
     blocked: set[str] = set()
     for job in queue:
@@ -125,11 +132,14 @@ def find_shadow(
         in_partitions = set(job.partition.split(","))
         is_late = in_partitions <= blocked
         plans += [replace(plan, by_backfill=True) for plan in search.plans] if is_late else search.plans
-        if not search.plans or search.plans[-1].start_s > snapshot.time_s:
+        if not search.plans or search.plans[-1].start_s > now_s:
             blocked |= in_partitions
     fitting = frozenset(search.job.id for search in searcher.done if search.fits)
-    searches = Searches(snapshot.time_s, machine.availability, tuple(searcher.done))
-    return Shadow(snapshot.time_s, tuple(plans), fitting, searches)
+    hold_until_s = min(search.holds_until_s for search in searcher.done)
+    searches = Searches(
+        tuple(searcher.done), queue, disbelieved, rules, machine.availability, machine.reaches, hold_until_s
+    )
+    return Shadow(now_s, tuple(plans), fitting, searches)
 
 
 def in_slurms_order(snapshot: Snapshot, ours: FragmentQueue) -> list[Job]:
