@@ -25,7 +25,7 @@ from freetrain.lending.leaving import bars_of_slow
 from freetrain.lending.limit_claims import bars_of_limits, without_limits
 from freetrain.lending.limits import limits
 from freetrain.lending.memory import Memory
-from freetrain.lending.node_verdicts import NOT_COMPETING, NodeContext, judge_nodes
+from freetrain.lending.node_verdicts import NOT_COMPETING, NodeContext, judge_nodes, next_change_in_line_s
 from freetrain.lending.offers import Offers, cut_tasks, shadow_of
 from freetrain.lending.rooms import Rooms, claims_of_starting, crowded_out, find_rooms
 from freetrain.lending.rules import Rules
@@ -79,6 +79,19 @@ class Judgement:
         if not slow:
             return {offer.name: offer.until_s or inf for offer in offered}
         return {offer.name: (offer.until_s or inf) - slow.get(offer.holder or "", 0.0) for offer in offered}
+
+    @property
+    def next_change_s(self) -> float:
+        """When time alone next changes what may be lent, unless something happens before; inf: never."""
+        rules, now_s = self.rules.nodes, self.now_s
+        until_s = [place.until_s for place in self.offers.offered if place.until_s is not None]
+        ends_s = (at_s for end_s in until_s for at_s in (end_s - rules.shortest_hole_s, end_s) if at_s > now_s)
+        return min(
+            self.memory.sightings.next_change_s(now_s, rules),
+            self.shadow.changes_s,
+            next_change_in_line_s(self.shadow, self.facts.snapshot, rules),
+            *ends_s,
+        )
 
     @property
     def orders(self) -> Sequence[Action]:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from itertools import chain
 from math import inf
 
 from freetrain.core.cluster import Snapshot
@@ -46,11 +47,13 @@ def nodes_of_next(
     plans = [plan for plan in first_in_line(shadow, snapshot).values() if plan.part is None]
     if not plans:
         return {}
+    running = [job for job in snapshot.site_jobs(rules.queue) if job.state is JobState.RUNNING]
+    ending = [job for job in running if _left_s(job, snapshot.time_s) < rules.next_within_s]
+    if not ending:
+        return {}
     names = frozenset(offer.node for offer in offered)
     clear = frozenset(name for name in names if not (rooms and name in rooms and rooms[name].used_by_site))
-    running = [job for job in snapshot.site_jobs(rules.queue) if job.state is JobState.RUNNING]
     jobs_on = Counter(name for job in running for name in job.nodes)
-    ending = (job for job in running if _left_s(job, snapshot.time_s) < rules.next_within_s)
     # A node that another job stays on does not come free with this one.
     freed = [frozenset(name for name in job.nodes if jobs_on[name] == 1) for job in ending]
     kept: dict[str, str] = {}
@@ -61,6 +64,16 @@ def nodes_of_next(
         if any(len(nodes & reachable) >= missing for nodes in freed):
             kept |= dict.fromkeys(sorted(plan.nodes & names), f"job {plan.job} is next to start here")
     return kept
+
+
+def next_change_in_line_s(shadow: Shadow, snapshot: Snapshot, rules: NodeRules) -> float:
+    """When a running job next begins to be expected to end soon, or ends to be, by its age; inf: none does."""
+    if not shadow.plans:
+        return inf
+    running = [job for job in snapshot.site_jobs(rules.queue) if job.state is JobState.RUNNING]
+    old_s = (job.start_s + rules.next_within_s for job in running if job.start_s is not None)
+    ends_s = (job.end_s - rules.next_within_s for job in running if job.end_s is not None)
+    return min((at_s for at_s in chain(old_s, ends_s) if at_s > snapshot.time_s), default=inf)
 
 
 def first_in_line(shadow: Shadow, snapshot: Snapshot) -> Mapping[str, PlannedStart]:
@@ -264,7 +277,10 @@ def _used_by_the_site(_offers: Offers, context: NodeContext) -> WhyNot:
         return {}
     ours = {fragment.job for fragment in context.facts.fragments}
     others = (job for job in context.snapshot.jobs if job.state.has_nodes and job.id not in ours)
-    return {name: f"job {job.id} runs here" for job in others for name in job.nodes}
+    used: dict[str, str] = {}
+    for job in others:
+        used |= dict.fromkeys(job.nodes, f"job {job.id} runs here")
+    return used
 
 
 def _not_free(offers: Offers, context: NodeContext) -> WhyNot:

@@ -162,9 +162,9 @@ def idle_for_the_site(facts: Facts, ours: FragmentQueue, rooms: Rooms | None, le
     if rooms is not None:
         return _idle_units(rooms, lent)
     snapshot, held = facts.snapshot, {fragment.node for fragment in facts.fragments}
-    theirs = {name for job in snapshot.site_jobs(ours) if job.state.has_nodes for name in job.nodes}
+    theirs = Nodes().union(*(job.nodes for job in snapshot.site_jobs(ours) if job.state.has_nodes))
     seen = snapshot.idle.union(held.intersection(snapshot.node))
-    return ours.among(snapshot.partitions).nodes & (seen - theirs if theirs else seen)
+    return ours.among(snapshot.partitions).nodes & (seen - theirs)
 
 
 def _idle_units(rooms: Rooms, lent: LentParts) -> Nodes:

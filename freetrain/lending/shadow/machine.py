@@ -13,7 +13,6 @@ import numpy as np
 
 from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
-from freetrain.core.grouping import grouped
 from freetrain.core.job import Job, JobState
 from freetrain.core.needs import meets_constraint
 from freetrain.core.node import Nodes, NodeState, Partition
@@ -188,14 +187,17 @@ class Machine:
 
     @cached_property
     def _whole_from(self) -> tuple[NodeSet, Mapping[float, NodeSet]]:
-        free_from = dict.fromkeys(self._hidden, inf)
+        """The nodes that are free now, and moment → the nodes that are free from then on."""
+        until_s: defaultdict[float, NodeSet] = defaultdict(int)
         for job in self._running:
-            end_s = self._end_s(job)
-            for name in job.nodes:
-                free_from[name] = max(free_from.get(name, 0.0), end_s)
-        leaving = grouped((end_s, name) for name, end_s in free_from.items())
-        later = {end_s: self.sets.of(names) for end_s, names in leaving.items()}
-        return self.sets.all & ~self.sets.of(free_from), later
+            until_s[self._end_s(job)] |= self.sets.of(job.nodes)
+        used = self.sets.of(self._hidden)
+        later: dict[float, NodeSet] = {}
+        # The last end on a node counts, so ends are gone through backwards.
+        for end_s in sorted(until_s, reverse=True):
+            later[end_s] = until_s[end_s] & ~used
+            used |= later[end_s]
+        return self.sets.all & ~used, later
 
     def _room_from(self, part: Amount) -> tuple[NodeSet, Mapping[float, NodeSet]]:
         """The nodes with room for a part now, and moment → the nodes that have it from then on."""

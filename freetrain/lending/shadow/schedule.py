@@ -195,7 +195,8 @@ class Schedule:
                     nodes &= ~self._reserved.between(start_s, start_s + limit_s)
                 if nodes.bit_count() >= count:
                     is_within = start_s <= last_s
-                    self._holds_before(start_s if is_within else start_s - self._rules.window_s)
+                    if start_s > self.now_s:
+                        self._holds_before(start_s if is_within else start_s - self._rules.window_s)
                     return Start(start_s, nodes) if is_within else None
                 next_s = start_s
             from_s = next_s

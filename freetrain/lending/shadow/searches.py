@@ -57,7 +57,8 @@ class Search:
         fits: whether there were nodes for it, whatever else starts now.
         planned: the starts as they were put into the schedule, with sets of nodes.
         not_before_s: the stretch before which no job of its shape starts; None: unknown.
-        holds_until_s: until when the result is the same if nothing but time changes.
+        holds_until_s: until when the result is the same if nothing but time changes; a start
+            now stays one.
     """
 
     job: Job
@@ -74,6 +75,11 @@ class Search:
         """What searches after it depend on."""
         return self.shape, self.planned, self.not_before_s
 
+    def holds(self, now_s: float) -> bool:
+        """Whether time alone changes nothing of it; a start now would be a later one with other ends behind it."""
+        starts_now = bool(self.planned) and self.planned[0][0] <= now_s
+        return now_s < self.holds_until_s and not starts_now
+
 
 @dataclass(frozen=True, slots=True)
 class Searches:
@@ -81,7 +87,6 @@ class Searches:
 
     Attributes:
         all: one for each job of the queue, in Slurm's order.
-        holds_until_s: until when all find the same if nothing but time changes.
     """
 
     all: tuple[Search, ...] = ()
@@ -90,7 +95,6 @@ class Searches:
     rules: BackfillRules | None = None
     availability: tuple[object, ...] = ()
     reaches: Mapping[Want, Reach] = field(default_factory=dict)
-    holds_until_s: float = inf
 
     def are_of(self, machine: Machine, rules: BackfillRules) -> bool:
         """Whether the nodes and the rules are as they were."""
@@ -99,7 +103,8 @@ class Searches:
 
     def hold(self, queue: Sequence[Job], disbelieved: frozenset[str], now_s: float) -> bool:
         """Whether none of them would find anything else, on a machine as it was."""
-        return now_s < self.holds_until_s and self.disbelieved == disbelieved and self.queue == queue
+        is_same = self.disbelieved == disbelieved and self.queue == queue
+        return is_same and all(search.holds(now_s) for search in self.all)
 
 
 class Searcher:
@@ -143,8 +148,8 @@ class Searcher:
         return self._before[number] if self._is_as_before else None
 
     def _still_holds(self, before: Search, job: Job, is_believed: bool) -> bool:
-        is_in_time = self._schedule.now_s < before.holds_until_s
-        return is_in_time and before.is_believed == is_believed and before.job == job
+        is_same = before.is_believed == is_believed and before.job == job
+        return is_same and before.holds(self._schedule.now_s)
 
     def _search_anew(self, job: Job, is_believed: bool) -> Search:
         schedule, shape = self._schedule, self._schedule.shape_of(job)

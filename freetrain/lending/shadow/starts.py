@@ -42,6 +42,11 @@ class Shadow:
     fitting: frozenset[str]
     searches: Searches = field(default=Searches(), compare=False, repr=False)
 
+    @property
+    def changes_s(self) -> float:
+        """When time alone next changes who starts, and where; inf: never."""
+        return min((search.holds_until_s for search in self.searches.all), default=inf)
+
     @cached_property
     def kept(self) -> Mapping[str, str]:
         """Node → the job that would start there now, on all of it."""
@@ -135,10 +140,7 @@ def find_shadow(
         if not search.plans or search.plans[-1].start_s > now_s:
             blocked |= in_partitions
     fitting = frozenset(search.job.id for search in searcher.done if search.fits)
-    hold_until_s = min(search.holds_until_s for search in searcher.done)
-    searches = Searches(
-        tuple(searcher.done), queue, disbelieved, rules, machine.availability, machine.reaches, hold_until_s
-    )
+    searches = Searches(tuple(searcher.done), queue, disbelieved, rules, machine.availability, machine.reaches)
     return Shadow(now_s, tuple(plans), fitting, searches)
 
 

@@ -238,9 +238,9 @@ class SimulatedCluster:
 # As of the daemon's timetable: what happens closer together is answered by one look.
 _BETWEEN_LOOKS_S = 0.5
 _MAX_AT_ONCE = 10
-_AT_LATEST_S, _KNOWING_NO_JOBS_S = 60.0, 600.0
-"""While nothing happens a look finds what the last one found, but for what time alone changes, and for holes that
-near their ends; of these nothing is known where the log tells of nodes only."""
+# While nothing happens a look finds what the last one found, but for what time alone changes; of that the worth of
+# holes, which shorten, is not foreseen.
+_AT_LATEST_S = 600.0
 
 
 class DaemonReplay:
@@ -279,7 +279,6 @@ class DaemonReplay:
         lent = places.holes if places else holes
         self._course = Course(self._cluster, lent, setup, rules.sharing.max_running)
         self._loop = LendingLoop(self._cluster, rules, self._course, setup.stopwatch_s, self._cluster.on_judgement)
-        self._at_latest_s = _KNOWING_NO_JOBS_S if logged is None else _AT_LATEST_S
         self._looks_now = 0
         self._looked_s, self._look_s = -inf, holes.from_s
         self._stale_s = self._event_s = holes.from_s
@@ -356,8 +355,7 @@ class DaemonReplay:
             return False
         self._looked_s, self._has_news = now_s, False
         judgement = self._loop.look(self._goal).judgement
-        changes_s = judgement.memory.sightings.next_change_s(now_s, self._rules.nodes)
-        self._stale_s = min(now_s + self._at_latest_s, changes_s)
+        self._stale_s = min(now_s + _AT_LATEST_S, judgement.next_change_s)
         self._note_forecasts(judgement)
         return True
 
