@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from freetrain.core.cluster import Snapshot
 from freetrain.core.decision import Decision, Status
 from freetrain.core.fragment import Fragment, FragmentState
@@ -200,6 +203,35 @@ def test_who_left_nodes_is_asked_about_them_again_only_where_nobody_else_wants_t
     )
     again = judge(seen, found.remember(small), RULES)
     assert [len(nodes) for nodes, _ in again.questions] == [1, 3]
+
+
+@given(
+    st.lists(st.floats(30, 900), min_size=1, max_size=3),
+    st.integers(1, 4),
+    st.sampled_from((0.0, 60.0)),
+    st.sampled_from((0.5, 1.0)),
+)
+def test_until_the_next_change_time_alone_changes_no_offer(
+    ends_s: list[float], wants: int, within_s: float, share: float
+) -> None:
+    jobs = [
+        replace(waiting(), id=str(number), state=JobState.RUNNING, nodes=frozenset({f"n{number}"}), node_count=1)
+        for number in range(1, len(ends_s) + 1)
+    ]
+    running = [
+        replace(job, start_s=NOW_S - 20.0, end_s=NOW_S + end_s) for job, end_s in zip(jobs, ends_s, strict=True)
+    ]
+    busy = {name for job in running for name in job.nodes}
+    nodes = tuple(node(name, "ALLOCATED" if name in busy else "IDLE") for name in NAMES)
+    queue = replace(waiting(wants), limit_s=600.0)
+    seen = facts(request())
+    seen = replace(seen, snapshot=replace(seen.snapshot, nodes=nodes, jobs=(*running, queue)))
+    rules = replace(RULES, nodes=replace(RULES.nodes, shortest_hole_s=60.0, next_within_s=within_s))
+    first = judge(seen, Memory(), rules)
+    assert first.next_change_s > NOW_S
+    later_s = NOW_S + share * max(0.0, min(first.next_change_s - NOW_S, 3600.0) - 1.001)
+    later = judge(replace(seen, snapshot=replace(seen.snapshot, time_s=later_s)), first.memory, rules)
+    assert later.offers.offered == first.offers.offered
 
 
 def test_judging_changes_neither_facts_nor_memory() -> None:

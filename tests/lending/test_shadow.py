@@ -315,3 +315,15 @@ def test_a_look_at_the_same_jobs_searches_for_none_of_them_anew() -> None:
     again = find_shadow(later, queue, frozenset(), {}, rules, before=first)
     assert len(first.searches.all) == 3
     assert all(one is other for one, other in zip(first.searches.all, again.searches.all, strict=True))
+
+
+@given(looks(), st.floats(0.0, 1.0))
+def test_until_its_next_change_time_alone_changes_nothing(found: list[Snapshot], share: float) -> None:
+    queue, rules, first = FragmentQueue("freetrain"), BackfillRules(window_s=1500.0), found[0]
+    shadow = find_shadow(first, queue, frozenset(), {}, rules)
+    # A job that is a second before its limit, or beyond it, may end any second.
+    later_s = first.time_s + share * max(0.0, min(shadow.changes_s - first.time_s, 3600.0) - 1.001)
+    later = find_shadow(replace(first, time_s=later_s), queue, frozenset(), {}, rules)
+    assert later.kept == shadow.kept
+    # What starts now ends later the later that is, and so do the plans behind it.
+    assert shadow.kept or later.plans == shadow.plans
