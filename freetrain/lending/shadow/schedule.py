@@ -182,26 +182,31 @@ class Schedule:
             if from_s > self.now_s and self._reserved.steps > _MOST_STEPS:
                 self._holds_before(self.now_s)
                 return None
-            next_s = self._reserved.changes_after(from_s)
-            usable = possible & ~self._reserved.between(from_s, from_s + limit_s)
-            # If too few of them are free at the end of the stretch, the exact search is spared.
-            is_later = (usable & self._running.free_at(next_s, part)).bit_count() < count
-            start_s = inf if is_later else max(from_s, self._running.first_s(usable, count, part))
-            if start_s <= next_s and start_s < inf:
-                self.not_before_s[shape] = from_s
-                nodes = usable & self._running.free_at(start_s, part)
-                # A start after the beginning of the stretch also ends later than what was checked.
-                if start_s > from_s:
-                    nodes &= ~self._reserved.between(start_s, start_s + limit_s)
-                if nodes.bit_count() >= count:
-                    is_within = start_s <= last_s
-                    if start_s > self.now_s:
-                        self._holds_before(start_s if is_within else start_s - self._rules.window_s)
-                    return Start(start_s, nodes) if is_within else None
-                next_s = start_s
-            from_s = next_s
+            found, from_s = self._start_in_stretch(shape, from_s)
+            if found is not None:
+                is_within = found.start_s <= last_s
+                if found.start_s > self.now_s:
+                    self._holds_before(found.start_s if is_within else found.start_s - self._rules.window_s)
+                return found if is_within else None
         self._holds_before(from_s - self._rules.window_s)
         return None
+
+    def _start_in_stretch(self, shape: JobShape, from_s: float) -> tuple[Start | None, float]:
+        """A start in the stretch that begins here, or None and the moment from which to search on."""
+        possible, count, limit_s, part = shape
+        next_s = self._reserved.changes_after(from_s)
+        usable = possible & ~self._reserved.between(from_s, from_s + limit_s)
+        # If too few of them are free at the end of the stretch, the exact search is spared.
+        is_later = (usable & self._running.free_at(next_s, part)).bit_count() < count
+        start_s = inf if is_later else max(from_s, self._running.first_s(usable, count, part))
+        if start_s == inf or start_s > next_s:
+            return None, next_s
+        self.not_before_s[shape] = from_s
+        nodes = usable & self._running.free_at(start_s, part)
+        # A start after the beginning of the stretch also ends later than what was checked.
+        if start_s > from_s:
+            nodes &= ~self._reserved.between(start_s, start_s + limit_s)
+        return (Start(start_s, nodes) if nodes.bit_count() >= count else None), start_s
 
     def _holds_only_now(self, limit_s: float) -> None:
         # A result that depends on the nodes reserved from now on holds until other nodes are reserved.

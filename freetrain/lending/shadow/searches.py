@@ -57,8 +57,7 @@ class Search:
         fits: whether there were nodes for it, whatever else starts now.
         planned: the starts as they were put into the schedule, with sets of nodes.
         not_before_s: the stretch before which no job of its shape starts; None: unknown.
-        holds_until_s: until when the result is the same if nothing but time changes; a start
-            now stays one.
+        holds_until_s: until when the same is found if nothing but time changes; a start now stays one until then.
     """
 
     job: Job
@@ -75,23 +74,20 @@ class Search:
         """What searches after it depend on."""
         return self.shape, self.planned, self.not_before_s
 
-    def holds(self, now_s: float) -> bool:
-        """Whether time alone changes nothing of it; a start now would be a later one with other ends behind it."""
+    def holds(self, job: Job, is_believed: bool, now_s: float) -> bool:
+        """Whether the same would be found for a job now, on the same machine and behind the same plans."""
+        # Jobs that are as they were are mostly the same objects.
+        is_same = is_believed == self.is_believed and (job is self.job or job == self.job)
+        # A job that starts now ends the later the later that is, and so do the plans behind it.
         starts_now = bool(self.planned) and self.planned[0][0] <= now_s
-        return now_s < self.holds_until_s and not starts_now
+        return is_same and now_s < self.holds_until_s and not starts_now
 
 
 @dataclass(frozen=True, slots=True)
 class Searches:
-    """All searches of a look, and what they depend on besides the time.
-
-    Attributes:
-        all: one for each job of the queue, in Slurm's order.
-    """
+    """All searches of a look, one for each job in Slurm's order, and what they depend on besides jobs and time."""
 
     all: tuple[Search, ...] = ()
-    queue: Sequence[Job] = ()
-    disbelieved: frozenset[str] = frozenset()
     rules: BackfillRules | None = None
     availability: tuple[object, ...] = ()
     reaches: Mapping[Want, Reach] = field(default_factory=dict)
@@ -103,8 +99,10 @@ class Searches:
 
     def hold(self, queue: Sequence[Job], disbelieved: frozenset[str], now_s: float) -> bool:
         """Whether none of them would find anything else, on a machine as it was."""
-        is_same = self.disbelieved == disbelieved and self.queue == queue
-        return is_same and all(search.holds(now_s) for search in self.all)
+        return len(queue) == len(self.all) and all(
+            search.holds(job, job.id not in disbelieved, now_s)
+            for search, job in zip(self.all, queue, strict=True)
+        )
 
 
 class Searcher:
@@ -127,7 +125,7 @@ class Searcher:
     def search(self, job: Job, is_believed: bool) -> Search:
         """Find the starts of a job, and plan them."""
         before = self._search_before(job)
-        if before is not None and self._still_holds(before, job, is_believed):
+        if before is not None and before.holds(job, is_believed, self._schedule.now_s):
             self._unplanned.append(before)
             found = before
         else:
@@ -146,10 +144,6 @@ class Searcher:
         self._is_as_before = number >= self._compared and not any(search.planned for search in left_out)
         self._compared = number + 1
         return self._before[number] if self._is_as_before else None
-
-    def _still_holds(self, before: Search, job: Job, is_believed: bool) -> bool:
-        is_same = before.is_believed == is_believed and before.job == job
-        return is_same and before.holds(self._schedule.now_s)
 
     def _search_anew(self, job: Job, is_believed: bool) -> Search:
         schedule, shape = self._schedule, self._schedule.shape_of(job)

@@ -140,7 +140,7 @@ def find_shadow(
         if not search.plans or search.plans[-1].start_s > now_s:
             blocked |= in_partitions
     fitting = frozenset(search.job.id for search in searcher.done if search.fits)
-    searches = Searches(tuple(searcher.done), queue, disbelieved, rules, machine.availability, machine.reaches)
+    searches = Searches(tuple(searcher.done), rules, machine.availability, machine.reaches)
     return Shadow(now_s, tuple(plans), fitting, searches)
 
 
