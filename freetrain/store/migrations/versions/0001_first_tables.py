@@ -28,7 +28,8 @@ DECISIONS = """
 CREATE TABLE decisions (
   run_id INTEGER NOT NULL, number INTEGER NOT NULL, now_s FLOAT NOT NULL, status VARCHAR NOT NULL,
   solver VARCHAR NOT NULL, objective FLOAT NOT NULL, gap FLOAT, solve_s FLOAT NOT NULL,
-  idle_nodes INTEGER NOT NULL, lent_nodes INTEGER NOT NULL, notes JSON NOT NULL, problem BLOB NOT NULL, placement BLOB NOT NULL,
+  idle_nodes INTEGER NOT NULL, lent_nodes INTEGER NOT NULL, notes JSON NOT NULL,
+  problem BLOB NOT NULL, placement BLOB NOT NULL,
   CONSTRAINT pk_decisions PRIMARY KEY (run_id, number),
   CONSTRAINT fk_decisions_run_id FOREIGN KEY (run_id) REFERENCES runs (id) ON DELETE CASCADE
 )

@@ -10,8 +10,8 @@ down_revision = "0001"
 FRAGMENTS = """
 CREATE TABLE fragments (
   id INTEGER NOT NULL, job VARCHAR NOT NULL, trainer VARCHAR NOT NULL, node VARCHAR NOT NULL,
-  state VARCHAR NOT NULL, asked_s FLOAT NOT NULL, limit_s FLOAT NOT NULL, started_s FLOAT, ended_s FLOAT, "end" VARCHAR,
-  decision INTEGER, CONSTRAINT pk_fragments PRIMARY KEY (id)
+  state VARCHAR NOT NULL, asked_s FLOAT NOT NULL, limit_s FLOAT NOT NULL, started_s FLOAT, ended_s FLOAT,
+  "end" VARCHAR, decision INTEGER, CONSTRAINT pk_fragments PRIMARY KEY (id)
 )
 """
 TRAINERS = """

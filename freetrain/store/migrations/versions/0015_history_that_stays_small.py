@@ -17,7 +17,8 @@ LENT_DAYS = """
 CREATE TABLE lent_days (
   day_s FLOAT NOT NULL, until_s FLOAT NOT NULL, owner VARCHAR NOT NULL, account VARCHAR NOT NULL,
   kind VARCHAR NOT NULL, lent_s FLOAT NOT NULL, lost_to_starts_s FLOAT NOT NULL, lost_to_ends_s FLOAT NOT NULL,
-  starts INTEGER NOT NULL, evictions INTEGER NOT NULL, CONSTRAINT pk_lent_days PRIMARY KEY (day_s, owner, account, kind)
+  starts INTEGER NOT NULL, evictions INTEGER NOT NULL,
+  CONSTRAINT pk_lent_days PRIMARY KEY (day_s, owner, account, kind)
 )
 """
 COUNT_ENDS = """
