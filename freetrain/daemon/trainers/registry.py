@@ -17,7 +17,8 @@ from freetrain.core.needs import Needs, NodeKinds, find_misfit, kinds_of, most_p
 from freetrain.core.node import Node
 from freetrain.core.observed import kind_of_nodes
 from freetrain.daemon.fragments import Fragments
-from freetrain.daemon.trainers.isolation import Fault, Faults, isolated
+from freetrain.daemon.log_output import Problems
+from freetrain.daemon.trainers.isolation import Fault, isolated
 from freetrain.daemon.trainers.kinds import Asking, requests_of, strategy_of
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.daemon.trainers.training import (
@@ -307,7 +308,7 @@ class Registry:
         self._ledger = ledger
         self._fragments = fragments
         self._known: dict[str, KnownTrainer] = {}
-        self._faults = Faults()
+        self._problems = Problems()
 
     def look(
         self,
@@ -371,12 +372,12 @@ class Registry:
         waits_for: dict[str, str] = {}
         for training in trainings:
             trainer = training.trainer
-            self._faults.say(trainer.id, trainer.owner, "itself", trainer.fault)
+            self._complain(trainer, "itself", trainer.fault)
             needs = training.submission.needs
             most = most_places(needs, kinds) if needs.in_part else all_nodes
             found = self._requests(training, most, rules.objective, snapshot.time_s)
             if isinstance(found, Fault):
-                self._faults.say(trainer.id, trainer.owner, "competing", found.what)
+                self._complain(trainer, "competing", found.what)
                 training = training.with_fault(found.what)
             elif isinstance(found, str):
                 waits_for |= {trainer.id: found} if found else {}
@@ -384,6 +385,11 @@ class Registry:
                 requests += found
             noted.append(training)
         return Registered(tuple(noted), tuple(requests), waits_for)
+
+    def _complain(self, trainer: KnownTrainer, kind: str, fault: str) -> None:
+        """Log a fault, unless one of this kind was logged of the trainer."""
+        if fault and self._problems.is_new(f"{kind} of {trainer.id}"):
+            log.warning("trainer %s of %s: %s", trainer.id, trainer.owner, fault)
 
     def _requests(self, training: Training, most: int, objective: str, now_s: float) -> Asking | Fault:
         if not training.competes or training.tag is None:
