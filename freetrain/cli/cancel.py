@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -74,12 +75,12 @@ def cancel_command(config_path: Path | None, yes: bool, dry_run: bool, id_: str)
 
 def cancel_orders(submission: Submission, snapshot: Snapshot, config: Config, launcher: Launcher) -> list[Command]:
     """What is to be ordered from Slurm."""
-    fragments = [
+    fragments = tuple(
         Fragment(job.id, trainer, "", FragmentState.RUNNING, snapshot.time_s, 0.0)
         for job, trainer in jobs_of_trainers(snapshot, config.slurm.queue, launcher)
         if not job.state.is_final and trainer == submission.id
-    ]
-    return [order.command for order in launcher.end(submission, fragments, "cancelled")]
+    )
+    return [order.command for order in launcher.end(replace(submission, fragments=fragments), "cancelled")]
 
 
 def _perform(gateway: Gateway, order: Command, submission: Submission) -> None:

@@ -119,7 +119,7 @@ class Housekeeping:
     def _end(self, training: Training) -> None:
         if training.submission.is_over:
             return
-        for order in self._launcher.end(training.submission, training.fragments, f"{training.id} is complete"):
+        for order in self._launcher.end(training.submission, f"{training.id} is complete"):
             self._executor.carry_out(order)
         if self._executor.acts:
             self._fragments.note_leaving(training.fragments)
@@ -127,7 +127,7 @@ class Housekeeping:
     def _tidy(self, training: Training, snapshot: Snapshot) -> bool:
         """Whether there was something to do that was not tried at the last look, too."""
         needs_again = partial(strategy_of(training.tag).needs_again, training)
-        orders = self._launcher.tidy(training.submission, training.fragments, needs_again, snapshot.jobs)
+        orders = self._launcher.tidy(training.submission, needs_again, snapshot.jobs)
         before = self._tidied.get(training.id, _Tried())
         if not orders:
             self._tidied.pop(training.id, None)

@@ -217,7 +217,7 @@ class FragmentStarter:
         nodes = snapshot.node
         places = [NodeLimit(node_of(name), s) for name, s in zip(action.nodes, action.limits_s, strict=True)]
         task = action.trainer if strategy_of(training.tag).tasks_compete else ""
-        wanted = self._launcher.lend(training.submission, training.fragments, places, snapshot.time_s, task)
+        wanted = self._launcher.lend(training.submission, places, snapshot.time_s, task)
         amounts = [self._given(training, nodes[node_of(name)], action.amounts.get(name)) for name in action.nodes]
         if not self._executor.acts:
             orders = [self._order_of(training, own, amount, nodes) for own, amount in _by_job(wanted, amounts)]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ClusterShell.RangeSet import RangeSet
 
+from freetrain.core.fragment import Fragment
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.grouping import grouped
 from freetrain.core.job import Job, JobState
@@ -26,6 +27,7 @@ class Submission:
         needs: what each of them asks of its node, as far as it was asked about.
         requeues: whether Slurm requeues a task when it preempts it.
         begin_s: before when none of them must begin, UTC epoch seconds; 0: at once.
+        fragments: its open ones.
         tag: what its owner wants, or what is wrong with that.
     """
 
@@ -37,6 +39,7 @@ class Submission:
     needs: Needs = field(default_factory=Needs)
     requeues: bool = True
     begin_s: float = 0.0
+    fragments: tuple[Fragment, ...] = ()
     tag: Tag | WrongTag = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -63,11 +66,12 @@ class Submission:
         # Slurm shows that in the record of the tasks that were never changed alone, as long as there are any.
         return max((task.max_running for task in self.tasks), default=0)
 
-    def startable(self, busy: Collection[str]) -> list[Job]:
-        """Its tasks that wait for nothing but a node."""
-        return [
-            task for task in self.tasks if task.state.is_waiting and task.id not in busy and not task.dependency
-        ]
+    @property
+    def startable(self) -> list[Job]:
+        """Its tasks that wait for nothing but a node: held, or held by ``tidy`` before anything is lent."""
+        busy = {fragment.job for fragment in self.fragments}
+        waiting = (task for task in self.tasks if task.state.is_waiting and not task.dependency)
+        return [task for task in waiting if task.id not in busy]
 
     @property
     def open_tasks(self) -> str:

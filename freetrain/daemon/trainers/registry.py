@@ -74,19 +74,19 @@ def update_roster(submissions: Iterable[Submission], inputs: RosterInputs, rules
     """Every submission as a trainer, in the order of submission; one that cannot be dealt with has a fault."""
     trainings, fragments = [], by_trainer(inputs.books.open)
     for submission in submissions:
-        training = _as_known(submission, inputs, fragments.get(submission.id, ()))
+        training = _as_known(replace(submission, fragments=fragments.get(submission.id, ())), inputs)
         new = isolated(partial(_updated, training, inputs, rules))
         trainings.append(training.with_fault(new.what) if isinstance(new, Fault) else new)
     return trainings
 
 
-def _as_known(submission: Submission, inputs: RosterInputs, fragments: tuple[Fragment, ...]) -> Training:
+def _as_known(submission: Submission, inputs: RosterInputs) -> Training:
     trainer = inputs.known.get(submission.id) or KnownTrainer(
         submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, inputs.snapshot.time_s
     )
     account = next((task.account for task in submission.tasks if task.account), trainer.account)
     runs = inputs.books.runs.get(submission.id, TrainerRuns())
-    return Training(replace(trainer, account=account), submission, None, fragments, runs)
+    return Training(replace(trainer, account=account), submission, None, runs)
 
 
 def _updated(training: Training, inputs: RosterInputs, rules: RosterRules) -> Training:
@@ -398,7 +398,7 @@ class Registry:
         why_not_yet = self._launcher.why_not_yet(training.submission, now_s, has_run)
         if why_not_yet and not training.fragments:
             return why_not_yet
-        room = self._launcher.room(training.submission, training.fragments)
+        room = self._launcher.room(training.submission)
         # It keeps the nodes that it has already, and gets no more.
         if why_not_yet:
             room = len(training.fragments)
