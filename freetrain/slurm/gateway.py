@@ -24,14 +24,12 @@ class Gateway(ABC):
     """A way to Slurm. All of them give equal answers.
 
     Each question raises a SlurmUnreachableError if Slurm does not answer, or in a way that cannot be understood.
+
+    Attributes:
+        calls: how often Slurm has been asked or ordered something.
     """
 
-    _calls = 0
-
-    @property
-    def calls(self) -> int:
-        """How often Slurm has been asked or ordered something."""
-        return self._calls
+    calls = 0
 
     @abstractmethod
     def snapshot(self) -> Snapshot:

@@ -226,7 +226,7 @@ class PyslurmClient(CommandLine):
             self.perform(queries.PING)
         # Until there is an answer: what follows may raise anything.
         self._pyslurm_was_away = True
-        self._calls += len(WANTED)
+        self.calls += len(WANTED)
         answer = self._process.ask(*WANTED)
         self._pyslurm_was_away = False
         found = snapshot_of(answer, self._clock_s(), TAG_PREFIX)
