@@ -26,10 +26,9 @@ from freetrain.lending.reconcile import find_strangers
 from freetrain.slurm import commands
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmError, SlurmRefusedError
-from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.gateway import USERS_PAUSES_S, Gateway
 from freetrain.slurm.launcher import Launcher, jobs_of_trainers
 from freetrain.slurm.opening import OpenedWhenAsked
-from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
 from freetrain.slurm.submissions import Submission, find_submissions
 
 
@@ -85,7 +84,7 @@ def cancel_orders(submission: Submission, snapshot: Snapshot, config: Config, la
 
 def _perform(gateway: Gateway, order: Command, submission: Submission) -> None:
     try:
-        perform_patiently(gateway, order, pauses_s=USERS_PAUSES_S)
+        gateway.perform_patiently(order, pauses_s=USERS_PAUSES_S)
     except SlurmRefusedError as error:
         # "Access/permission denied": the one refusal that another account would not get.
         if "denied" in error.what:

@@ -46,17 +46,13 @@ class Steering(Launcher):
         self, submission: Submission, places: Sequence[NodeLimit], now_s: float, task: str = ""
     ) -> Sequence[Fragment]:
         """A free task for each place, or all of them for the one that is named, if it is free."""
-        free = submission.startable
+        tasks, limits_s = [job.id for job in submission.startable], [place.limit_s for place in places]
         if task:
-            limit_s = min(place.limit_s for place in places)
-            return [
-                Fragment(task, submission.id, place.node, FragmentState.ASKED, now_s, limit_s)
-                for place in places
-                if any(job.id == task for job in free)
-            ]
+            tasks = [task] * len(places) if task in tasks else []
+            limits_s = [min(limits_s)] * len(places)
         return [
-            Fragment(task.id, submission.id, place.node, FragmentState.ASKED, now_s, place.limit_s)
-            for task, place in zip(free, places, strict=False)
+            Fragment(id_, submission.id, place.node, FragmentState.ASKED, now_s, limit_s)
+            for id_, place, limit_s in zip(tasks, places, limits_s, strict=False)
         ]
 
     def gives(self, submission: Submission, amount: Amount, asked: Amount) -> Amount:

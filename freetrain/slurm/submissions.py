@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ClusterShell.RangeSet import RangeSet
-
 from freetrain.core.fragment import Fragment
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.grouping import grouped
 from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
+from freetrain.slurm.commands import fold_jobs
 from freetrain.slurm.comments import asked_to_resume, says_paused
 from freetrain.slurm.tags import TAG_PREFIX, Tag, WrongTag, parse_tag
 
@@ -76,18 +75,12 @@ class Submission:
     @property
     def open_tasks(self) -> str:
         """Its tasks that have not ended, as orders name them: what has ended cannot be changed."""
-        return self._named(task for task in self.tasks if not task.state.is_final)
+        return fold_jobs(task.id for task in self.tasks if not task.state.is_final)
 
     @property
     def waiting_tasks(self) -> str:
         """Its tasks that wait, as orders name them."""
-        return self._named(task for task in self.tasks if task.state.is_waiting)
-
-    def _named(self, tasks: Iterable[Job]) -> str:
-        numbers = [task.id.partition("_")[2] for task in tasks]
-        if not all(numbers):
-            return self.id  # no array
-        return f"{self.id}_[{RangeSet.fromlist(numbers)}]" if numbers else ""
+        return fold_jobs(task.id for task in self.tasks if task.state.is_waiting)
 
     @property
     def is_moldable(self) -> bool:
