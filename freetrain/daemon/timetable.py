@@ -74,10 +74,10 @@ class Timetable:
         self._deaf_until_s = -inf
         self._poll_due_s = time.monotonic() + poll_s
         self._clock_lead_s = _clock_lead_s()
-        self._bells: list[threading.Event] = []
+        self._due_events: list[threading.Event] = []
         self._is_over = False
         self._scheduler = _Scheduler(
-            # In the scheduler's own thread: a job of it only rings a bell.
+            # In the scheduler's own thread: a job of it only sets an event.
             executors={"default": DebugExecutor()},
             # Whatever was missed is done once, however late: nothing here is worth making up for.
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
@@ -90,20 +90,20 @@ class Timetable:
         The thread is there from the start: if memory is used up, CPython's Thread.start() waits for ever for a
         thread that found none to begin with. One that hangs does not keep the process from ending.
         """
-        bell = threading.Event()
-        self._bells.append(bell)
-        threading.Thread(target=self._do_when_it_rings, args=(job, bell), name="again", daemon=True).start()
-        self._scheduler.add_job(bell.set, _PeriodFromNow(period_s))
+        due = threading.Event()
+        self._due_events.append(due)
+        threading.Thread(target=self._do_when_due, args=(job, due), name="again", daemon=True).start()
+        self._scheduler.add_job(due.set, _PeriodFromNow(period_s))
 
-    def _do_when_it_rings(self, job: Callable[[], object], bell: threading.Event) -> None:
-        while bell.wait() and not self._is_over:
+    def _do_when_due(self, job: Callable[[], object], due: threading.Event) -> None:
+        while due.wait() and not self._is_over:
             # For the log, too, memory may be missing.
             with contextlib.suppress(MemoryError, OSError):
                 try:
                     job()
                 except Exception:
                     log.exception("what is done again and again has failed; it is tried again when it is due")
-            bell.clear()
+            due.clear()
 
     def plan_poll(self, last_plan_s: float | None, look_s: float) -> None:
         """Let the next poll fall right before a plan of Slurm's, which last planned then, UTC epoch seconds."""
@@ -179,8 +179,8 @@ class Timetable:
         finally:
             self._scheduler.shutdown(wait=False)
             self._is_over = True
-            for bell in self._bells:
-                bell.set()
+            for due in self._due_events:
+                due.set()
             listener.close()
 
 
