@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -25,10 +26,9 @@ from freetrain.lending.reconcile import find_strangers
 from freetrain.slurm import commands
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmError, SlurmRefusedError
-from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.gateway import USERS_PAUSES_S, Gateway
 from freetrain.slurm.launcher import Launcher, jobs_of_trainers
 from freetrain.slurm.opening import OpenedWhenAsked
-from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
 from freetrain.slurm.submissions import Submission, find_submissions
 
 
@@ -74,17 +74,17 @@ def cancel_command(config_path: Path | None, yes: bool, dry_run: bool, id_: str)
 
 def cancel_orders(submission: Submission, snapshot: Snapshot, config: Config, launcher: Launcher) -> list[Command]:
     """What is to be ordered from Slurm."""
-    fragments = [
+    fragments = tuple(
         Fragment(job.id, trainer, "", FragmentState.RUNNING, snapshot.time_s, 0.0)
         for job, trainer in jobs_of_trainers(snapshot, config.slurm.queue, launcher)
         if not job.state.is_final and trainer == submission.id
-    ]
-    return [order.command for order in launcher.end(submission, fragments, "cancelled")]
+    )
+    return [order.command for order in launcher.end(replace(submission, fragments=fragments), "cancelled")]
 
 
 def _perform(gateway: Gateway, order: Command, submission: Submission) -> None:
     try:
-        perform_patiently(gateway, order, pauses_s=USERS_PAUSES_S)
+        gateway.perform_patiently(order, pauses_s=USERS_PAUSES_S)
     except SlurmRefusedError as error:
         # "Access/permission denied": the one refusal that another account would not get.
         if "denied" in error.what:

@@ -42,10 +42,9 @@ from freetrain.errors import ExitCode, FreetrainError, InputError
 from freetrain.showing.words import show_time
 from freetrain.slurm import commands
 from freetrain.slurm.comments import answer_in, ask_to_resume, asked_to_resume, says_paused
-from freetrain.slurm.gateway import Gateway
+from freetrain.slurm.gateway import USERS_PAUSES_S, Gateway
 from freetrain.slurm.opening import OpenedWhenAsked
 from freetrain.slurm.parsing import fold_nodes
-from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
 from freetrain.slurm.submissions import Submission, find_submissions
 from freetrain.slurm.tags import WrongTag
 
@@ -144,7 +143,7 @@ def resume_command(config_path: Path | None, dry_run: bool, id_: str | None) -> 
         click.echo(shlex.join(asking))
         return
     with AuditWriter(Path(config.state.directory)).noted(f"freetrain resume {id_}", asking):
-        perform_patiently(gateway, asking, pauses_s=USERS_PAUSES_S)
+        gateway.perform_patiently(asking, pauses_s=USERS_PAUSES_S)
     with suppress(FreetrainError):  # the daemon may be on another machine; it looks by itself
         send_nudge(Path(config.state.directory))
     click.echo(_what_is_so(submission, known))

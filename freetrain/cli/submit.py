@@ -24,8 +24,8 @@ from freetrain.core.job import Job
 from freetrain.errors import InputError
 from freetrain.slurm import commands
 from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
+from freetrain.slurm.gateway import USERS_PAUSES_S
 from freetrain.slurm.opening import OpenedWhenAsked
-from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
 from freetrain.slurm.registration import find_obstacle, find_obstacle_to_leaving, make_ordinary, make_trainer
 from freetrain.slurm.tags import KEYS, TAG_PREFIX, TagKey
 
@@ -169,15 +169,15 @@ def register_command(
         return
     *hold, change = plan
     for order in hold:
-        perform_patiently(slurm, order, pauses_s=USERS_PAUSES_S)
+        slurm.perform_patiently(order, pauses_s=USERS_PAUSES_S)
     try:
-        perform_patiently(slurm, change, pauses_s=USERS_PAUSES_S)
+        slurm.perform_patiently(change, pauses_s=USERS_PAUSES_S)
     except (SlurmRefusedError, SlurmBusyError):
         # Not where its owner had held it before.
         if hold and all(task.reason != _HELD for task in tasks):
             # The refusal is what the owner must hear of
             with suppress(SlurmError):
-                perform_patiently(slurm, commands.release(job))
+                slurm.perform_patiently(commands.release(job))
         raise
     click.echo(
         f"Job {job} is a trainer now: see 'freetrain jobs'; end it with 'freetrain cancel {job}'.", err=True
@@ -232,5 +232,5 @@ def unregister_command(config_path: Path | None, partition: str | None, dry_run:
         click.echo("\n".join(map(shlex.join, plan)))
         return
     for order in plan:
-        perform_patiently(slurm, order, pauses_s=USERS_PAUSES_S)
+        slurm.perform_patiently(order, pauses_s=USERS_PAUSES_S)
     click.echo(f"Job {job} is an ordinary job again, and waits in partition {where}.", err=True)

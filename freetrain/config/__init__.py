@@ -32,21 +32,7 @@ from freetrain.config.settings import (
 )
 
 __all__ = [
-    "CONFIG_VARIABLE",
-    "DEFAULT_PATH",
-    "Config",
-    "ConfigError",
-    "FreezeSettings",
-    "Loaded",
-    "Log",
-    "MetricsSettings",
-    "Prices",
-    "Slurm",
-    "WebSettings",
-    "find_mistakes",
-    "find_setting",
-    "find_sources",
-    "load_config",
-    "setting_of",
-    "settings",
-]
+    "CONFIG_VARIABLE", "DEFAULT_PATH", "Config", "ConfigError", "FreezeSettings", "Loaded", "Log",
+    "MetricsSettings", "Prices", "Slurm", "WebSettings", "find_mistakes", "find_setting", "find_sources",
+    "load_config", "setting_of", "settings",
+]  # fmt: skip

@@ -159,18 +159,15 @@ _BOUNDS = {
 
 def with_grammar(script: str) -> str:
     """The text of job_submit.lua with the keys, their readers and their bounds as they are now."""
-    return _BLOCK.sub(lambda _: f"{_BEGIN:-<{_LUA_WIDTH}}\n\n{_grammar()}\n\n{_END}", script)
+    numbers = (f"    {name} = {_lua_bound(bound)}," for name, bound in _BOUNDS.items())
+    keys = (f"    {{ {', '.join(_lua_fields(name, key))} }}," for name, key in KEYS.items())
+    grammar = "\n".join(("local BOUND = {", *numbers, "}", "local KEYS = {", *keys, "}"))
+    return _BLOCK.sub(lambda _: f"{_BEGIN:-<{_LUA_WIDTH}}\n\n{grammar}\n\n{_END}", script)
 
 
 def with_key_table(page: str) -> str:
     """The text of docs/users/tag.md with the keys as they are now."""
     return _ROWS.sub(lambda _: "".join(f"| `{name}` | {key.meaning} |\n" for name, key in KEYS.items()), page, 1)
-
-
-def _grammar() -> str:
-    numbers = (f"    {name} = {_lua_bound(bound)}," for name, bound in _BOUNDS.items())
-    keys = (f"    {{ {', '.join(_lua_fields(name, key))} }}," for name, key in KEYS.items())
-    return "\n".join(("local BOUND = {", *numbers, "}", "local KEYS = {", *keys, "}"))
 
 
 def _lua_bound(bound: Bound) -> str:

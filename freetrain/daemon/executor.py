@@ -14,7 +14,6 @@ from freetrain.core.fragment import Fragment
 from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
 from freetrain.slurm.gateway import Gateway
 from freetrain.slurm.launcher import Order
-from freetrain.slurm.patience import perform_patiently
 from freetrain.store.ledger import DAEMON, DONE, UNKNOWN, Ledger
 from freetrain.store.tables import CommandRow
 
@@ -60,7 +59,7 @@ class AuditedOrders:
         """
         number = self.record(order, decision, UNKNOWN)
         try:
-            printed = perform_patiently(self._gateway, order.command, order.stdin, self._sleep)
+            printed = self._gateway.perform_patiently(order.command, order.stdin, self._sleep)
         except SlurmError as error:
             self._ledger.complete_command(number, error.what, error.return_code)
             raise

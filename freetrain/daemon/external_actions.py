@@ -54,8 +54,8 @@ class ExternalActions:
         """Write down what has been done since the last look."""
         now = {training.id: training for training in trainings}
         for id_, training in now.items():
-            before = self._before.get(id_)
-            if before is not None and _newly_asked(before.submission.comment, training.submission.comment):
+            before, asked = self._before.get(id_), asked_to_resume(training.submission.comment)
+            if before is not None and asked not in (0, asked_to_resume(before.submission.comment)):
                 actor = _somebody(training.trainer.owner)
                 self._ledger.record_command(snapshot.time_s, (), f"freetrain resume {id_}", None, _SEEN, actor)
         cancelled = {job.array for job in snapshot.jobs if job.state is JobState.CANCELLED}
@@ -98,10 +98,6 @@ def record_cancelled(ledger: Ledger, now_s: float, training: str, owner: str, fo
     if all(row.why != what for row in ledger.newest_commands(_LATELY)):
         actor = ", ".join(sorted(map(_name, found))) or _somebody(owner)
         ledger.record_command(now_s, (), what, None, _SEEN, actor)
-
-
-def _newly_asked(before: str, now: str) -> bool:
-    return asked_to_resume(now) not in (0, asked_to_resume(before))
 
 
 def _somebody(owner: str) -> str:

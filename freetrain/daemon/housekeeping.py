@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -61,14 +61,10 @@ class Housekeeping:
         answered: trainers whose owners have been informed that they are paused.
     """
 
-    def __init__(
-        self, launcher: Launcher, executor: Executor, fragments: Fragments,
-        timer_s: Callable[[], float] = time.perf_counter,
-    ) -> None:  # fmt: skip
+    def __init__(self, launcher: Launcher, executor: Executor, fragments: Fragments) -> None:
         self._launcher = launcher
         self._executor = executor
         self._fragments = fragments
-        self._timer_s = timer_s
         self._tidied: dict[str, _Tried] = {}
         self._given: dict[str, tuple[Order, float]] = {}
         self._failed: dict[str, _Tried] = {}
@@ -89,7 +85,7 @@ class Housekeeping:
         failed = self._failed.get(owner, _Tried())
         if now_s < failed.next_s or self._spent_s.get(owner, 0.0) > _MOST_S:
             return
-        began_s = self._timer_s()
+        began_s = time.perf_counter()
         try:
             self._tidy_and_answer(training, snapshot)
         except SlurmUnreachableError as error:
@@ -101,7 +97,7 @@ class Housekeeping:
             log.warning("%s The submissions of %s are looked after again later.", error.what, owner)
         else:
             self._failed.pop(owner, None)
-        self._spent_s[owner] = self._spent_s.get(owner, 0.0) + self._timer_s() - began_s
+        self._spent_s[owner] = self._spent_s.get(owner, 0.0) + time.perf_counter() - began_s
 
     def _begin_look(self, now_s: float) -> None:
         """Forget what was spent at the last look, and what was tried long ago, for somebody who may be gone."""
@@ -119,7 +115,7 @@ class Housekeeping:
     def _end(self, training: Training) -> None:
         if training.submission.is_over:
             return
-        for order in self._launcher.end(training.submission, training.fragments, f"{training.id} is complete"):
+        for order in self._launcher.end(training.submission, f"{training.id} is complete"):
             self._executor.carry_out(order)
         if self._executor.acts:
             self._fragments.note_leaving(training.fragments)
@@ -127,7 +123,7 @@ class Housekeeping:
     def _tidy(self, training: Training, snapshot: Snapshot) -> bool:
         """Whether there was something to do that was not tried at the last look, too."""
         needs_again = partial(strategy_of(training.tag).needs_again, training)
-        orders = self._launcher.tidy(training.submission, training.fragments, needs_again, snapshot.jobs)
+        orders = self._launcher.tidy(training.submission, needs_again, snapshot.jobs)
         before = self._tidied.get(training.id, _Tried())
         if not orders:
             self._tidied.pop(training.id, None)

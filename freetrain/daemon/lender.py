@@ -163,7 +163,7 @@ class Lender:
     @property
     def end_counts(self) -> Mapping[End, int]:
         """How often fragments ended in which way, ever."""
-        return self._cluster.end_counts
+        return self._cluster.books.end_counts
 
     @property
     def judgement(self) -> Judgement | None:

@@ -71,10 +71,10 @@ class LiveCluster:
         self._executor = executor
         self._ask = ask
         self._ledger = ledger
-        self._books = Fragments(ledger, launcher, gateway)
-        self._starter = FragmentStarter(launcher, executor, self._books)
-        self._registry = Registry(gateway, launcher, ledger, self._books)
-        self._housekeeping = Housekeeping(launcher, executor, self._books)
+        self.books = Fragments(ledger, launcher, gateway)
+        self._starter = FragmentStarter(launcher, executor, self.books)
+        self._registry = Registry(gateway, launcher, ledger, self.books)
+        self._housekeeping = Housekeeping(launcher, executor, self.books)
         self._external_actions = ExternalActions(gateway, ledger)
         self._lent_hours = LentHours(ledger)
         self._ended: list[Fragment] = []
@@ -84,17 +84,12 @@ class LiveCluster:
     @property
     def fragments(self) -> tuple[Fragment, ...]:
         """Those that have not ended."""
-        return self._books.open
+        return self.books.open
 
     @property
     def ends(self) -> Mapping[str, Mapping[End, int]]:
         """Trainer that Slurm shows → how often its fragments ended in which way."""
-        return {trainer: runs.ends for trainer, runs in self._books.runs.items()}
-
-    @property
-    def end_counts(self) -> Mapping[End, int]:
-        """How often fragments ended in which way, ever."""
-        return self._books.end_counts
+        return {trainer: runs.ends for trainer, runs in self.books.runs.items()}
 
     def observe(self) -> Facts:
         """Ask Slurm, and bring books and trainers up to date.
@@ -107,9 +102,9 @@ class LiveCluster:
         snapshot = self._gateway.snapshot()
         if missing := queue.missing(snapshot.partitions):
             raise SlurmRefusedError(f"Slurm shows no partition {missing} any more.")
-        self._ended += self._books.bring_up_to_date(snapshot, queue)
+        self._ended += self.books.bring_up_to_date(snapshot, queue)
         # After the books: what an order was for shows in the fragments as they are now.
-        self._executor.settle(snapshot, self._books.open)
+        self._executor.settle(snapshot, self.books.open)
         answered = self._housekeeping.answered
         self.registered = self._registry.look(snapshot, self._ended, inputs.reports, answered, inputs.roster_rules)
         # Only once the registry has seen them: if Slurm falls silent in between, the next look reports them.
@@ -119,7 +114,7 @@ class LiveCluster:
         self._seen = replace(
             inputs.facts,
             snapshot=snapshot,
-            fragments=self._as_lent(self._books.open),
+            fragments=self._as_lent(self.books.open),
             ended=self._as_lent(ended),
             requests=self.registered.requests,
             used_hours=self._lent_hours.hours(snapshot.time_s, inputs.half_life_s),
@@ -171,24 +166,24 @@ class LiveCluster:
         )
 
     def _on(self, places: Collection[str]) -> list[Fragment]:
-        return [fragment for fragment in self._books.open if fragment.node in places or fragment.place in places]
+        return [fragment for fragment in self.books.open if fragment.node in places or fragment.place in places]
 
     def _release(self, action: Release, decision: str | None) -> None:
         there = [lent for lent in self._on(action.nodes) if action.trainer in (None, lent.trainer, lent.job)]
         # Slurm ends all of a job, on whichever of its nodes.
         jobs = set(jobs_of(there))
-        fragments = [fragment for fragment in self._books.open if fragment.job in jobs]
+        fragments = [fragment for fragment in self.books.open if fragment.job in jobs]
         for order in self._launcher.stop(fragments, _why(action)):
             self._executor.carry_out(order, decision)
         if self._executor.acts:
-            self._books.note_leaving(fragments)
+            self.books.note_leaving(fragments)
 
     def _limit(self, action: Limit) -> None:
         fragments = [fragment for fragment in self._on(action.nodes) if fragment.goes_on]
         jobs = jobs_of(fragments)
         order = Order(commands.set_limit(action.limit_s, *jobs), f"fit {len(jobs)} fragments to their holes")
         if self._executor.carry_out(order) is not None:
-            self._books.save([replace(fragment, limit_s=action.limit_s) for fragment in fragments])
+            self.books.save([replace(fragment, limit_s=action.limit_s) for fragment in fragments])
 
 
 def _why(action: Release) -> str:
@@ -217,7 +212,7 @@ class FragmentStarter:
         nodes = snapshot.node
         places = [NodeLimit(node_of(name), s) for name, s in zip(action.nodes, action.limits_s, strict=True)]
         task = action.trainer if strategy_of(training.tag).tasks_compete else ""
-        wanted = self._launcher.lend(training.submission, training.fragments, places, snapshot.time_s, task)
+        wanted = self._launcher.lend(training.submission, places, snapshot.time_s, task)
         amounts = [self._given(training, nodes[node_of(name)], action.amounts.get(name)) for name in action.nodes]
         if not self._executor.acts:
             orders = [self._order_of(training, own, amount, nodes) for own, amount in _by_job(wanted, amounts)]

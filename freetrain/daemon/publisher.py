@@ -9,7 +9,7 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
@@ -30,6 +30,7 @@ from freetrain.daemon.reports.status import StatusFile
 from freetrain.daemon.state_directory import replace_file
 from freetrain.errors import FreetrainError
 from freetrain.lending.judge import Judgement
+from freetrain.policies.solver.guests import Agreement
 from freetrain.showing.ready_text import HttpAnswer, HttpRequest, ReadyTextServer, sentence
 from freetrain.slurm.gateway import Gateway
 
@@ -81,8 +82,7 @@ class Publisher:
         with self._guarded("metrics"):
             acts = self._config.lend.mode == "act"
             self._metrics.looked(judgement, look, decisions, lender.end_counts, acts)
-            self._metrics.solved_again(lender.second_opinions.counts)
-            self._publish_metrics()
+            self._publish_metrics(lender.second_opinions.counts)
 
     def silent(self, judgement: Judgement | None, why: str, lasts_s: float) -> None:
         """There was no whole look: Slurm does not answer, or this machine lacks what a look needs."""
@@ -94,15 +94,14 @@ class Publisher:
         with self._guarded("metrics"):
             self._metrics.noticed(judgement)
             self._metrics.silent()
-            self._publish_metrics()
+            self._publish_metrics({})
 
     def _summary(self, lender: Lender) -> str:
         first_line = self._refused.partition("\n")[0]
         return lender.summary() + (f"; the last reload was refused: {first_line}" if first_line else "")
 
-    def _publish_metrics(self) -> None:
-        self._metrics.called(self._gateway.calls)
-        self._metrics.dropped(self.outlets.dropped)
+    def _publish_metrics(self, solved_again: Mapping[Agreement, int]) -> None:
+        self._metrics.counted(self._gateway.calls, self.outlets.dropped, solved_again)
         self.outlets.publish(generate_latest(self._metrics.registry))
 
     @contextmanager

@@ -109,7 +109,7 @@ class Service:
             ledger, book = store.ledger(), store.notice_book()
             orders = AuditedOrders(self._gateway, ledger, self._clock_s)
             admission = Admission(self._gateway, orders, self._config, settings)
-            with contextlib.closing(admission):
+            with contextlib.closing(admission.sole_lender):
                 first = admission.admit(self._config)
                 status = StatusFile(directory, self._config.pace.poll, settings.hides_jobs, self._clock_s)
                 queue = self._config.slurm.queue
@@ -186,7 +186,7 @@ class Service:
     def _look(self, parts: _Parts, time_limit_s: float) -> list[Decision]:
         began_s = time.monotonic()
         try:
-            parts.admission.renew()
+            parts.admission.sole_lender.renew()
             decisions = parts.lender.look(time_limit_s)
         except (SlurmError, StateError, OSError, MemoryError) as error:
             why = _why_given_up(error)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from math import inf
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Self
 
-from apscheduler.events import SchedulerEvent
-from apscheduler.executors.base import BaseExecutor, run_job
-from apscheduler.job import Job
+from apscheduler.executors.debug import DebugExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from freetrain.daemon.controls.nudge import NudgeListener, Senders, WakeFile
 from freetrain.lending.pace import next_look_s, retry_after_s
+
+log = logging.getLogger(__name__)
 
 _BETWEEN_LOOKS_S, _ECHO_S = 0.5, 0.2
 _WAKE_FILE_EVERY_S = 0.1
@@ -36,39 +36,6 @@ class _PeriodFromNow(BaseTrigger):
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
         """When it is due next."""
         return now + self._period
-
-
-class _StandingThreads(BaseExecutor):
-    """Runs each job in a thread of its own, which is there from the start.
-
-    If memory is used up, a thread cannot be started when it is needed: CPython's Thread.start() waits for ever for
-    a thread that found no memory to begin with, here with the scheduler's lock held. A daemon thread that hangs
-    does not keep the process from ending, as one of a pool would.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._due: dict[str, SimpleQueue[Sequence[datetime]]] = {}
-
-    def attend(self, job: Job) -> None:
-        """Start the thread of a job."""
-        due = self._due[job.id] = SimpleQueue()
-        threading.Thread(target=self._run, args=(job, due), name="again", daemon=True).start()
-
-    def shutdown(self, wait: bool = True) -> None:
-        """Let the threads end after what they do now."""
-        for due in self._due.values():
-            due.put(())
-
-    def _do_submit_job(self, job: Job, run_times: Sequence[datetime]) -> None:
-        self._due[job.id].put(run_times)
-
-    def _run(self, job: Job, due: SimpleQueue[Sequence[datetime]]) -> None:
-        while run_times := due.get():
-            events: Sequence[SchedulerEvent] = ()
-            with contextlib.suppress(MemoryError, OSError):
-                events = run_job(job, "default", run_times, self._logger.name)
-            self._run_job_success(job.id, events)
 
 
 class _Scheduler(BackgroundScheduler):
@@ -107,17 +74,36 @@ class Timetable:
         self._deaf_until_s = -inf
         self._poll_due_s = time.monotonic() + poll_s
         self._clock_lead_s = _clock_lead_s()
-        self._threads = _StandingThreads()
+        self._due_events: list[threading.Event] = []
+        self._is_over = False
         self._scheduler = _Scheduler(
-            executors={"default": self._threads},
+            # In the scheduler's own thread: a job of it only sets an event.
+            executors={"default": DebugExecutor()},
             # Whatever was missed is done once, however late: nothing here is worth making up for.
             job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
             timezone="UTC",
         )
 
     def every(self, period_s: float, job: Callable[[], object]) -> None:
-        """Do this again and again, in a thread of its own; not while it still runs."""
-        self._threads.attend(self._scheduler.add_job(job, _PeriodFromNow(period_s)))
+        """Do this again and again, in a thread of its own; not while it still runs.
+
+        The thread is there from the start: if memory is used up, CPython's Thread.start() waits for ever for a
+        thread that found none to begin with. One that hangs does not keep the process from ending.
+        """
+        due = threading.Event()
+        self._due_events.append(due)
+        threading.Thread(target=self._do_when_due, args=(job, due), name="again", daemon=True).start()
+        self._scheduler.add_job(due.set, _PeriodFromNow(period_s))
+
+    def _do_when_due(self, job: Callable[[], object], due: threading.Event) -> None:
+        while due.wait() and not self._is_over:
+            # For the log, too, memory may be missing.
+            with contextlib.suppress(MemoryError, OSError):
+                try:
+                    job()
+                except Exception:
+                    log.exception("what is done again and again has failed; it is tried again when it is due")
+            due.clear()
 
     def plan_poll(self, last_plan_s: float | None, look_s: float) -> None:
         """Let the next poll fall right before a plan of Slurm's, which last planned then, UTC epoch seconds."""
@@ -192,6 +178,9 @@ class Timetable:
             yield self
         finally:
             self._scheduler.shutdown(wait=False)
+            self._is_over = True
+            for due in self._due_events:
+                due.set()
             listener.close()
 
 

@@ -118,47 +118,57 @@ class Lab:
     def down(self) -> None:
         """Cancel all jobs and stop everything; the files stay until the next lab is made in the directory."""
         self._require_owner()
-        if self._daemons.running("slurmctld"):
+        if self._running("slurmctld"):
             cancel_jobs(self._layout)
-            wait_until(lambda: not self._daemons.running("slurmstepd"), _JOBS_GONE_S)
+            wait_until(lambda: not self._running("slurmstepd"), _JOBS_GONE_S)
         # slurmd would wait for jobs that do not want to end, and has nothing to save.
-        self._daemons.kill_node(None)
+        self._kill_node(None)
         # slurmctld first: it still sends slurmdbd what ended last. slurmscriptd is a helper of newer ones.
         for name in ("slurmctld", "slurmscriptd", "slurmdbd", "mariadbd", "munged"):
-            self._daemons.stop(name)
+            self._stop(name)
 
     def crash(self, node: str) -> None:
         """Let a node vanish at once: its slurmd, its slurmstepds and all processes of its jobs."""
         self._require_node(node)
-        self._daemons.kill_node(node)
+        self._kill_node(node)
 
     def start_node(self, node: str) -> None:
         """Start a node's slurmd, unless it runs."""
         self._require_node(node)
-        self._daemons.start_nodes([node])
+        self._start_nodes([node])
 
     def stop_controller(self) -> None:
         """Let slurmctld save its state and end."""
         self._require_owner()
-        self._daemons.stop("slurmctld")
+        self._stop("slurmctld")
 
     def kill_controller(self) -> None:
         """Let slurmctld vanish."""
         self._require_owner()
-        self._daemons.kill_controller()
+        # With the helper that it started.
+        _kill(lambda: [*self._running("slurmctld"), *self._running("slurmscriptd")])
 
     def start_controller(self) -> None:
         """Start slurmctld from its saved state, unless it runs, and wait until it answers."""
         self._require_owner()
-        self._daemons.start_controller()
+        log = f"{self._layout.log / 'slurmctld.log'}"
+        if not self._running("slurmctld"):
+            # Without -i newer ones do not start again if they vanished before they had saved all of their state.
+            command = ["slurmctld", "-i", "-f", str(self._layout.slurm_conf)]
+            Launch(self._layout, "slurmctld", command, self._people.as_service).finish(log)
+        deadline_s = time.monotonic() + _READY_S
+        while ask(self._layout, "scontrol", "ping").returncode != 0:
+            is_there = wait_until(lambda: bool(self._running("slurmctld")), _DETACHES_S)
+            if not is_there or time.monotonic() > deadline_s:
+                raise failed("slurmctld", log)
 
     @property
     def _layout(self) -> LabLayout:
         return LabLayout(self.directory)
 
     @property
-    def _daemons(self) -> Daemons:
-        return Daemons(self._layout, self.options, People.of_this_process())
+    def _people(self) -> People:
+        return People.of_this_process()
 
     def _write_configuration(self, people: People) -> None:
         layout, options = self._layout, self.options
@@ -177,11 +187,11 @@ class Lab:
 
     def _start(self) -> None:
         # In this order: all prove by munge who they are, and slurmctld asks slurmdbd for its associations.
-        self._daemons.start_munge()
+        self._start_munge()
         if self.options.accounting:
-            self._daemons.start_accounting()
-        self._daemons.start_controller()
-        self._daemons.start_nodes(self.node_names)
+            self._start_accounting()
+        self.start_controller()
+        self._start_nodes(self.node_names)
         wanted = self.options.nodes + self.options.fake
         if not wait_until(lambda: node_states(self._layout).get("idle", 0) >= wanted, _READY_S):
             states = ", ".join(f"{count} {state}" for state, count in node_states(self._layout).items())
@@ -215,39 +225,16 @@ class Lab:
                 f"The lab has no node {node}.", f"It has {self.node_names[0]} to {self.node_names[-1]}."
             )
 
-
-@dataclass(frozen=True)
-class LabStatus:
-    """The daemons and the slurmds that run, and the number of nodes in each of Slurm's states, if it answers."""
-
-    daemons: Mapping[str, bool]
-    nodes: Mapping[str, bool]
-    states: Mapping[str, int]
-
-    @property
-    def anything(self) -> bool:
-        """Whether any daemon runs."""
-        return any(self.daemons.values()) or any(self.nodes.values())
-
-
-@dataclass(frozen=True)
-class Daemons:
-    """A lab's daemons."""
-
-    layout: LabLayout
-    options: LabOptions
-    people: People
-
-    def running(self, name: str, node: str | None = None) -> list[Process]:
+    def _running(self, name: str, node: str | None = None) -> list[Process]:
         """The processes of a daemon, on a node or anywhere."""
-        found = daemon_processes(self.layout.root)
+        found = daemon_processes(self.directory)
         return [process for process in found if process.name == name and node in (None, process.node)]
 
-    def start_munge(self) -> None:
+    def _start_munge(self) -> None:
         """Start munged with a key of its own."""
-        layout = self.layout
+        layout = self._layout
         # munged refuses a key that others could read.
-        write_private(layout.munge / "munge.key", os.urandom(_KEY_BYTES), self.people.service_ids, 0o400)
+        write_private(layout.munge / "munge.key", os.urandom(_KEY_BYTES), self._people.service_ids, 0o400)
         command = [
             "munged",
             f"--socket={layout.munge_socket}",
@@ -256,29 +243,29 @@ class Daemons:
             f"--log-file={layout.munge / 'munged.log'}",
             f"--seed-file={layout.munge / 'munged.seed'}",
         ]
-        Launch(layout, "munged", command, self.people.as_service).finish(f"{layout.munge / 'munged.log'}")
+        Launch(layout, "munged", command, self._people.as_service).finish(f"{layout.munge / 'munged.log'}")
 
-    def start_accounting(self) -> None:
+    def _start_accounting(self) -> None:
         """Start the database and slurmdbd, and enter the cluster and its people."""
-        log = f"{self.layout.log / 'slurmdbd.log'}"
+        log = f"{self._layout.log / 'slurmdbd.log'}"
         self._start_database()
-        Launch(self.layout, "slurmdbd", ["slurmdbd"], self.people.as_service).finish(log)
+        Launch(self._layout, "slurmdbd", ["slurmdbd"], self._people.as_service).finish(log)
         if not wait_until(lambda: listens(self.options.accounting_port), _READY_S):
             raise failed("slurmdbd", log)
         self._enter_people()
 
     def _start_database(self) -> None:
-        layout, log = self.layout, self.layout.log / "mariadbd.log"
+        layout, log = self._layout, self._layout.log / "mariadbd.log"
         common = ["--no-defaults", f"--datadir={layout.database}", f"--tmpdir={layout.database_scratch}"]
         install = [
             "mariadb-install-db",
             *common,
             "--skip-test-db",
             "--auth-root-authentication-method=socket",
-            f"--auth-root-socket-user={self.people.service}",
+            f"--auth-root-socket-user={self._people.service}",
             "--skip-name-resolve",
         ]
-        Launch(layout, "mariadb-install-db", install, self.people.as_service).finish(f"{log}")
+        Launch(layout, "mariadb-install-db", install, self._people.as_service).finish(f"{log}")
         serve = [
             # It does not detach itself, as the other daemons do.
             "setsid",
@@ -295,72 +282,69 @@ class Daemons:
             "--innodb-flush-log-at-trx-commit=0",
             "--innodb-lock-wait-timeout=900",
         ]
-        Launch(layout, "mariadbd", serve, self.people.as_service).finish(f"{log}")
+        Launch(layout, "mariadbd", serve, self._people.as_service).finish(f"{log}")
         if not wait_until(layout.database_socket.is_socket, _READY_S):
             raise failed("mariadbd", f"{log}")
 
     def _enter_people(self) -> None:
-        people = sorted(set(self.people.roles.values()))
+        people = sorted(set(self._people.roles.values()))
         for what in (
             ("add", "cluster", CLUSTER),
             ("add", "account", ACCOUNT, "Description=lab", "Organization=lab"),
             ("add", "user", ",".join(people), f"Account={ACCOUNT}"),
             # Only an Operator may change other users' jobs.
-            ("modify", "user", self.people.roles["daemon"], "set", "AdminLevel=Operator"),
+            ("modify", "user", self._people.roles["daemon"], "set", "AdminLevel=Operator"),
         ):
-            require(self.layout, "sacctmgr", "--immediate", "--quiet", *what)
+            require(self._layout, "sacctmgr", "--immediate", "--quiet", *what)
 
-    def start_controller(self) -> None:
-        """Start slurmctld, unless it runs, and wait until it answers."""
-        log = f"{self.layout.log / 'slurmctld.log'}"
-        if not self.running("slurmctld"):
-            # Without -i newer ones do not start again if they vanished before they had saved all of their state.
-            command = ["slurmctld", "-i", "-f", str(self.layout.slurm_conf)]
-            Launch(self.layout, "slurmctld", command, self.people.as_service).finish(log)
-        deadline_s = time.monotonic() + _READY_S
-        while ask(self.layout, "scontrol", "ping").returncode != 0:
-            is_there = wait_until(lambda: bool(self.running("slurmctld")), _DETACHES_S)
-            if not is_there or time.monotonic() > deadline_s:
-                raise failed("slurmctld", log)
-
-    def start_nodes(self, names: Sequence[str]) -> None:
+    def _start_nodes(self, names: Sequence[str]) -> None:
         """Start the slurmds of those nodes that have none."""
-        absent, command = self._absent(names), ["slurmd", "-f", str(self.layout.slurm_conf), "-N"]
+        absent, command = self._absent(names), ["slurmd", "-f", str(self._layout.slurm_conf), "-N"]
         for first in range(0, len(absent), _AT_ONCE):
             launches = {
-                name: Launch(self.layout, f"slurmd-{name}", [*command, name])
+                name: Launch(self._layout, f"slurmd-{name}", [*command, name])
                 for name in absent[first : first + _AT_ONCE]
             }
             for name, launch in launches.items():
-                launch.finish(f"{self.layout.node(name) / 'slurmd.log'}")
+                launch.finish(f"{self._layout.node(name) / 'slurmd.log'}")
         # The program of newer ones ends a moment before the daemon is in its directory, by which it is known.
         if not wait_until(lambda: not self._absent(names), _READY_S):
             name = self._absent(names)[0]
-            raise failed(f"slurmd-{name}", f"{self.layout.node(name) / 'slurmd.log'}")
+            raise failed(f"slurmd-{name}", f"{self._layout.node(name) / 'slurmd.log'}")
 
     def _absent(self, names: Sequence[str]) -> list[str]:
         """Nodes without a slurmd."""
-        there = {process.node for process in self.running("slurmd")}
+        there = {process.node for process in self._running("slurmd")}
         return [name for name in names if name not in there]
 
-    def stop(self, name: str) -> None:
+    def _stop(self, name: str) -> None:
         """Let a daemon end by itself; kill it if that takes too long."""
-        send_signal(self.running(name), signal.SIGTERM)
-        wait_until(lambda: not self.running(name), _STOP_S)
-        _kill(lambda: self.running(name))
+        send_signal(self._running(name), signal.SIGTERM)
+        wait_until(lambda: not self._running(name), _STOP_S)
+        _kill(lambda: self._running(name))
 
-    def kill_controller(self) -> None:
-        """Let slurmctld vanish, and the helper that it started."""
-        _kill(lambda: [*self.running("slurmctld"), *self.running("slurmscriptd")])
-
-    def kill_node(self, node: str | None) -> None:
+    def _kill_node(self, node: str | None) -> None:
         """Let a node vanish, or all: first slurmd, so that it starts nothing more, then the jobs."""
-        _kill(lambda: self.running("slurmd", node))
+        _kill(lambda: self._running("slurmd", node))
         _kill(lambda: self._jobs(node))
 
     def _jobs(self, node: str | None) -> list[Process]:
-        steps = self.running("slurmstepd", node)
-        return steps + task_processes(self.layout.root, node, {process.pid for process in steps})
+        steps = self._running("slurmstepd", node)
+        return steps + task_processes(self.directory, node, {process.pid for process in steps})
+
+
+@dataclass(frozen=True)
+class LabStatus:
+    """The daemons and the slurmds that run, and the number of nodes in each of Slurm's states, if it answers."""
+
+    daemons: Mapping[str, bool]
+    nodes: Mapping[str, bool]
+    states: Mapping[str, int]
+
+    @property
+    def anything(self) -> bool:
+        """Whether any daemon runs."""
+        return any(self.daemons.values()) or any(self.nodes.values())
 
 
 def _kill(left: Callable[[], list[Process]]) -> None:

@@ -88,7 +88,8 @@ def prepare(layout: LabLayout, options: LabOptions, people: People) -> None:
     _require_passable(root, people)
     root.chmod(0o755)
     _remove_earlier(layout)
-    _write_parameters(layout, options, people)
+    document = {"format": _FORMAT, "user": os.geteuid(), "users": dict(people.roles), "options": options.to_json()}
+    layout.parameters.write_text(json.dumps(document, indent=2) + "\n")
     for directory in layout.services:
         directory.mkdir(mode=0o755)
         os.chown(directory, *people.service_ids)
@@ -107,12 +108,6 @@ def _remove_earlier(layout: LabLayout) -> None:
     configuration = (layout.slurm_conf, layout.slurmdbd_conf, layout.gres_conf, layout.cgroup_conf)
     for file in (*configuration, layout.topology_conf, layout.job_submit, layout.job_comp):
         file.unlink(missing_ok=True)
-
-
-def _write_parameters(layout: LabLayout, options: LabOptions, people: People) -> None:
-    """Write down what the lab was made with."""
-    document = {"format": _FORMAT, "user": os.geteuid(), "users": dict(people.roles), "options": options.to_json()}
-    layout.parameters.write_text(json.dumps(document, indent=2) + "\n")
 
 
 def read_parameters(layout: LabLayout) -> tuple[LabOptions, int, dict[str, str]]:

@@ -18,19 +18,9 @@ MAX_IMAGINARY_NODES = 99_999
 FIRST_PORT, LAST_PORT = 1024, 65_535
 # Settings that a lab must choose itself, or it does not find its daemons again.
 _OWN_SETTINGS = {
-    "authinfo",
-    "authtype",
-    "clustername",
-    "include",
-    "nodename",
-    "partitionname",
-    "slurmctldhost",
-    "slurmctldport",
-    "slurmdspooldir",
-    "slurmduser",
-    "slurmuser",
-    "statesavelocation",
-}
+    "authinfo", "authtype", "clustername", "include", "nodename", "partitionname", "slurmctldhost",
+    "slurmctldport", "slurmdspooldir", "slurmduser", "slurmuser", "statesavelocation",
+}  # fmt: skip
 _OWN_PARTITIONS = ("main", "freetrain")
 _SCRIPTS = ("job_submit", "job_comp")
 _SERVICE = "slurm"

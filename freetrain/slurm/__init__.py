@@ -6,8 +6,7 @@ command is pure, and tested on recorded texts of several versions.
 - ``opening.py`` chooses the door: ``command_line.py`` or ``pyslurm_client.py`` (with ``pyslurm_process.py`` and
   ``pyslurm_child.py``), both a ``gateway.py``.
 - ``queries.py`` and ``commands.py``: what is asked and ordered; ``parsing/``, ``asking.py``, ``states.py``:
-  what the answers mean; ``answers.py``: what is an answer at all; ``errors.py``, ``patience.py``:
-  when there is none.
+  what the answers mean; ``answers.py``: what is an answer at all; ``errors.py``: when there is none.
 - ``tags.py``, ``tag_values.py``, ``comments.py``: what users write into a job's comment, and what is answered
   there.
 - ``submissions.py``: tagged arrays; ``preconditions.py``: what they must be; ``registration.py``: ordinary

@@ -213,7 +213,7 @@ class CommandLine(Gateway):
             raise SlurmUnreachableError("Slurm's controller is still away.", "See whether slurmctld runs.")
 
     def _ask(self, command: Command, stdin: str = "") -> str:
-        self._calls += 1
+        self.calls += 1
         try:
             ran = self._run_command(command, stdin, self._timeout_s, self._environment)
         except FileNotFoundError as error:

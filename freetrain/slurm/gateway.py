@@ -5,8 +5,9 @@ Some questions only Slurm's commands answer: every gateway asks these through :m
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment_queue import FragmentQueue
@@ -14,24 +15,28 @@ from freetrain.core.job import Job, JobRun
 from freetrain.slurm import queries
 from freetrain.slurm.asking import TaskSpec, parse_requests
 from freetrain.slurm.commands import Command
-from freetrain.slurm.errors import SlurmRefusedError
+from freetrain.slurm.errors import SlurmBusyError, SlurmRefusedError
 from freetrain.slurm.parsing import parse_preemptions
 from freetrain.slurm.settings import Rights, parse_rights
 from freetrain.slurm.site.facts import Site
+
+PAUSES_S = (0.2, 0.5, 1.0)
+"""Of the daemon, for which more is waiting than one order."""
+
+USERS_PAUSES_S = (*PAUSES_S, 2.0, 4.0, 8.0)
+"""Of a user's command: a job that has just been submitted can be changed only when accounting knows it."""
 
 
 class Gateway(ABC):
     """A way to Slurm. All of them give equal answers.
 
     Each question raises a SlurmUnreachableError if Slurm does not answer, or in a way that cannot be understood.
+
+    Attributes:
+        calls: how often Slurm has been asked or ordered something.
     """
 
-    _calls = 0
-
-    @property
-    def calls(self) -> int:
-        """How often Slurm has been asked or ordered something."""
-        return self._calls
+    calls = 0
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
@@ -117,3 +122,22 @@ class Gateway(ABC):
             SlurmBusyError: Slurm cannot do it just now.
             SlurmRefusedError: Slurm refuses it.
         """
+
+    def perform_patiently(
+        self,
+        command: Command,
+        stdin: str = "",
+        sleep: Callable[[float], None] = time.sleep,
+        pauses_s: Sequence[float] = PAUSES_S,
+    ) -> str:
+        """What Slurm printed; a busy one is asked again after each of the pauses.
+
+        Raises:
+            SlurmError: see :meth:`perform`.
+        """
+        for pause_s in pauses_s:
+            try:
+                return self.perform(command, stdin)
+            except SlurmBusyError:
+                sleep(pause_s)
+        return self.perform(command, stdin)

@@ -49,16 +49,11 @@ class Launcher(Protocol):
     def why_not_yet(self, submission: Submission, now_s: float, has_run: bool) -> str:
         """Why it can have no more nodes yet, a clause for its owner; empty: nothing is missing."""
 
-    def room(self, submission: Submission, fragments: Sequence[Fragment]) -> int:
+    def room(self, submission: Submission) -> int:
         """How many fragments the submission can have at once."""
 
     def lend(
-        self,
-        submission: Submission,
-        fragments: Sequence[Fragment],
-        places: Sequence[NodeLimit],
-        now_s: float,
-        task: str = "",
+        self, submission: Submission, places: Sequence[NodeLimit], now_s: float, task: str = ""
     ) -> Sequence[Fragment]:
         """The fragments that shall have these places, as many as there is room for; nothing is asked yet.
 
@@ -95,18 +90,14 @@ class Launcher(Protocol):
         """For which trainer a job is a fragment; None: it is none."""
 
     def tidy(
-        self,
-        submission: Submission,
-        fragments: Sequence[Fragment],
-        needed_again: Callable[[Job], bool],
-        jobs: Iterable[Job],
+        self, submission: Submission, needed_again: Callable[[Job], bool], jobs: Iterable[Job]
     ) -> Sequence[Order]:
         """What brings the submission into the state that is expected between two cycles.
 
         Slurm forgets a task that has ended, unless it is needed again.
         """
 
-    def end(self, submission: Submission, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
+    def end(self, submission: Submission, why: str) -> Sequence[Order]:
         """What removes the submission and all that belongs to it."""
 
 

@@ -19,6 +19,9 @@ from freetrain.slurm.pyslurm_process import PROGRAM
 
 log = logging.getLogger(__name__)
 
+# Something that costs Slurm little: whether it answers pyslurm.
+_SMALL = "Partitions"
+
 Backend = Literal["auto", "cli", "pyslurm"]
 
 
@@ -88,41 +91,41 @@ class OpenedWhenAsked(CommandLine):
 
 def _prefer(client: PyslurmClient, timeout_s: float) -> Gateway:
     try:
-        version = client.start()
-        client.try_out()
+        client.process.ask(_SMALL)
     except SlurmError as error:
-        client.close()
+        client.process.close()
         log.info("Slurm is asked through its commands, since pyslurm cannot be used here: %s", error.what)
         return CommandLine(timeout_s)
-    log.info("Slurm is asked through pyslurm %s.", version)
+    log.info("Slurm is asked through pyslurm %s.", client.process.version)
     return client
 
 
 def _insist_on(client: PyslurmClient) -> Gateway:
+    process = client.process
     try:
-        version = client.start()
+        process.start()
     except PyslurmUnusableError as error:
-        client.close()
+        process.close()
         raise PyslurmUnusableError(
             f"slurm.backend is 'pyslurm', which cannot be used here: {error.what}", error.hint
         ) from error
     except SlurmError as error:
         # Slurm's configuration is not there yet, or is to come from a controller that is down.
-        client.close()
+        process.close()
         error.hint = error.hint or "If it goes on, set slurm.backend to 'auto' or 'cli'."
         raise
     try:
-        client.try_out()
+        process.ask(_SMALL)
     except SlurmUnreachableError as error:
         if _answers_commands(client):
-            client.close()
+            process.close()
             raise PyslurmUnusableError(
-                f"Slurm answers its commands, but not pyslurm {version}: {error.what}",
+                f"Slurm answers its commands, but not pyslurm {process.version}: {error.what}",
                 "Install the pyslurm of Slurm's own version, or set slurm.backend to 'auto' or 'cli'.",
             ) from error
-        log.warning("Slurm is asked through pyslurm %s, and does not answer yet: %s", version, error.what)
+        log.warning("Slurm is asked through pyslurm %s, and does not answer yet: %s", process.version, error.what)
     else:
-        log.info("Slurm is asked through pyslurm %s.", version)
+        log.info("Slurm is asked through pyslurm %s.", process.version)
     return client
 
 

@@ -216,7 +216,7 @@ class PyslurmClient(CommandLine):
 
     def __init__(self, timeout_s: float, program: Sequence[str]) -> None:
         super().__init__(timeout_s)
-        self._process = PyslurmProcess(timeout_s, program)
+        self.process = PyslurmProcess(timeout_s, program)
         self._pyslurm_was_away = False
 
     def snapshot(self) -> Snapshot:
@@ -226,8 +226,8 @@ class PyslurmClient(CommandLine):
             self.perform(queries.PING)
         # Until there is an answer: what follows may raise anything.
         self._pyslurm_was_away = True
-        self._calls += len(WANTED)
-        answer = self._process.ask(*WANTED)
+        self.calls += len(WANTED)
+        answer = self.process.ask(*WANTED)
         self._pyslurm_was_away = False
         found = snapshot_of(answer, self._clock_s(), TAG_PREFIX)
         check_not_empty(found)
@@ -236,27 +236,3 @@ class PyslurmClient(CommandLine):
     def job(self, id_: str) -> list[Job]:
         """See :class:`freetrain.slurm.gateway.Gateway`; pyslurm's question for one job alone is no cheaper."""
         return [task for job in self.snapshot().jobs if job.array == id_ for task in tasks_of(job)]
-
-    def start(self) -> str:
-        """Start pyslurm, if it does not run yet; its version. It may fail as :meth:`PyslurmProcess.start` does.
-
-        Raises:
-            SlurmUnreachableError: it does not come up.
-            PyslurmUnusableError: it cannot be used here.
-            SlurmMissingError: there is no Slurm configuration here.
-        """
-        self._process.start()
-        return self._process.version
-
-    def try_out(self) -> None:
-        """Ask Slurm something small through pyslurm.
-
-        Raises:
-            SlurmUnreachableError: Slurm does not answer.
-            PyslurmUnusableError: pyslurm does not fit Slurm.
-        """
-        self._process.ask("Partitions")
-
-    def close(self) -> None:
-        """End pyslurm's process; another question starts it again."""
-        self._process.close()

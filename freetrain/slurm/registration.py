@@ -69,7 +69,10 @@ def find_obstacle(job: str, tasks: Sequence[Job], user: str, most_nodes: int) ->
     if first.node_count != 1:
         return f"job {job} wants {first.node_count} nodes at once; a trainer is an array of one-node tasks."
     if most_nodes > len(tasks):
-        return _too_small(first, len(tasks), most_nodes)
+        if first.id == first.array:
+            return f"job {first.id} is no array, so it can be a trainer of one node at most, not of {most_nodes}."
+        has = f"the array {first.array} has {len(tasks)} tasks"
+        return f"{has}, so it can use {len(tasks)} nodes at most, not {most_nodes}."
     return None
 
 
@@ -92,9 +95,3 @@ def _of_another_user(job: str, tasks: Sequence[Job], user: str, what: str) -> st
         return f"Slurm knows no job {job}."
     owner = tasks[0].user
     return f"job {job} is {owner}'s; only its owner can {what}." if owner != user else None
-
-
-def _too_small(first: Job, tasks: int, most_nodes: int) -> str:
-    if first.id == first.array:
-        return f"job {first.id} is no array, so it can be a trainer of one node at most, not of {most_nodes}."
-    return f"the array {first.array} has {tasks} tasks, so it can use {tasks} nodes at most, not {most_nodes}."

@@ -36,31 +36,23 @@ class Steering(Launcher):
         """As its preconditions say."""
         return why_not_yet(Candidate(submission, now_s, has_run))
 
-    def room(self, submission: Submission, fragments: Sequence[Fragment]) -> int:
+    def room(self, submission: Submission) -> int:
         """Its open fragments and its waiting tasks, no more than its owner lets run at once."""
-        room = len(fragments) + len(_free_tasks(submission, fragments))
-        return min(room, max(submission.max_running, len(fragments))) if submission.max_running else room
+        open_count = len(submission.fragments)
+        room = open_count + len(submission.startable)
+        return min(room, max(submission.max_running, open_count)) if submission.max_running else room
 
     def lend(
-        self,
-        submission: Submission,
-        fragments: Sequence[Fragment],
-        places: Sequence[NodeLimit],
-        now_s: float,
-        task: str = "",
+        self, submission: Submission, places: Sequence[NodeLimit], now_s: float, task: str = ""
     ) -> Sequence[Fragment]:
         """A free task for each place, or all of them for the one that is named, if it is free."""
-        free = _free_tasks(submission, fragments)
+        tasks, limits_s = [job.id for job in submission.startable], [place.limit_s for place in places]
         if task:
-            limit_s = min(place.limit_s for place in places)
-            return [
-                Fragment(task, submission.id, place.node, FragmentState.ASKED, now_s, limit_s)
-                for place in places
-                if any(job.id == task for job in free)
-            ]
+            tasks = [task] * len(places) if task in tasks else []
+            limits_s = [min(limits_s)] * len(places)
         return [
-            Fragment(task.id, submission.id, place.node, FragmentState.ASKED, now_s, place.limit_s)
-            for task, place in zip(free, places, strict=False)
+            Fragment(id_, submission.id, place.node, FragmentState.ASKED, now_s, limit_s)
+            for id_, place, limit_s in zip(tasks, places, limits_s, strict=False)
         ]
 
     def gives(self, submission: Submission, amount: Amount, asked: Amount) -> Amount:
@@ -103,46 +95,37 @@ class Steering(Launcher):
         return job.array if job.comment.startswith(TAG_PREFIX) else None
 
     def tidy(
-        self,
-        submission: Submission,
-        fragments: Sequence[Fragment],
-        needed_again: Callable[[Job], bool],
-        jobs: Iterable[Job],
+        self, submission: Submission, needed_again: Callable[[Job], bool], jobs: Iterable[Job]
     ) -> Sequence[Order]:
         """Put the array right; hold what nobody lent a node to; take up what has ended and is needed again."""
-        ours = {fragment.job for fragment in fragments}
+        ours = {fragment.job for fragment in submission.fragments}
         others = [task for task in submission.tasks if task.id not in ours]
         stray = [task.id for task in others if task.state.is_waiting and not task.is_held]
         ended = [task.id for task in others if task.state.is_final and needed_again(task)]
         orders = [Order(command, why) for command, why in repairs(submission)]
-        orders += _hold(submission, fragments, stray)
+        orders += _hold(submission, stray)
         if ended:
             orders.append(
                 Order(commands.requeue_hold(*ended), f"{submission.id} goes on, its tasks are needed again")
             )
         return orders
 
-    def end(self, submission: Submission, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
+    def end(self, submission: Submission, why: str) -> Sequence[Order]:
         """Cancel the array."""
         return [Order(commands.cancel(submission.id), why)]
 
 
-def _hold(submission: Submission, fragments: Sequence[Fragment], stray: Sequence[str]) -> list[Order]:
+def _hold(submission: Submission, stray: Sequence[str]) -> list[Order]:
     """Hold these tasks; many of them with all that wait, whereupon those are released again that are to start."""
     # slurmctld keeps waiting tasks that were never changed alone as one record. Named in part they are split off
     # one by one, which kept a slurmctld 22.05 from answering anybody for minutes (4,999 of 5,000 tasks).
     why = f"tasks of {submission.id} wait until they are lent a node"
     if len(stray) <= _FEW:
         return [Order(commands.hold(*stray), why)] if stray else []
-    asked = jobs_of(fragment for fragment in fragments if fragment.state is FragmentState.ASKED)
+    asked = jobs_of(fragment for fragment in submission.fragments if fragment.state is FragmentState.ASKED)
     again = [Order(commands.release(*asked), f"start {len(asked)} fragments again")] if asked else []
     return [Order(commands.hold(submission.waiting_tasks), why), *again]
 
 
 def _may_have_more(submission: Submission) -> bool:
     return submission.needs.cpus <= 1
-
-
-def _free_tasks(submission: Submission, fragments: Sequence[Fragment]) -> list[Job]:
-    """Tasks that wait without a node and are held, or will be by ``tidy``, which comes before anything is lent."""
-    return submission.startable({fragment.job for fragment in fragments})

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ClusterShell.RangeSet import RangeSet
-
+from freetrain.core.fragment import Fragment
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.grouping import grouped
 from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
+from freetrain.slurm.commands import fold_jobs
 from freetrain.slurm.comments import asked_to_resume, says_paused
 from freetrain.slurm.tags import TAG_PREFIX, Tag, WrongTag, parse_tag
 
@@ -26,6 +26,7 @@ class Submission:
         needs: what each of them asks of its node, as far as it was asked about.
         requeues: whether Slurm requeues a task when it preempts it.
         begin_s: before when none of them must begin, UTC epoch seconds; 0: at once.
+        fragments: its open ones.
         tag: what its owner wants, or what is wrong with that.
     """
 
@@ -37,6 +38,7 @@ class Submission:
     needs: Needs = field(default_factory=Needs)
     requeues: bool = True
     begin_s: float = 0.0
+    fragments: tuple[Fragment, ...] = ()
     tag: Tag | WrongTag = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -63,27 +65,22 @@ class Submission:
         # Slurm shows that in the record of the tasks that were never changed alone, as long as there are any.
         return max((task.max_running for task in self.tasks), default=0)
 
-    def startable(self, busy: Collection[str]) -> list[Job]:
-        """Its tasks that wait for nothing but a node."""
-        return [
-            task for task in self.tasks if task.state.is_waiting and task.id not in busy and not task.dependency
-        ]
+    @property
+    def startable(self) -> list[Job]:
+        """Its tasks that wait for nothing but a node: held, or held by ``tidy`` before anything is lent."""
+        busy = {fragment.job for fragment in self.fragments}
+        waiting = (task for task in self.tasks if task.state.is_waiting and not task.dependency)
+        return [task for task in waiting if task.id not in busy]
 
     @property
     def open_tasks(self) -> str:
         """Its tasks that have not ended, as orders name them: what has ended cannot be changed."""
-        return self._named(task for task in self.tasks if not task.state.is_final)
+        return fold_jobs(task.id for task in self.tasks if not task.state.is_final)
 
     @property
     def waiting_tasks(self) -> str:
         """Its tasks that wait, as orders name them."""
-        return self._named(task for task in self.tasks if task.state.is_waiting)
-
-    def _named(self, tasks: Iterable[Job]) -> str:
-        numbers = [task.id.partition("_")[2] for task in tasks]
-        if not all(numbers):
-            return self.id  # no array
-        return f"{self.id}_[{RangeSet.fromlist(numbers)}]" if numbers else ""
+        return fold_jobs(task.id for task in self.tasks if task.state.is_waiting)
 
     @property
     def is_moldable(self) -> bool:

@@ -84,17 +84,12 @@ class Submitting(Launcher):
         """As the preconditions of its pattern say, of which sbatch takes none over into a fragment."""
         return why_not_yet(Candidate(submission, now_s, has_run), OF_PATTERNS)
 
-    def room(self, submission: Submission, fragments: Sequence[Fragment]) -> int:
+    def room(self, submission: Submission) -> int:
         """Any number, as long as the pattern waits."""
-        return _NO_LIMIT if submission.waits else len(fragments)
+        return _NO_LIMIT if submission.waits else len(submission.fragments)
 
     def lend(
-        self,
-        submission: Submission,
-        fragments: Sequence[Fragment],
-        places: Sequence[NodeLimit],
-        now_s: float,
-        task: str = "",
+        self, submission: Submission, places: Sequence[NodeLimit], now_s: float, task: str = ""
     ) -> Sequence[Fragment]:
         """A new job for each place; until Slurm has given it a number it goes by its comment."""
         # Two fragments on parts of one node must not have the same name.
@@ -170,15 +165,11 @@ class Submitting(Launcher):
         return match["trainer"] if match else None
 
     def tidy(
-        self,
-        submission: Submission,
-        fragments: Sequence[Fragment],
-        needed_again: Callable[[Job], bool],
-        jobs: Iterable[Job],
+        self, submission: Submission, needed_again: Callable[[Job], bool], jobs: Iterable[Job]
     ) -> Sequence[Order]:
         """Hold a pattern that its owner forgot to hold; end fragments that wait to run a second time."""
         stray = [task.id for task in submission.tasks if task.state.is_waiting and not task.is_held]
-        known = {fragment.job for fragment in fragments}
+        known = {fragment.job for fragment in submission.fragments}
         # Slurm requeues a job whose node crashes while it starts there, although it was submitted with --no-
         # requeue.
         again = [
@@ -196,9 +187,9 @@ class Submitting(Launcher):
             orders.append(Order(commands.cancel(*again), f"{len(again)} fragments of {submission.id} have ended"))
         return orders
 
-    def end(self, submission: Submission, fragments: Sequence[Fragment], why: str) -> Sequence[Order]:
+    def end(self, submission: Submission, why: str) -> Sequence[Order]:
         """Cancel the pattern and its fragments."""
-        known = [fragment.job for fragment in fragments if fragment.job.isdigit()]
+        known = [fragment.job for fragment in submission.fragments if fragment.job.isdigit()]
         return [Order(commands.cancel(submission.id, *known), why)]
 
 
@@ -214,20 +205,17 @@ def fragment_script(fragment: Fragment, pattern: Pattern, in_part: bool = False)
         loader=PackageLoader("freetrain.slurm", "."), undefined=StrictUndefined, trim_blocks=True, autoescape=False
     )
     environment.filters["quote"] = shlex.quote
+    options = [line for line in lines if line.startswith("#SBATCH") and not _OURS.match(line)]
     return environment.get_template("fragment.sh.j2").render(
         node=fragment.node,
         trainer=fragment.trainer,
         limit_s=int(fragment.limit_s),
-        directives=[line for line in lines if line.startswith("#SBATCH") and not _is_ours(line, in_part)],
+        directives=[line for line in options if not (in_part and _OF_PARTS.match(line))],
         directory=pattern.directory,
         interpreter=shebang,
         mark=mark,
         script=pattern.script.rstrip("\n"),
     )
-
-
-def _is_ours(line: str, in_part: bool) -> bool:
-    return bool(_OURS.match(line) or (in_part and _OF_PARTS.match(line)))
 
 
 def is_named(fragment: Fragment) -> bool:

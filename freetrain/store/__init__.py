@@ -27,13 +27,6 @@ from freetrain.store.journal import (
 from freetrain.store.store import Store, default_store_path
 
 __all__ = [
-    "DecisionSummary",
-    "NewRun",
-    "RunDetails",
-    "RunJournal",
-    "RunStatus",
-    "RunSummary",
-    "Store",
-    "TrainerRecord",
-    "default_store_path",
-]
+    "DecisionSummary", "NewRun", "RunDetails", "RunJournal", "RunStatus", "RunSummary", "Store",
+    "TrainerRecord", "default_store_path",
+]  # fmt: skip

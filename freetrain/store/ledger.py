@@ -317,22 +317,13 @@ class Ledger:
         decision: str | None = None,
         result: str = UNKNOWN,
         actor: str = DAEMON,
-        return_code: int | None = None,
     ) -> int:
         """Add to the audit a command to Slurm, given or withheld, or what a person did without one.
 
         Returns:
             The number of the entry.
         """
-        row = CommandRow(
-            time_s=time_s,
-            actor=actor,
-            argv=list(argv),
-            why=why,
-            decision=decision,
-            result=result,
-            return_code=return_code,
-        )
+        row = CommandRow(time_s=time_s, actor=actor, argv=list(argv), why=why, decision=decision, result=result)
         with self._database.writing() as session:
             session.add(row)
             session.flush()

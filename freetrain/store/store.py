@@ -117,26 +117,18 @@ class Store:
                 trainers=tuple(_read(TrainerRecord, row) for row in trainers),
             )
 
-    def decisions(self, run_id: int, most: int | None = None) -> list[DecisionSummary]:
-        """The run's decisions in their order, without their problems; at most the first ``most``."""
+    def decisions(self, run_id: int, most: int | None = None, newest_first: bool = False) -> list[DecisionSummary]:
+        """The run's decisions in this order, without their problems; at most the first ``most``."""
+        order = DecisionRow.number.desc() if newest_first else DecisionRow.number
+        query = select(DecisionRow).where(DecisionRow.run_id == run_id).order_by(order).limit(most)
         with self._database.reading() as session:
             _find_run(session, run_id)
-            query = (
-                select(DecisionRow).where(DecisionRow.run_id == run_id).order_by(DecisionRow.number).limit(most)
-            )
             return [_decision_summary(row) for row in session.scalars(query)]
 
     def newest_run(self, command: str) -> int | None:
         """The last one that was begun with this command; None: there is none."""
         with self._database.reading() as session:
             return session.scalar(select(func.max(RunRow.id)).where(RunRow.command == command))
-
-    def newest_decisions(self, run_id: int, most: int) -> list[DecisionSummary]:
-        """The last ``most`` decisions of a run, the newest first, without their problems."""
-        query = select(DecisionRow).where(DecisionRow.run_id == run_id)
-        with self._database.reading() as session:
-            newest = session.scalars(query.order_by(DecisionRow.number.desc()).limit(most))
-            return [_decision_summary(row) for row in newest]
 
     def decision(self, run_id: int, number: int) -> tuple[Problem, Decision]:
         """A decision and its problem, nodes in the order of the run's ``node_names``.

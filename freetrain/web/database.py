@@ -91,7 +91,7 @@ def _decisions(store: Store) -> tuple[DecisionChanges, ...]:
     run = store.newest_run(DAEMON_COMMAND)
     if run is None:
         return ()
-    newest = store.newest_decisions(run, _MAX_DECISIONS)
+    newest = store.decisions(run, _MAX_DECISIONS, newest_first=True)
     return tuple(_decided(store.path, run, summary) for summary in newest)
 
 

@@ -29,9 +29,11 @@ def began_s(empty: Store) -> float:
     now_s = time.time()
     ledger = empty.ledger()
     release, end = ("scontrol", "release"), ("scancel", "7_1", "--signal=TERM KILL")
-    ledger.record_command(now_s - 9 * 86400, (*release, "7_0"), "grow 7", "1:1", "done", return_code=0)
-    ledger.record_command(now_s - 7200, (*release, "7_1"), "grow 7", "1:2", REFUSED, return_code=1)
-    ledger.record_command(now_s - 300, end, "shrink 7", "1:3", "done", return_code=0)
+    ledger.complete_command(
+        ledger.record_command(now_s - 9 * 86400, (*release, "7_0"), "grow 7", "1:1"), "done", 0
+    )
+    ledger.complete_command(ledger.record_command(now_s - 7200, (*release, "7_1"), "grow 7", "1:2"), REFUSED, 1)
+    ledger.complete_command(ledger.record_command(now_s - 300, end, "shrink 7", "1:3"), "done", 0)
     ledger.record_command(now_s - 299, (), "freetrain pause", None, "paused", "root (sudo by alice)")
     return now_s
 

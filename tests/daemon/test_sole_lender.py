@@ -56,7 +56,7 @@ def test_a_second_daemon_is_told_where_the_first_one_is(slurm: FakeSlurm, begin:
 def test_a_daemon_that_ends_takes_its_mark_with_it(slurm: FakeSlurm, begin: Begin, tmp_path: Path) -> None:
     first = begin("first")
     first.claim(slurm.snapshot())
-    first.release()
+    first.close()
     rows = Store.open(tmp_path / "orders.db").ledger().commands()
     assert [(row.argv[0], row.result) for row in rows] == [("sbatch", "done"), ("scancel", "done")]
     begin("second").claim(slurm.snapshot())
@@ -122,7 +122,7 @@ def test_the_marks_of_those_who_could_not_lend_count_for_nothing(slurm: FakeSlur
     forged(slurm, "mallory", slurm.now_s)
     lender = begin("first")
     lender.claim(slurm.snapshot())
-    lender.release()
+    lender.close()
     assert not slurm.jobs["66"].state.is_final
     slurm.operators.add("mallory")
     with pytest.raises(FreetrainError, match="process 1 on elsewhere, with its state in /tmp/evil, really"):

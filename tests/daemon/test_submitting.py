@@ -266,7 +266,7 @@ def test_fragments_on_parts_of_a_node_ask_for_their_parts_and_are_told_apart() -
     pattern = Job("7", "7", "news", "freetrain", JobState.PENDING)
     submission = Submission("7", "news", "", 0.0, (pattern,), needs)
     places = [NodeLimit("n1", 600.0), NodeLimit("n2", 600.0), NodeLimit("n1", 600.0)]
-    fragments = submitting().lend(submission, [], places, 1000.0)
+    fragments = submitting().lend(submission, places, 1000.0)
     assert len({one.job for one in fragments}) == 3, "Slurm knows them by their comments until they have a number"
     order = submitting().place(submission, fragments[0], [node("n1", cpus=64)])
     assert {"--mincpus=4", "--mem=300", "--gres=gpu:a100:2"} < set(order.command)

@@ -40,7 +40,7 @@ def test_auto_takes_pyslurm_where_it_answers(caplog: pytest.LogCaptureFixture) -
     snapshot = gateway.snapshot()
     assert len(snapshot.nodes) == 8
     assert snapshot.job["1_2"].is_held
-    gateway.close()
+    gateway.process.close()
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_pyslurm_that_was_asked_for_waits_for_a_slurm_that_is_down(
         gateway.snapshot()
     with pytest.raises(SlurmUnreachableError, match="is DOWN"):
         gateway.snapshot()  # asks scontrol first, which knows at once
-    gateway.close()
+    gateway.process.close()
 
 
 def test_a_command_that_only_gives_an_order_starts_no_pyslurm(

@@ -85,7 +85,7 @@ class Admission:
     def __init__(self, gateway: Gateway, orders: AuditedOrders, config: Config, settings: SlurmSettings) -> None:
         self._gateway = gateway
         self._settings = settings
-        self._sole = SoleLender(gateway, orders, settings, config.slurm.queue, Path(config.state.directory))
+        self.sole_lender = SoleLender(gateway, orders, settings, config.slurm.queue, Path(config.state.directory))
         self.guard = SiteGuard(gateway, config.pace.poll)
 
     def admit(self, config: Config) -> Snapshot:
@@ -108,24 +108,11 @@ class Admission:
             raise ConfigError(unknown.what, f"Write: {' '.join(unknown.mend.splitlines())}", unknown.mend)
         check_rights(config, self._gateway, self._settings)
         if config.lend.mode == "act":
-            self._sole.claim(snapshot)
+            self.sole_lender.claim(snapshot)
         else:
-            self._sole.release()
+            self.sole_lender.close()
         if unknown:
             log.warning("%s", unknown.what)
         for sentence in without_effect(config).values():
             log.warning("%s", sentence)
         return snapshot
-
-    def renew(self) -> None:
-        """Say in Slurm, now and then, that this daemon is still there: before each look.
-
-        Raises:
-            FreetrainError: another daemon lends in its place.
-            SlurmUnreachableError: Slurm does not answer.
-        """
-        self._sole.renew()
-
-    def close(self) -> None:
-        """This daemon does not lend any more."""
-        self._sole.release()

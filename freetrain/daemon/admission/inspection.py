@@ -37,8 +37,7 @@ from freetrain.slurm import commands
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmBusyError, SlurmError, SlurmRefusedError
 from freetrain.slurm.finding import Finding, error, warning
-from freetrain.slurm.gateway import Gateway
-from freetrain.slurm.patience import USERS_PAUSES_S, perform_patiently
+from freetrain.slurm.gateway import USERS_PAUSES_S, Gateway
 from freetrain.slurm.site.advice import advise, best_plan, harmless
 from freetrain.slurm.site.facts import BY_PARTITION, BY_QOS, Site
 from freetrain.slurm.site.harm import Premise, judge_harm, own_nodes, what_preemption_means
@@ -184,7 +183,7 @@ def prove_rights(config: Config, gateway: Gateway, snapshot: Snapshot, account: 
     """Submit a held job, change it as fragments are changed, and cancel it; this must run as the account."""
     queue = config.slurm.queue
     try:
-        printed = perform_patiently(gateway, commands.submit_held(queue, _NAME, _NAME), NO_SCRIPT)
+        printed = gateway.perform_patiently(commands.submit_held(queue, _NAME, _NAME), NO_SCRIPT)
     except _REFUSED as refusal:
         what = f"Slurm lets {account} submit nothing to {queue} ({refusal.what}): no daemon leaves a mark there."
         return Proof(findings=(warning(what, f"sacctmgr show assoc user={account}"),))
@@ -193,7 +192,7 @@ def prove_rights(config: Config, gateway: Gateway, snapshot: Snapshot, account: 
     try:
         for what, mend, command in _steps(config, snapshot, account, job, as_operator):
             try:
-                perform_patiently(gateway, command, pauses_s=USERS_PAUSES_S)
+                gateway.perform_patiently(command, pauses_s=USERS_PAUSES_S)
             except _REFUSED as refusal:
                 found.append(error(f"Slurm does not let {account} {what}: {refusal.what}", mend))
     finally:

@@ -132,7 +132,7 @@ class SoleLender:
         try:
             self._refuse_beside(older)
         except FreetrainError:
-            self.release()
+            self.close()
             raise
 
     def renew(self) -> None:
@@ -157,7 +157,7 @@ class SoleLender:
         else:
             self._renewed_s = now_s
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Take the mark away."""
         job, self._job = self._job, None
         if job is not None:

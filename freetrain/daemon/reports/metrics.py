@@ -188,18 +188,12 @@ class Metrics:
         self._answers.set(0)
         self._meter = UseMeter()
 
-    def called(self, total: int) -> None:
-        """Slurm has been asked or ordered something so often since the daemon began."""
-        self._raise_to(self._slurm_calls, total)
-
-    def solved_again(self, totals: Mapping[Agreement, int]) -> None:
-        """So many decisions have been solved again with each result since the daemon began."""
-        for agreement, total in totals.items():
+    def counted(self, calls: int, dropped: int, solved_again: Mapping[Agreement, int]) -> None:
+        """Calls to Slurm, dropped connections to the metrics, and second opinions since the daemon began."""
+        self._raise_to(self._slurm_calls, calls)
+        self._raise_to(self._connections_dropped, dropped)
+        for agreement, total in solved_again.items():
             self._raise_to(self._second_opinions.labels(str(agreement)), total)
-
-    def dropped(self, total: int) -> None:
-        """So many connections to the metrics have been dropped since the daemon began."""
-        self._raise_to(self._connections_dropped, total)
 
     def _raise_to(self, counter: Counter, total: int) -> None:
         counter.inc(max(0, total - self._totals[counter]))

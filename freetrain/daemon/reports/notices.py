@@ -109,9 +109,7 @@ def news_of(look: LookStatus, memory: Memory, before: Noticed, limit_s: float) -
         what = f"programs of {', '.join(sorted(owners))}, which work on other nodes, failed at once on node {node}"
         yield Notice(NewsKind.FAILURE, "", what)
     for trainer in look.trainers:
-        if trainer.state != (state := before.get(f"{_TRAINING}{trainer.id}")):
-            yield from _news_of_training(trainer, state)
-        yield from _news_of_losses(trainer, before)
+        yield from _news_of_training(trainer, before)
 
 
 def news_of_departure(departure: Departure) -> Iterator[Notice]:
@@ -121,21 +119,19 @@ def news_of_departure(departure: Departure) -> Iterator[Notice]:
         yield Notice(NewsKind.FINISHED, departure.owner, f"training {departure.id} {how}")
 
 
-def _news_of_losses(trainer: TrainerStatus, before: Noticed) -> Iterator[Notice]:
-    if trainer.lost_s and before.get(f"{_LOSS}{trainer.id}") != f"{trainer.lost_s:.0f}":
-        yield Notice(NewsKind.LOSS, trainer.owner, f"of filler {trainer.id} {trainer.fault}")
-
-
-def _news_of_training(trainer: TrainerStatus, before: str | None) -> Iterator[Notice]:
-    """What its change of state means; before it was None where it was not known."""
+def _news_of_training(trainer: TrainerStatus, before: Noticed) -> Iterator[Notice]:
+    """What its change of state means, and what was lost of it; its state is None where it was not known before."""
     name, owner, state = f"training {trainer.id}", trainer.owner, trainer.state
-    if before is None and state in (TrainerState.ACTIVE, TrainerState.RESTING):
+    known = before.get(f"{_TRAINING}{trainer.id}")
+    if known is None and state in (TrainerState.ACTIVE, TrainerState.RESTING):
         yield Notice(NewsKind.REGISTERED, owner, f"{name} is registered: it may be lent idle nodes from now on")
-    if state == TrainerState.COMPLETE and before is not None:
+    if state == TrainerState.COMPLETE and known not in (None, state):
         yield Notice(NewsKind.FINISHED, owner, f"{name} is complete")
-    if state == TrainerState.PAUSED:
+    if state == TrainerState.PAUSED and known != state:
         yield Notice(NewsKind.FAILURE, "", f"{name} of {owner} is {trainer.note}")
         yield Notice(NewsKind.PAUSED, owner, f"{name} is {trainer.note}")
+    if trainer.lost_s and before.get(f"{_LOSS}{trainer.id}") != f"{trainer.lost_s:.0f}":
+        yield Notice(NewsKind.LOSS, owner, f"of filler {trainer.id} {trainer.fault}")
 
 
 FOR_ADMINS, FOR_OWNERS = "for_admins.j2", "for_owners.j2"
@@ -189,13 +185,9 @@ def written(letter: Letter, directory: str = "") -> str:
 def _filled(template: str, letter: Letter) -> str:
     environment = SandboxedEnvironment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-        autoescape=False, finalize=_one_line,
+        autoescape=False, finalize=lambda value: printable(str(value))[:_LONGEST_VALUE],
     )  # fmt: skip
     return environment.from_string(template).render({**asdict(letter), "kind": str(letter.kind)})
-
-
-def _one_line(value: object) -> str:
-    return printable(str(value))[:_LONGEST_VALUE]
 
 
 _MOST_COMPLAINT_BYTES = 300

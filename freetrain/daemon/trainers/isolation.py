@@ -47,16 +47,3 @@ def isolated(work: Callable[[], Result]) -> Result | Fault:
 def _shown(text: str) -> str:
     """Bounded, on one line: it may quote what a user wrote."""
     return "".join(letter if letter.isprintable() else "?" for letter in text[:_MOST_LETTERS])
-
-
-class Faults:
-    """Says what is wrong with trainers, each thing once."""
-
-    def __init__(self) -> None:
-        self._logged: set[tuple[str, str]] = set()
-
-    def say(self, trainer: str, owner: str, kind: str, what: str) -> None:
-        """Log it, unless something of this kind was logged of the trainer."""
-        if what and (trainer, kind) not in self._logged:
-            self._logged.add((trainer, kind))
-            log.warning("trainer %s of %s: %s", trainer, owner, what)

@@ -263,8 +263,7 @@ class _Moldable(_Tasks):
         ]
         if not training.is_active:
             return found
-        busy = {fragment.job for fragment in training.fragments}
-        free = [task.id for task in training.submission.startable(busy)]
+        free = [task.id for task in training.submission.startable]
         if at_once := training.submission.max_running:
             free = free[: max(at_once - len(found), 0)]
         sizes = _sizes_of_waiting(tag, most_nodes, len(training.fragments))

@@ -17,7 +17,8 @@ from freetrain.core.needs import Needs, NodeKinds, find_misfit, kinds_of, most_p
 from freetrain.core.node import Node
 from freetrain.core.observed import kind_of_nodes
 from freetrain.daemon.fragments import Fragments
-from freetrain.daemon.trainers.isolation import Fault, Faults, isolated
+from freetrain.daemon.log_output import Problems
+from freetrain.daemon.trainers.isolation import Fault, isolated
 from freetrain.daemon.trainers.kinds import Asking, requests_of, strategy_of
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.daemon.trainers.training import (
@@ -73,19 +74,19 @@ def update_roster(submissions: Iterable[Submission], inputs: RosterInputs, rules
     """Every submission as a trainer, in the order of submission; one that cannot be dealt with has a fault."""
     trainings, fragments = [], by_trainer(inputs.books.open)
     for submission in submissions:
-        training = _as_known(submission, inputs, fragments.get(submission.id, ()))
+        training = _as_known(replace(submission, fragments=fragments.get(submission.id, ())), inputs)
         new = isolated(partial(_updated, training, inputs, rules))
         trainings.append(training.with_fault(new.what) if isinstance(new, Fault) else new)
     return trainings
 
 
-def _as_known(submission: Submission, inputs: RosterInputs, fragments: tuple[Fragment, ...]) -> Training:
+def _as_known(submission: Submission, inputs: RosterInputs) -> Training:
     trainer = inputs.known.get(submission.id) or KnownTrainer(
         submission.id, submission.owner, submission.comment, TrainerState.ACTIVE, inputs.snapshot.time_s
     )
     account = next((task.account for task in submission.tasks if task.account), trainer.account)
     runs = inputs.books.runs.get(submission.id, TrainerRuns())
-    return Training(replace(trainer, account=account), submission, None, fragments, runs)
+    return Training(replace(trainer, account=account), submission, None, runs)
 
 
 def _updated(training: Training, inputs: RosterInputs, rules: RosterRules) -> Training:
@@ -307,7 +308,7 @@ class Registry:
         self._ledger = ledger
         self._fragments = fragments
         self._known: dict[str, KnownTrainer] = {}
-        self._faults = Faults()
+        self._problems = Problems()
 
     def look(
         self,
@@ -371,12 +372,12 @@ class Registry:
         waits_for: dict[str, str] = {}
         for training in trainings:
             trainer = training.trainer
-            self._faults.say(trainer.id, trainer.owner, "itself", trainer.fault)
+            self._complain(trainer, "itself", trainer.fault)
             needs = training.submission.needs
             most = most_places(needs, kinds) if needs.in_part else all_nodes
             found = self._requests(training, most, rules.objective, snapshot.time_s)
             if isinstance(found, Fault):
-                self._faults.say(trainer.id, trainer.owner, "competing", found.what)
+                self._complain(trainer, "competing", found.what)
                 training = training.with_fault(found.what)
             elif isinstance(found, str):
                 waits_for |= {trainer.id: found} if found else {}
@@ -385,6 +386,11 @@ class Registry:
             noted.append(training)
         return Registered(tuple(noted), tuple(requests), waits_for)
 
+    def _complain(self, trainer: KnownTrainer, kind: str, fault: str) -> None:
+        """Log a fault, unless one of this kind was logged of the trainer."""
+        if fault and self._problems.is_new(f"{kind} of {trainer.id}"):
+            log.warning("trainer %s of %s: %s", trainer.id, trainer.owner, fault)
+
     def _requests(self, training: Training, most: int, objective: str, now_s: float) -> Asking | Fault:
         if not training.competes or training.tag is None:
             return ""
@@ -392,7 +398,7 @@ class Registry:
         why_not_yet = self._launcher.why_not_yet(training.submission, now_s, has_run)
         if why_not_yet and not training.fragments:
             return why_not_yet
-        room = self._launcher.room(training.submission, training.fragments)
+        room = self._launcher.room(training.submission)
         # It keeps the nodes that it has already, and gets no more.
         if why_not_yet:
             room = len(training.fragments)

@@ -155,7 +155,6 @@ class Training:
         trainer: what is remembered of it.
         submission: what stands for it in Slurm.
         tag: what its owner wants; None: nothing that can be understood.
-        fragments: its open ones.
         runs: its earlier ones.
         is_elastic: whether it is an elastic training for certain: it says of itself that it goes on.
     """
@@ -163,7 +162,6 @@ class Training:
     trainer: KnownTrainer
     submission: Submission
     tag: Tag | None
-    fragments: tuple[Fragment, ...]
     runs: TrainerRuns
     is_elastic: bool = False
 
@@ -171,6 +169,11 @@ class Training:
     def id(self) -> str:
         """Of its array, or of the job that is its pattern."""
         return self.submission.id
+
+    @property
+    def fragments(self) -> tuple[Fragment, ...]:
+        """Its open ones."""
+        return self.submission.fragments
 
     @property
     def is_active(self) -> bool:

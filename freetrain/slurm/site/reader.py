@@ -13,7 +13,7 @@ from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmError, SlurmRefusedError, SlurmUnclearError
 from freetrain.slurm.parsing import parse_partitions
 from freetrain.slurm.settings import clock_ahead_s, parse_conf, parse_told_s
-from freetrain.slurm.site.facts import BY_QOS, Row, Site, parse_associations, parse_qos
+from freetrain.slurm.site.facts import BY_QOS, Site, parse_associations, parse_qos
 
 ALL_QUESTIONS = 4
 """Settings, partitions, QOS, associations."""
@@ -115,23 +115,17 @@ class SiteReader:
         # Where accounting does not answer, what it showed before still counts, or nothing depends on it.
         try:
             if what == "qos":
-                self._take_qos(*parse_qos(self._ask(queries.ASK_QOS)))
-            else:
-                text = self._ask(queries.ask_associations(self._site.settings.cluster))
-                self._take_associations(*parse_associations(text))
+                rows, rejected = parse_qos(self._ask(queries.ASK_QOS))
+                qos = rows if rows and not rejected else self._site.qos_rows
+                problem = "; ".join(rejected) if rows else "it shows none"
+                self._site = replace(self._site, qos_rows=qos, problem=problem)
+                return
+            text = self._ask(queries.ask_associations(self._site.settings.cluster))
+            associations, rejected = parse_associations(text)
+            known = {"problem": "; ".join(rejected)} if rejected else {"association_rows": associations}
+            self._site = replace(self._site, **known)
         except SlurmError as error:
             self._site = replace(self._site, problem=error.what)
             needs_it = what == "qos" and self._needs_qos and self._site.qos_rows is None
             if needs_it and not isinstance(error, SlurmRefusedError):
                 raise
-
-    def _take_qos(self, rows: Mapping[str, Row], rejected: list[str]) -> None:
-        problem = "; ".join(rejected) if rows else "it shows none"
-        qos = rows if rows and not rejected else self._site.qos_rows
-        self._site = replace(self._site, qos_rows=qos, problem=problem)
-
-    def _take_associations(self, rows: tuple[Row, ...], rejected: list[str]) -> None:
-        if rejected:
-            self._site = replace(self._site, problem="; ".join(rejected))
-        else:
-            self._site = replace(self._site, association_rows=rows)

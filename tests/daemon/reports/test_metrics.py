@@ -113,7 +113,7 @@ def test_node_time_and_ends_are_counted(start_daemon: StartDaemon, slurm: FakeSl
     for _ in range(3):
         decision = daemon.cycle(after_s=10.0)
         look = look_of(daemon)
-        metrics.looked(daemon.judgement, look, [decision], daemon.cluster.end_counts, True)
+        metrics.looked(daemon.judgement, look, [decision], daemon.cluster.books.end_counts, True)
     found = read_metrics(metrics)
     assert found["freetrain_idle_node_seconds_total", ""] == 8 * 20
     assert found["freetrain_offered_node_seconds_total", ""] == 8 * 20

@@ -2,75 +2,41 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
 from alembic import op
 
 revision = "0001"
 down_revision = None
 
+RUNS = """
+CREATE TABLE runs (
+  id INTEGER NOT NULL, command VARCHAR NOT NULL, version VARCHAR NOT NULL, status VARCHAR NOT NULL,
+  settings JSON NOT NULL, started_s FLOAT NOT NULL, ended_s FLOAT, from_s FLOAT NOT NULL, until_s FLOAT NOT NULL,
+  node_count INTEGER NOT NULL, node_names BLOB NOT NULL, decision_count INTEGER NOT NULL, outcome JSON,
+  CONSTRAINT pk_runs PRIMARY KEY (id)
+)
+"""
+TRAINERS = """
+CREATE TABLE trainers (
+  run_id INTEGER NOT NULL, number INTEGER NOT NULL, id VARCHAR NOT NULL, definition VARCHAR NOT NULL,
+  started_s FLOAT, completed_s FLOAT, samples FLOAT, node_hours FLOAT, evictions INTEGER, rescales INTEGER,
+  CONSTRAINT pk_trainers PRIMARY KEY (run_id, number),
+  CONSTRAINT fk_trainers_run_id FOREIGN KEY (run_id) REFERENCES runs (id) ON DELETE CASCADE,
+  CONSTRAINT uq_trainers_run_id_id UNIQUE (run_id, id)
+)
+"""
+DECISIONS = """
+CREATE TABLE decisions (
+  run_id INTEGER NOT NULL, number INTEGER NOT NULL, now_s FLOAT NOT NULL, status VARCHAR NOT NULL,
+  solver VARCHAR NOT NULL, objective FLOAT NOT NULL, gap FLOAT, solve_s FLOAT NOT NULL,
+  idle_nodes INTEGER NOT NULL, lent_nodes INTEGER NOT NULL, notes JSON NOT NULL,
+  problem BLOB NOT NULL, placement BLOB NOT NULL,
+  CONSTRAINT pk_decisions PRIMARY KEY (run_id, number),
+  CONSTRAINT fk_decisions_run_id FOREIGN KEY (run_id) REFERENCES runs (id) ON DELETE CASCADE
+)
+"""
+
 
 def upgrade() -> None:
     """Create runs, trainers and decisions."""
-    _create_runs()
-    _create_trainers()
-    _create_decisions()
-
-
-def _create_runs() -> None:
-    op.create_table(
-        "runs",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("command", sa.String(), nullable=False),
-        sa.Column("version", sa.String(), nullable=False),
-        sa.Column("status", sa.String(), nullable=False),
-        sa.Column("settings", sa.JSON(), nullable=False),
-        sa.Column("started_s", sa.Float(), nullable=False),
-        sa.Column("ended_s", sa.Float()),
-        sa.Column("from_s", sa.Float(), nullable=False),
-        sa.Column("until_s", sa.Float(), nullable=False),
-        sa.Column("node_count", sa.Integer(), nullable=False),
-        sa.Column("node_names", sa.LargeBinary(), nullable=False),
-        sa.Column("decision_count", sa.Integer(), nullable=False),
-        sa.Column("outcome", sa.JSON()),
-        sa.PrimaryKeyConstraint("id", name="pk_runs"),
-    )
-
-
-def _create_trainers() -> None:
-    op.create_table(
-        "trainers",
-        sa.Column("run_id", sa.Integer(), nullable=False),
-        sa.Column("number", sa.Integer(), nullable=False),
-        sa.Column("id", sa.String(), nullable=False),
-        sa.Column("definition", sa.String(), nullable=False),
-        sa.Column("started_s", sa.Float()),
-        sa.Column("completed_s", sa.Float()),
-        sa.Column("samples", sa.Float()),
-        sa.Column("node_hours", sa.Float()),
-        sa.Column("evictions", sa.Integer()),
-        sa.Column("rescales", sa.Integer()),
-        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name="fk_trainers_run_id", ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("run_id", "number", name="pk_trainers"),
-        sa.UniqueConstraint("run_id", "id", name="uq_trainers_run_id_id"),
-    )
-
-
-def _create_decisions() -> None:
-    op.create_table(
-        "decisions",
-        sa.Column("run_id", sa.Integer(), nullable=False),
-        sa.Column("number", sa.Integer(), nullable=False),
-        sa.Column("now_s", sa.Float(), nullable=False),
-        sa.Column("status", sa.String(), nullable=False),
-        sa.Column("solver", sa.String(), nullable=False),
-        sa.Column("objective", sa.Float(), nullable=False),
-        sa.Column("gap", sa.Float()),
-        sa.Column("solve_s", sa.Float(), nullable=False),
-        sa.Column("idle_nodes", sa.Integer(), nullable=False),
-        sa.Column("lent_nodes", sa.Integer(), nullable=False),
-        sa.Column("notes", sa.JSON(), nullable=False),
-        sa.Column("problem", sa.LargeBinary(), nullable=False),
-        sa.Column("placement", sa.LargeBinary(), nullable=False),
-        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name="fk_decisions_run_id", ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("run_id", "number", name="pk_decisions"),
-    )
+    for table in (RUNS, TRAINERS, DECISIONS):
+        op.execute(table)

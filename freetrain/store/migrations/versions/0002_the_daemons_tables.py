@@ -2,61 +2,41 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
 from alembic import op
 
 revision = "0002"
 down_revision = "0001"
 
+FRAGMENTS = """
+CREATE TABLE fragments (
+  id INTEGER NOT NULL, job VARCHAR NOT NULL, trainer VARCHAR NOT NULL, node VARCHAR NOT NULL,
+  state VARCHAR NOT NULL, asked_s FLOAT NOT NULL, limit_s FLOAT NOT NULL, started_s FLOAT, ended_s FLOAT,
+  "end" VARCHAR, decision INTEGER, CONSTRAINT pk_fragments PRIMARY KEY (id)
+)
+"""
+TRAINERS = """
+CREATE TABLE live_trainers (
+  id VARCHAR NOT NULL, owner VARCHAR NOT NULL, tag VARCHAR NOT NULL, state VARCHAR NOT NULL, note VARCHAR NOT NULL,
+  first_seen_s FLOAT NOT NULL, failures_in_a_row INTEGER NOT NULL, rests_until_s FLOAT NOT NULL,
+  samples_done FLOAT NOT NULL, progress_bytes INTEGER NOT NULL, observations JSON NOT NULL,
+  CONSTRAINT pk_live_trainers PRIMARY KEY (id)
+)
+"""
+COMMANDS = """
+CREATE TABLE commands (
+  id INTEGER NOT NULL, time_s FLOAT NOT NULL, argv JSON NOT NULL, why VARCHAR NOT NULL, decision INTEGER,
+  result VARCHAR NOT NULL, CONSTRAINT pk_commands PRIMARY KEY (id)
+)
+"""
+HARMS = """
+CREATE TABLE harms (
+  id INTEGER NOT NULL, job VARCHAR NOT NULL, delay_s FLOAT NOT NULL, started_s FLOAT NOT NULL,
+  fragments JSON NOT NULL, CONSTRAINT pk_harms PRIMARY KEY (id)
+)
+"""
+
 
 def upgrade() -> None:
     """Create fragments, live_trainers, commands and harms."""
-    op.create_table(
-        "fragments",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("job", sa.String(), nullable=False),
-        sa.Column("trainer", sa.String(), nullable=False),
-        sa.Column("node", sa.String(), nullable=False),
-        sa.Column("state", sa.String(), nullable=False),
-        sa.Column("asked_s", sa.Float(), nullable=False),
-        sa.Column("limit_s", sa.Float(), nullable=False),
-        sa.Column("started_s", sa.Float()),
-        sa.Column("ended_s", sa.Float()),
-        sa.Column("end", sa.String()),
-        sa.Column("decision", sa.Integer()),
-        sa.PrimaryKeyConstraint("id", name="pk_fragments"),
-    )
-    op.create_table(
-        "live_trainers",
-        sa.Column("id", sa.String(), nullable=False),
-        sa.Column("owner", sa.String(), nullable=False),
-        sa.Column("tag", sa.String(), nullable=False),
-        sa.Column("state", sa.String(), nullable=False),
-        sa.Column("note", sa.String(), nullable=False),
-        sa.Column("first_seen_s", sa.Float(), nullable=False),
-        sa.Column("failures_in_a_row", sa.Integer(), nullable=False),
-        sa.Column("rests_until_s", sa.Float(), nullable=False),
-        sa.Column("samples_done", sa.Float(), nullable=False),
-        sa.Column("progress_bytes", sa.Integer(), nullable=False),
-        sa.Column("observations", sa.JSON(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name="pk_live_trainers"),
-    )
-    op.create_table(
-        "commands",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("time_s", sa.Float(), nullable=False),
-        sa.Column("argv", sa.JSON(), nullable=False),
-        sa.Column("why", sa.String(), nullable=False),
-        sa.Column("decision", sa.Integer()),
-        sa.Column("result", sa.String(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name="pk_commands"),
-    )
-    op.create_table(
-        "harms",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("job", sa.String(), nullable=False),
-        sa.Column("delay_s", sa.Float(), nullable=False),
-        sa.Column("started_s", sa.Float(), nullable=False),
-        sa.Column("fragments", sa.JSON(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name="pk_harms"),
-    )
+    for table in (FRAGMENTS, TRAINERS, COMMANDS, HARMS):
+        op.execute(table)

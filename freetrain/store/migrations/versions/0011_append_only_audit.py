@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
 from alembic import op
 
 revision = "0011"
 down_revision = "0010"
 
+KEPT_SINCE = """
+CREATE TABLE kept_since (what VARCHAR NOT NULL, time_s FLOAT NOT NULL, CONSTRAINT pk_kept_since PRIMARY KEY (what))
+"""
 NO_CHANGE = """
 CREATE TRIGGER commands_never_change BEFORE UPDATE ON commands
 BEGIN SELECT RAISE(ABORT, 'the audit is append-only: no entry is changed'); END
@@ -26,11 +28,5 @@ BEGIN SELECT RAISE(ABORT, 'the audit is append-only: entries go when they are ol
 
 def upgrade() -> None:
     """Create the triggers, and the table that says since when the audit is kept."""
-    op.create_table(
-        "kept_since",
-        sa.Column("what", sa.String(), nullable=False),
-        sa.Column("time_s", sa.Float(), nullable=False),
-        sa.PrimaryKeyConstraint("what", name="pk_kept_since"),
-    )
-    for trigger in (NO_CHANGE, NO_REPLACEMENT, NO_REMOVAL):
-        op.execute(trigger)
+    for statement in (KEPT_SINCE, NO_CHANGE, NO_REPLACEMENT, NO_REMOVAL):
+        op.execute(statement)

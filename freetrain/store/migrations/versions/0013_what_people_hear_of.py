@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
 from alembic import op
 
 revision = "0013"
 down_revision = "0012"
 
+NOTICES = """
+CREATE TABLE notices (
+  id INTEGER NOT NULL, time_s FLOAT NOT NULL, kind VARCHAR NOT NULL, owner VARCHAR NOT NULL, what VARCHAR NOT NULL,
+  tries INTEGER NOT NULL, told_s FLOAT, CONSTRAINT pk_notices PRIMARY KEY (id)
+)
+"""
+NOTICED = """
+CREATE TABLE noticed (
+  about VARCHAR NOT NULL, state VARCHAR NOT NULL, CONSTRAINT pk_noticed PRIMARY KEY (about)
+)
+"""
+LOST_NODES = """
+CREATE TABLE lost_nodes (
+  node VARCHAR NOT NULL, said VARCHAR NOT NULL, fragment VARCHAR NOT NULL, found_s FLOAT NOT NULL,
+  CONSTRAINT pk_lost_nodes PRIMARY KEY (node)
+)
+"""
+
 
 def upgrade() -> None:
     """Create notices, noticed and lost_nodes."""
-    op.create_table(
-        "notices",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("time_s", sa.Float(), nullable=False),
-        sa.Column("kind", sa.String(), nullable=False),
-        sa.Column("owner", sa.String(), nullable=False),
-        sa.Column("what", sa.String(), nullable=False),
-        sa.Column("tries", sa.Integer(), nullable=False),
-        sa.Column("told_s", sa.Float(), nullable=True),
-        sa.PrimaryKeyConstraint("id", name="pk_notices"),
-    )
-    op.create_table(
-        "noticed",
-        sa.Column("about", sa.String(), nullable=False),
-        sa.Column("state", sa.String(), nullable=False),
-        sa.PrimaryKeyConstraint("about", name="pk_noticed"),
-    )
-    op.create_table(
-        "lost_nodes",
-        sa.Column("node", sa.String(), nullable=False),
-        sa.Column("said", sa.String(), nullable=False),
-        sa.Column("fragment", sa.String(), nullable=False),
-        sa.Column("found_s", sa.Float(), nullable=False),
-        sa.PrimaryKeyConstraint("node", name="pk_lost_nodes"),
-    )
+    for table in (NOTICES, NOTICED, LOST_NODES):
+        op.execute(table)

@@ -8,6 +8,19 @@ from alembic import op
 revision = "0015"
 down_revision = "0014"
 
+END_COUNTS = """
+CREATE TABLE end_counts (
+  "end" VARCHAR NOT NULL, count INTEGER NOT NULL, CONSTRAINT pk_end_counts PRIMARY KEY ("end")
+)
+"""
+LENT_DAYS = """
+CREATE TABLE lent_days (
+  day_s FLOAT NOT NULL, until_s FLOAT NOT NULL, owner VARCHAR NOT NULL, account VARCHAR NOT NULL,
+  kind VARCHAR NOT NULL, lent_s FLOAT NOT NULL, lost_to_starts_s FLOAT NOT NULL, lost_to_ends_s FLOAT NOT NULL,
+  starts INTEGER NOT NULL, evictions INTEGER NOT NULL,
+  CONSTRAINT pk_lent_days PRIMARY KEY (day_s, owner, account, kind)
+)
+"""
 COUNT_ENDS = """
 INSERT INTO end_counts (end, count)
 SELECT end, count(*) FROM (
@@ -18,26 +31,8 @@ SELECT end, count(*) FROM (
 
 def upgrade() -> None:
     """Create the tables and the indexes, and count the ends so far."""
-    op.create_table(
-        "end_counts",
-        sa.Column("end", sa.String(), nullable=False),
-        sa.Column("count", sa.Integer(), nullable=False),
-        sa.PrimaryKeyConstraint("end", name="pk_end_counts"),
-    )
-    op.create_table(
-        "lent_days",
-        sa.Column("day_s", sa.Float(), nullable=False),
-        sa.Column("until_s", sa.Float(), nullable=False),
-        sa.Column("owner", sa.String(), nullable=False),
-        sa.Column("account", sa.String(), nullable=False),
-        sa.Column("kind", sa.String(), nullable=False),
-        *(
-            sa.Column(name, sa.Float(), nullable=False)
-            for name in ("lent_s", "lost_to_starts_s", "lost_to_ends_s")
-        ),
-        *(sa.Column(name, sa.Integer(), nullable=False) for name in ("starts", "evictions")),
-        sa.PrimaryKeyConstraint("day_s", "owner", "account", "kind", name="pk_lent_days"),
-    )
+    op.execute(END_COUNTS)
+    op.execute(LENT_DAYS)
     op.add_column("fragments", sa.Column("parts", sa.JSON(), nullable=True))
     op.execute(COUNT_ENDS)
     op.create_index("ix_fragments_trainer", "fragments", ["trainer"])

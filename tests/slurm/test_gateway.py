@@ -5,7 +5,6 @@ import pytest
 from freetrain.slurm import commands
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmBusyError, SlurmRefusedError
-from freetrain.slurm.patience import perform_patiently
 from tests.daemon.fake_slurm import FakeSlurm
 
 ORDER = commands.release("1_0")
@@ -28,7 +27,7 @@ def busy_for(slurm: FakeSlurm, times: int, then: Exception | None = None) -> Fak
 
 def test_a_busy_slurm_is_told_again_after_longer_and_longer_pauses() -> None:
     pauses: list[float] = []
-    assert perform_patiently(busy_for(FakeSlurm(), 3), ORDER, sleep=pauses.append) == "done"
+    assert busy_for(FakeSlurm(), 3).perform_patiently(ORDER, sleep=pauses.append) == "done"
     assert pauses == sorted(pauses)
     assert len(pauses) == 3
 
@@ -36,12 +35,12 @@ def test_a_busy_slurm_is_told_again_after_longer_and_longer_pauses() -> None:
 def test_one_that_stays_busy_is_left_alone_in_the_end() -> None:
     slurm = busy_for(FakeSlurm(), 99)
     with pytest.raises(SlurmBusyError):
-        perform_patiently(slurm, ORDER, sleep=lambda _: None)
+        slurm.perform_patiently(ORDER, sleep=lambda _: None)
     assert slurm.told == [ORDER] * 4
 
 
 def test_a_refusal_is_final() -> None:
     slurm = busy_for(FakeSlurm(), 1, SlurmRefusedError("no"))
     with pytest.raises(SlurmRefusedError):
-        perform_patiently(slurm, ORDER, sleep=lambda _: None)
+        slurm.perform_patiently(ORDER, sleep=lambda _: None)
     assert len(slurm.told) == 2
