@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
 from freetrain.elastic.data.batching import FixedBatch, ScaledBatch, StepBatches
-from freetrain.elastic.data.drawing import BatchStream, Drawing
+from freetrain.elastic.data.drawing import DrawnBatches
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.data.streams import OwnBatches, Streaming, is_stream, makes_own_batches, same_random_numbers
 from freetrain.errors import InputError
@@ -48,7 +48,7 @@ class BatchOrder:
             return OwnBatches(data, sampler, sampler.seed)
         if is_stream(data):
             return Streaming(data, sampler, self.batch)
-        return Drawing(sampler, self.batch, BatchStream(data))
+        return DrawnBatches(data, sampler, self.batch)
 
     @classmethod
     def of(
