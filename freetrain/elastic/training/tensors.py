@@ -128,7 +128,8 @@ def _with_leaves(value: Any, to: Callable[[Any, str], Any], place: str = "") -> 
 
 def _is_header(value: Any) -> bool:
     """Whether it stands for a tensor."""
-    return isinstance(value, tuple) and len(value) == 4 and isinstance(value[0], str) and value[0] in (_TENSOR, _SHARDED)
+    kind = value[0] if isinstance(value, tuple) and len(value) == 4 else None
+    return isinstance(kind, str) and kind in (_TENSOR, _SHARDED)
 
 
 def _receiver(header: Any, known: Any, mesh: Callable[[], DeviceMesh]) -> torch.Tensor:
