@@ -32,15 +32,8 @@ class BatchOrder:
 
     def sampler(self, epochs: int, seed: int) -> Sampler:
         """Samples in this order, for a script that says itself when an epoch ends."""
-        return Sampler(
-            self.samples,
-            epochs,
-            seed,
-            shuffle=self.shuffle,
-            drop_last=self.drop_last,
-            listed=self.listed,
-            holds_at_end=True,
-        )
+        shuffle, drop_last, listed = self.shuffle, self.drop_last, self.listed
+        return Sampler(self.samples, epochs, seed, shuffle=shuffle, drop_last=drop_last, listed=listed)
 
     def read(self, data: Any, sampler: Sampler) -> StepBatches:
         """The batches of each step."""

@@ -85,17 +85,12 @@ class ElasticTraining:
     @property
     def over(self) -> bool:
         """Whether there are no more steps to make."""
-        return self.worlds.over
+        return self.worlds.stopped or self.state.sampler.finished
 
     @property
     def is_joined(self) -> bool:
         """Whether this worker has joined the trainer."""
         return hasattr(self, "worlds")
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether this worker has been in a world."""
-        return self.present_world is not None
 
     @property
     def present_world(self) -> World | None:

@@ -19,7 +19,7 @@ def world(rank: int, size: int) -> World:
 
 
 def drawing(data: Any, batch: int = 4, **options: bool) -> tuple[Drawing, Sampler]:
-    sampler = Sampler(10, 2, shuffle=False, holds_at_end=True, **options)
+    sampler = Sampler(10, 2, shuffle=False, **options)
     return DrawnBatches(data, sampler, FixedBatch(batch)), sampler
 
 
