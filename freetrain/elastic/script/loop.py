@@ -359,10 +359,11 @@ class Loop:
 
     def _on_world(self, world: World | None) -> None:
         """All ranks of this world have the same state; None: the world is about to end."""
-        if world is not None:
+        if world is None:
+            self._updates.leave_world()
+        else:
             world.is_script_alone = lambda: self._is_catching_up
             world.on_script_loss = self._lose_in_script
-        self._updates.enter(world)
 
     def _lose_in_script(self, error: LostRankError) -> None:
         """A rank was lost while the script, or a library, exchanged something by itself."""
