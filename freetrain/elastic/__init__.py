@@ -52,19 +52,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AdaScale": "script.adascale",
-    "FixedBatch": "data.batching",
-    "LocalSteps": "script.local_steps",
-    "Loop": "script.loop",
-    "Resize": "script.hooks",
-    "Run": "script.run",
-    "ScaledBatch": "data.batching",
-    "Step": "script.run",
-    "StepResult": "script.hooks",
-    "StopSignal": "script.hooks",
-    "device": "worlds.device",
-    "node_mesh": "script.sharding",
-    "scale_learning_rate": "script.hooks",
+    "data.batching": ("FixedBatch", "ScaledBatch"),
+    "script.adascale": ("AdaScale",),
+    "script.hooks": ("Resize", "StepResult", "StopSignal", "scale_learning_rate"),
+    "script.local_steps": ("LocalSteps",),
+    "script.loop": ("Loop",),
+    "script.run": ("Run", "Step"),
+    "script.sharding": ("node_mesh",),
+    "worlds.device": ("device",),
 }
 
 
@@ -74,6 +69,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

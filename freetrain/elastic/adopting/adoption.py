@@ -46,6 +46,16 @@ class Adoption:
 
     # -- what the script does
 
+    def note_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """The script has made this optimizer."""
+        optimizer.register_step_pre_hook(self.before_step)
+        self.optimizers.append(optimizer)
+
+    def note_carried(self, item: Stateful) -> None:
+        """The script has made this item; some call the constructors of several classes above them."""
+        if all(item is not other for other in self.carried):
+            self.carried.append(item)
+
     def iterate(self, loader: DataLoader[Any], plain: Iterate) -> Iterator[Any]:
         """The batches of a loop over a loader, which torch alone would iterate over as ``plain`` does."""
         sampler: Any = loader.sampler
@@ -323,6 +333,11 @@ class WholeOrder(torch.utils.data.Sampler[int]):
         """Order by this epoch, if the script does that at all."""
         if self._follows_epochs:
             self._sampler.set_epoch(epoch)
+
+
+def note_set_epoch(sampler: Any) -> None:
+    """The script has called ``set_epoch``."""
+    sampler.follows_epochs = True
 
 
 def follows_epochs(sampler: DistributedSampler[Any]) -> bool:

@@ -18,7 +18,7 @@ from torch.optim.lr_scheduler import ChainedScheduler, LRScheduler, ReduceLROnPl
 from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader, DistributedSampler
 
-from freetrain.elastic.adopting.adoption import Adoption
+from freetrain.elastic.adopting.adoption import Adoption, note_set_epoch
 from freetrain.elastic.errors import NotAdoptedError
 from freetrain.elastic.worlds.groups import form_alone
 
@@ -58,11 +58,11 @@ def patches(adoption: Adoption) -> Iterable[Patch]:
     # Torch's own look for the process group and the reducer; copy.deepcopy(), as for averaged models, calls them.
     yield DistributedDataParallel, "__getstate__", lambda _: lambda ddp: dict(ddp.__dict__)
     yield DistributedDataParallel, "__setstate__", lambda _: torch.nn.Module.__setstate__
-    yield torch.optim.Optimizer, "__init__", lambda original: _noting_optimizer(adoption, original)
+    yield torch.optim.Optimizer, "__init__", lambda original: _then(original, adoption.note_optimizer)
     for kind in (*_SCHEDULES, torch.amp.GradScaler, AveragedModel):
-        yield kind, "__init__", lambda original: _noting(adoption.carried, original)
+        yield kind, "__init__", lambda original: _then(original, adoption.note_carried)
     yield DataLoader, "__iter__", lambda original: lambda loader: adoption.iterate(loader, original)
-    yield DistributedSampler, "set_epoch", _noting_epoch
+    yield DistributedSampler, "set_epoch", lambda original: _then(original, note_set_epoch)
     yield torch, "save", lambda original: _sparing_files(adoption, original)
     yield builtins, "enumerate", lambda original: _numbering(adoption, original)
     for name in ("all_reduce", "reduce"):
@@ -92,30 +92,14 @@ def _noting_model(adoption: Adoption) -> Original:
     return init
 
 
-def _noting_optimizer(adoption: Adoption, original: Original) -> Original:
-    def init(optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> None:
-        original(optimizer, *args, **kwargs)
-        optimizer.register_step_pre_hook(adoption.before_step)
-        adoption.optimizers.append(optimizer)
+def _then(original: Original, note: Callable[[Any], None]) -> Original:
+    """The original method, after which its object is noted."""
 
-    return init
-
-
-def _noting(made: list[Any], original: Original) -> Original:
-    def init(item: Any, *args: Any, **kwargs: Any) -> None:
+    def method(item: Any, *args: Any, **kwargs: Any) -> None:
         original(item, *args, **kwargs)
-        if all(item is not other for other in made):  # some call this of several classes above them
-            made.append(item)
+        note(item)
 
-    return init
-
-
-def _noting_epoch(original: Original) -> Original:
-    def set_epoch(sampler: Any, epoch: int) -> None:
-        sampler.follows_epochs = True
-        original(sampler, epoch)
-
-    return set_epoch
+    return method
 
 
 def _sparing_files(adoption: Adoption, original: Original) -> Original:

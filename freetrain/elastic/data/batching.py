@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -97,9 +98,24 @@ class StepBatches(ABC):
         """The world, the epoch or the position is another one."""
         self._is_stale = True
 
-    @abstractmethod
     def next(self, world: World) -> tuple[Draw, Any] | None:
         """One batch more for the step under way; None at the end of the epoch."""
+        if self._is_stale:
+            self._begin(world)
+            self._is_stale = False
+        asked_s = time.perf_counter()
+        drawn = self._take(world)
+        self.wait_s += time.perf_counter() - asked_s
+        self.is_at_end = drawn is None
+        return drawn
+
+    @abstractmethod
+    def _begin(self, world: World) -> None:
+        """Go on from the training's position."""
+
+    @abstractmethod
+    def _take(self, world: World) -> tuple[Draw, Any] | None:
+        """The next batch, noted as taken; None at the end of the epoch."""
 
     @abstractmethod
     def batches_per_epoch(self, world_size: Callable[[], int]) -> int:

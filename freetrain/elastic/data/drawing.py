@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -36,24 +35,22 @@ Ids = tuple[int, ...]
 class Drawing(StepBatches):
     """Batches of samples that can be asked for by number."""
 
-    def __init__(
-        self, sampler: Sampler, batch: FixedBatch | ScaledBatch, stream: BatchStream | PassStream
-    ) -> None:
-        super().__init__(stream.dataset, sampler, batch)
-        self._stream = stream
+    def _begin(self, world: World) -> None:
+        self._go_on(self._draws(world))
 
-    def next(self, world: World) -> tuple[Draw, Any] | None:
-        """One batch more for the step under way; None at the end of the epoch."""
-        if self._is_stale:
-            self._stream.restart(self._draws(world))
-            self._is_stale = False
-        asked_s = time.perf_counter()
-        drawn = self._stream.next()
-        self.wait_s += time.perf_counter() - asked_s
-        self.is_at_end = drawn is None
+    @abstractmethod
+    def _go_on(self, draws: Iterator[Draw]) -> None:
+        """Go on with these, in this order; anything else that was fetched is forgotten."""
+
+    def _take(self, world: World) -> tuple[Draw, Any] | None:
+        drawn = self._fetched()
         if drawn is not None:
             self.taken.append(drawn[0])
         return drawn
+
+    @abstractmethod
+    def _fetched(self) -> tuple[Draw, Any] | None:
+        """The next batch; None at the end; what the data set raises is raised here."""
 
     def batches_per_epoch(self, world_size: Callable[[], int]) -> int:
         """How many there are in this epoch, if the world does not change."""
@@ -61,10 +58,6 @@ class Drawing(StepBatches):
         per_batch = self.batch.samples if isinstance(self.batch, FixedBatch) else self.batch.per_step(world_size())
         left = sampler.samples - sampler.position
         return sampler.batches + (left // per_batch if sampler.drop_last else -(-left // per_batch))
-
-    def close(self) -> None:
-        """Fetch no more."""
-        self._stream.close()
 
     def _draws(self, world: World) -> Iterator[Draw]:
         """The rest of the epoch; asked for ahead of the training, whose position moves meanwhile."""
@@ -81,24 +74,21 @@ class Drawing(StepBatches):
             start += len(ids)
 
 
-class BatchStream:
-    """Fetches given batches as the script's DataLoader would; of a number of samples the ids themselves."""
+class DrawnBatches(Drawing):
+    """Batches as the script's DataLoader would fetch them; of a number of samples the ids themselves."""
 
-    def __init__(self, data: Any) -> None:
-        self.dataset: Any = range(data) if isinstance(data, int) else data
-        if isinstance(data, DataLoader):
-            self.dataset = data.dataset
+    def __init__(self, data: Any, sampler: Sampler, batch: FixedBatch | ScaledBatch) -> None:
+        dataset = data.dataset if isinstance(data, DataLoader) else range(data) if isinstance(data, int) else data
+        super().__init__(dataset, sampler, batch)
         options = {name: getattr(data, name) for name in KEPT_OPTIONS} if isinstance(data, DataLoader) else {}
         self._generator = torch.Generator()
         self._plan = _Plan()
         self._loader: DataLoader[Any] = DataLoader(
             self.dataset, batch_sampler=self._plan, generator=self._generator, **options
         )
-        self._iterator: Iterator[Any] = iter(())
         self._restarts = 0
 
-    def restart(self, draws: Iterator[Draw]) -> None:
-        """Go on with these, in this order; anything else that was fetched is forgotten."""
+    def _go_on(self, draws: Iterator[Draw]) -> None:
         self._restarts += 1
         # Workers draw random numbers of their own from this, others after each restart, or augmentations would be
         # repeated; the training's own stream is left as it is.
@@ -108,17 +98,12 @@ class BatchStream:
         self._iterator = iter(())
         self._iterator = iter(self._loader)
 
-    def next(self) -> tuple[Draw, Any] | None:
-        """The next batch, or None where there is none; what the data set raises is raised here."""
+    def _fetched(self) -> tuple[Draw, Any] | None:
         try:
             data = next(self._iterator)
         except StopIteration:
             return None
         return self._plan.fetched.popleft(), data
-
-    def close(self) -> None:
-        """Fetch no more."""
-        self._iterator = iter(())
 
 
 class _Plan:
@@ -139,34 +124,35 @@ class _Plan:
             yield draw.fetched
 
 
-class PassStream:
+class DrawnPasses(Drawing):
     """Samples of each batch, in passes of at most so many, while threads fetch the batch after it."""
 
-    def __init__(self, data: Any, threads: int, at_most: int | None) -> None:
-        self.dataset: Any = range(data) if isinstance(data, int) else data
-        self.loader = Loader(data, threads)
+    def __init__(
+        self, loader: Loader, sampler: Sampler, batch: FixedBatch | ScaledBatch, at_most: int | None
+    ) -> None:
+        data = loader.data
+        super().__init__(range(data) if isinstance(data, int) else data, sampler, batch)
+        self._loader = loader
         self._at_most = at_most
-        self._draws: Iterator[Draw] = iter(())
         self._ahead: Draw | None = None
 
-    def restart(self, draws: Iterator[Draw]) -> None:
-        """Go on with these, in this order."""
-        self._draws = draws
+    def _go_on(self, draws: Iterator[Draw]) -> None:
+        self._iterator = draws
         self._ahead = next(draws, None)
 
-    def next(self) -> tuple[Draw, Passes] | None:
+    def _fetched(self) -> tuple[Draw, Passes] | None:
         """The next batch and its passes, of which one without samples has no data of its own; None at the end."""
         draw, self._ahead = self._ahead, None
         if draw is None:
             return None
-        self._ahead = next(self._draws, None)
+        self._ahead = next(self._iterator, None)
         passes = passes_of(draw.mine, self._at_most)
-        self.loader.prepare([*passes, *(passes_of(self._ahead.mine, self._at_most) if self._ahead else ())])
+        self._loader.prepare([*passes, *(passes_of(self._ahead.mine, self._at_most) if self._ahead else ())])
         return draw, passes
 
     def close(self) -> None:
         """Fetch no more."""
-        self.loader.close()
+        self._loader.close()
 
 
 class Loader:
@@ -179,7 +165,7 @@ class Loader:
     """
 
     def __init__(self, data: Any, threads: int = 1) -> None:
-        self._data = data
+        self.data = data
         self._threads = threads
         self._pool = None
         if threads > 0 and not isinstance(data, int):
@@ -188,11 +174,11 @@ class Loader:
 
     def get(self, ids: Sequence[int]) -> Any:
         """The batch of these samples; what the data set raises is raised here."""
-        if isinstance(self._data, int):
+        if isinstance(self.data, int):
             return torch.tensor(list(ids))
         ahead = self._ahead.pop(tuple(ids), None)
         if ahead is None:
-            return default_collate([self._data[id_] for id_ in ids])
+            return default_collate([self.data[id_] for id_ in ids])
         return ahead.collated.result()
 
     def prepare(self, batches: Sequence[Sequence[int]]) -> None:
@@ -204,9 +190,7 @@ class Loader:
             self._ahead.pop(stale).is_wanted = False
         for ids in wanted:
             if ids not in self._ahead:
-                batch = self._ahead[ids] = _Batch(self._data, ids, min(self._threads, len(ids)))
-                for part in range(batch.parts):
-                    self._pool.submit(batch.fetch, part)
+                self._ahead[ids] = _Batch(self.data, ids, min(self._threads, len(ids)), self._pool)
 
     def close(self) -> None:
         """Fetch no more."""
@@ -219,31 +203,17 @@ class Loader:
 
 
 class _Batch:
-    """A batch whose parts are fetched by as many threads; the last one puts it together."""
+    """A batch whose parts are fetched by as many threads; the first one that is free puts it together."""
 
-    def __init__(self, data: Any, ids: Ids, parts: int) -> None:
-        self.collated: Future[Any] = Future()
+    def __init__(self, data: Any, ids: Ids, parts: int, pool: ThreadPoolExecutor) -> None:
         self.is_wanted = True
-        self.parts = parts
         self._data = data
-        self._ids = ids
-        self._items: list[list[Any] | None] = [None] * parts
-        self._lock = threading.Lock()
+        fetched = [pool.submit(self._fetch, share_of(ids, part, parts)) for part in range(parts)]
+        # After its parts: a thread that waits for one of them waits for a thread that has begun with it.
+        self.collated: Future[Any] = pool.submit(self._collate, fetched)
 
-    def fetch(self, part: int) -> None:
-        try:
-            items = [self._data[id_] for id_ in share_of(self._ids, part, self.parts) if self.is_wanted]
-            with self._lock:
-                self._items[part] = items
-                is_last = None not in self._items
-            if is_last and self.is_wanted:
-                self.collated.set_result(default_collate([item for some in self._items for item in some or ()]))
-        # Whatever it is: who asks for the batch would wait for ever.
-        except BaseException as error:
-            self._fail(error)
+    def _fetch(self, ids: Sequence[int]) -> list[Any]:
+        return [self._data[id_] for id_ in ids if self.is_wanted]
 
-    def _fail(self, error: BaseException) -> None:
-        with self._lock:
-            # Several parts may fail, and a future takes one outcome only.
-            if not self.collated.done():
-                self.collated.set_exception(error)
+    def _collate(self, fetched: Sequence[Future[list[Any]]]) -> Any:
+        return default_collate([item for part in fetched for item in part.result()]) if self.is_wanted else None

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
 from freetrain.elastic.data.batching import FixedBatch, ScaledBatch, StepBatches
-from freetrain.elastic.data.drawing import BatchStream, Drawing
+from freetrain.elastic.data.drawing import DrawnBatches
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.data.streams import OwnBatches, Streaming, is_stream, makes_own_batches, same_random_numbers
 from freetrain.errors import InputError
@@ -32,15 +32,8 @@ class BatchOrder:
 
     def sampler(self, epochs: int, seed: int) -> Sampler:
         """Samples in this order, for a script that says itself when an epoch ends."""
-        return Sampler(
-            self.samples,
-            epochs,
-            seed,
-            shuffle=self.shuffle,
-            drop_last=self.drop_last,
-            listed=self.listed,
-            holds_at_end=True,
-        )
+        shuffle, drop_last, listed = self.shuffle, self.drop_last, self.listed
+        return Sampler(self.samples, epochs, seed, shuffle=shuffle, drop_last=drop_last, listed=listed)
 
     def read(self, data: Any, sampler: Sampler) -> StepBatches:
         """The batches of each step."""
@@ -48,7 +41,7 @@ class BatchOrder:
             return OwnBatches(data, sampler, sampler.seed)
         if is_stream(data):
             return Streaming(data, sampler, self.batch)
-        return Drawing(sampler, self.batch, BatchStream(data))
+        return DrawnBatches(data, sampler, self.batch)
 
     @classmethod
     def of(

@@ -28,7 +28,6 @@ class Sampler:
     Args:
         drop_last: leave out what an epoch has left when it is not enough for a step.
         listed: an epoch's order, where it is not to be computed here.
-        holds_at_end: stay at the end of each epoch until :meth:`end_epoch` is called.
     """
 
     def __init__(
@@ -40,7 +39,6 @@ class Sampler:
         shuffle: bool = True,
         drop_last: bool = False,
         listed: Callable[[int], Sequence[int]] | None = None,
-        holds_at_end: bool = False,
     ) -> None:
         self.samples = samples
         self.epochs = epochs
@@ -51,7 +49,6 @@ class Sampler:
         self.position = 0
         self.batches = 0  # taken in this epoch, as the script counts them
         self._listed = listed
-        self._holds_at_end = holds_at_end
         self._known = (0, 0, torch.empty(0, dtype=torch.int64))
 
     @property
@@ -73,11 +70,9 @@ class Sampler:
         return ids
 
     def advance(self, count: int, batches: int = 1) -> None:
-        """The next ``count`` samples are done."""
+        """The next ``count`` samples are done; the position stays at the end of the epoch until that is ended."""
         self.position += count
         self.batches += batches
-        if self.position >= self.samples and not self._holds_at_end:
-            self.end_epoch()
 
     def end_epoch(self) -> None:
         """Go on with the next one."""

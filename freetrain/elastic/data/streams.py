@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -67,30 +66,22 @@ class Streaming(StepBatches):
         """The world, the epoch or the position is another one."""
         self.load_state_dict(self.state_dict())
 
-    def next(self, world: World) -> tuple[Draw, Any] | None:
-        """One batch more for the step under way; None at the end of the epoch."""
-        asked_s = time.perf_counter()
-        if self._is_stale:
-            self._begin()
+    def _take(self, world: World) -> tuple[Draw, Any] | None:
         if not self.taken:
             self._before = self.state_dict()
         wanted = self.batch.per_step(world.size)
         items = list(islice(self._iterator, wanted))
         self._has_read = bool(items)
-        self.is_at_end = not items or (self._sampler.drop_last and len(items) < wanted)
-        if self.is_at_end:
+        if not items or (self._sampler.drop_last and len(items) < wanted):
             return None
         draw, mine = self.note_read(len(items), world)
-        batch = self._collate([items[place] for place in mine])
-        self.wait_s += time.perf_counter() - asked_s
-        return draw, batch
+        return draw, self._collate([items[place] for place in mine])
 
     def batches_per_epoch(self, world_size: Callable[[], int]) -> int:
         """Not known before the end."""
         raise TypeError("data that can only be read in order has no length")
 
-    def _begin(self) -> None:
-        """Read from the training's position on."""
+    def _begin(self, world: World) -> None:
         position = self._sampler.position
         if hasattr(self.dataset, "set_epoch"):
             self.dataset.set_epoch(self._sampler.epoch)
@@ -100,7 +91,6 @@ class Streaming(StepBatches):
         self._iterator = iter(self.dataset)
         if not self._is_stateful:
             next(islice(self._iterator, position, position), None)
-        self._is_stale = False
 
 
 def makes_own_batches(data: Any) -> bool:
@@ -127,28 +117,21 @@ class OwnBatches(StepBatches):
         self._seed = seed
         self._read = 0
 
-    def next(self, world: World) -> tuple[Draw, Any] | None:
-        """One batch more for the step under way; None at the end of the epoch."""
-        asked_s = time.perf_counter()
-        if self._is_stale:
-            self._begin()
+    def _take(self, world: World) -> tuple[Draw, Any] | None:
         batches = self._next()
-        self.is_at_end = batches is None
         if batches is None:
             return None
         rows = _rows(batches[0])
         draw, mine = self.note_read(rows, world)
         self.mark = digest_of(self.mark, list(map(_marks, batches)))
         shares = tuple(_share(batch, mine, rows) for batch in batches)
-        self.wait_s += time.perf_counter() - asked_s
         return draw, shares[0] if self._is_one else shares
 
     def batches_per_epoch(self, world_size: object) -> int:
         """The loader's length."""
         return min(len(loader) for loader in self._loaders)
 
-    def _begin(self) -> None:
-        """Read from the training's position on."""
+    def _begin(self, world: World) -> None:
         # First of all: worker processes of the old iterator end before new ones start.
         self._iterator = iter(())
         for loader in self._loaders:
@@ -158,7 +141,6 @@ class OwnBatches(StepBatches):
         self._read = 0
         for _ in range(self._sampler.batches + len(self.taken)):
             self._next()
-        self._is_stale = False
 
     def _next(self) -> tuple[Any, ...] | None:
         # Numbers of each batch, not of a stream of them: a rank that begins in the middle draws the same.

@@ -11,11 +11,12 @@ from typing import Any
 
 from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.feeding.link import FeedError, FeedOffer, Link, let_go
-from freetrain.elastic.feeding.parts import Packet, StateParts, size_of
+from freetrain.elastic.feeding.parts import Packet, StateParts
 from freetrain.elastic.membership.session import Session
 from freetrain.elastic.on_disk.members import Generation, from_document
 from freetrain.elastic.training.state import TrainingState, hyperparameters
-from freetrain.elastic.training.tensors import DetachedTensors, detach_tensors
+from freetrain.elastic.training.tensors import detach_tensors
+from freetrain.elastic.worlds.exchange import bytes_of
 
 log = logging.getLogger(__name__)
 
@@ -148,10 +149,9 @@ class Feed:
         if StateParts(self._state).layout != self._parts.layout:
             raise FeedError("the script has changed which parameters it trains, or in which groups")
         rest = self._state.capture_rest()
-        if size_of(rest) > _MAX_REST_BYTES:
+        _, contents = detach_tensors(rest)
+        if sum(map(bytes_of, contents.everything)) > _MAX_REST_BYTES:
             raise FeedError("buffers, or what is in also={...}, are large")
-        contents = DetachedTensors()
-        detach_tensors(rest, contents)
         if contents.shards:
             raise FeedError("something in also={...} is sharded")
         start = self._packet.used_bytes

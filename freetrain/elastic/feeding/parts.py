@@ -186,14 +186,3 @@ class Packet:
 def room_for(tensor: torch.Tensor) -> int:
     """Bytes that the tensor takes up in a packet."""
     return -(-bytes_of(tensor) // _ALIGN_BYTES) * _ALIGN_BYTES
-
-
-def size_of(document: Any) -> int:
-    """Bytes of the tensors in a document."""
-    if isinstance(document, torch.Tensor):
-        return bytes_of(document)
-    if isinstance(document, dict):
-        return sum(map(size_of, document.values()))
-    if isinstance(document, list | tuple):
-        return sum(map(size_of, document))
-    return 0

@@ -34,7 +34,7 @@ from freetrain.elastic.membership.identity import (
     why_foreign_to,
 )
 from freetrain.elastic.membership.liveness import WorkerProgress
-from freetrain.elastic.membership.watcher import Guard, Watcher
+from freetrain.elastic.membership.watcher import Watcher
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.members import Generation, this_host
 from freetrain.elastic.on_disk.next_generation import Proposal, View
@@ -112,10 +112,6 @@ class Session:
         """Sleep until the view fulfils the condition; False at the end of the time."""
         return self._watcher.wait_for(condition, timeout_s)
 
-    def note_wait(self, wait_s: float) -> None:
-        """This worker has waited for the others so long in a step."""
-        self._watcher.note_wait(wait_s)
-
     def join(self) -> None:
         """Record that this worker is ready, and begin to watch."""
         reason = why_foreign_to(self.directory.view(), self.member)
@@ -165,10 +161,8 @@ class Session:
         timeout_s = self._timeouts.form_timeout_s
         callbacks = self._stores.ports, self._while_waiting, self._expel
         world = World(generation, self.member.id, word, self._backend, timeout_s, *callbacks)
-        guard = Guard(generation, world.cut, lambda: world.started)
-        self._watcher.guard(guard)
+        self._watcher.guard(world)
         world.form(lambda: self.view.number > generation.number)
-        guard.formed = True
         self.world = world
         self._was_in_a_world = True
         known = self.view.members

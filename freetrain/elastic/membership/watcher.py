@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from freetrain.elastic.errors import DirectoryError
 from freetrain.elastic.membership.liveness import Liveness, StragglerDetector, WorkerProgress
@@ -14,6 +14,9 @@ from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.members import Generation, Member
 from freetrain.elastic.on_disk.next_generation import Proposal, View, members_missing, next_generation, watched_by
 from freetrain.elastic.timeouts import Timeouts
+
+if TYPE_CHECKING:  # the agent watches, too, and does without torch
+    from freetrain.elastic.worlds.world import World
 
 log = logging.getLogger(__name__)
 
@@ -34,18 +37,6 @@ _WARN_AGAIN_S = 60.0
 
 # Members that are started together boot at slightly different speeds.
 _WARN_MISSING_AFTER_S = 2.0
-
-
-@dataclass(slots=True)
-class Guard:
-    """The world that this member is in or forms, how far it is, and how to get its main thread out of it."""
-
-    generation: Generation
-    cut: Callable[[], object]
-    started: Callable[[], int] = lambda: 0
-    formed: bool = False
-    waited_s: float = 0.0
-    broken_since_s: float | None = None
 
 
 class Watcher:
@@ -71,7 +62,7 @@ class Watcher:
         self._hurries_until_s = float("-inf")
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="freetrain-watcher", daemon=True)
-        self._guard: Guard | None = None
+        self._world: World | None = None  # that this member is in or forms
         self._main_thread = threading.main_thread().ident or 0
         self._unsettled: tuple[Proposal, float] | None = None
         self._warned_s = float("-inf")
@@ -94,15 +85,9 @@ class Watcher:
         self._hurries_until_s = time.monotonic() + _HURRY_S
         self._wake.set()
 
-    def guard(self, guard: Guard | None) -> None:
+    def guard(self, world: World | None) -> None:
         """Get the main thread out of this world when it breaks, from now on; None: out of none."""
-        self._guard = guard
-
-    def note_wait(self, wait_s: float) -> None:
-        """This member has waited for the others so long in a step."""
-        guard = self._guard
-        if guard is not None:
-            guard.waited_s += wait_s
+        self._world = world
 
     def wait_for(self, condition: Callable[[View], bool], timeout_s: float) -> bool:
         """Sleep until the view fulfils the condition; False at the end of the time."""
@@ -172,12 +157,12 @@ class Watcher:
 
     def _progress(self) -> WorkerProgress:
         """This member's progress in the world that it is in."""
-        guard = self._guard
-        if guard is None or not guard.formed:
+        world = self._world
+        if world is None or not world.is_formed:
             return WorkerProgress()
         # Of the main thread alone: this one, and those of gloo, run on in a process that hangs.
         computed_s = int(time.clock_gettime(time.pthread_getcpuclockid(self._main_thread)))
-        return WorkerProgress(guard.generation.number, guard.started(), int(1000 * guard.waited_s), computed_s)
+        return WorkerProgress(world.generation.number, world.started, int(1000 * world.waited_s), computed_s)
 
     def _find_stragglers(self, view: View) -> None:
         # Rank 0 alone, as it looks at everybody's signs of life anyway.
@@ -235,24 +220,24 @@ class Watcher:
 
     def _cut_broken(self, view: View) -> None:
         """Members of a world that lost somebody may wait for ever in a collective: get them out."""
-        guard = self._guard
-        if guard is None:
+        world = self._world
+        if world is None:
             return
-        patience_s = self._patience_s(guard, view)
+        patience_s = self._patience_s(world, view)
         if patience_s is None:
             return
         now_s = time.monotonic()
-        guard.broken_since_s = guard.broken_since_s or now_s
+        world.broken_since_s = world.broken_since_s or now_s
         # The main thread may have left this world while this thread looked.
-        if now_s - guard.broken_since_s >= patience_s and guard is self._guard:
-            guard.cut()
+        if now_s - world.broken_since_s >= patience_s and world is self._world:
+            world.cut()
 
-    def _patience_s(self, guard: Guard, view: View) -> float | None:
+    def _patience_s(self, world: World, view: View) -> float | None:
         """How long the main thread may try to get out by itself; None: this world is as it should be."""
         # Also where a newer generation has come already: members still in this world would keep it waiting.
-        broken = guard.generation.number in view.broken_numbers
-        if broken or any(id_ in view.gone for id_ in guard.generation.everyone):
+        broken = world.generation.number in view.broken_numbers
+        if broken or any(id_ in view.gone for id_ in world.generation.everyone):
             return self._timeouts.cut_after_s
-        if not guard.formed and view.number > guard.generation.number:
+        if not world.is_formed and view.number > world.generation.number:
             return _SUPERSEDED_S
         return None

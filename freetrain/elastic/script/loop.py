@@ -162,7 +162,7 @@ class Loop:
         Raises:
             InputError: the training has begun.
         """
-        if self._training.has_begun:
+        if self._training.present_world is not None:
             raise InputError(
                 "run.carry() was called after the training had begun, whose state is shared already.",
                 "Call it before run.epochs(), and before anything that needs the other ranks.",
@@ -340,7 +340,7 @@ class Loop:
         """Enter the first world."""
         if not self._training.is_joined:
             raise InputError("nothing can be asked of a training before 'with elastic.Loop(...) as run:'.")
-        if not self._training.has_begun:
+        if self._training.present_world is None:
             self._updates.check_schedules()
             self._enter_world()
             # The others have passed the place where the script of this newcomer is.
@@ -359,10 +359,11 @@ class Loop:
 
     def _on_world(self, world: World | None) -> None:
         """All ranks of this world have the same state; None: the world is about to end."""
-        if world is not None:
+        if world is None:
+            self._updates.leave_world()
+        else:
             world.is_script_alone = lambda: self._is_catching_up
             world.on_script_loss = self._lose_in_script
-        self._updates.enter(world)
 
     def _lose_in_script(self, error: LostRankError) -> None:
         """A rank was lost while the script, or a library, exchanged something by itself."""

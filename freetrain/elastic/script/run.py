@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from freetrain.elastic.data.batching import Draw, FixedBatch, ScaledBatch, StepBatches
-from freetrain.elastic.data.drawing import Drawing, Passes, PassStream
+from freetrain.elastic.data.drawing import DrawnPasses, Loader, Passes
 from freetrain.elastic.data.orders import BatchOrder
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.script.loop import Loop
@@ -47,7 +47,8 @@ class Run(Loop):
         before_update: Callable[[torch.nn.Module], object] | None = None,
         **options: Any,
     ) -> None:
-        self._stream = PassStream(data, data_threads, batch.at_most_per_pass)
+        self._loader = Loader(data, data_threads)
+        self._at_most = batch.at_most_per_pass
         self._before_update = before_update
         self._latest: Step | None = None
         samples = data if isinstance(data, int) else len(data)
@@ -87,7 +88,7 @@ class Run(Loop):
             self._conclude()
 
     def _read(self, order: BatchOrder, data: Any, sampler: Sampler) -> StepBatches:
-        return Drawing(sampler, order.batch, self._stream)
+        return DrawnPasses(self._loader, sampler, order.batch, self._at_most)
 
 
 class Step:
@@ -126,7 +127,7 @@ class Step:
                 return
             asked_s = time.perf_counter()
             # All ranks take part in every step: who has no sample repeats one, which does not count.
-            data = self._run._stream.loader.get(ids or self.ids[:1])
+            data = self._run._loader.get(ids or self.ids[:1])
             drawing.wait_s += time.perf_counter() - asked_s
             yield data
 

@@ -22,7 +22,6 @@ from freetrain.elastic.training.agreement import StepVerdict
 from freetrain.elastic.training.state import Beside, TrainingState
 from freetrain.elastic.training.training import ElasticTraining
 from freetrain.elastic.worlds.exchange import broadcast_tensors
-from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -69,7 +68,6 @@ class Updates:
         self._completed = completed
         self._schedules = [Schedules(optimizer, state.also) for optimizer in state.optimizers]
         self._lacks_samples = False
-        self._world: World | None = None
         self._weight: float | None = None
         self._summed: set[torch.optim.Optimizer] = set()
         self._void: set[torch.optim.Optimizer] = set()
@@ -99,15 +97,13 @@ class Updates:
 
     # -- worlds
 
-    def enter(self, world: World | None) -> None:
-        """Add gradients up in this world from now on; None: in none."""
-        self._world = world
-        if world is None:
-            for gradients in self._gradients.values():
-                gradients.forget_world()
-            self.end_step()
-            if self._rounds is not None:
-                self._rounds.take_back()
+    def leave_world(self) -> None:
+        """Add gradients up no more before the next world."""
+        for gradients in self._gradients.values():
+            gradients.forget_world()
+        self.end_step()
+        if self._rounds is not None:
+            self._rounds.take_back()
 
     # -- steps
 
@@ -191,8 +187,8 @@ class Updates:
         if self._rounds is not None and self.lost is None:
             with self._waiting_for_others():
                 self._training.agree(self._training.ask("meeting after local steps", has_same_parameters=False))
-                self._rounds.finish(self._drawing.share, cast(World, self._world))
-                broadcast_tensors(self._buffers(), 0, cast(World, self._world))
+                self._rounds.finish(self._drawing.share, self._training.world)
+                broadcast_tensors(self._buffers(), 0, self._training.world)
 
     def end_step(self) -> None:
         """Leave optimizers alone until the next step begins."""
@@ -296,14 +292,14 @@ class Updates:
             self.lose(error)
 
     def _begin(self, optimizer: torch.optim.Optimizer, *, during_backward: bool = False) -> None:
-        world, weight = cast(World, self._world), cast(float, self._weight)
+        world, weight = self._training.world, cast(float, self._weight)
         gradients = self._gradients[optimizer]
         gradients.begin(world, weight, self.loss_share, self._aside, during_backward=during_backward)
         self._begun = optimizer
 
     def _scale(self, optimizer: torch.optim.Optimizer) -> None:
         """Let learning rates follow the size of the step; raises LostRankError if a rank was lost meanwhile."""
-        scaling, world = self._scaling, cast(World, self._world)
+        scaling, world = self._scaling, self._training.world
         if scaling is None or not scaling.follows(optimizer):
             return
         samples, share = self._drawing.samples, self._drawing.share

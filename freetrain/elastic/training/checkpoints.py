@@ -10,7 +10,7 @@ import pickle
 import shutil
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import torch
 from freetrain.elastic.errors import CheckpointError
 from freetrain.elastic.on_disk.files import create_private, why_distrusted
 from freetrain.elastic.training.state import TrainingState
-from freetrain.elastic.training.tensors import is_sharded, local, with_local
+from freetrain.elastic.training.tensors import detach_tensors, is_sharded, local, with_local
 
 log = logging.getLogger(__name__)
 
@@ -194,7 +194,8 @@ class StateCopy:
             spare[storage.nbytes()].append(storage)
         copied: dict[int, torch.UntypedStorage] = {}
         copies: dict[int, Any] = {}
-        for tensor in _plain_tensors(state):
+        _, contents = detach_tensors(state)
+        for tensor in filter(_is_plain, contents.everything):
             mine = local(tensor)
             original = mine.untyped_storage()
             if original.data_ptr() not in copied:
@@ -215,18 +216,9 @@ def _like(tensor: torch.Tensor, memory: torch.UntypedStorage) -> torch.Tensor:
     return empty.set_(memory, tensor.storage_offset(), tensor.size(), tensor.stride())
 
 
-def _plain_tensors(value: Any) -> Iterator[torch.Tensor]:
-    """Tensors that are nothing but memory with a shape."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        for item in value:
-            yield from _plain_tensors(item)
-    elif is_sharded(value) or (
-        type(value) is torch.Tensor and value.layout is torch.strided and not _is_special(value)
-    ):
-        yield value
-
-
-def _is_special(tensor: torch.Tensor) -> bool:
-    return tensor.is_quantized or tensor.is_meta or tensor.is_conj() or tensor.is_neg()
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether it is nothing but memory with a shape, as this worker's part of a sharded one is."""
+    if is_sharded(tensor):
+        return True
+    is_dense = type(tensor) is torch.Tensor and tensor.layout is torch.strided
+    return is_dense and not (tensor.is_quantized or tensor.is_meta or tensor.is_conj() or tensor.is_neg())

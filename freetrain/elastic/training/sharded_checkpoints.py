@@ -24,7 +24,7 @@ from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 
 from freetrain.elastic.on_disk.files import create_private, why_distrusted
 from freetrain.elastic.training.checkpoints import Checkpoints, unwritable, why_unwritable
-from freetrain.elastic.training.tensors import DetachedTensors, attach_tensors, detach_tensors
+from freetrain.elastic.training.tensors import attach_tensors, detach_tensors
 from freetrain.elastic.worlds.replica import Replica
 
 if TYPE_CHECKING:
@@ -80,8 +80,7 @@ class ShardedCheckpoints(Checkpoints):
     # -- writing
 
     def _write(self, state: dict[str, Any], draft: Path) -> None:
-        contents = DetachedTensors()
-        skeleton = detach_tensors(state, contents)
+        skeleton, contents = detach_tensors(state)
         checkpoint.save(
             {**contents.tensors, **contents.shards},
             storage_writer=checkpoint.FileSystemWriter(draft),
@@ -119,8 +118,7 @@ class ShardedCheckpoints(Checkpoints):
                 reason = f"{path / _REST} cannot be read ({str(error).splitlines()[0]})"
         if not self._all(reason is None):
             return None, reason or f"{path} cannot be read by another worker of this node"
-        contents = DetachedTensors()
-        state = attach_tensors(rest["skeleton"], contents, {}, self._mesh)
+        state, contents = attach_tensors(rest["skeleton"], {}, self._mesh)
         try:
             checkpoint.load(
                 {**contents.tensors, **contents.shards},

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.training.tensors import DetachedTensors, attach_tensors, detach_tensors, is_sharded, local
+from freetrain.elastic.training.tensors import attach_tensors, detach_tensors, is_sharded, local
 from freetrain.elastic.worlds.exchange import broadcast_bytes, broadcast_tensors, decode, encode
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
@@ -225,15 +225,15 @@ def _from_source(
     capture: Callable[[], dict[str, Any]], own: dict[str, Any], state: TrainingState, source: int, world: World
 ) -> Any:
     """The source's capture; the others receive it into their own tensors where they have any of that name."""
-    contents = DetachedTensors()
     first = source * world.shards
     if world.replica == source:
         captured = capture()
-        skeleton = encode(detach_tensors(captured, contents))
-        broadcast_bytes(skeleton if world.rank == first else None, first, world)
+        skeleton, contents = detach_tensors(captured)
+        content = encode(skeleton)
+        broadcast_bytes(content if world.rank == first else None, first, world)
     else:
         skeleton = decode(broadcast_bytes(None, first, world))
-        captured = attach_tensors(skeleton, contents, own, state.mesh)
+        captured, contents = attach_tensors(skeleton, own, state.mesh)
     broadcast_tensors(contents.tensors.values(), first, world)
     broadcast_tensors([local(shard) for shard in contents.shards.values()], source, world.peers)
     return captured

@@ -79,57 +79,67 @@ class DetachedTensors:
         else:
             self.tensors[place] = tensor
 
+    @property
+    def everything(self) -> list[torch.Tensor]:
+        """All of them."""
+        return [*self.tensors.values(), *self.shards.values()]
 
-def detach_tensors(value: Any, contents: DetachedTensors, place: str = "") -> Any:
-    """The value with its tensors taken out."""
-    if is_sharded(value):
-        contents.add(place, value)
-        return (_SHARDED, list(value.shape), str(value.dtype), layout(value))
-    if isinstance(value, torch.Tensor):
-        contents.add(place, value)
-        return (_TENSOR, list(value.shape), str(value.dtype), value.device.type)
-    if isinstance(value, dict):
-        return {key: detach_tensors(item, contents, _within(place, key)) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        items = [detach_tensors(item, contents, _within(place, index)) for index, item in enumerate(value)]
-        return items if isinstance(value, list) else tuple(items)
-    return value
+
+def detach_tensors(value: Any) -> tuple[Any, DetachedTensors]:
+    """The value with its tensors taken out, and these."""
+    contents = DetachedTensors()
+
+    def header_of(leaf: Any, place: str) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        contents.add(place, leaf)
+        kind, where = (_SHARDED, layout(leaf)) if is_sharded(leaf) else (_TENSOR, leaf.device.type)
+        return (kind, list(leaf.shape), str(leaf.dtype), where)
+
+    return _with_leaves(value, header_of), contents
 
 
 def attach_tensors(
-    skeleton: Any, contents: DetachedTensors, own: dict[str, Any], mesh: Callable[[], DeviceMesh]
-) -> Any:
+    skeleton: Any, own: dict[str, Any], mesh: Callable[[], DeviceMesh]
+) -> tuple[Any, DetachedTensors]:
     """The reverse: tensors to receive into, noted in the same order, the model's own (by name) where they fit."""
-    return _attach(skeleton, contents, {f"model.{name}": value for name, value in own.items()}, mesh, "")
+    contents = DetachedTensors()
+    known = {f"model.{name}": value for name, value in own.items()}
+
+    def tensor_of(leaf: Any, place: str) -> Any:
+        if not _is_header(leaf):
+            return leaf
+        tensor = _receiver(leaf, known.get(place), mesh)
+        contents.add(place, tensor)
+        return tensor
+
+    return _with_leaves(skeleton, tensor_of), contents
 
 
-def _attach(
-    skeleton: Any, contents: DetachedTensors, own: dict[str, Any], mesh: Callable[[], DeviceMesh], place: str
-) -> Any:
-    if isinstance(skeleton, tuple) and len(skeleton) == 4 and skeleton[0] in (_TENSOR, _SHARDED):
-        return _receiver(skeleton, contents, own.get(place), mesh, place)
-    if isinstance(skeleton, dict):
-        return {key: _attach(item, contents, own, mesh, _within(place, key)) for key, item in skeleton.items()}
-    if isinstance(skeleton, list | tuple):
-        items = [_attach(item, contents, own, mesh, _within(place, index)) for index, item in enumerate(skeleton)]
-        return items if isinstance(skeleton, list) else tuple(items)
-    return skeleton
+def _with_leaves(value: Any, to: Callable[[Any, str], Any], place: str = "") -> Any:
+    """The same containers, with what this makes of each leaf and its place."""
+    if isinstance(value, dict):
+        return {key: _with_leaves(item, to, _within(place, key)) for key, item in value.items()}
+    if isinstance(value, list | tuple) and not _is_header(value):
+        items = [_with_leaves(item, to, _within(place, index)) for index, item in enumerate(value)]
+        return items if isinstance(value, list) else tuple(items)
+    return to(value, place)
 
 
-def _receiver(
-    what: Any, contents: DetachedTensors, known: Any, mesh: Callable[[], DeviceMesh], place: str
-) -> torch.Tensor:
-    kind, shape, name, where = what
+def _is_header(value: Any) -> bool:
+    """Whether it stands for a tensor."""
+    kind = value[0] if isinstance(value, tuple) and len(value) == 4 else None
+    return isinstance(kind, str) and kind in (_TENSOR, _SHARDED)
+
+
+def _receiver(header: Any, known: Any, mesh: Callable[[], DeviceMesh]) -> torch.Tensor:
+    kind, shape, name, where = header
     fits = isinstance(known, torch.Tensor) and list(known.shape) == shape and str(known.dtype) == name
     fits = fits and is_sharded(known) == (kind == _SHARDED)
     dtype = getattr(torch, name.removeprefix("torch."))
-    tensor: torch.Tensor
     if kind == _SHARDED:
-        tensor = known if fits else empty(shape, dtype, where, mesh())
-    else:
-        tensor = known.detach() if fits else torch.empty(shape, dtype=dtype, device=where)
-    contents.add(place, tensor)
-    return tensor
+        return known if fits else empty(shape, dtype, where, mesh())
+    return known.detach() if fits else torch.empty(shape, dtype=dtype, device=where)
 
 
 def _within(place: str, key: Any) -> str:

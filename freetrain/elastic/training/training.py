@@ -85,17 +85,12 @@ class ElasticTraining:
     @property
     def over(self) -> bool:
         """Whether there are no more steps to make."""
-        return self.worlds.over
+        return self.worlds.stopped or self.state.sampler.finished
 
     @property
     def is_joined(self) -> bool:
         """Whether this worker has joined the trainer."""
         return hasattr(self, "worlds")
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether this worker has been in a world."""
-        return self.present_world is not None
 
     @property
     def present_world(self) -> World | None:
@@ -205,7 +200,7 @@ class ElasticTraining:
 
     def record(self, samples: int, wait_s: float, exposed_s: float) -> None:
         """Rank 0 notes the step; it, or its replica, writes what is due."""
-        self.session.note_wait(exposed_s)
+        self.world.waited_s += exposed_s
         wants_checkpoint, self.wants_checkpoint = self.wants_checkpoint, False
         if self.world.replica == 0:
             self._records.add(samples, wait_s, exposed_s, wants_checkpoint=wants_checkpoint)
@@ -333,7 +328,7 @@ def _serve(session: Session) -> NoReturn:
         world = session.reform(broke_with, sums, lambda _: None)
         try:
             while True:
-                world.serve()
+                world.servers.serve()
                 sums += 1
         except LostRankError as error:
             # Workers that leave a world as agreed close their connections, too.

@@ -73,11 +73,6 @@ class Worlds:
         self._exchange: Exchange | None = None
         self._last_results: list[bytes] = []
 
-    @property
-    def over(self) -> bool:
-        """Whether the training is."""
-        return self.stopped or self._state.sampler.finished
-
     def step_done(self) -> None:
         """This worker has completed a step."""
         self.sees_it_through = True

@@ -150,10 +150,6 @@ class Ranks:
         """Give everybody the source's tensor, in place."""
         self.start_broadcast(tensor, source)()
 
-    def gather_tensor(self, mine: torch.Tensor) -> list[torch.Tensor]:
-        """Everybody's tensor, in order of rank, all of one size."""
-        return self.start_gather(mine)()
-
     def start_all_reduce(self, tensor: torch.Tensor) -> Any:
         """Begin to sum a tensor in place, which nobody needs if that fails."""
         return self._collectives.start(lambda: dist.all_reduce(tensor, group=self.group, async_op=True), tensor)

@@ -42,7 +42,7 @@ def _gather(content: bytes, lengths: Sequence[int], world: World) -> list[bytes]
     padded = torch.zeros(max(1, *lengths), dtype=torch.uint8)
     if content:
         padded[: len(content)] = torch.frombuffer(bytearray(content), dtype=torch.uint8)
-    rows = world.gather_tensor(padded)
+    rows = world.start_gather(padded)()
     return [bytes(row[:length].numpy().tobytes()) for row, length in zip(rows, lengths, strict=True)]
 
 

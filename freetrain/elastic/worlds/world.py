@@ -67,11 +67,14 @@ class World(Ranks):
         self._store: dist.Store | None = None
         self._expel = expel
         self._asked = 0
-        self._servers = GradientServers(generation, self.rank, collectives)
+        self.servers = GradientServers(generation, self.rank, collectives)
         # None for all: a world that refers to itself would keep its memory until Python looks for such circles.
         self._peers = None if self.shards == 1 else Ranks(self.size // self.shards, collectives, own)
         self.joined = generation.number  # of the first world that this process was in
         self.awaits = ""  # the latest call of this rank, in words
+        self.is_formed = False
+        self.waited_s = 0.0  # that this rank has waited for the others in its steps
+        self.broken_since_s: float | None = None  # as its watcher has seen
         # Whether the others have come past the place where the script is.
         self.is_script_alone: Callable[[], bool] = lambda: False
         # Called when a rank was lost while the script itself exchanged something.
@@ -96,13 +99,14 @@ class World(Ranks):
         if not self._replica.all_formed(self.generation.number, True):
             self.leave()
             raise AbandonedError("another worker of this node did not form it")
+        self.is_formed = True
 
     def _form(self, newer: Callable[[], bool]) -> None:
         try:
             self._store = meet(self.generation, self.rank, self._word, self._timeout, newer)
             if self.rank < self.size:
                 self._connect_workers(self._store)
-            self._servers.connect(self._store, self._timeout)
+            self.servers.connect(self._store, self._timeout)
         except (AbandonedError, ValueError):
             self.leave()
             raise
@@ -161,13 +165,13 @@ class World(Ranks):
                 with contextlib.suppress(Exception):
                     dist.distributed_c10d.destroy_process_group(mine)
             self.group = self.peers.group = None
-            self._servers.groups.clear()
+            self.servers.groups.clear()
             self._store = None
 
     def _groups(self) -> list[dist.ProcessGroup]:
         """The groups of this world that are there."""
         mine = dict.fromkeys((self.peers.group, self.group))
-        return [*self._servers.groups, *(group for group in mine if group is not None)]
+        return [*self.servers.groups, *(group for group in mine if group is not None)]
 
     def ask(
         self, what: str, digest: int = 0, size: int = 0, payload: bytes = b"", where: str = ""
@@ -183,11 +187,11 @@ class World(Ranks):
 
     def start_add_up(self, tensors: Sequence[torch.Tensor]) -> Callable[[], None]:
         """Begin to sum each tensor over all ranks, in place, at the servers if there are some."""
-        if not self._servers:
+        if not self.servers:
             return super().start_add_up(tensors)
         # Servers add up in the computer's memory, as the node's GPUs are its workers'.
         copies = [tensor.cpu() for tensor in tensors]
-        works = [work for copy in copies for work in self._servers.start_sum(copy)]
+        works = [work for copy in copies for work in self.servers.start_sum(copy)]
 
         def finish() -> None:
             for work in works:
@@ -198,13 +202,9 @@ class World(Ranks):
 
         return finish
 
-    def serve(self) -> None:
-        """Add one tensor up, as a server; raises LostRankError where that fails, or the workers leave."""
-        self._servers.serve()
-
     def gather(self, values: list[int]) -> list[list[int]]:
         """Everybody's numbers, in order of rank."""
-        return [list(map(int, row.tolist())) for row in self.gather_tensor(torch.tensor(values))]
+        return [list(map(int, row.tolist())) for row in self.start_gather(torch.tensor(values))()]
 
     @property
     def started(self) -> int:

@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from freetrain.elastic.data.batching import Draw, FixedBatch
-from freetrain.elastic.data.drawing import BatchStream, Drawing, Loader
+from freetrain.elastic.data.drawing import Drawing, DrawnBatches, Loader
 from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.worlds.world import World
 
@@ -19,8 +19,8 @@ def world(rank: int, size: int) -> World:
 
 
 def drawing(data: Any, batch: int = 4, **options: bool) -> tuple[Drawing, Sampler]:
-    sampler = Sampler(10, 2, shuffle=False, holds_at_end=True, **options)
-    return Drawing(sampler, FixedBatch(batch), BatchStream(data)), sampler
+    sampler = Sampler(10, 2, shuffle=False, **options)
+    return DrawnBatches(data, sampler, FixedBatch(batch)), sampler
 
 
 def test_each_rank_gets_its_share_until_the_epoch_ends() -> None:

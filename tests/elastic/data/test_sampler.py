@@ -43,6 +43,8 @@ def test_every_sample_once_per_epoch_whatever_the_steps(samples: int, sizes: lis
         ids = sampler.peek(sizes[turn % len(sizes)])
         epochs[sampler.epoch] += ids
         sampler.advance(len(ids))
+        if sampler.position == samples:
+            sampler.end_epoch()
         turn += 1
     assert all(sorted(ids) == list(range(samples)) for ids in epochs.values())
 

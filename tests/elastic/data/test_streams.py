@@ -62,7 +62,7 @@ class Rank:
 
     def __init__(self, data: Any, rank: int) -> None:
         self.data = data
-        self.sampler = Sampler(1 << 62, 2, shuffle=False, holds_at_end=True)
+        self.sampler = Sampler(1 << 62, 2, shuffle=False)
         self.streaming = Streaming(data, self.sampler, FixedBatch(4))
         self.world = cast(World, SimpleNamespace(rank=rank, size=2))
 
@@ -173,7 +173,7 @@ class OwnReader:
     """One rank's reading."""
 
     def __init__(self, data: Any, rank: int, size: int, epoch: int = 0, batches: int = 0) -> None:
-        self.sampler = Sampler(1 << 62, 9, 7, holds_at_end=True)
+        self.sampler = Sampler(1 << 62, 9, 7)
         self.sampler.epoch, self.sampler.batches = epoch, batches
         self.batches = OwnBatches(data, self.sampler, 7)
         self.world: Any = SimpleNamespace(rank=rank, size=size)

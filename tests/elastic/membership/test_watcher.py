@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from freetrain.elastic.membership.identity import this_member
 from freetrain.elastic.membership.session import Session
-from freetrain.elastic.membership.watcher import Guard, Watcher
+from freetrain.elastic.membership.watcher import Watcher
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.members import Generation
 from freetrain.elastic.on_disk.next_generation import Proposal, View
 from freetrain.elastic.timeouts import Timeouts
+from freetrain.elastic.worlds.world import World
 
 
 def generation(number: int, *members: str) -> Generation:
@@ -32,9 +35,13 @@ def watches(directory: TrainerDirectory, *, in_generation: int) -> list[str]:
         directory.publish(generation(number, member.id))
     watcher = Watcher(directory, member, Timeouts(cut_after_s=0.02), published_by_another, lambda _: None)
     cuts: list[str] = []
-    guard = Guard(generation(in_generation, member.id), lambda: cuts.append("cut"))
-    guard.formed = True
-    watcher.guard(guard)
+    world = SimpleNamespace(
+        generation=generation(in_generation, member.id),
+        is_formed=True,
+        broken_since_s=None,
+        cut=lambda: cuts.append("cut"),
+    )
+    watcher.guard(cast(World, world))
     for _ in range(5):
         watcher._look(silence_too=False)
         time.sleep(0.01)

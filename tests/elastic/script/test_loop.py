@@ -19,12 +19,12 @@ def trained_alone(name: str, variant: str = "") -> Any:
     loop: Any = LOOPS[name](variant)
     images = Images()
     sampler = Sampler(SAMPLES, EPOCHS, shuffle=variant != "stream")
-    for epoch in range(EPOCHS):
+    for _ in range(EPOCHS):
         batches = []
-        while sampler.epoch == epoch:
-            ids = sampler.peek(BATCH)
+        while ids := sampler.peek(BATCH):
             batches.append(together([images[id_] for id_ in ids]))
             sampler.advance(len(ids))
+        sampler.end_epoch()
         loop.epoch(enumerate(batches), lambda: 0, Charmed(), lambda value: value)
     return loop
 

@@ -32,10 +32,10 @@ class Alone:
         trained, data, sampler = Trained(), Data(), Sampler(SAMPLES, EPOCHS)
         for epoch in range(EPOCHS):
             batches = []
-            while sampler.epoch == epoch:
-                ids = sampler.peek(BATCH)
+            while ids := sampler.peek(BATCH):
                 batches.append((torch.tensor(ids), data.inputs[ids], data.targets[ids]))
                 sampler.advance(len(ids))
+            sampler.end_epoch()
             for number, mine, loss in trained.epoch(enumerate(batches)):
                 self.ids[epoch, number], self.losses[epoch, number] = mine, loss
         self.state = trained.state()

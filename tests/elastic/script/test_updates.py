@@ -10,7 +10,6 @@ from freetrain.elastic.data.sampler import Sampler
 from freetrain.elastic.errors import LostRankError
 from freetrain.elastic.script.updates import Updates
 from freetrain.elastic.training.state import TrainingState
-from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
 
 DRAWING = SimpleNamespace(samples=1, share=1.0, mark=0)
@@ -24,7 +23,7 @@ class Other:
         self.told: list[str] = []
         self.has_gradients = True
         self.gradient = 1.0
-        self.peers = self
+        self.peers = self.world = self
         self.size = 2
 
     def sum(self, values: list[float]) -> list[float]:
@@ -60,7 +59,6 @@ class ElasticTraining:
         self.state = TrainingState(self.module, self.optimizers, Sampler(8, 1), {"schedule": self.schedule})
         self.world = Other()
         self.updates = Updates(self.state, cast(Any, self.world), cast(Any, DRAWING))
-        self.updates.enter(cast(World, self.world))
 
     def begin(self, weight: float = 0.5) -> None:
         self.updates.begin_step()
@@ -262,7 +260,6 @@ def test_closures_of_optimizers_that_may_call_them_otherwise_are_refused(kind: A
     optimizer = kind([training.module[0]], 1.0)
     state = TrainingState(training.module, [optimizer], Sampler(8, 1), {})
     updates = Updates(state, cast(Any, training.world), cast(Any, DRAWING))
-    updates.enter(cast(World, training.world))
     updates.begin_step()
     updates.weigh(0.5)
     with pytest.raises(InputError, match=f"{kind.__name__}.step.. was called with a closure"):

@@ -70,11 +70,10 @@ def in_rounds(optimizer, ranks_of_round, share_of, sampler, outer_rate=0.7, oute
 
 def batches_of(sampler):
     """One epoch's."""
-    epoch = sampler.epoch
-    while sampler.epoch == epoch:
-        ids = sampler.peek(BATCH)
+    while ids := sampler.peek(BATCH):
         yield ids
         sampler.advance(len(ids))
+    sampler.end_epoch()
 
 
 def main():

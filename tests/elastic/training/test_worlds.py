@@ -48,8 +48,9 @@ class Seat:
     def gather(self, values: list[int]) -> list[list[int]]:
         return self._table.pass_round(self.rank, list(values))
 
-    def gather_tensor(self, mine: torch.Tensor) -> list[torch.Tensor]:
-        return self._table.pass_round(self.rank, mine.clone())
+    def start_gather(self, mine: torch.Tensor) -> Callable[[], list[torch.Tensor]]:
+        rows = self._table.pass_round(self.rank, mine.clone())
+        return lambda: rows
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
         tensor.copy_(self._table.pass_round(self.rank, tensor.clone())[source])
