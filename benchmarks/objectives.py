@@ -141,7 +141,7 @@ def replay(log: SiteLog, wish: Wish) -> Figures:
     )
     how = DaemonSetup(rules_of(config, _SLURM), Goal.of(find_policy("freetrain"), wish.objective), Timing())
     setup = ReplaySetup(list(trainers(wish.weight)), how.goal, time.perf_counter, _COSTS)
-    return _figures(replay_as_daemon(log, setup, how).record)
+    return _figures(replay_as_daemon(log, setup, how))
 
 
 def _figures(record: ReplayRecord) -> Figures:

@@ -28,12 +28,11 @@ from freetrain.cli.replay_options import (
     ReplayOptions,
     check_own_tasks,
     daemon_setup,
-    links,
+    on_machine,
     power_draw,
     read_options,
     site_prices,
     task_request,
-    topology,
     warn_of_unheeded,
 )
 from freetrain.cli.replay_output import (
@@ -53,7 +52,6 @@ from freetrain.policies import find_placer, find_policy
 from freetrain.replay.course import ReplaySetup
 from freetrain.replay.estimate import study_estimated
 from freetrain.replay.logs import LoggedJobs, SiteLog, read_site_log
-from freetrain.replay.outcome import outcome_to_dict
 from freetrain.replay.study import Study, study, study_as_daemon, study_shapes
 from freetrain.replay.trainer_run import TrainerRun
 from freetrain.replay.trainers import find_trainers, with_own_tasks
@@ -105,10 +103,11 @@ def replay_command(logs: tuple[Path, ...], options: ReplayOptions) -> None:
     recorder = _NullRecorder() if options.no_store else _Recorder(options.store_path)
     with reading(options.quiet) as stage:
         log = read_site_log(logs, replace(read_options(options), task=task), stage)
-    switches = topology(options, log.holes.node_names)
-    goal = replace(goal, placer=find_placer(options.place, switches), links=links(options, switches))
+    goal = on_machine(goal, options, options.place, log.holes.node_names)
     settings = {"logs": [path.name for path in logs], **_settings(options)}
-    asked = _Replay(log, ReplaySetup(trainers, goal, time.perf_counter, options.costs, switches), options)
+    asked = _Replay(
+        log, ReplaySetup(trainers, goal, time.perf_counter, options.costs, goal.links.topology), options
+    )
     with recorder.journal(log.holes, settings) as journal:
         is_estimated = setup is not None and not options.exact and is_long(log)
         with nullcontext() if is_estimated else begun(options, log) as wait:
@@ -243,7 +242,7 @@ class _Recorder:
     def finish(self, done: Study, log: SiteLog) -> int:
         """Keep what came of it; the run's number."""
         outcome = {
-            **outcome_to_dict(done.outcome),
+            **asdict(done.outcome),
             "as_daemon": done.as_daemon and daemon_document(done.as_daemon),
             "estimate": done.estimate and asdict(done.estimate),
             "shares": share_document(log, done.on_shares),

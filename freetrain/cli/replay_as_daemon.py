@@ -13,16 +13,15 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Self
 
-from freetrain.cli.replay_options import ReplayOptions, daemon_setup, daemons_place, links, topology
+from freetrain.cli.replay_options import ReplayOptions, daemon_setup, daemons_place, on_machine
 from freetrain.errors import FreetrainError
-from freetrain.policies import find_placer
 from freetrain.replay.course import ReplayRecord, ReplaySetup
 from freetrain.replay.logs import SiteLog
-from freetrain.replay.study import DaemonReplayed, replay_as_daemon
+from freetrain.replay.study import replay_as_daemon
 from freetrain.replay.trainers import find_trainers
 
 Progress = Callable[[float], None]
-Waiting = Callable[[Progress], DaemonReplayed]
+Waiting = Callable[[Progress], ReplayRecord]
 """Waits for a replay, and takes what is to be called with the log's time meanwhile."""
 
 MANY_HOLES = 20_000
@@ -55,7 +54,7 @@ def is_long(log: SiteLog) -> bool:
 
 def daemons_record(options: ReplayOptions, log: SiteLog) -> ReplayRecord:
     """A replay as the daemon would have gone, in this process."""
-    return _replay(options, log, False, lambda at_s: None).record
+    return _replay(options, log, False, lambda at_s: None)
 
 
 class ParallelReplay:
@@ -80,7 +79,7 @@ class ParallelReplay:
         self._process.terminate()
         self._process.join()
 
-    def wait(self, progress: Progress) -> DaemonReplayed:
+    def wait(self, progress: Progress) -> ReplayRecord:
         """Wait for its answer.
 
         Raises:
@@ -98,7 +97,7 @@ class ParallelReplay:
             ) from None
         if isinstance(answer, Exception):
             raise answer
-        assert isinstance(answer, DaemonReplayed)
+        assert isinstance(answer, ReplayRecord)
         return answer
 
 
@@ -115,7 +114,7 @@ def _work(news: Connection, options: ReplayOptions, log: SiteLog, in_parts: bool
             news.send(at_s)
 
     try:
-        answer: DaemonReplayed | Exception = _replay(options, log, in_parts, tell)
+        answer: ReplayRecord | Exception = _replay(options, log, in_parts, tell)
     except Exception as error:
         answer = error
     # The command was killed: nobody listens any more
@@ -123,12 +122,10 @@ def _work(news: Connection, options: ReplayOptions, log: SiteLog, in_parts: bool
         news.send(answer)
 
 
-def _replay(options: ReplayOptions, log: SiteLog, in_parts: bool, progress: Progress) -> DaemonReplayed:
+def _replay(options: ReplayOptions, log: SiteLog, in_parts: bool, progress: Progress) -> ReplayRecord:
     how = daemon_setup(options, in_parts)
     assert how is not None
-    switches = topology(options, log.holes.node_names)
-    placer = find_placer(daemons_place(options), switches)
-    how = replace(how, goal=replace(how.goal, placer=placer, links=links(options, switches)))
-    trainers = find_trainers(options.trainers_source)
-    setup = ReplaySetup(trainers, how.goal, time.perf_counter, options.costs, switches)
+    goal = on_machine(how.goal, options, daemons_place(options), log.holes.node_names)
+    how, trainers = replace(how, goal=goal), find_trainers(options.trainers_source)
+    setup = ReplaySetup(trainers, goal, time.perf_counter, options.costs, goal.links.topology)
     return replay_as_daemon(log, setup, how, progress)

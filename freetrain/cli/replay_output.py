@@ -17,7 +17,7 @@ from freetrain.core.amounts import Amount
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.replay.estimate import DaemonEstimate
 from freetrain.replay.logs import SiteLog, TaskRequest
-from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, definitions, outcome_to_dict, without_empty_hours
+from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, definitions, without_empty_hours
 from freetrain.replay.share_outcome import LentShares, ShareOutcome, ShareRow, lent_of, share_outcome, share_rows
 from freetrain.replay.study import DaemonStudy, Study
 from freetrain.replay.worth import Worth, worth_of, worth_rows
@@ -72,13 +72,13 @@ def result_document(result: ReplayResult) -> dict[str, Any]:
             "holes": len(log.holes),
         },
         "settings": dict(result.settings),
-        "outcome": outcome_to_dict(done.outcome),
+        "outcome": asdict(done.outcome),
         "forecast": asdict(done.record.forecast),
         "as_daemon": done.as_daemon and daemon_document(done.as_daemon),
         "estimate": done.estimate and asdict(done.estimate),
         "shares": share_document(log, done.on_shares),
         "worth": result.worth and asdict(result.worth),
-        "wall_s": done.wall_s,
+        "wall_s": done.record.wall_s,
         "events_per_s": done.events_per_s,
     }
 
@@ -99,10 +99,10 @@ def _empty_hours(log: SiteLog, done: Study) -> dict[str, Any] | None:
 def daemon_document(done: DaemonStudy) -> dict[str, Any]:
     """What the daemon would have got, for programs."""
     return {
-        "outcome": outcome_to_dict(done.outcome),
-        "site": outcome_to_dict(done.site),
+        "outcome": asdict(done.outcome),
+        "site": asdict(done.site),
         "forecast": asdict(done.record.forecast),
-        "wall_s": done.wall_s,
+        "wall_s": done.record.wall_s,
     }
 
 
@@ -118,7 +118,7 @@ def share_document(log: SiteLog, played: Study | None = None) -> dict[str, Any] 
         "at_least": [name for name, part in parts.items() if part is not None and part.is_least],
         "spread_share": shares.spread,
         "task": log.places and asdict(log.places.task),
-        "replay": played and outcome_to_dict(played.outcome),
+        "replay": played and asdict(played.outcome),
         "as_daemon": daemon and {**daemon_document(daemon), "shares": _lent_document(log, lent_of(daemon, log))},
     }
 
@@ -200,7 +200,7 @@ def _allowed_rows(log: SiteLog, done: Study) -> Iterator[_Row]:
     yield from _full_hours_rows(log, done)
     yield from _cost_rows(out)
     yield "trainers", f"{out.trainers_completed:,}", f"completed of {out.trainers_admitted:,} admitted"
-    pace = f"in {done.wall_s:,.1f} s ({done.events_per_s:,.0f} events/s)"
+    pace = f"in {done.record.wall_s:,.1f} s ({done.events_per_s:,.0f} events/s)"
     yield "decisions", f"{out.decisions:,}", f"for {out.events:,} events {pace}"
     statuses = ", ".join(f"{count:,} {status}" for status, count in out.statuses.items())
     slowest = f"p95 {milliseconds(out.solve_p95_s)}, max {milliseconds(out.solve_max_s)}"
@@ -224,7 +224,7 @@ def _daemon_rows(done: DaemonStudy) -> Iterator[_Row]:
     yield from _work_rows(done.outcome)
     yield from _cost_rows(done.outcome)
     yield _site_row(done.site)
-    yield "decisions", f"{done.outcome.decisions:,}", f"in {done.wall_s:,.1f} s"
+    yield "decisions", f"{done.outcome.decisions:,}", f"in {done.record.wall_s:,.1f} s"
 
 
 def _estimate_rows(found: DaemonEstimate, allowed: ReplayOutcome) -> Iterator[_Row]:

@@ -230,6 +230,7 @@ class ReplayRecord:
         leaf_links: links between leaves in a training's ring, mean over time; None: no switches are known.
         leaf_bytes: that went from leaf to leaf; None: no switches are known, or nobody's gradients.
         leases: who had which place when, where places on shared nodes were lent.
+        wall_s: seconds that the replay took; two records are equal without it.
     """
 
     holes: Holes
@@ -242,6 +243,7 @@ class ReplayRecord:
     leaf_links: float | None = None
     leaf_bytes: float | None = None
     leases: tuple[PlaceLease, ...] = ()
+    wall_s: float = field(default=0.0, compare=False)
 
     @property
     def samples(self) -> float:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, get_type_hints
+from dataclasses import dataclass
+from typing import Annotated, get_type_hints
 
 import numpy as np
 
@@ -147,11 +147,6 @@ def site_outcome_of(impact: SiteImpact) -> SiteOutcome:
         site_delay_mean_s=total_s / impact.starts if impact.starts else 0.0,
         site_delay_max_s=max(impact.delays_s, default=0.0),
     )
-
-
-def outcome_to_dict(outcome: ReplayOutcome | SiteOutcome) -> dict[str, Any]:
-    """The figures by name."""
-    return asdict(outcome)
 
 
 def definitions(of: type[object] = ReplayOutcome) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,9 +14,9 @@ from freetrain.core.holes import Holes, find_holes, taken
 from freetrain.errors import InputError
 from freetrain.replay.logs.machine import made_up
 from freetrain.replay.logs.nodelists import NodeListError, expand
-from freetrain.replay.logs.rows import Lines, read_fields, split_lines
+from freetrain.replay.logs.rows import split_lines
 from freetrain.replay.logs.source import is_event_header
-from freetrain.replay.logs.tally import RowTally, sort_out
+from freetrain.replay.logs.tally import RowTally, rows_of_width, sort_out
 from freetrain.replay.logs.times import LATEST_S, parse_times
 
 _NUMBERS = re.compile(r"[\d,\-]+")
@@ -155,31 +155,14 @@ def read_node_events(pieces: Iterable[bytes], file: int, timezone: str, tally: R
             before = sum(bool(lines.text(line).strip()) for line in range(header))
             tally.read += before
             tally.ignore("before the header", before)
-        rows = _rows(lines, begin, names, file, lines_before, tally)
+        body = np.arange(begin, len(lines), dtype=np.int64)
+        body = body[lines.end[body] > lines.start[body]]
+        columns = {name: names.index(name) for name in ("t", "node", "idle")}
+        place = file, lines_before
+        rows = rows_of_width(lines, body, len(names), "the header", columns, place, tally)
         events.append(_sound(_typed(rows, timezone), tally))
         lines_before += piece.count(b"\n")
     return pl.concat(events)
-
-
-def _rows(
-    lines: Lines, begin: int, names: Sequence[str], file: int, lines_before: int, tally: RowTally
-) -> pl.DataFrame:
-    body = np.arange(begin, len(lines), dtype=np.int64)
-    body = body[lines.end[body] > lines.start[body]]
-    sound = lines.separators[body] == len(names) - 1
-    tally.read += len(body)
-    tally.reject(
-        (
-            file,
-            lines_before + line + 1,
-            f"has {lines.separators[line] + 1} fields where the header has {len(names)}",
-        )
-        for line in body[~sound].tolist()
-    )
-    rows = read_fields(
-        lines, body[sound], {name: names.index(name) for name in ("t", "node", "idle")}, lines_before
-    )
-    return rows.with_columns(pl.lit(file, pl.Int32).alias("file"))
 
 
 def _typed(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, Strict
 
 from freetrain.core.topology import Topology
 from freetrain.errors import InputError
+from freetrain.policies import Links
 from freetrain.replay.logs.nodelists import MAX_NODES, NodeListError, expand
 from freetrain.replay.logs.toml_files import checked, read_toml
 
@@ -84,6 +85,10 @@ class LoggedMachine:
         pools = {leaf.rpartition("/")[0] + "/" for leaf in leaves.values()}
         above = {leaf: leaf.rpartition("/")[0] + "/" for leaf in leaves.values()}
         return Topology(leaves, above | dict.fromkeys(pools, "/"))
+
+    def links(self, node_names: Sequence[str]) -> Links:
+        """What the links between these nodes carry, and the switches that they connect."""
+        return Links.of_gbit(self.node_gbit, self.uplink_gbit, self.topology(node_names))
 
 
 class _PoolEntry(BaseModel):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from freetrain.errors import InputError
+from freetrain.errors import InputError, explained
 from freetrain.replay.logs.model import RejectedRow, RowCount
+from freetrain.replay.logs.rows import Lines, read_fields
 from freetrain.replay.logs.times import form_hint
 
 SHOWN_REJECTS = 20
@@ -104,17 +107,15 @@ class RowTally:
 
     def write_rejects(self, path: Path, text_of: Callable[[int, int], str]) -> None:
         r"""Write every rejected row as TSV: file, line, reason, text; tabs and newlines as ``\t``, ``\n``."""
-        try:
-            with path.open("w", encoding="utf-8", newline="\n") as output:
-                output.write("file\tline\treason\ttext\n")
-                for file, line, reason in sorted(self.bad):
-                    cells = (self.file_names[file], str(line), reason, text_of(file, line))
-                    output.write("\t".join(cell.translate(_ESCAPES) for cell in cells) + "\n")
-        except OSError as error:
-            raise InputError(
-                f"The rejected rows cannot be written to {path}: {error.strerror}.",
-                "Give --rejects a file in a directory that can be written to.",
-            ) from None
+        hint = "Give --rejects a file in a directory that can be written to."
+        with (
+            explained(f"The rejected rows cannot be written to {path}", hint),
+            path.open("w", encoding="utf-8", newline="\n") as output,
+        ):
+            output.write("file\tline\treason\ttext\n")
+            for file, line, reason in sorted(self.bad):
+                cells = (self.file_names[file], str(line), reason, text_of(file, line))
+                output.write("\t".join(cell.translate(_ESCAPES) for cell in cells) + "\n")
 
     def _named(self, row: tuple[int, int, str]) -> RejectedRow:
         return RejectedRow(self.file_names[row[0]], row[1], row[2])
@@ -122,6 +123,30 @@ class RowTally:
 
 def _rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count:,} rows"
+
+
+def rows_of_width(
+    lines: Lines,
+    body: NDArray[np.int64],
+    width: int,
+    whose: str,
+    columns: Mapping[str, int],
+    place: tuple[int, int],
+    tally: RowTally,
+) -> pl.DataFrame:
+    """The wanted fields of those lines of a body that have as many as they should; the others are counted as bad.
+
+    ``place``: which file it is, and how many of its lines are before these.
+    """
+    sound = lines.separators[body] == width - 1
+    file, lines_before = place
+    tally.read += len(body)
+    tally.reject(
+        (file, lines_before + line + 1, f"has {lines.separators[line] + 1} fields where {whose} has {width}")
+        for line in body[~sound].tolist()
+    )
+    rows = read_fields(lines, body[sound], columns, lines_before)
+    return rows.with_columns(pl.lit(file, pl.Int32).alias("file"))
 
 
 def sort_out(

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from freetrain.config import Prices
 from freetrain.core.aim import read_aim
 from freetrain.core.trainer import Trainer
-from freetrain.errors import StateError
+from freetrain.errors import StateError, explained
 from freetrain.replay.logs.model import SiteLog
 from freetrain.replay.logs.times import find_zone
 from freetrain.replay.outcome import ReplayOutcome, definitions
@@ -180,13 +180,9 @@ def write_page(path: Path, page: str) -> None:
     Raises:
         StateError: the file cannot be written.
     """
-    try:
+    hint = "Name a file in a directory that exists and that you may write to."
+    with explained(f"The report cannot be written to {path}", hint, StateError):
         path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise StateError(
-            f"The report cannot be written to {path}: {error.strerror or error}.",
-            "Name a file in a directory that exists and that you may write to.",
-        ) from error
 
 
 def render(report: ReportInput) -> str:

@@ -51,7 +51,7 @@ def play(
 ) -> ReplayRecord:
     goal = Goal.of(find_policy("greedy"), "throughput")
     how = DaemonSetup(its_rules or in_parts(), goal, timing)
-    return replay_as_daemon(log, ReplaySetup(trainers, goal, time.perf_counter), how).record
+    return replay_as_daemon(log, ReplaySetup(trainers, goal, time.perf_counter), how)
 
 
 def lent_at(record: ReplayRecord, at_s: float) -> dict[str, int]:

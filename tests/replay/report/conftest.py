@@ -58,7 +58,7 @@ def make_input(holes: Holes, trainers: Iterable[Trainer], title: str = "a machin
     rejected = (RejectedRow("jobs.psv", 7, "the end is before the start"),)
     rows = RowCount(120, 100, {"did not run": 19}, 1, rejected)
     log = SiteLog(holes, rows, "sacct", False, ("Nothing was assumed.",), 100)
-    study = Study(record, dedicated, outcome_of(record, dedicated), 1.0)
+    study = Study(record, dedicated, outcome_of(record, dedicated))
     return ReportInput(title, log, study, SETTING, "0.1.0", "freetrain replay jobs.psv")
 
 

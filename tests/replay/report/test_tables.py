@@ -230,7 +230,7 @@ def test_the_page_tells_what_lay_idle_on_used_nodes(report: ReportInput) -> None
 
 def daemon_study(ideal: Study) -> DaemonStudy:
     how = DaemonSetup(rules(), Goal.of(find_policy("greedy"), "throughput"), Timing())
-    return DaemonStudy(how, ideal.record, ideal.outcome, site_outcome_of(SiteImpact(4, (8.0,), 3600.0)), 1.0)
+    return DaemonStudy(how, ideal.record, ideal.outcome, site_outcome_of(SiteImpact(4, (8.0,), 3600.0)))
 
 
 def test_the_page_tells_what_would_have_fit_and_was_lent_where_it_was_asked(report: ReportInput) -> None:
