@@ -24,8 +24,7 @@ from freetrain.cli.replay import replay_command
 from freetrain.cli.runs import comparison_document, print_comparison
 from freetrain.errors import FreetrainError, InputError, explained
 from freetrain.replay.comparison import compare_sweep
-from freetrain.replay.report import write_page
-from freetrain.replay.report.comparison_page import render_comparison
+from freetrain.replay.report import render_comparison, write_page
 from freetrain.replay.sweep import Cell, FinishedReplay, Sweep, do_here, do_on_slurm, known, read_sweep, record
 from freetrain.store import Store, default_store_path
 
@@ -118,7 +117,7 @@ def _do(
     failed = []
     with (
         _ended_in_order(),
-        counting(len(sweep.cells), len(sweep.cells) - missing, quiet) as tell,
+        counting("replays", len(sweep.cells), quiet, len(sweep.cells) - missing) as tell,
         closing(finished),
     ):
         for done in finished:

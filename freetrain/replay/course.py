@@ -20,7 +20,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request
 from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.replay.forecast_score import ForecastLog, ForecastScore
-from freetrain.replay.trainer_run import PlaceLease, TrainerRun
+from freetrain.replay.trainer_run import PlaceLease, PlaceLeases, TrainerRun
 from freetrain.replay.trainers import TrainerQueue
 from freetrain.replay.yardsticks import Divider
 from freetrain.showing.words import natural_order
@@ -63,16 +63,6 @@ class ReplaySetup:
     journal: Journal = field(default_factory=NullJournal)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStay:
-    """A pictured node in one state: idle (holder "") or with a trainer."""
-
-    node: str
-    from_s: float
-    until_s: float
-    holder: str
-
-
 class CourseCluster(Protocol):
     """A cluster that is replayed."""
 
@@ -96,10 +86,10 @@ class CourseCluster(Protocol):
 
 
 class Timeline:
-    """Lent nodes and training rate after every event, the stays of some nodes, and how decisions were found.
+    """Lent nodes and training rate after every event, who had some of the nodes, and how decisions were found.
 
     Attributes:
-        pictured: the nodes whose stays are kept, spread evenly over those that are ever idle, numbers in their
+        pictured: the nodes whose leases are kept, spread evenly over those that are ever idle, numbers in their
             names in order.
         ever_idle_nodes: how many are.
     """
@@ -115,10 +105,8 @@ class Timeline:
         self.ever_idle_nodes = len(ever_idle)
         # Rounded up, so that there are never more rows than the picture has.
         self.pictured = tuple(ever_idle[:: max(1, -(-len(ever_idle) // PICTURED_NODES))])
-        self._until_s = holes.until_s
-        self._stays: list[NodeStay] = []
-        self._open: dict[str, NodeStay] = {}
-        self._holder: dict[str, str | None] = dict.fromkeys(self.pictured)
+        self.leases = PlaceLeases()
+        self._trainer: dict[str, str | None] = dict.fromkeys(self.pictured)
 
     def decided(self, decision: Decision) -> None:
         """Note how a decision was found."""
@@ -136,21 +124,10 @@ class Timeline:
         self.samples_per_s.append(samples_per_s)
         self.samples.append(samples)
         for name in self.pictured:
-            holder = cluster.holder_of(name)
-            if holder != self._holder[name]:
-                self._holder[name] = holder
-                self._note_node(name, holder, cluster.now_s)
-
-    def stays(self) -> list[NodeStay]:
-        """All stays of the pictured nodes; those still open end with the window."""
-        still_open = [NodeStay(stay.node, stay.from_s, self._until_s, stay.holder) for stay in self._open.values()]
-        return self._stays + still_open
-
-    def _note_node(self, name: str, holder: str | None, now_s: float) -> None:
-        if before := self._open.pop(name, None):
-            self._stays.append(NodeStay(name, before.from_s, now_s, before.holder))
-        if holder is not None:
-            self._open[name] = NodeStay(name, now_s, self._until_s, holder)
+            trainer = cluster.holder_of(name) or None
+            if trainer != self._trainer[name]:
+                self._trainer[name] = trainer
+                self.leases.note(name, trainer, now_s)
 
 
 class LeafLinks:
@@ -375,6 +352,7 @@ class Course:
     def finish(self) -> None:
         """Let the window end."""
         self.advance(self._holes.until_s)
+        self._timeline.leases.finish(self._holes.until_s)
         for run in self._cluster.running.values():
             run.settle(self._holes.until_s)
 

@@ -58,13 +58,6 @@ class BusyTimes:
         return find_holes(self.node_names, self.node, self.start_s, self.end_s, from_s, until_s, self.interval)
 
 
-def busy_one_by_one(
-    node_names: tuple[str, ...], node: NDArray[np.int32], start_s: NDArray[np.float64], end_s: NDArray[np.float64]
-) -> BusyTimes:
-    """Busy times of which each row has an interval of its own."""
-    return BusyTimes(node_names, node, np.arange(len(node), dtype=np.int32), start_s, end_s)
-
-
 def select_nodes(busy: BusyTimes, wanted: str) -> tuple[BusyTimes, tuple[str, ...]]:
     """The chosen nodes alone (a node set, or ranges of numbers), and a note if some are not in the machine.
 
@@ -198,7 +191,8 @@ def busy_times(events: pl.DataFrame, tally: RowTally) -> BusyTimes:
     ends = np.concatenate([end[~idle], t_s[opening]])
     nodes = np.concatenate([node[~idle], node[opening]])
     lasting = ends > starts
-    return busy_one_by_one(tuple(names.tolist()), nodes[lasting], starts[lasting], ends[lasting])
+    each = np.arange(lasting.sum(), dtype=np.int32)
+    return BusyTimes(tuple(names.tolist()), nodes[lasting], each, starts[lasting], ends[lasting])
 
 
 def _sound(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:

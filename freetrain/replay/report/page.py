@@ -1,18 +1,24 @@
-"""The page: what a report is made of, what its figures rest on, and all of it put into one HTML file."""
+"""The page: what a report is made of, what its figures rest on, and all of it put into one HTML file.
+
+Likewise the page of runs side by side.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
+from freetrain import __version__
 from freetrain.config import Prices
 from freetrain.core.aim import read_aim
 from freetrain.core.trainer import Trainer
 from freetrain.errors import StateError, explained
+from freetrain.replay.comparison import RunComparison
 from freetrain.replay.logs.model import SiteLog
 from freetrain.replay.logs.times import find_zone
 from freetrain.replay.outcome import ReplayOutcome, definitions
@@ -41,7 +47,7 @@ from freetrain.replay.report.tables import (
 from freetrain.replay.study import DaemonSetup, DaemonStudy, Study
 from freetrain.replay.worth import worth_of, worth_rows
 from freetrain.showing import pages, palette
-from freetrain.showing.words import FigureLine, brief_duration, count, number
+from freetrain.showing.words import NOTHING, FigureLine, brief_duration, count, number
 
 _FORESIGHT = {
     "learned": "nodes are expected to stay as those of their ages did before",
@@ -292,3 +298,27 @@ def _drawn(report: ReportInput, size: Format) -> dict[str, str]:
     if max(samples.allowed.max(), samples.dedicated.max()) > 0:
         drawn["samples"] = pictures.samples_trained(samples, size)
     return drawn
+
+
+def render_comparison(comparison: RunComparison) -> str:
+    """The comparison as HTML; runs that have the first of what is varied in common, mostly a log, are a group."""
+    runs, axes = comparison.runs, comparison.axes
+    works = [figures.work for run in runs for figures in (run.allowed, run.daemon) if figures and figures.work]
+    top = max([1.0, *works])
+    first = axes[0] if axes else ""
+
+    def percent(work: float | None) -> float:
+        """How long a bar is; a full one is the greatest work of all."""
+        return round(100 * min(max((work or 0.0) / top, 0.0), 1.0), 2)
+
+    return fill(
+        "comparison.html.j2",
+        comparison=comparison,
+        groups=[(name, list(group)) for name, group in groupby(runs, key=lambda run: run.labels.get(first, ""))],
+        percent=percent,
+        nothing=NOTHING,
+        with_daemon=any(run.daemon for run in runs),
+        with_parts=any(run.parts for run in runs),
+        with_energy=any(run.energy_kwh is not None for run in runs),
+        version=__version__,
+    )
