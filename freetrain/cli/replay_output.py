@@ -20,7 +20,7 @@ from freetrain.replay.logs import SiteLog, TaskRequest
 from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, definitions, without_empty_hours
 from freetrain.replay.share_outcome import LentShares, ShareOutcome, ShareRow, lent_of, share_outcome, share_rows
 from freetrain.replay.study import DaemonStudy, Study
-from freetrain.replay.worth import Worth, worth_of, worth_rows
+from freetrain.replay.worth import Worth, worth_rows
 from freetrain.showing.words import NOTHING, count, duration, milliseconds, show_time
 
 RESULT_FORMAT = "freetrain-replay/1"
@@ -43,10 +43,7 @@ class ReplayResult:
     @property
     def worth(self) -> Worth | None:
         """What the shown replay is worth; None: the site gave no prices."""
-        if self.prices is None:
-            return None
-        outcome = (self.study.as_daemon or self.study).outcome
-        return worth_of(outcome.lent_node_hours, outcome.useful_node_hours, self.prices, outcome.lent_watts)
+        return None if self.prices is None else self.study.worth(self.prices)
 
 
 def result_document(result: ReplayResult) -> dict[str, Any]:
@@ -87,7 +84,7 @@ def _empty_hours(log: SiteLog, done: Study) -> dict[str, Any] | None:
     empty = log.empty
     if empty is None:
         return None
-    without = None if empty.left_out else without_empty_hours(done.record.timeline, empty, log.holes.until_s)
+    without = without_empty_hours(done.record, empty)
     return {
         "hours": empty.hours,
         "idle_node_hours": empty.idle_node_hours,
@@ -208,9 +205,9 @@ def _allowed_rows(log: SiteLog, done: Study) -> Iterator[_Row]:
 
 
 def _full_hours_rows(log: SiteLog, done: Study) -> Iterator[_Row]:
-    if log.empty is None or log.empty.left_out:
+    rest = without_empty_hours(done.record, log.empty)
+    if log.empty is None or rest is None:
         return
-    rest = without_empty_hours(done.record.timeline, log.empty, log.holes.until_s)
     yield (
         "full hours",
         f"{rest.idle_node_hours:,.0f}",

@@ -48,6 +48,11 @@ class IdleNodes:
         return len(self.holder)
 
     @property
+    def free_nodes(self) -> int:
+        """How many of them nobody has."""
+        return len(self._names.get(None, ()))
+
+    @property
     def alike(self) -> AlikeNodes:
         """The idle nodes as alike ones, where no feature and no known end distinguishes them."""
         known = self._unchanged
@@ -136,13 +141,9 @@ class Idle:
         competing = {None, *(trainer.id for trainer in trainers)}
         if holders_of(self.nodes) <= competing:
             return replace(self, trainers=trainers)
-        given_up: defaultdict[str | None, list[str]] = defaultdict(list)
-        for node in self.nodes:
-            if node.holder not in competing:
-                given_up[node.holder].append(node.name)
+        given_up = ((node.name, node.holder) for node in self.nodes if node.holder not in competing)
+        orders = _releases(given_up, "it does not compete for nodes")
         nodes = tuple(node if node.holder in competing else replace(node, holder=None) for node in self.nodes)
-        why = "it does not compete for nodes"
-        orders = tuple(Release(tuple(names), why, holder) for holder, names in given_up.items())
         return replace(self, nodes=nodes, trainers=trainers, orders=(*self.orders, *orders))
 
     @property
@@ -162,6 +163,14 @@ class Idle:
     def shared_nodes(self, lent: Mapping[str, Sequence[str]]) -> Iterable[SharedNode]:
         """None, since nodes are lent whole."""
         return ()
+
+
+def _releases(held: Iterable[tuple[str, str | None]], why: str) -> tuple[Release, ...]:
+    """An order to each holder of these nodes, by name and holder, to give them back."""
+    names: defaultdict[str | None, list[str]] = defaultdict(list)
+    for name, holder in held:
+        names[holder].append(name)
+    return tuple(Release(tuple(its_names), why, holder) for holder, its_names in names.items())
 
 
 class ReplayedCluster:
@@ -211,7 +220,6 @@ class ReplayedCluster:
         self._as_published = setup.costs.as_published
         self.now_s = holes.from_s
         self.running: dict[str, TrainerRun] = {}
-        self.lent_nodes = 0
         self.retired_samples = 0.0
         self._idle = IdleNodes()
         self._serving: dict[str, tuple[str, ...]] = {}
@@ -220,6 +228,11 @@ class ReplayedCluster:
     def idle_nodes(self) -> int:
         """How many nodes are idle, lent ones included."""
         return len(self._idle)
+
+    @property
+    def lent_nodes(self) -> int:
+        """How many of them a trainer has."""
+        return len(self._idle) - self._idle.free_nodes
 
     def observe(self) -> Idle:
         """What there is now."""
@@ -246,11 +259,9 @@ class ReplayedCluster:
             begin = run.boot if run.trainer.boot_s else run.grow
             begin(action.nodes, self.now_s)
             self._hold(action.nodes, action.trainer)
-            self.lent_nodes += len(action.nodes)
         elif isinstance(action, Release) and action.trainer is not None:
             self.running[action.trainer].shrink(action.nodes, self.now_s)
             self._hold(action.nodes, None)
-            self.lent_nodes -= len(action.nodes)
         elif isinstance(action, PlaceServers):
             self._serving[action.trainer] = action.nodes
 
@@ -302,7 +313,6 @@ class ReplayedCluster:
         for holder, names in evicted.items():
             was_known = self._sees_ends or all(map(self._was_planned, names))
             self.running[holder].evict(names, self.now_s, was_known=was_known)
-            self.lent_nodes -= len(names)
 
     def admit(self, trainer: Trainer) -> TrainerRun:
         """Let a trainer compete for nodes from now on."""
@@ -316,9 +326,7 @@ class ReplayedCluster:
         """A trainer has reached its target."""
         run = self.running.pop(trainer_id)
         self._serving.pop(trainer_id, None)
-        held = self._idle.of(trainer_id)
-        self._hold(held, None)
-        self.lent_nodes -= len(held)
+        self._hold(self._idle.of(trainer_id), None)
         run.complete(self.now_s)
         self.retired_samples += run.samples
 
@@ -349,7 +357,7 @@ class ReplayedCluster:
             return 0.0, 0.0
         nodes = fmean(len(run.nodes) for run in runs)
         lost_s, evictions = (
-            sum(run.evictions_lost_s for run in runs),
+            sum(run.lost_s[Loss.EVICTION] + run.lost_s[Loss.EVICTION_PAUSE] for run in runs),
             sum(run.losses[Loss.EVICTION] for run in runs),
         )
         # All trainers' evictions together, since each has seen too few; what owners say counts as one more.
@@ -379,11 +387,9 @@ class ReplayedCluster:
 
     def _due(self) -> tuple[Action, ...]:
         """Lent nodes on which jobs are believed to start now are given back."""
-        due: defaultdict[str, list[str]] = defaultdict(list)
-        for name in sorted(self.due):
-            if (holder := self._idle.holder.get(name)) is not None:
-                due[holder].append(name)
-        return tuple(Release(tuple(names), "a job could start here", holder) for holder, names in due.items())
+        holders = ((name, self._idle.holder.get(name)) for name in sorted(self.due))
+        lent = ((name, holder) for name, holder in holders if holder is not None)
+        return _releases(lent, "a job could start here")
 
     def _was_planned(self, name: str) -> bool:
         """Whether Slurm's plans showed its end beforehand, so that it was given back in good order."""

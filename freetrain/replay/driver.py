@@ -64,14 +64,14 @@ class Replay:
 
     def _next_event_s(self) -> float:
         change_s = self._next_change.at_s if self._next_change else inf
-        planned_s = self._plans.next_s if self._plans else inf
+        planned_s = self._plans.site.next_s if self._plans else inf
         return min(change_s, self._course.next_s(), planned_s, self._cluster.next_booted_s)
 
     def _take_in_events(self) -> bool:
         # Completions come first: what these trainers had is free for those that arrive at the same instant.
         completed = self._complete()
         changed = self._change_nodes()
-        planned_anew = self._plans is not None and self._plans.advance(self._cluster.now_s)
+        planned_anew = self._plans is not None and bool(self._plans.site.advance(self._cluster.now_s))
         # Admitting comes first in the expression: behind `or` it might not be done.
         return self._course.admit() or completed or changed or planned_anew
 

@@ -13,7 +13,7 @@ from typing import Annotated, get_type_hints
 import numpy as np
 
 from freetrain.core.holes import SECONDS_PER_HOUR
-from freetrain.replay.course import ReplayRecord, SiteImpact, Timeline
+from freetrain.replay.course import ReplayRecord, SiteImpact
 from freetrain.replay.logs.model import EmptyHours
 from freetrain.replay.trainer_run import Loss, TrainerRun
 from freetrain.replay.yardsticks import DedicatedRecord
@@ -195,9 +195,13 @@ class FullHours:
     samples: float
 
 
-def without_empty_hours(timeline: Timeline, empty: EmptyHours, until_s: float) -> FullHours:
-    """The figures of a replay of all hours without these; between two instants of a timeline nothing changes."""
-    at_s = np.append(timeline.at_s, until_s)
+def without_empty_hours(record: ReplayRecord, empty: EmptyHours | None) -> FullHours | None:
+    """The figures of a replay of all hours without these; None: there are none, or they were left out before."""
+    if empty is None or empty.left_out:
+        return None
+    timeline = record.timeline
+    # Between two instants of a timeline nothing changes.
+    at_s = np.append(timeline.at_s, record.holes.until_s)
     lasts_s = np.diff(at_s)
     lent_s = np.concatenate([[0.0], np.cumsum(lasts_s * timeline.lent_nodes)])
     trained = np.append(timeline.samples, 0.0)

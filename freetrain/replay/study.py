@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from freetrain.config import Prices
 from freetrain.core.holes import Holes, seen_by_polls
 from freetrain.core.power import NO_DRAW, PowerDraw
 from freetrain.lending.rules import Rules
@@ -17,6 +18,7 @@ from freetrain.replay.estimate import DaemonEstimate
 from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs import LoggedJobs, SiteLog
 from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, outcome_of, site_outcome_of
+from freetrain.replay.worth import Worth, worth_of
 from freetrain.replay.yardsticks import DedicatedRecord, train_dedicated
 
 AT_ONCE = Timing(poll_s=3600.0, wakes=None, launch_s=0.0, boot_s=0.0, leave_s=0.0, evict_s=0.0)
@@ -60,6 +62,16 @@ class Study:
     as_daemon: DaemonStudy | None = None
     on_shares: Study | None = None
     estimate: DaemonEstimate | None = None
+
+    @property
+    def shown(self) -> Study | DaemonStudy:
+        """The replay that is shown: the daemon's, or, where that was not asked, what holes allow."""
+        return self.as_daemon or self
+
+    def worth(self, prices: Prices) -> Worth:
+        """What the shown replay is worth at these prices."""
+        outcome = self.shown.outcome
+        return worth_of(outcome.lent_node_hours, outcome.useful_node_hours, prices, outcome.lent_watts)
 
     @property
     def has_own_tasks(self) -> bool:

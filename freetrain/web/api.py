@@ -14,23 +14,16 @@ from freetrain import __version__
 from freetrain.client.documents import (
     JobsDocument,
     NodesDocument,
-    OwnJob,
     OwnJobsDocument,
     StatusDocument,
-    job_entry,
     jobs_document,
     nodes_document,
     status_document,
 )
-from freetrain.client.trainings import ListedTraining, state_word
-from freetrain.core.known_trainer import KnownTrainer
 from freetrain.daemon.reports.status import TrainerStatus
-from freetrain.daemon.trainers.needs import lacks
-from freetrain.lending.training_verdicts import what_helps
-from freetrain.slurm.parsing import expand_nodes
 from freetrain.slurm.tags import tag_in
 from freetrain.web.page import PageFacts
-from freetrain.web.trainings import curve_points, ranked, state_text
+from freetrain.web.trainings import listed, own_job, ranked
 
 PREFIX = "/api/v1/"
 DESCRIPTION = "openapi.json"
@@ -67,15 +60,17 @@ def _nodes(facts: PageFacts, _user: str) -> NodesDocument:
 
 
 def _jobs(facts: PageFacts, user: str) -> JobsDocument:
-    return jobs_document(facts.standing, list_jobs(facts, user if facts.is_private else ""))
+    tags = {id_: tag_in(known.tag) for id_, known in facts.past.trainers.items()}
+    trainers = _trainers(facts, user if facts.is_private else "")
+    jobs = (listed(trainer, tags.get(trainer.id), facts.standing, facts.needs) for trainer in trainers)
+    return jobs_document(facts.standing, jobs)
 
 
 def own_jobs(facts: PageFacts, user: str) -> OwnJobsDocument:
     """The trainings and fillers of one user, largest first, with what would give each of them more nodes."""
-    known, look = facts.past.trainers, facts.standing.look
-    status = {trainer.id: trainer for trainer in look.trainers} if look else {}
-    jobs = [_own_job(job, status[job.id], known.get(job.id)) for job in list_jobs(facts, user)]
-    return OwnJobsDocument(user, facts.standing.state(), jobs)
+    known, standing = facts.past.trainers, facts.standing
+    jobs = [own_job(trainer, known.get(trainer.id), standing, facts.needs) for trainer in _trainers(facts, user)]
+    return OwnJobsDocument(user, standing.state(), jobs)
 
 
 ENDPOINTS: Mapping[str, Endpoint] = {
@@ -94,49 +89,10 @@ ENDPOINTS: Mapping[str, Endpoint] = {
 """By what follows the prefix."""
 
 
-def list_jobs(facts: PageFacts, user: str = "") -> list[ListedTraining]:
+def _trainers(facts: PageFacts, user: str) -> list[TrainerStatus]:
     """The trainings and fillers that the last look showed, of a user or (empty) everybody, the largest first."""
-    look, known = facts.standing.look, facts.past.trainers
-    trainers = ranked(look.trainers) if look else []
-    return [_listed(trainer, known.get(trainer.id), facts) for trainer in trainers if user in ("", trainer.owner)]
-
-
-def _listed(trainer: TrainerStatus, known: KnownTrainer | None, facts: PageFacts) -> ListedTraining:
-    """A training as ``freetrain jobs`` lists it, from what is published; without Slurm its tasks are not known."""
-    tag = tag_in(known.tag) if known else None
-    nodes, asked = expand_nodes(trainer.lent), expand_nodes(trainer.asked)
-    return ListedTraining(
-        id=trainer.id,
-        name=tag.name if tag else "",
-        user=trainer.owner,
-        account=trainer.account,
-        word=state_word(trainer.state, nodes, asked),
-        nodes=sorted(nodes),
-        asked_nodes=sorted(asked),
-        min_nodes=tag.min_nodes if tag else None,
-        max_nodes=tag.max_nodes if tag else None,
-        task_nodes=tag.task_nodes if tag else None,
-        samples=trainer.samples_done,
-        ends=dict(trainer.ends),
-        costs=dict(trainer.costs),
-        speeds=dict(trainer.speeds),
-        fault=trainer.fault,
-        lacks=lacks(facts.needs, tag) if tag else "",
-        state=state_text(trainer, len(nodes), facts.standing),
-    )
-
-
-def _own_job(job: ListedTraining, trainer: TrainerStatus, known: KnownTrainer | None) -> OwnJob:
-    tag = tag_in(known.tag) if known else None
-    points, is_claim = curve_points(known, tag)
-    return OwnJob(
-        job=job_entry(job),
-        why=trainer.why,
-        what_helps=what_helps(trainer.verdict, trainer.id),
-        target_samples=tag.target_samples if tag else None,
-        curve=points,
-        curve_is_claim=is_claim,
-    )
+    look = facts.standing.look
+    return [trainer for trainer in ranked(look.trainers if look else ()) if user in ("", trainer.owner)]
 
 
 def as_json(document: Any) -> bytes:

@@ -6,17 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from markupsafe import Markup
 
-from freetrain import __version__
 from freetrain.client.documents import OwnJob
 from freetrain.core.fragment import End
-from freetrain.showing import pages
 from freetrain.showing.words import brief_duration, count
 from freetrain.web.api import own_jobs
 from freetrain.web.over_time import HEIGHT, WIDTH, NodeLease, PageWindow
-from freetrain.web.page import REFRESH_S, PageFacts, headline_of, script, style, window_of
-from freetrain.web.trainings import CURVE_HEIGHT, CURVE_WIDTH, CurvePicture, draw_curve
+from freetrain.web.page import PageFacts, fill, window_of
+from freetrain.web.trainings import CurvePicture, draw_curve
 
 _LOST = (End.PREEMPTED, End.RELEASED, End.TIMED_OUT, End.NODE_FAILED, End.FAILED)
 
@@ -38,21 +35,13 @@ class OwnTraining:
 def render_own(facts: PageFacts, user: str) -> str:
     """The page of this user."""
     window = window_of(facts)
-    return pages.fill(
-        __package__,
+    return fill(
         "own.html.j2",
-        style(),
-        script=Markup(script()),
-        refresh_s=REFRESH_S,
-        version=__version__,
+        facts,
         user=user,
-        standing=facts.standing,
-        headline=headline_of(facts.standing, facts.is_hidden),
         trainings=[_training(own, facts.past.stays, window) for own in own_jobs(facts, user).jobs],
-        window=window,
         past_text=brief_duration(window.past_s),
         sizes=(WIDTH, HEIGHT),
-        curve_size=(CURVE_WIDTH, CURVE_HEIGHT),
     )
 
 
@@ -66,7 +55,7 @@ def _training(own: OwnJob, stays: Iterable[NodeLease], window: PageWindow) -> Ow
         ends_text=_ends_text(own),
         nodes_path=path,
         top_nodes=top,
-        curve=draw_curve(tuple(own.curve), own.curve_is_claim),
+        curve=draw_curve(own.curve, own.curve_is_claim),
     )
 
 

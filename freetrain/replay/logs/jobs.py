@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes, taken
 from freetrain.errors import InputError
+from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.machine import LoggedMachine, NodeSizes, node_sizes, read_machine, uniform_machine
 from freetrain.replay.logs.model import LoggedJobs, NodeKind, ReadOptions
 from freetrain.replay.logs.nodelists import MAX_NODES, NodeLists, gathered
@@ -38,27 +39,28 @@ _HINT = "`sacctmgr show runawayjobs` finds such jobs and mends them."
 
 
 @dataclass(frozen=True, slots=True)
-class JobsOnNodes:
-    """The jobs of a log on the machine's nodes.
+class LoggedUse:
+    """When the machine's nodes are busy, however the log tells it.
 
     Attributes:
-        packed: the log does not say; the runs were packed first-fit.
+        placed: its jobs; None: it tells of nodes only.
+        packed: it does not say where jobs ran; they were packed first-fit.
         name: the machine's; empty where neither a machine file nor the log says it.
         kinds: its kinds of nodes, where a machine file tells them apart.
         sizes: what its nodes have, as far as it is known; None: jobs were packed on nodes that they do not share.
     """
 
-    placed: PlacedJobs
-    packed: bool
+    busy: BusyTimes
+    proof: CoveredTime
     notes: tuple[str, ...]
+    placed: PlacedJobs | None = None
+    packed: bool = False
     name: str = ""
     kinds: tuple[NodeKind, ...] = ()
     sizes: NodeSizes | None = None
 
 
-def jobs_on_nodes(
-    files: Sequence[ParsedFile], options: ReadOptions, tally: RowTally
-) -> tuple[JobsOnNodes, CoveredTime]:
+def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowTally) -> LoggedUse:
     """Put the jobs of all files on the machine's nodes; their runs are taken out of them.
 
     Raises:
@@ -97,12 +99,14 @@ def jobs_on_nodes(
     name, kinds = (described.name, _kinds(described)) if described is not None else (cluster, ())
     shows_parts = not packed or (machine is not None and any(pool.shared for pool in machine.pools))
     sizes = node_sizes(machine, placed.busy.node_names) if shows_parts else None
-    return JobsOnNodes(placed, packed, (*notes, *placed.notes), name, kinds, sizes), proof
+    return LoggedUse(placed.busy, proof, (*notes, *placed.notes), placed, packed, name, kinds, sizes)
 
 
-def settle_window(jobs: JobsOnNodes, window: LogWindow, tally: RowTally) -> tuple[list[str], list[str]]:
+def settle_window(
+    placed: PlacedJobs, packed: bool, window: LogWindow, tally: RowTally
+) -> tuple[list[str], list[str]]:
     """Count runs outside the window as ignored; notes on what else it does to the jobs, and warnings."""
-    start_s, end_s = jobs.placed.busy.start_s, jobs.placed.busy.end_s
+    start_s, end_s = placed.busy.start_s, placed.busy.end_s
     inside = (end_s > window.from_s) & (start_s < window.until_s)
     tally.ignore("outside the window", int((~inside).sum()))
     cut = inside & ((start_s < window.from_s) | (end_s > window.until_s))
@@ -115,10 +119,10 @@ def settle_window(jobs: JobsOnNodes, window: LogWindow, tally: RowTally) -> tupl
         notes.append(f"{_jobs_are(cut)} over the window's edges and cut there.")
     if endless.any():
         notes.append(f"{_jobs_are(endless)} without an end (still running then) and busy to the window's end.")
-    short_h = float((jobs.placed.missing_nodes * within_s).sum()) / SECONDS_PER_HOUR
+    short_h = float((placed.missing_nodes * within_s).sum()) / SECONDS_PER_HOUR
     if short_h > 0:
         notes.append(f"Packing found no room for {short_h:,.1f} node-hours of the jobs; they are left out.")
-    return notes, _unlike_the_machine(jobs.placed, jobs.packed, inside, within_s, short_h)
+    return notes, _unlike_the_machine(placed, packed, inside, within_s, short_h)
 
 
 def _unlike_the_machine(

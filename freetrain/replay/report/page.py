@@ -44,8 +44,8 @@ from freetrain.replay.report.tables import (
     trainer_rows,
     with_and_without,
 )
-from freetrain.replay.study import DaemonSetup, DaemonStudy, Study
-from freetrain.replay.worth import worth_of, worth_rows
+from freetrain.replay.study import DaemonSetup, Study
+from freetrain.replay.worth import worth_rows
 from freetrain.showing import pages, palette
 from freetrain.showing.words import NOTHING, FigureLine, brief_duration, count, number
 
@@ -174,11 +174,6 @@ class ReportInput:
     command: str
     prices: Prices | None = None
 
-    @property
-    def shown(self) -> Study | DaemonStudy:
-        """The replay that is shown: the daemon's, or, where that was not asked, what holes allow."""
-        return self.study.as_daemon or self.study
-
 
 def write_page(path: Path, page: str) -> None:
     """Write a page as one HTML file that needs no network and no script.
@@ -193,13 +188,13 @@ def write_page(path: Path, page: str) -> None:
 
 def render(report: ReportInput) -> str:
     """The report as HTML."""
-    record = report.shown.record
+    record = report.study.shown.record
     kinds = trainer_kinds(record.runs)
     rows = () if kinds else trainer_rows(record.runs)
     return fill(
         "report.html.j2",
         report=report,
-        shown=report.shown.outcome,
+        shown=report.study.shown.outcome,
         record=record,
         holes=record.holes,
         pictures=_pictures(report),
@@ -210,11 +205,11 @@ def render(report: ReportInput) -> str:
         headline=sentences.headline(report.study),
         remarks=_remarks(report),
         tiles=sentences.tiles(report.study, read_aim(report.setting.objective).objective),
-        parts=sentences.parts_of_idle_time(report.shown.outcome, record),
+        parts=sentences.parts_of_idle_time(report.study.shown.outcome, record),
         empty_hours=with_and_without(record, report.log.empty),
         daemon=_daemon(report.study),
         forecast=forecast_tables(record.forecast),
-        worth=_worth(report),
+        worth=worth_rows(report.study.worth(report.prices), report.prices) if report.prices else (),
         shares=shown_shares(report.log, report.study.on_shares),
         groups=[("kind of node", by_kind(report.log)), ("partition", by_partition(report.log))],
         about_weeks=about_weeks(find_weeks(record.holes, record.timeline, find_zone(report.log.timezone))),
@@ -237,7 +232,7 @@ def fill(template: str, **values: Any) -> str:
 
 
 def _remarks(report: ReportInput) -> list[str]:
-    record = report.shown.record
+    record = report.study.shown.record
     plateau = find_plateau(record.holes, record.runs, report.setting.max_running)
     remarks = [*report.log.warnings, sentences.ran_out(record), about_plateau(plateau) if plateau else ""]
     return [remark for remark in remarks if remark]
@@ -252,14 +247,6 @@ def _daemon(study: Study) -> dict[str, Any] | None:
     }
 
 
-def _worth(report: ReportInput) -> tuple[FigureLine, ...]:
-    outcome, prices = report.shown.outcome, report.prices
-    if prices is None:
-        return ()
-    worth = worth_of(outcome.lent_node_hours, outcome.useful_node_hours, prices, outcome.lent_watts)
-    return worth_rows(worth, prices)
-
-
 def _figures(study: Study) -> list[tuple[str, list[str], str]]:
     outcomes: list[ReplayOutcome] = [study.outcome, *([study.as_daemon.outcome] if study.as_daemon else [])]
     return [
@@ -270,7 +257,7 @@ def _figures(study: Study) -> list[tuple[str, list[str], str]]:
 
 def _colours(report: ReportInput) -> list[str]:
     """The colours of the trainers in the picture of nodes; one for all where there are too many to distinguish."""
-    few = len(report.shown.record.runs) <= len(palette.TRAINERS)
+    few = len(report.study.shown.record.runs) <= len(palette.TRAINERS)
     return list(palette.TRAINERS) if few else [palette.LENT]
 
 
@@ -282,7 +269,7 @@ def _pictures(report: ReportInput) -> dict[str, Markup]:
 
 
 def _drawn(report: ReportInput, size: Format) -> dict[str, str]:
-    record = report.shown.record
+    record = report.study.shown.record
     if not len(record.holes):
         return {}
     colours = _colours(report)

@@ -64,9 +64,9 @@ def daemon_beside_holes(daemon: ReplayOutcome, allowed: ReplayOutcome) -> tuple[
 
 def with_and_without(record: ReplayRecord, empty: EmptyHours | None) -> tuple[FigurePair, ...]:
     """All hours, and those without empty ones; nothing where there are none, or they were left out."""
-    if empty is None or empty.left_out:
+    rest = without_empty_hours(record, empty)
+    if empty is None or rest is None:
         return ()
-    rest = without_empty_hours(record.timeline, empty, record.holes.until_s)
     idle_h, trained_h = record.holes.idle_node_hours, record.held_node_s / SECONDS_PER_HOUR
     hours = record.holes.duration_s / SECONDS_PER_HOUR
     shares = share(ratio(trained_h, idle_h)), share(ratio(rest.lent_node_hours, rest.idle_node_hours))
@@ -266,7 +266,7 @@ def shown_shares(log: SiteLog, played: Study | None = None) -> ShownShares | Non
 
     Of the replay in which parts of nodes were lent, what the daemon would have got is shown where it is known.
     """
-    lent = lent_of(played and (played.as_daemon or played), log)
+    lent = lent_of(played and played.shown, log)
     all_nodes = share_outcome(log, lent)
     if all_nodes is None or not all_nodes.partly_used_node_hours:
         return None
