@@ -28,7 +28,7 @@ from freetrain.loop.cycle import Goal
 from freetrain.policies import UNKNOWN_LINKS, find_placer, find_policy
 from freetrain.policies.aiming import unheeded
 from freetrain.policies.registry import renamed
-from freetrain.replay.as_daemon.timing import Timing, Wakes
+from freetrain.replay.as_daemon.lent import Timing, Wakes
 from freetrain.replay.course import Costs
 from freetrain.replay.foresight import Foresight, Knowledge
 from freetrain.replay.logs import ReadOptions, TaskRequest, parse_log_time

@@ -11,7 +11,7 @@ from freetrain.core.power import NO_DRAW, PowerDraw
 from freetrain.lending.rules import Rules
 from freetrain.loop.cycle import Goal
 from freetrain.replay.as_daemon.driver import DaemonReplay
-from freetrain.replay.as_daemon.timing import Timing
+from freetrain.replay.as_daemon.lent import Timing
 from freetrain.replay.course import ReplayRecord, ReplaySetup
 from freetrain.replay.driver import Replay
 from freetrain.replay.estimate import DaemonEstimate

@@ -20,9 +20,8 @@ from freetrain.lending.rules import Rules, Share
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.driver import SimulatedCluster
-from freetrain.replay.as_daemon.lent import LentNodes
+from freetrain.replay.as_daemon.lent import LentNodes, Timing, Wakes
 from freetrain.replay.as_daemon.site import LoggedSite, SharedNodes
-from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.course import ReplayRecord, ReplaySetup
 from freetrain.replay.logs import SiteLog, TaskRequest
 from freetrain.replay.logs.model import NodeKind

@@ -16,7 +16,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.daemon.rules import rules_of
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
-from freetrain.replay.as_daemon.timing import Timing
+from freetrain.replay.as_daemon.lent import Timing
 from freetrain.replay.course import ReplayRecord, ReplaySetup
 from freetrain.replay.driver import Replay
 from freetrain.replay.foresight import Foresight

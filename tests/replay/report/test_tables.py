@@ -14,7 +14,7 @@ from freetrain.core.place import new_place
 from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
-from freetrain.replay.as_daemon.timing import Timing
+from freetrain.replay.as_daemon.lent import Timing
 from freetrain.replay.course import ReplayRecord, SiteImpact
 from freetrain.replay.forecast_score import FARTHEST_S, Calibration, ForecastError, ForecastScore
 from freetrain.replay.logs.model import (
