@@ -17,8 +17,18 @@ from freetrain.core.amounts import Amount
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.replay.estimate import DaemonEstimate
 from freetrain.replay.logs import SiteLog, TaskRequest
-from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, definitions, without_empty_hours
-from freetrain.replay.share_outcome import LentShares, ShareOutcome, ShareRow, lent_of, share_outcome, share_rows
+from freetrain.replay.outcome import (
+    LentShares,
+    ReplayOutcome,
+    ShareOutcome,
+    ShareRow,
+    SiteOutcome,
+    definitions,
+    lent_of,
+    share_outcome,
+    share_rows,
+    without_empty_hours,
+)
 from freetrain.replay.study import DaemonStudy, Study
 from freetrain.replay.worth import Worth, worth_rows
 from freetrain.showing.words import NOTHING, count, duration, milliseconds, show_time
@@ -110,13 +120,14 @@ def share_document(log: SiteLog, played: Study | None = None) -> dict[str, Any] 
         return None
     parts = {"cpus": shares.cpus, "memory": shares.memory_bytes, "gpus": shares.gpus}
     daemon = played.as_daemon if played is not None else None
+    by_daemon = _lent_document(log, lent_of(daemon.record, log)) if daemon is not None else None
     return {
-        **_lent_document(log, lent_of(played, log)),
+        **_lent_document(log, lent_of(played and played.record, log)),
         "at_least": [name for name, part in parts.items() if part is not None and part.is_least],
         "spread_share": shares.spread,
         "task": log.places and asdict(log.places.task),
         "replay": played and asdict(played.outcome),
-        "as_daemon": daemon and {**daemon_document(daemon), "shares": _lent_document(log, lent_of(daemon, log))},
+        "as_daemon": daemon and {**daemon_document(daemon), "shares": by_daemon},
     }
 
 
@@ -250,10 +261,10 @@ def _print_shares(log: SiteLog, played: Study | None) -> None:
     if daemon is not None:
         print_heading(f"What the daemon would have got in parts of nodes, too: {tasks}")
         print_figures([*_task_rows(daemon.outcome, task), _site_row(daemon.site)])
-        _print_groups(log, task, lent_of(daemon, log), "by the daemon")
+        _print_groups(log, task, lent_of(daemon.record, log), "by the daemon")
     print_heading(f"What the holes allow if parts of nodes are lent, too: {tasks}")
     print_figures(_task_rows(played.outcome, task))
-    _print_groups(log, task, lent_of(played, log), "as the holes allow")
+    _print_groups(log, task, lent_of(played and played.record, log), "as the holes allow")
 
 
 def _idle_part_rows(parts: ShareOutcome) -> Iterator[_Row]:

@@ -13,7 +13,7 @@ report. What the daemon would have got is replayed by the daemon's own judge and
 ``as_daemon/``         the same as the daemon would have gone
 ``yardsticks.py``      what a replay is measured by
 ``forecast_score.py``  how good the forecasts were; it puts probabilities right
-``outcome.py``         the figures; ``share_outcome.py`` those of parts of nodes, ``worth.py`` energy and money
+``outcome.py``         the figures, and those of parts of nodes; ``worth.py``: energy and money
 ``study.py``           one log, one set of trainers, one way to decide: the figures of all that together
 ``estimate.py``        the daemon's figures of a long log, from some hours of it
 ``report/``            the HTML page

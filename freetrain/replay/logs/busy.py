@@ -14,9 +14,9 @@ from freetrain.core.holes import Holes, find_holes, taken
 from freetrain.errors import InputError
 from freetrain.replay.logs.machine import made_up
 from freetrain.replay.logs.nodelists import NodeListError, expand
+from freetrain.replay.logs.parsed import RowTally, rows_of_width, sort_out
 from freetrain.replay.logs.rows import split_lines
 from freetrain.replay.logs.source import is_event_header
-from freetrain.replay.logs.tally import RowTally, rows_of_width, sort_out
 from freetrain.replay.logs.times import LATEST_S, parse_times
 
 _NUMBERS = re.compile(r"[\d,\-]+")

@@ -19,9 +19,16 @@ from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.machine import LoggedMachine, NodeSizes, node_sizes, read_machine, uniform_machine
 from freetrain.replay.logs.model import LoggedJobs, NodeKind, ReadOptions
 from freetrain.replay.logs.nodelists import MAX_NODES, NodeLists, gathered
-from freetrain.replay.logs.parsed import MachineSize, ParsedFile, distinct_texts, seen, take_runs, without_repeats
+from freetrain.replay.logs.parsed import (
+    MachineSize,
+    ParsedFile,
+    RowTally,
+    distinct_texts,
+    seen,
+    take_runs,
+    without_repeats,
+)
 from freetrain.replay.logs.placing import PlacedJobs, peak_in_use, place_by_lists, place_by_packing
-from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.times import iso
 from freetrain.replay.logs.window import CoveredTime, LogWindow, covered_time
 

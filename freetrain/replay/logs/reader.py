@@ -25,13 +25,12 @@ from freetrain.replay.logs.outages import (
     with_failures,
     without_hours,
 )
-from freetrain.replay.logs.parsed import ParsedFile
+from freetrain.replay.logs.parsed import ParsedFile, RowTally
 from freetrain.replay.logs.sacct_jobs import read_sacct
 from freetrain.replay.logs.sacct_json import is_json, rows_of_json
 from freetrain.replay.logs.shares import about_shares, find_idle_shares, find_places
 from freetrain.replay.logs.source import LogFormat, detect_format, display_name, is_stdin, read_pieces
 from freetrain.replay.logs.swf import read_swf
-from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.times import find_zone
 from freetrain.replay.logs.traces import PARQUET, rows_of_parquet, rows_of_trace_json, with_sacct_header
 from freetrain.replay.logs.window import LogWindow, choose_window, time_covered_by_events

@@ -9,9 +9,18 @@ import numpy as np
 import polars as pl
 
 from freetrain.replay.logs.nodelists import MAX_NODES
-from freetrain.replay.logs.parsed import MAX_COUNTED, RUN_SCHEMA, MachineSize, ParsedFile, as_runs, seen
+from freetrain.replay.logs.parsed import (
+    MAX_COUNTED,
+    RUN_SCHEMA,
+    MachineSize,
+    ParsedFile,
+    RowTally,
+    as_runs,
+    rows_of_width,
+    seen,
+    sort_out,
+)
 from freetrain.replay.logs.rows import Lines, split_lines
-from freetrain.replay.logs.tally import RowTally, rows_of_width, sort_out
 from freetrain.replay.logs.times import LATEST_S
 
 _FIELDS = 18

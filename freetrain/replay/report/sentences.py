@@ -11,9 +11,8 @@ import numpy as np
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs.model import RowCount, TaskRequest
-from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, ratio
+from freetrain.replay.outcome import ReplayOutcome, ShareOutcome, SiteOutcome, ratio
 from freetrain.replay.report.series import Numbers, idle_steps
-from freetrain.replay.share_outcome import ShareOutcome
 from freetrain.replay.study import Study
 from freetrain.replay.trainer_run import TrainerRun
 from freetrain.showing.words import (
