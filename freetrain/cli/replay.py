@@ -203,9 +203,7 @@ def _settings(options: ReplayOptions) -> dict[str, Any]:
     chosen |= {"trainers": options.trainers_source, "max_running": options.max_running, "as": options.played_as}
     if options.share is not None:
         chosen |= {"share": options.share, "task": options.task or ""}
-    for name in ("scale_up", "scale_down", "forced_loss", "start", "boot"):
-        if (seconds := getattr(options, name)) is not None:
-            chosen[f"{name}_s"] = seconds
+    chosen |= options.costs.given
     if options.as_published:
         chosen["losses"] = "published"
     return chosen

@@ -43,12 +43,16 @@ class Costs:
     boot_s: float | None = None
     as_published: bool = False
 
+    @property
+    def given(self) -> dict[str, float]:
+        """Those that are given, by the names that they have in a trainer."""
+        names = ("scale_up_s", "scale_down_s", "forced_loss_s", "start_s", "boot_s")
+        return {name: seconds for name in names if (seconds := getattr(self, name)) is not None}
+
     def apply(self, trainers: Iterable[Trainer]) -> Iterator[Trainer]:
         """The trainers with these costs."""
-        names = ("scale_up_s", "scale_down_s", "forced_loss_s", "start_s", "boot_s")
-        given = {name: seconds for name in names if (seconds := getattr(self, name)) is not None}
-        for trainer in trainers:
-            yield replace(trainer, **given)
+        given = self.given
+        return (replace(trainer, **given) for trainer in trainers)
 
 
 @dataclass(frozen=True, slots=True)

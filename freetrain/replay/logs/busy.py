@@ -74,13 +74,8 @@ def select_nodes(busy: BusyTimes, wanted: str) -> tuple[BusyTimes, tuple[str, ..
         )
     number = np.cumsum(keep, dtype=np.int32) - 1
     rows = taken(keep, busy.node)
-    chosen = BusyTimes(
-        tuple(name for name, kept in zip(busy.node_names, keep.tolist(), strict=True) if kept),
-        taken(number, busy.node[rows]),
-        busy.interval[rows],
-        busy.start_s,
-        busy.end_s,
-    )
+    kept = tuple(name for name in busy.node_names if name in names)
+    chosen = replace(busy, node_names=kept, node=taken(number, busy.node[rows]), interval=busy.interval[rows])
     notes = [
         f"Only {found:,} of the machine's {len(busy.node_names):,} nodes are looked at (--only-nodes {wanted})."
     ]
