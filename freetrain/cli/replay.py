@@ -42,12 +42,11 @@ from freetrain.cli.replay_options import (
 )
 from freetrain.cli.replay_output import (
     ReplayResult,
-    daemon_document,
+    beside_document,
     print_definitions,
     print_first,
     print_summary,
     result_document,
-    share_document,
 )
 from freetrain.core.holes import Holes
 from freetrain.core.objectives import find_objective
@@ -244,12 +243,7 @@ class _Recorder:
 
     def finish(self, done: Study, log: SiteLog) -> int:
         """Keep what came of it; the run's number."""
-        outcome = {
-            **asdict(done.outcome),
-            "as_daemon": done.as_daemon and daemon_document(done.as_daemon),
-            "estimate": done.estimate and asdict(done.estimate),
-            "shares": share_document(log, done.on_shares),
-        }
+        outcome = {**asdict(done.outcome), **beside_document(log, done)}
         self._journal.finish(outcome, [_trainer_record(run) for run in done.record.runs], time.time())
         return self._journal.run_id
 

@@ -81,9 +81,7 @@ def result_document(result: ReplayResult) -> dict[str, Any]:
         "settings": dict(result.settings),
         "outcome": asdict(done.outcome),
         "forecast": asdict(done.record.forecast),
-        "as_daemon": done.as_daemon and daemon_document(done.as_daemon),
-        "estimate": done.estimate and asdict(done.estimate),
-        "shares": share_document(log, done.on_shares),
+        **beside_document(log, done),
         "worth": result.worth and asdict(result.worth),
         "wall_s": done.record.wall_s,
         "events_per_s": done.events_per_s,
@@ -103,7 +101,16 @@ def _empty_hours(log: SiteLog, done: Study) -> dict[str, Any] | None:
     }
 
 
-def daemon_document(done: DaemonStudy) -> dict[str, Any]:
+def beside_document(log: SiteLog, done: Study) -> dict[str, Any]:
+    """What was asked beside what the holes allow, for programs."""
+    return {
+        "as_daemon": done.as_daemon and _daemon_document(done.as_daemon),
+        "estimate": done.estimate and asdict(done.estimate),
+        "shares": _share_document(log, done.on_shares),
+    }
+
+
+def _daemon_document(done: DaemonStudy) -> dict[str, Any]:
     """What the daemon would have got, for programs."""
     return {
         "outcome": asdict(done.outcome),
@@ -113,7 +120,7 @@ def daemon_document(done: DaemonStudy) -> dict[str, Any]:
     }
 
 
-def share_document(log: SiteLog, played: Study | None = None) -> dict[str, Any] | None:
+def _share_document(log: SiteLog, played: Study | None = None) -> dict[str, Any] | None:
     """What lay idle on used nodes, and what was lent of it, for programs; None where the log does not show it."""
     shares = log.shares
     if shares is None:
@@ -127,7 +134,7 @@ def share_document(log: SiteLog, played: Study | None = None) -> dict[str, Any] 
         "spread_share": shares.spread,
         "task": log.places and asdict(log.places.task),
         "replay": played and asdict(played.outcome),
-        "as_daemon": daemon and {**daemon_document(daemon), "shares": by_daemon},
+        "as_daemon": daemon and {**_daemon_document(daemon), "shares": by_daemon},
     }
 
 

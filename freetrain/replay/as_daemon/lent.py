@@ -193,17 +193,9 @@ class LentNodes:
 
     def release(self, nodes: Iterable[str], trainer: str | None, now_s: float) -> None:
         """End what has these nodes, in good order."""
-        leaving: defaultdict[str, list[Fragment]] = defaultdict(list)
-        for node in nodes:
-            fragment = self._fragments[self._on[node]]
-            if fragment.goes_on and trainer in (None, fragment.trainer):
-                leaving[fragment.trainer].append(fragment)
-        for owner, fragments in leaving.items():
-            run = self._runs[owner]
-            if training := set(map(self._place_of, fragments)) & run.nodes:
-                run.shrink(training, now_s)
-            for fragment in fragments:
-                self._leave(fragment, End.RELEASED, now_s + self._timing.leave_s)
+        there = (self._fragments[self._on[node]] for node in nodes)
+        leaving = [fragment for fragment in there if fragment.goes_on and trainer in (None, fragment.trainer)]
+        self._let_leave(leaving, End.RELEASED, now_s, now_s + self._timing.leave_s)
 
     def take(self, starts: Sequence[Iterable[str]], now_s: float) -> list[float]:
         """Jobs of the site's start on these nodes, job by job; how many seconds each waits for fragments."""
@@ -218,7 +210,8 @@ class LentNodes:
     def lose(self, nodes: Iterable[str], now_s: float) -> None:
         """These nodes go out of service, and what runs there ends at once."""
         running = self._taken([self._on[node] for node in nodes if node in self._on], now_s)
-        self._evict([number for number in running if number not in self._gone_s], End.NODE_FAILED, now_s, now_s)
+        lost = [self._fragments[number] for number in running if number not in self._gone_s]
+        self._let_leave(lost, End.NODE_FAILED, now_s, now_s)
 
     def make_room(self, starts: Sequence[Mapping[str, Amount]], now_s: float) -> list[float]:
         """Jobs of the site's start, each leaving so much of its nodes; how many seconds each waits for fragments.
@@ -249,7 +242,8 @@ class LentNodes:
         """Fragments are in the way of jobs of the site's, which start at one instant; how long each job waits."""
         running = [self._taken(way, now_s) for way in ways]
         evicted = dict.fromkeys(number for way in running for number in way if number not in self._gone_s)
-        self._evict(evicted, End.PREEMPTED, now_s, now_s + self._timing.evict_s)
+        preempted = [self._fragments[number] for number in evicted]
+        self._let_leave(preempted, End.PREEMPTED, now_s, now_s + self._timing.evict_s)
         return [max([now_s, *(self._gone_s[number] for number in way)]) - now_s for way in running]
 
     def _taken(self, numbers: Iterable[int], now_s: float) -> list[int]:
@@ -260,15 +254,16 @@ class LentNodes:
             self._taken_s.setdefault(number, now_s)
         return running
 
-    def _evict(self, numbers: Iterable[int], end: End, now_s: float, gone_s: float) -> None:
-        evicted: defaultdict[str, list[Fragment]] = defaultdict(list)
-        for number in numbers:
-            evicted[self._fragments[number].trainer].append(self._fragments[number])
+    def _let_leave(self, leaving: Iterable[Fragment], end: End, now_s: float, gone_s: float) -> None:
+        of_trainer: defaultdict[str, list[Fragment]] = defaultdict(list)
+        for fragment in leaving:
+            of_trainer[fragment.trainer].append(fragment)
         # A training is hurt once, however many of its nodes go at this instant.
-        for owner, fragments in evicted.items():
-            run = self._runs[owner]
+        for trainer, fragments in of_trainer.items():
+            run = self._runs[trainer]
+            lose = run.shrink if end is End.RELEASED else run.evict
             if training := set(map(self._place_of, fragments)) & run.nodes:
-                run.evict(training, now_s)
+                lose(training, now_s)
             for fragment in fragments:
                 self._leave(fragment, end, gone_s)
 
@@ -296,7 +291,7 @@ class LentNodes:
                 self._end(fragment, fragment.end or End.RELEASED, at_s)
             # Its limit may have been changed since this was noted.
             elif step is _Step.IS_TIMED_OUT and self._is_over(fragment, at_s):
-                self._time_out(fragment, at_s)
+                self._let_leave([fragment], End.TIMED_OUT, at_s, at_s + self._timing.leave_s)
         for trainer, nodes in training.items():
             self._runs[trainer].grow(nodes, now_s)
         return happened
@@ -315,12 +310,6 @@ class LentNodes:
 
     def _is_over(self, fragment: Fragment, at_s: float) -> bool:
         return fragment.goes_on and (fragment.started_s or at_s) + fragment.limit_s <= at_s
-
-    def _time_out(self, fragment: Fragment, at_s: float) -> None:
-        run = self._runs[fragment.trainer]
-        if (place := self._place_of(fragment)) in run.nodes:
-            run.evict({place}, at_s)
-        self._leave(fragment, End.TIMED_OUT, at_s + self._timing.leave_s)
 
     def _leave(self, fragment: Fragment, end: End, gone_s: float) -> None:
         self._fragments[fragment.id] = _later_on(fragment, FragmentState.LEAVING, end=end)
