@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Protocol
+from typing import Any, Protocol
 
 from freetrain.core.decision import Decision
 from freetrain.core.holes import Holes
@@ -44,7 +44,7 @@ class Costs:
     as_published: bool = False
 
     @property
-    def given(self) -> dict[str, float]:
+    def given(self) -> dict[str, Any]:
         """Those that are given, by the names that they have in a trainer."""
         names = ("scale_up_s", "scale_down_s", "forced_loss_s", "start_s", "boot_s")
         return {name: seconds for name in names if (seconds := getattr(self, name)) is not None}

@@ -152,11 +152,9 @@ def nodes_by_partition(logged: LoggedJobs) -> Iterator[tuple[str, NDArray[np.int
 
 def nodes_by_kind(log: SiteLog) -> Iterator[tuple[str, NDArray[np.intp]]]:
     """The nodes of each kind, among those that are looked at."""
-    position = {name: number for number, name in enumerate(log.holes.node_names)}
-    for kind in log.kinds:
-        nodes = [position[name] for name in kind.nodes if name in position]
-        if nodes:
-            yield kind.name, np.array(nodes, np.intp)
+    of_node = np.array([log.holes.kind_of.get(name, "") for name in log.holes.node_names])
+    for kind in sorted(set(of_node.tolist()) - {""}):
+        yield kind, np.flatnonzero(of_node == kind)
 
 
 def watts_of(holes: Holes, draw: PowerDraw) -> Mapping[str, float]:

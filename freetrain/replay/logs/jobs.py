@@ -6,8 +6,8 @@ at their limits, where the same job begins again, or where others ran on their n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -17,7 +17,7 @@ from freetrain.core.holes import SECONDS_PER_HOUR, Holes, taken
 from freetrain.errors import InputError
 from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.machine import LoggedMachine, NodeSizes, node_sizes, read_machine, uniform_machine
-from freetrain.replay.logs.model import LoggedJobs, NodeKind, ReadOptions
+from freetrain.replay.logs.model import LoggedJobs, ReadOptions
 from freetrain.replay.logs.nodelists import MAX_NODES, NodeLists, gathered
 from freetrain.replay.logs.parsed import (
     MachineSize,
@@ -53,7 +53,7 @@ class LoggedUse:
         placed: its jobs; None: it tells of nodes only.
         packed: it does not say where jobs ran; they were packed first-fit.
         name: the machine's; empty where neither a machine file nor the log says it.
-        kinds: its kinds of nodes, where a machine file tells them apart.
+        kind_of: node → its kind, where a machine file tells them apart.
         sizes: what its nodes have, as far as it is known; None: jobs were packed on nodes that they do not share.
     """
 
@@ -63,7 +63,7 @@ class LoggedUse:
     placed: PlacedJobs | None = None
     packed: bool = False
     name: str = ""
-    kinds: tuple[NodeKind, ...] = ()
+    kind_of: Mapping[str, str] = field(default_factory=dict)
     sizes: NodeSizes | None = None
 
 
@@ -103,10 +103,10 @@ def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowT
     tally.stop_if_mostly_bad()
     if placed.runs.is_empty():
         raise _no_job_ran(tally)
-    name, kinds = (described.name, _kinds(described)) if described is not None else (cluster, ())
+    name, kind_of = (described.name, described.kind_of) if described is not None else (cluster, {})
     shows_parts = not packed or (machine is not None and any(pool.shared for pool in machine.pools))
     sizes = node_sizes(machine, placed.busy.node_names) if shows_parts else None
-    return LoggedUse(placed.busy, proof, (*notes, *placed.notes), placed, packed, name, kinds, sizes)
+    return LoggedUse(placed.busy, proof, (*notes, *placed.notes), placed, packed, name, kind_of, sizes)
 
 
 def settle_window(
@@ -180,10 +180,6 @@ def _packing_note(machine: LoggedMachine) -> str:
         "The log names no nodes: its jobs were packed first-fit, lowest node first, on the machine of "
         f"{machine.name} ({pools}). Which nodes are idle together, and for how long, is an assumption."
     )
-
-
-def _kinds(machine: LoggedMachine) -> tuple[NodeKind, ...]:
-    return tuple(NodeKind(pool.name, machine.node_names[pool.begin : pool.end]) for pool in machine.pools)
 
 
 def _only_cluster(files: Sequence[ParsedFile]) -> str:

@@ -64,6 +64,11 @@ class LoggedMachine:
     node_gbit: float = 0.0
     uplink_gbit: float = 0.0
 
+    @property
+    def kind_of(self) -> dict[str, str]:
+        """Node → its kind, which is its pool."""
+        return {name: pool.name for pool in self.pools for name in self.node_names[pool.begin : pool.end]}
+
     def pools_of(self, partition: str) -> tuple[Pool, ...]:
         """Pools that a partition's jobs may run on: those that list it, else those for all."""
         listed = tuple(pool for pool in self.pools if partition in pool.partitions)

@@ -97,7 +97,7 @@ def _site_log(
     if shares is not None:
         notes += about_shares(shares)
     rows, placed = tally.count(), use.placed
-    holes = replace(holes, kind_of={name: kind.name for kind in use.kinds for name in kind.nodes})
+    holes = replace(holes, kind_of=use.kind_of)
     return SiteLog(
         holes=holes,
         rows=rows,
@@ -109,7 +109,6 @@ def _site_log(
         warnings=tuple(warnings),
         empty=empty,
         machine=use.name,
-        kinds=use.kinds,
         timezone=options.timezone,
         shares=shares,
         places=find_places(shares.room, holes) if shares is not None and shares.room is not None else None,
