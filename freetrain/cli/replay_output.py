@@ -129,7 +129,7 @@ def _share_document(log: SiteLog, played: Study | None = None) -> dict[str, Any]
     daemon = played.as_daemon if played is not None else None
     by_daemon = _lent_document(log, lent_of(daemon.record, log)) if daemon is not None else None
     return {
-        **_lent_document(log, lent_of(played and played.record, log)),
+        **_lent_document(log, lent_of(played.record if played else None, log)),
         "at_least": [name for name, part in parts.items() if part is not None and part.is_least],
         "spread_share": shares.spread,
         "task": log.places and asdict(log.places.task),
@@ -271,7 +271,7 @@ def _print_shares(log: SiteLog, played: Study | None) -> None:
         _print_groups(log, task, lent_of(daemon.record, log), "by the daemon")
     print_heading(f"What the holes allow if parts of nodes are lent, too: {tasks}")
     print_figures(_task_rows(played.outcome, task))
-    _print_groups(log, task, lent_of(played and played.record, log), "as the holes allow")
+    _print_groups(log, task, lent_of(played.record, log), "as the holes allow")
 
 
 def _idle_part_rows(parts: ShareOutcome) -> Iterator[_Row]:

@@ -274,7 +274,7 @@ def shown_shares(log: SiteLog, played: Study | None = None) -> ShownShares | Non
 
     Of the replay in which parts of nodes were lent, what the daemon would have got is shown where it is known.
     """
-    lent = lent_of(played and played.shown.record, log)
+    lent = lent_of(played.shown.record if played else None, log)
     all_nodes = share_outcome(log, lent)
     if all_nodes is None or not all_nodes.partly_used_node_hours:
         return None
