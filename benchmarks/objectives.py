@@ -21,7 +21,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.daemon.rules import rules_of
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
-from freetrain.replay.as_daemon.timing import Timing
+from freetrain.replay.as_daemon.lent import Timing
 from freetrain.replay.course import Costs, ReplayRecord, ReplaySetup
 from freetrain.replay.logs import ReadOptions, SiteLog, read_site_log
 from freetrain.replay.study import DaemonSetup, replay_as_daemon
@@ -141,7 +141,7 @@ def replay(log: SiteLog, wish: Wish) -> Figures:
     )
     how = DaemonSetup(rules_of(config, _SLURM), Goal.of(find_policy("freetrain"), wish.objective), Timing())
     setup = ReplaySetup(list(trainers(wish.weight)), how.goal, time.perf_counter, _COSTS)
-    return _figures(replay_as_daemon(log, setup, how).record)
+    return _figures(replay_as_daemon(log, setup, how))
 
 
 def _figures(record: ReplayRecord) -> Figures:

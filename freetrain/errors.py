@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 
 
@@ -56,3 +58,14 @@ class StateError(FreetrainError):
     ) -> None:
         super().__init__(what, hint, exit_code)
         self.passes = passes
+
+
+@contextmanager
+def explained(
+    what: str, hint: str = "", kind: Callable[[str, str], FreetrainError] = InputError
+) -> Iterator[None]:
+    """A block that reads, writes or parses what the user gave: why it cannot ends the sentence ``what``."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise kind(f"{what}: {getattr(error, 'strerror', None) or error}.", hint) from error

@@ -24,7 +24,7 @@ from freetrain.daemon.reports.status import TrainerStatus
 from freetrain.daemon.trainers.kinds import believed_costs
 from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.on_disk.progress import ProgressLog, Rate, read_progress
-from freetrain.errors import InputError
+from freetrain.errors import InputError, explained
 from freetrain.policies.smd.policy import LEAST_POINTS, Point, ServerModel, SizeLimits, fastest, fit_servers
 from freetrain.replay.trainers import UNNAMED
 from freetrain.showing.words import NOTHING, show_value
@@ -154,10 +154,8 @@ def _save(
         by_kind = {**speeds, UNNAMED: 1.0}
         described["choices"] = [{"kinds": [kind], "speed": speed} for kind, speed in by_kind.items()]
     document = {"format": "freetrain-trainers/1", "trainers": [described]}
-    try:
+    with explained(f"cannot write {path}", "Name a file that can be written."):
         path.write_text(json.dumps(document, indent=2) + "\n")
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}.", "Name a file that can be written.") from error
 
 
 def _print_longest(sentence: str, log: ProgressLog, part: str) -> None:
@@ -170,13 +168,8 @@ def _read(trainer: Path) -> ProgressLog:
     path = TrainerDirectory(trainer.absolute()).progress_path
     if path.exists() and not path.is_file():  # a pipe, say, in somebody else's directory
         raise InputError(f"{path} is not a plain file.", "Nothing but what a training writes itself is read.")
-    try:
+    with explained(f"cannot read {path}", "Name the directory that was given to 'freetrain run --trainer'."):
         log = read_progress(path)
-    except OSError as error:
-        raise InputError(
-            f"cannot read {path}: {error.strerror}.",
-            "Name the directory that was given to 'freetrain run --trainer'.",
-        ) from error
     if not log.rates:
         raise InputError(
             f"{path} has no measurement yet.",

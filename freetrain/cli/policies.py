@@ -13,7 +13,7 @@ import click
 from freetrain.cli.helping import command
 from freetrain.cli.options import config_option
 from freetrain.cli.output import print_heading, print_json, print_table
-from freetrain.cli.progress_bars import experimenting
+from freetrain.cli.progress_bars import counting
 from freetrain.config import Config, load_config
 from freetrain.daemon.trainers.needs import needs_of, say_missing_in_queue
 from freetrain.errors import FreetrainError
@@ -101,10 +101,10 @@ def bench_command(system: str, seeds: int, as_json: bool) -> None:
 
 def _seed_by_seed(experiment: Experiment, seeds: int, quiet: bool) -> Sequence[Sequence[MethodComparison]]:
     done: list[Sequence[MethodComparison]] = []
-    with suppress(KeyboardInterrupt), experimenting(seeds, quiet) as over:
+    with suppress(KeyboardInterrupt), counting("seeds", seeds, quiet) as tell:
         for seed in range(seeds):
             done.append(tuple(experiment.compare(seed)))
-            over(len(done))
+            tell("")
     if not done:
         raise click.Abort
     return done

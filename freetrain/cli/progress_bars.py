@@ -28,26 +28,18 @@ def advancing(title: str, total: float, quiet: bool, begin: float = 0.0) -> Iter
 
 
 @contextmanager
-def experimenting(seeds: int, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """Show a bar; what is yielded takes how many seeds are over."""
-    with _progress(quiet) as progress:
-        task = progress.add_task("Seeds", total=seeds)
-        yield lambda over: progress.update(task, completed=over, description=f"{over} of {seeds} seeds")
-
-
-@contextmanager
-def counting(all_of_them: int, there: int, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Show how many are over; what is yielded takes each as it is. Where nobody looks, a line for each."""
+def counting(what: str, total: int, quiet: bool, there: int = 0) -> Iterator[Callable[[str], None]]:
+    """Show how many are over; what is yielded takes each by its name. Where nobody looks, a line for each name."""
     over = there
     with _progress(quiet) as progress:
-        task = progress.add_task("Replays", total=all_of_them, completed=there)
+        task = progress.add_task(what.capitalize(), total=total, completed=there)
 
         def tell(name: str) -> None:
             nonlocal over
             over += 1
-            progress.update(task, completed=over, description=f"{over} of {all_of_them} replays")
-            if not quiet and not sys.stderr.isatty():
-                print(f"{over} of {all_of_them}: {name}", file=sys.stderr, flush=True)
+            progress.update(task, completed=over, description=f"{over} of {total} {what}")
+            if name and not quiet and not sys.stderr.isatty():
+                print(f"{over} of {total}: {name}", file=sys.stderr, flush=True)
 
         yield tell
 

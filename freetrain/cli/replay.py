@@ -1,20 +1,25 @@
 """``freetrain replay``: what would a site's idle nodes have trained?
 
 1. Whatever is wrong with the options is found out before any long work begins (``replay_options.py``).
-2. The log is read, and replayed as its holes allow; beside that, as the daemon would have gone
-   (``replay_as_daemon.py``), or, of a long log, some hours of it both ways, from which an estimate is made.
+2. The log is read, and replayed as its holes allow; beside that, as the daemon would have gone (in a process of
+   its own where that takes long), or, of a long log, some hours of it both ways, from which an estimate is made.
 3. With ``--share`` the trainers are replayed once more, on parts of nodes.
 4. What came of it goes into the store, into the report, and to standard output (``replay_output.py``).
 """
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
@@ -23,38 +28,35 @@ from freetrain.cli.helping import command
 from freetrain.cli.options import takes_options
 from freetrain.cli.output import command_line, print_json, require_place
 from freetrain.cli.progress_bars import advancing, reading
-from freetrain.cli.replay_as_daemon import Waiting, begun, daemons_record, is_long
 from freetrain.cli.replay_options import (
     ReplayOptions,
     check_own_tasks,
     daemon_setup,
-    links,
+    daemons_place,
+    on_machine,
     power_draw,
     read_options,
     site_prices,
     task_request,
-    topology,
     warn_of_unheeded,
 )
 from freetrain.cli.replay_output import (
     ReplayResult,
-    daemon_document,
+    beside_document,
     print_definitions,
     print_first,
     print_summary,
     result_document,
-    share_document,
 )
 from freetrain.core.holes import Holes
 from freetrain.core.objectives import find_objective
 from freetrain.errors import FreetrainError
 from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.policies import find_placer, find_policy
-from freetrain.replay.course import ReplaySetup
+from freetrain.replay.course import ReplayRecord, ReplaySetup
 from freetrain.replay.estimate import study_estimated
 from freetrain.replay.logs import LoggedJobs, SiteLog, read_site_log
-from freetrain.replay.outcome import outcome_to_dict
-from freetrain.replay.study import Study, study, study_as_daemon, study_shapes
+from freetrain.replay.study import Study, replay_as_daemon, study, study_as_daemon, study_shapes
 from freetrain.replay.trainer_run import TrainerRun
 from freetrain.replay.trainers import find_trainers, with_own_tasks
 
@@ -105,10 +107,11 @@ def replay_command(logs: tuple[Path, ...], options: ReplayOptions) -> None:
     recorder = _NullRecorder() if options.no_store else _Recorder(options.store_path)
     with reading(options.quiet) as stage:
         log = read_site_log(logs, replace(read_options(options), task=task), stage)
-    switches = topology(options, log.holes.node_names)
-    goal = replace(goal, placer=find_placer(options.place, switches), links=links(options, switches))
+    goal = on_machine(goal, options, options.place, log.holes.node_names)
     settings = {"logs": [path.name for path in logs], **_settings(options)}
-    asked = _Replay(log, ReplaySetup(trainers, goal, time.perf_counter, options.costs, switches), options)
+    asked = _Replay(
+        log, ReplaySetup(trainers, goal, time.perf_counter, options.costs, goal.links.topology), options
+    )
     with recorder.journal(log.holes, settings) as journal:
         is_estimated = setup is not None and not options.exact and is_long(log)
         with nullcontext() if is_estimated else begun(options, log) as wait:
@@ -165,7 +168,7 @@ class _Replay:
                 self.log,
                 done.outcome,
                 lambda holes: quiet.allowed(holes, self.log.logged, NullJournal()).record,
-                lambda some_hours: daemons_record(self.options, some_hours),
+                lambda some_hours: _replay(self.options, some_hours, False, lambda at_s: None),
                 _ESTIMATE_S,
                 time.perf_counter,
                 progress,
@@ -199,9 +202,7 @@ def _settings(options: ReplayOptions) -> dict[str, Any]:
     chosen |= {"trainers": options.trainers_source, "max_running": options.max_running, "as": options.played_as}
     if options.share is not None:
         chosen |= {"share": options.share, "task": options.task or ""}
-    for name in ("scale_up", "scale_down", "forced_loss", "start", "boot"):
-        if (seconds := getattr(options, name)) is not None:
-            chosen[f"{name}_s"] = seconds
+    chosen |= options.costs.given
     if options.as_published:
         chosen["losses"] = "published"
     return chosen
@@ -242,12 +243,7 @@ class _Recorder:
 
     def finish(self, done: Study, log: SiteLog) -> int:
         """Keep what came of it; the run's number."""
-        outcome = {
-            **outcome_to_dict(done.outcome),
-            "as_daemon": done.as_daemon and daemon_document(done.as_daemon),
-            "estimate": done.estimate and asdict(done.estimate),
-            "shares": share_document(log, done.on_shares),
-        }
+        outcome = {**asdict(done.outcome), **beside_document(log, done)}
         self._journal.finish(outcome, [_trainer_record(run) for run in done.record.runs], time.time())
         return self._journal.run_id
 
@@ -294,3 +290,109 @@ def _write_report(path: Path, result: ReplayResult, options: ReplayOptions) -> N
     )
     report = ReportInput(title, result.log, result.study, setting, __version__, command_line(), result.prices)
     write_page(path, render(report))
+
+
+Progress = Callable[[float], None]
+Waiting = Callable[[Progress], ReplayRecord]
+"""Waits for a replay, and takes what is to be called with the log's time meanwhile."""
+
+MANY_HOLES = 20_000
+"""A log with fewer is replayed sooner than another process has started."""
+# They take about a minute.
+_MANY_LOOKS = 20_000
+_BETWEEN_LOOKS_S = 60.0
+"""So often it looks while nothing happens."""
+_BETWEEN_NEWS_S = 0.2
+
+
+@contextmanager
+def begun(options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> Iterator[Waiting | None]:
+    """A replay as the daemon would have gone, to wait for; a long one goes on meanwhile. None: nobody asks."""
+    holes = log.places.holes if in_parts and log.places is not None else log.holes
+    if daemon_setup(options) is None:
+        yield None
+    elif len(holes) < MANY_HOLES:
+        yield partial(_replay, options, log, in_parts)
+    else:
+        with ParallelReplay(options, log, in_parts) as beside:
+            yield beside.wait
+
+
+def is_long(log: SiteLog) -> bool:
+    """Whether a replay as the daemon may take longer than an estimate."""
+    looks = log.holes.duration_s / _BETWEEN_LOOKS_S + len(log.holes)
+    return log.logged is not None and looks >= _MANY_LOOKS
+
+
+class ParallelReplay:
+    """A replay as the daemon in a process of its own, which ends with this one."""
+
+    def __init__(self, options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> None:
+        context = get_context("spawn")
+        self._news, self._theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(self._theirs, options, log, in_parts), daemon=True)
+
+    def __enter__(self) -> Self:
+        """Start the process."""
+        self._process.start()
+        # With this end open here, too, recv() would wait for ever when the process dies.
+        self._theirs.close()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the process."""
+        self._process.terminate()
+        self._process.join()
+
+    def wait(self, progress: Progress) -> ReplayRecord:
+        """Wait for its answer.
+
+        Raises:
+            FreetrainError: it ended without one, as where memory did not suffice.
+        """
+        try:
+            self._news.send("somebody listens")
+            while isinstance(answer := self._news.recv(), float):
+                progress(answer)
+        except (EOFError, OSError):
+            self._process.join()
+            raise FreetrainError(
+                f"The replay as the daemon broke off (its process ended with {self._process.exitcode}).",
+                "Where memory is short, choose a part of the log with --from and --until; --as ideal needs less.",
+            ) from None
+        if isinstance(answer, Exception):
+            raise answer
+        assert isinstance(answer, ReplayRecord)
+        return answer
+
+
+def _work(news: Connection, options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> None:
+    """What the other process does: it sends what comes of it, and the log's time before where somebody listens."""
+    # Ctrl-C is meant for the command, which ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sent_s = time.monotonic()
+
+    def tell(at_s: float) -> None:
+        nonlocal sent_s
+        if time.monotonic() - sent_s >= _BETWEEN_NEWS_S and news.poll():
+            sent_s = time.monotonic()
+            news.send(at_s)
+
+    try:
+        answer: ReplayRecord | Exception = _replay(options, log, in_parts, tell)
+    except Exception as error:
+        answer = error
+    # The command was killed: nobody listens any more
+    with suppress(BrokenPipeError):
+        news.send(answer)
+
+
+def _replay(options: ReplayOptions, log: SiteLog, in_parts: bool, progress: Progress) -> ReplayRecord:
+    how = daemon_setup(options, in_parts)
+    assert how is not None
+    goal = on_machine(how.goal, options, daemons_place(options), log.holes.node_names)
+    how, trainers = replace(how, goal=goal), find_trainers(options.trainers_source)
+    setup = ReplaySetup(trainers, goal, time.perf_counter, options.costs, goal.links.topology)
+    return replay_as_daemon(log, setup, how, progress)

@@ -20,16 +20,15 @@ from freetrain.core.aim import PARTS, no_watts, read_aim
 from freetrain.core.amounts import Amount
 from freetrain.core.objectives import OBJECTIVES
 from freetrain.core.power import NO_DRAW, PowerDraw
-from freetrain.core.topology import FLAT, Topology
 from freetrain.core.trainer import Trainer
 from freetrain.daemon.rules import rules_of
-from freetrain.errors import InputError
+from freetrain.errors import InputError, explained
 from freetrain.lending.rules import Share
 from freetrain.loop.cycle import Goal
-from freetrain.policies import UNKNOWN_LINKS, Links, find_policy
+from freetrain.policies import UNKNOWN_LINKS, find_placer, find_policy
 from freetrain.policies.aiming import unheeded
 from freetrain.policies.registry import renamed
-from freetrain.replay.as_daemon.timing import Timing, Wakes
+from freetrain.replay.as_daemon.lent import Timing, Wakes
 from freetrain.replay.course import Costs
 from freetrain.replay.foresight import Foresight, Knowledge
 from freetrain.replay.logs import ReadOptions, TaskRequest, parse_log_time
@@ -274,17 +273,10 @@ def read_options(options: ReplayOptions) -> ReadOptions:
     )
 
 
-def topology(options: ReplayOptions, node_names: Sequence[str]) -> Topology:
-    """The switches between the log's nodes, as the machine file describes them; flat without one."""
-    return read_machine(options.machine).topology(node_names) if options.machine is not None else FLAT
-
-
-def links(options: ReplayOptions, switches: Topology) -> Links:
-    """What the links between the nodes carry, as the machine file says."""
-    if options.machine is None:
-        return UNKNOWN_LINKS
-    machine = read_machine(options.machine)
-    return Links.of_gbit(machine.node_gbit, machine.uplink_gbit, switches)
+def on_machine(goal: Goal, options: ReplayOptions, place: str, node_names: Sequence[str]) -> Goal:
+    """The goal with a placer, and with the links and switches between the log's nodes by the machine file."""
+    links = UNKNOWN_LINKS if options.machine is None else read_machine(options.machine).links(node_names)
+    return replace(goal, placer=find_placer(place, links.topology), links=links)
 
 
 def warn_of_unheeded(options: ReplayOptions) -> None:
@@ -343,10 +335,8 @@ def task_request(options: ReplayOptions) -> TaskRequest | None:
         return None
     of_gpus = options.share == Share.GPUS
     text = options.task or ("gres/gpu=1,cpu=1" if of_gpus else "cpu=1")
-    try:
+    with explained(f"--task {text}"):
         task = read_task(text)
-    except ValueError as error:
-        raise InputError(f"--task {text}: {error}.") from error
     if of_gpus:
         _require_gpu(f"--task {text}", task)
     lend = (_daemons_config(options) or Config()).lend
@@ -416,12 +406,8 @@ def _slurm_of(path: Path | None, partition: str) -> tuple[SlurmSettings, float]:
     """How the site's Slurm plans, and for how long fragments may go on that it preempts; else the defaults."""
     if path is None:
         return ORDINARY_SLURM, 0.0
-    try:
+    with explained(f"{path} cannot be read", "Give the site's slurm.conf with --slurm-conf."):
         text = path.read_text(errors="replace")
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be read: {error.strerror}.", "Give the site's slurm.conf with --slurm-conf."
-        ) from None
     values, grace_s = read_slurm_conf(text, partition)
     # Slurm itself shows its settings as "Name = value".
     shown = "\n".join(f"{name} = {value}" for name, value in {"PreemptType": "preempt/none", **values}.items())

@@ -17,10 +17,20 @@ from freetrain.core.amounts import Amount
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.replay.estimate import DaemonEstimate
 from freetrain.replay.logs import SiteLog, TaskRequest
-from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, definitions, outcome_to_dict, without_empty_hours
-from freetrain.replay.share_outcome import LentShares, ShareOutcome, ShareRow, lent_of, share_outcome, share_rows
+from freetrain.replay.outcome import (
+    LentShares,
+    ReplayOutcome,
+    ShareOutcome,
+    ShareRow,
+    SiteOutcome,
+    definitions,
+    lent_of,
+    share_outcome,
+    share_rows,
+    without_empty_hours,
+)
 from freetrain.replay.study import DaemonStudy, Study
-from freetrain.replay.worth import Worth, worth_of, worth_rows
+from freetrain.replay.worth import Worth, worth_rows
 from freetrain.showing.words import NOTHING, count, duration, milliseconds, show_time
 
 RESULT_FORMAT = "freetrain-replay/1"
@@ -43,10 +53,7 @@ class ReplayResult:
     @property
     def worth(self) -> Worth | None:
         """What the shown replay is worth; None: the site gave no prices."""
-        if self.prices is None:
-            return None
-        outcome = (self.study.as_daemon or self.study).outcome
-        return worth_of(outcome.lent_node_hours, outcome.useful_node_hours, self.prices, outcome.lent_watts)
+        return None if self.prices is None else self.study.worth(self.prices)
 
 
 def result_document(result: ReplayResult) -> dict[str, Any]:
@@ -72,13 +79,11 @@ def result_document(result: ReplayResult) -> dict[str, Any]:
             "holes": len(log.holes),
         },
         "settings": dict(result.settings),
-        "outcome": outcome_to_dict(done.outcome),
+        "outcome": asdict(done.outcome),
         "forecast": asdict(done.record.forecast),
-        "as_daemon": done.as_daemon and daemon_document(done.as_daemon),
-        "estimate": done.estimate and asdict(done.estimate),
-        "shares": share_document(log, done.on_shares),
+        **beside_document(log, done),
         "worth": result.worth and asdict(result.worth),
-        "wall_s": done.wall_s,
+        "wall_s": done.record.wall_s,
         "events_per_s": done.events_per_s,
     }
 
@@ -87,7 +92,7 @@ def _empty_hours(log: SiteLog, done: Study) -> dict[str, Any] | None:
     empty = log.empty
     if empty is None:
         return None
-    without = None if empty.left_out else without_empty_hours(done.record.timeline, empty, log.holes.until_s)
+    without = without_empty_hours(done.record, empty)
     return {
         "hours": empty.hours,
         "idle_node_hours": empty.idle_node_hours,
@@ -96,30 +101,40 @@ def _empty_hours(log: SiteLog, done: Study) -> dict[str, Any] | None:
     }
 
 
-def daemon_document(done: DaemonStudy) -> dict[str, Any]:
-    """What the daemon would have got, for programs."""
+def beside_document(log: SiteLog, done: Study) -> dict[str, Any]:
+    """What was asked beside what the holes allow, for programs."""
     return {
-        "outcome": outcome_to_dict(done.outcome),
-        "site": outcome_to_dict(done.site),
-        "forecast": asdict(done.record.forecast),
-        "wall_s": done.wall_s,
+        "as_daemon": done.as_daemon and _daemon_document(done.as_daemon),
+        "estimate": done.estimate and asdict(done.estimate),
+        "shares": _share_document(log, done.on_shares),
     }
 
 
-def share_document(log: SiteLog, played: Study | None = None) -> dict[str, Any] | None:
+def _daemon_document(done: DaemonStudy) -> dict[str, Any]:
+    """What the daemon would have got, for programs."""
+    return {
+        "outcome": asdict(done.outcome),
+        "site": asdict(done.site),
+        "forecast": asdict(done.record.forecast),
+        "wall_s": done.record.wall_s,
+    }
+
+
+def _share_document(log: SiteLog, played: Study | None = None) -> dict[str, Any] | None:
     """What lay idle on used nodes, and what was lent of it, for programs; None where the log does not show it."""
     shares = log.shares
     if shares is None:
         return None
     parts = {"cpus": shares.cpus, "memory": shares.memory_bytes, "gpus": shares.gpus}
     daemon = played.as_daemon if played is not None else None
+    by_daemon = _lent_document(log, lent_of(daemon.record, log)) if daemon is not None else None
     return {
-        **_lent_document(log, lent_of(played, log)),
+        **_lent_document(log, lent_of(played.record if played else None, log)),
         "at_least": [name for name, part in parts.items() if part is not None and part.is_least],
         "spread_share": shares.spread,
         "task": log.places and asdict(log.places.task),
-        "replay": played and outcome_to_dict(played.outcome),
-        "as_daemon": daemon and {**daemon_document(daemon), "shares": _lent_document(log, lent_of(daemon, log))},
+        "replay": played and asdict(played.outcome),
+        "as_daemon": daemon and {**_daemon_document(daemon), "shares": by_daemon},
     }
 
 
@@ -200,7 +215,7 @@ def _allowed_rows(log: SiteLog, done: Study) -> Iterator[_Row]:
     yield from _full_hours_rows(log, done)
     yield from _cost_rows(out)
     yield "trainers", f"{out.trainers_completed:,}", f"completed of {out.trainers_admitted:,} admitted"
-    pace = f"in {done.wall_s:,.1f} s ({done.events_per_s:,.0f} events/s)"
+    pace = f"in {done.record.wall_s:,.1f} s ({done.events_per_s:,.0f} events/s)"
     yield "decisions", f"{out.decisions:,}", f"for {out.events:,} events {pace}"
     statuses = ", ".join(f"{count:,} {status}" for status, count in out.statuses.items())
     slowest = f"p95 {milliseconds(out.solve_p95_s)}, max {milliseconds(out.solve_max_s)}"
@@ -208,9 +223,9 @@ def _allowed_rows(log: SiteLog, done: Study) -> Iterator[_Row]:
 
 
 def _full_hours_rows(log: SiteLog, done: Study) -> Iterator[_Row]:
-    if log.empty is None or log.empty.left_out:
+    rest = without_empty_hours(done.record, log.empty)
+    if log.empty is None or rest is None:
         return
-    rest = without_empty_hours(done.record.timeline, log.empty, log.holes.until_s)
     yield (
         "full hours",
         f"{rest.idle_node_hours:,.0f}",
@@ -224,7 +239,7 @@ def _daemon_rows(done: DaemonStudy) -> Iterator[_Row]:
     yield from _work_rows(done.outcome)
     yield from _cost_rows(done.outcome)
     yield _site_row(done.site)
-    yield "decisions", f"{done.outcome.decisions:,}", f"in {done.wall_s:,.1f} s"
+    yield "decisions", f"{done.outcome.decisions:,}", f"in {done.record.wall_s:,.1f} s"
 
 
 def _estimate_rows(found: DaemonEstimate, allowed: ReplayOutcome) -> Iterator[_Row]:
@@ -253,10 +268,10 @@ def _print_shares(log: SiteLog, played: Study | None) -> None:
     if daemon is not None:
         print_heading(f"What the daemon would have got in parts of nodes, too: {tasks}")
         print_figures([*_task_rows(daemon.outcome, task), _site_row(daemon.site)])
-        _print_groups(log, task, lent_of(daemon, log), "by the daemon")
+        _print_groups(log, task, lent_of(daemon.record, log), "by the daemon")
     print_heading(f"What the holes allow if parts of nodes are lent, too: {tasks}")
     print_figures(_task_rows(played.outcome, task))
-    _print_groups(log, task, lent_of(played, log), "as the holes allow")
+    _print_groups(log, task, lent_of(played.record, log), "as the holes allow")
 
 
 def _idle_part_rows(parts: ShareOutcome) -> Iterator[_Row]:

@@ -87,8 +87,7 @@ def compare_command(
     """Show replays side by side: these, or those of a sweep."""
     # Lists of runs need no page, and no reader of logs, which pages import.
     from freetrain.replay.comparison import compare_runs, compare_sweep
-    from freetrain.replay.report import write_page
-    from freetrain.replay.report.comparison_page import render_comparison
+    from freetrain.replay.report import render_comparison, write_page
 
     if run_ids and sweep:
         raise InputError("Either runs are named, or a sweep.", "Leave one of them out.")

@@ -17,7 +17,7 @@ from freetrain.core.decision import decision_to_dict
 from freetrain.core.problem import Problem, problem_from_json
 from freetrain.errors import InputError
 from freetrain.loop.deciding import decide
-from freetrain.policies import UNKNOWN_LINKS, Links, find_placer, find_policy, with_links
+from freetrain.policies import UNKNOWN_LINKS, find_placer, find_policy, with_links
 from freetrain.store import Store, default_store_path
 
 
@@ -53,7 +53,12 @@ def solve_command(
     if (file is None) == (decision is None):
         raise click.UsageError("Give either a FILE or --decision RUN:N.")
     chosen = find_policy(policy, solver, time_limit_s)
-    links = UNKNOWN_LINKS if machine is None else _links(machine)
+    links = UNKNOWN_LINKS
+    if machine is not None:
+        from freetrain.replay.logs.machine import read_machine  # with it come readers that nobody else needs here
+
+        described = read_machine(machine)
+        links = described.links(described.node_names)
     placer = find_placer(place, links.topology)
     problems = _problems(file.read()) if file is not None else iter([_recorded(decision or "", store_path)])
     for problem in problems:
@@ -62,14 +67,6 @@ def solve_command(
         for note in answer.notes:
             click.echo(f"freetrain: {note}", err=True)
         click.echo(json.dumps(decision_to_dict(answer)))
-
-
-def _links(machine: Path) -> Links:
-    from freetrain.replay.logs.machine import read_machine  # with it come readers that nobody else needs here
-
-    described = read_machine(machine)
-    switches = described.topology(described.node_names)
-    return Links.of_gbit(described.node_gbit, described.uplink_gbit, switches)
 
 
 def _problems(content: bytes) -> Iterator[Problem]:

@@ -22,10 +22,9 @@ from freetrain.cli.output import print_json, require_place
 from freetrain.cli.progress_bars import counting
 from freetrain.cli.replay import replay_command
 from freetrain.cli.runs import comparison_document, print_comparison
-from freetrain.errors import FreetrainError, InputError
+from freetrain.errors import FreetrainError, InputError, explained
 from freetrain.replay.comparison import compare_sweep
-from freetrain.replay.report import write_page
-from freetrain.replay.report.comparison_page import render_comparison
+from freetrain.replay.report import render_comparison, write_page
 from freetrain.replay.sweep import Cell, FinishedReplay, Sweep, do_here, do_on_slurm, known, read_sweep, record
 from freetrain.store import Store, default_store_path
 
@@ -118,7 +117,7 @@ def _do(
     failed = []
     with (
         _ended_in_order(),
-        counting(len(sweep.cells), len(sweep.cells) - missing, quiet) as tell,
+        counting("replays", len(sweep.cells), quiet, len(sweep.cells) - missing) as tell,
         closing(finished),
     ):
         for done in finished:
@@ -131,13 +130,9 @@ def _do(
 
 
 def _words(options: str) -> list[str]:
-    try:
+    hint = "Write it as --sbatch '--partition=batch --time=2:00:00'."
+    with explained(f"--sbatch {options} cannot be read", hint):
         return shlex.split(options)
-    except ValueError as error:
-        raise InputError(
-            f"--sbatch {options} cannot be read: {error}.",
-            "Write it as --sbatch '--partition=batch --time=2:00:00'.",
-        ) from error
 
 
 @contextmanager

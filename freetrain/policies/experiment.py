@@ -76,10 +76,11 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     """Mean, and half of its 95 % interval by Student's t; infinite of fewer than two values."""
     if len(values) < 2:
         return (mean(values) if values else math.nan), math.inf
-    return mean(values), _student_975(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    return mean(values), student_975(len(values) - 1) * stdev(values) / math.sqrt(len(values))
 
 
-def _student_975(degrees: int) -> float:
+def student_975(degrees: int) -> float:
+    """97.5 % of Student's variable of so many degrees of freedom, one at least, lies below it."""
     if degrees <= len(_STUDENT_975):
         return _STUDENT_975[degrees - 1]
     # Cornish and Fisher's expansion of Student's quantile: off by less than 0.002 from 9 degrees of freedom on.

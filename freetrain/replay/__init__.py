@@ -6,15 +6,14 @@ report. What the daemon would have got is replayed by the daemon's own judge and
 ``logs/``              from files to holes: every idle interval of every node
 ``trainers.py``        the trainers that want the nodes
 ``trainer_run.py``     one of them as it runs: progress, and what each change of size costs
-``nodes.py``           the holes as a sequence of instants at which nodes come and go
+``nodes.py``           the holes as a sequence of instants at which nodes come and go, and who has which
 ``foresight.py``       what a decision knows of the time to come
-``cluster.py``         the machine at one instant, observed and acted on by ``loop.run_cycle``
 ``course.py``          what is noted of how a replay goes
-``driver.py``          the clock of a replay as the holes allow
+``driver.py``          a replay as the holes allow: its clock, and the machine on which ``loop.run_cycle`` acts
 ``as_daemon/``         the same as the daemon would have gone
 ``yardsticks.py``      what a replay is measured by
 ``forecast_score.py``  how good the forecasts were; it puts probabilities right
-``outcome.py``         the figures; ``share_outcome.py`` those of parts of nodes, ``worth.py`` energy and money
+``outcome.py``         the figures, and those of parts of nodes; ``worth.py``: energy and money
 ``study.py``           one log, one set of trainers, one way to decide: the figures of all that together
 ``estimate.py``        the daemon's figures of a long log, from some hours of it
 ``report/``            the HTML page

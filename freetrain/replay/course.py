@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Protocol
+from typing import Any, Protocol
 
 from freetrain.core.decision import Decision
 from freetrain.core.holes import Holes
@@ -20,7 +20,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request
 from freetrain.loop.cycle import Goal, Journal, NullJournal
 from freetrain.replay.forecast_score import ForecastLog, ForecastScore
-from freetrain.replay.trainer_run import PlaceLease, TrainerRun
+from freetrain.replay.trainer_run import PlaceLease, PlaceLeases, TrainerRun
 from freetrain.replay.trainers import TrainerQueue
 from freetrain.replay.yardsticks import Divider
 from freetrain.showing.words import natural_order
@@ -43,12 +43,16 @@ class Costs:
     boot_s: float | None = None
     as_published: bool = False
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """Those that are given, by the names that they have in a trainer."""
+        names = ("scale_up_s", "scale_down_s", "forced_loss_s", "start_s", "boot_s")
+        return {name: seconds for name in names if (seconds := getattr(self, name)) is not None}
+
     def apply(self, trainers: Iterable[Trainer]) -> Iterator[Trainer]:
         """The trainers with these costs."""
-        names = ("scale_up_s", "scale_down_s", "forced_loss_s", "start_s", "boot_s")
-        given = {name: seconds for name in names if (seconds := getattr(self, name)) is not None}
-        for trainer in trainers:
-            yield replace(trainer, **given)
+        given = self.given
+        return (replace(trainer, **given) for trainer in trainers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +65,6 @@ class ReplaySetup:
     costs: Costs = Costs()
     topology: Topology = FLAT
     journal: Journal = field(default_factory=NullJournal)
-
-
-@dataclass(frozen=True, slots=True)
-class NodeStay:
-    """A pictured node in one state: idle (holder "") or with a trainer."""
-
-    node: str
-    from_s: float
-    until_s: float
-    holder: str
 
 
 class CourseCluster(Protocol):
@@ -96,10 +90,10 @@ class CourseCluster(Protocol):
 
 
 class Timeline:
-    """Lent nodes and training rate after every event, the stays of some nodes, and how decisions were found.
+    """Lent nodes and training rate after every event, who had some of the nodes, and how decisions were found.
 
     Attributes:
-        pictured: the nodes whose stays are kept, spread evenly over those that are ever idle, numbers in their
+        pictured: the nodes whose leases are kept, spread evenly over those that are ever idle, numbers in their
             names in order.
         ever_idle_nodes: how many are.
     """
@@ -115,10 +109,8 @@ class Timeline:
         self.ever_idle_nodes = len(ever_idle)
         # Rounded up, so that there are never more rows than the picture has.
         self.pictured = tuple(ever_idle[:: max(1, -(-len(ever_idle) // PICTURED_NODES))])
-        self._until_s = holes.until_s
-        self._stays: list[NodeStay] = []
-        self._open: dict[str, NodeStay] = {}
-        self._holder: dict[str, str | None] = dict.fromkeys(self.pictured)
+        self.leases = PlaceLeases()
+        self._trainer: dict[str, str | None] = dict.fromkeys(self.pictured)
 
     def decided(self, decision: Decision) -> None:
         """Note how a decision was found."""
@@ -136,21 +128,10 @@ class Timeline:
         self.samples_per_s.append(samples_per_s)
         self.samples.append(samples)
         for name in self.pictured:
-            holder = cluster.holder_of(name)
-            if holder != self._holder[name]:
-                self._holder[name] = holder
-                self._note_node(name, holder, cluster.now_s)
-
-    def stays(self) -> list[NodeStay]:
-        """All stays of the pictured nodes; those still open end with the window."""
-        still_open = [NodeStay(stay.node, stay.from_s, self._until_s, stay.holder) for stay in self._open.values()]
-        return self._stays + still_open
-
-    def _note_node(self, name: str, holder: str | None, now_s: float) -> None:
-        if before := self._open.pop(name, None):
-            self._stays.append(NodeStay(name, before.from_s, now_s, before.holder))
-        if holder is not None:
-            self._open[name] = NodeStay(name, now_s, self._until_s, holder)
+            trainer = cluster.holder_of(name) or None
+            if trainer != self._trainer[name]:
+                self._trainer[name] = trainer
+                self.leases.note(name, trainer, now_s)
 
 
 class LeafLinks:
@@ -230,6 +211,7 @@ class ReplayRecord:
         leaf_links: links between leaves in a training's ring, mean over time; None: no switches are known.
         leaf_bytes: that went from leaf to leaf; None: no switches are known, or nobody's gradients.
         leases: who had which place when, where places on shared nodes were lent.
+        wall_s: seconds that the replay took; two records are equal without it.
     """
 
     holes: Holes
@@ -242,6 +224,7 @@ class ReplayRecord:
     leaf_links: float | None = None
     leaf_bytes: float | None = None
     leases: tuple[PlaceLease, ...] = ()
+    wall_s: float = field(default=0.0, compare=False)
 
     @property
     def samples(self) -> float:
@@ -373,6 +356,7 @@ class Course:
     def finish(self) -> None:
         """Let the window end."""
         self.advance(self._holes.until_s)
+        self._timeline.leases.finish(self._holes.until_s)
         for run in self._cluster.running.values():
             run.settle(self._holes.until_s)
 

@@ -24,6 +24,7 @@ from math import ceil, inf, sqrt
 import numpy as np
 
 from freetrain.core.holes import Holes, cut, idle_until
+from freetrain.policies.experiment import student_975
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs import SiteLog
 from freetrain.replay.outcome import ReplayOutcome
@@ -42,13 +43,6 @@ _PROBES = 4
 """After so many blocks it is known whether the whole log can be replayed instead."""
 MIN_BLOCKS = 8
 """An interval from fewer would say more about chance than about the log."""
-
-_T_95 = (
-    inf, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11,
-    2.10, 2.09, 2.09, 2.08, 2.07, 2.07, 2.06, 2.06, 2.06, 2.05, 2.05, 2.05,
-)  # fmt: skip
-"""Student's t for two-sided 95 % intervals, by degrees of freedom."""
-_NORMAL_95 = 1.96
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +171,7 @@ def ratio_of(strata: Sequence[Stratum]) -> Estimated:
     if not weight:
         return Estimated(0.0, inf)
     free = sum(len(stratum.parts) for stratum in known) - len(known)
-    # Beyond the table Student's t is the normal quantile and 2.4 by the degrees of freedom, to two decimals.
-    t = _T_95[max(free, 0)] if free < len(_T_95) else _NORMAL_95 + 2.4 / free
+    t = student_975(free) if free > 0 else inf
     variance = sum((stratum.weight / weight) ** 2 * stratum.variance for stratum in known)
     return Estimated(
         sum(stratum.weight / weight * stratum.ratio for stratum in known), t * sqrt(variance) if variance else 0.0

@@ -47,25 +47,20 @@ class Foresight:
 
 
 class SitePlans:
-    """The site's jobs as a replay goes: their limits are known, an end never is before it comes."""
+    """The site's jobs as a replay goes: their limits are known, an end never is before it comes.
+
+    Attributes:
+        site: what jobs there are; it is brought up to date from outside.
+    """
 
     def __init__(self, holes: Holes, logged: LoggedJobs) -> None:
-        self._site = LoggedSite(holes, logged, _RULES.partition)
+        self.site = LoggedSite(holes, logged, _RULES.partition)
         self._seen = Sightings()
         self._shadow = NO_SHADOW
 
-    @property
-    def next_s(self) -> float:
-        """When the next job comes, starts or ends; inf: none does."""
-        return self._site.next_s
-
-    def advance(self, now_s: float) -> bool:
-        """Take in what happens until now; whether anything did."""
-        return bool(self._site.advance(now_s))
-
     def look(self, now_s: float) -> Mapping[str, float]:
         """Node → when Slurm would start a waiting job there, but for those that had nodes for long and did not."""
-        snapshot = self._site.snapshot(now_s)
+        snapshot = self.site.snapshot(now_s)
         shadow = self._shadow = shadow_of(snapshot, (), _RULES, self._seen, before=self._shadow)
         self._seen = self._seen.with_fitting(shadow)
         return {**planned_ends_s(snapshot, shadow), **dict.fromkeys(shadow.kept, now_s)}

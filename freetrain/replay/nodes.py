@@ -1,16 +1,17 @@
-"""The nodes of a log: when each becomes idle or is taken back, which belong together, and what they take."""
+"""The nodes of a log: when each becomes idle or is taken back, who has it, its group, and what it takes."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from freetrain.core.classes import AlikeNodes
 from freetrain.core.holes import Holes
-from freetrain.core.place import node_of
+from freetrain.core.place import Place, node_of
 from freetrain.core.power import PowerDraw
 from freetrain.replay.logs.model import LoggedJobs, SiteLog
 
@@ -55,6 +56,93 @@ def _by_instant(
     return dict(zip(instants.tolist(), np.split(rows, first[1:]), strict=True)) if len(rows) else {}
 
 
+class IdleNodes:
+    """The idle nodes, lent ones included.
+
+    Attributes:
+        holder: name → who has it; None: nobody.
+        came: those that have become idle since :meth:`note_seen`, and are.
+        gone: those that were idle then, and are not any more.
+    """
+
+    def __init__(self) -> None:
+        self.holder: dict[str, str | None] = {}
+        self.came: dict[str, None] = {}
+        self.gone: set[str] = set()
+        self._end_s: dict[str, float] = {}
+        # Dictionaries as sets that keep their order: that of a set of names differs from run to run.
+        self._names: defaultdict[str | None, dict[str, None]] = defaultdict(dict)
+        self._unchanged: dict[str | None, tuple[str, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self.holder)
+
+    @property
+    def free_nodes(self) -> int:
+        """How many of them nobody has."""
+        return len(self._names.get(None, ()))
+
+    @property
+    def alike(self) -> AlikeNodes:
+        """The idle nodes as alike ones, where no feature and no known end distinguishes them."""
+        known = self._unchanged
+        # Names of holders that have not changed are made once: a replay asks at each event.
+        known |= {holder: tuple(names) for holder, names in self._names.items() if holder not in known}
+        return AlikeNodes(dict(known))
+
+    @property
+    def offers(self) -> tuple[Place, ...]:
+        """The idle nodes as offers, with the ends that are known."""
+        return tuple(Place(name, self._end_s.get(name), holder) for name, holder in self.holder.items())
+
+    def of(self, holder: str) -> tuple[str, ...]:
+        """Nodes of a trainer, in the order in which it got them."""
+        return tuple(self._names.get(holder, ()))
+
+    def join(self, name: str, end_s: float | None) -> None:
+        """A node becomes idle, until then; None: that is not known."""
+        self._give(name, None)
+        if end_s is not None:
+            self._end_s[name] = end_s
+        if name in self.gone:
+            self.gone.remove(name)
+        else:
+            self.came[name] = None
+
+    def leave(self, name: str) -> str | None:
+        """A node is taken; who had it."""
+        self._take(name)
+        holder = self.holder.pop(name)
+        self._end_s.pop(name, None)
+        if name in self.came:
+            del self.came[name]
+        else:
+            self.gone.add(name)
+        return holder
+
+    def hold(self, names: Iterable[str], holder: str | None) -> None:
+        """Somebody gets these nodes, or nobody has them any more."""
+        for name in names:
+            self._take(name)
+            self._give(name, holder)
+
+    def note_seen(self) -> None:
+        """What has come and gone until now is known."""
+        self.came, self.gone = {}, set()
+
+    def _give(self, name: str, holder: str | None) -> None:
+        self.holder[name] = holder
+        self._names[holder][name] = None
+        self._unchanged.pop(holder, None)
+
+    def _take(self, name: str) -> None:
+        holder = self.holder[name]
+        del self._names[holder][name]
+        self._unchanged.pop(holder, None)
+        if not self._names[holder]:
+            del self._names[holder]
+
+
 def nodes_by_partition(logged: LoggedJobs) -> Iterator[tuple[str, NDArray[np.intp]]]:
     """The nodes on which each partition's jobs ran."""
     of_row = np.repeat(logged.partition, np.diff(logged.begin))
@@ -64,11 +152,9 @@ def nodes_by_partition(logged: LoggedJobs) -> Iterator[tuple[str, NDArray[np.int
 
 def nodes_by_kind(log: SiteLog) -> Iterator[tuple[str, NDArray[np.intp]]]:
     """The nodes of each kind, among those that are looked at."""
-    position = {name: number for number, name in enumerate(log.holes.node_names)}
-    for kind in log.kinds:
-        nodes = [position[name] for name in kind.nodes if name in position]
-        if nodes:
-            yield kind.name, np.array(nodes, np.intp)
+    of_node = np.array([log.holes.kind_of.get(name, "") for name in log.holes.node_names])
+    for kind in sorted(set(of_node.tolist()) - {""}):
+        yield kind, np.flatnonzero(of_node == kind)
 
 
 def watts_of(holes: Holes, draw: PowerDraw) -> Mapping[str, float]:

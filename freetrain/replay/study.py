@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from freetrain.config import Prices
 from freetrain.core.holes import Holes, seen_by_polls
 from freetrain.core.power import NO_DRAW, PowerDraw
 from freetrain.lending.rules import Rules
 from freetrain.loop.cycle import Goal
 from freetrain.replay.as_daemon.driver import DaemonReplay
-from freetrain.replay.as_daemon.timing import Timing
+from freetrain.replay.as_daemon.lent import Timing
 from freetrain.replay.course import ReplayRecord, ReplaySetup
 from freetrain.replay.driver import Replay
 from freetrain.replay.estimate import DaemonEstimate
 from freetrain.replay.foresight import Foresight
 from freetrain.replay.logs import LoggedJobs, SiteLog
 from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, outcome_of, site_outcome_of
+from freetrain.replay.worth import Worth, worth_of
 from freetrain.replay.yardsticks import DedicatedRecord, train_dedicated
 
 AT_ONCE = Timing(poll_s=3600.0, wakes=None, launch_s=0.0, boot_s=0.0, leave_s=0.0, evict_s=0.0)
@@ -34,14 +36,6 @@ class DaemonSetup:
 
 
 @dataclass(frozen=True, slots=True)
-class DaemonReplayed:
-    """A replay as the daemon would have gone, and the seconds that it took."""
-
-    record: ReplayRecord
-    wall_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class DaemonStudy:
     """What the daemon would have got, and what the site's jobs would have felt."""
 
@@ -49,7 +43,6 @@ class DaemonStudy:
     record: ReplayRecord
     outcome: ReplayOutcome
     site: SiteOutcome
-    wall_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +59,19 @@ class Study:
     record: ReplayRecord
     dedicated: DedicatedRecord
     outcome: ReplayOutcome
-    wall_s: float
     as_daemon: DaemonStudy | None = None
     on_shares: Study | None = None
     estimate: DaemonEstimate | None = None
+
+    @property
+    def shown(self) -> Study | DaemonStudy:
+        """The replay that is shown: the daemon's, or, where that was not asked, what holes allow."""
+        return self.as_daemon or self
+
+    def worth(self, prices: Prices) -> Worth:
+        """What the shown replay is worth at these prices."""
+        outcome = self.shown.outcome
+        return worth_of(outcome.lent_node_hours, outcome.useful_node_hours, prices, outcome.lent_watts)
 
     @property
     def has_own_tasks(self) -> bool:
@@ -79,7 +81,7 @@ class Study:
     @property
     def events_per_s(self) -> float:
         """Events replayed per second."""
-        return self.record.events / self.wall_s if self.wall_s > 0 else 0.0
+        return self.record.events / self.record.wall_s if self.record.wall_s > 0 else 0.0
 
 
 def study(
@@ -99,8 +101,8 @@ def study(
     """
     start_s = setup.stopwatch_s()
     replay = Replay(seen_by_polls(holes, poll_s), setup, foresight, max_running, logged, draw)
-    record = replace(replay.run(progress), holes=holes)
-    return _measured(record, setup, max_running, setup.stopwatch_s() - start_s)
+    record = replay.run(progress)
+    return _measured(replace(record, holes=holes, wall_s=setup.stopwatch_s() - start_s), setup, max_running)
 
 
 def study_shapes(
@@ -118,12 +120,12 @@ def study_shapes(
     at_once = replace(rules, nodes=rules.nodes.without_caution(), fragments=fragments)
     replay = DaemonReplay(log.holes, log.logged, setup, at_once, AT_ONCE, log.places, as_ideal=True)
     record = replay.run(progress)
-    return _measured(record, setup, rules.sharing.max_running, setup.stopwatch_s() - start_s)
+    return _measured(replace(record, wall_s=setup.stopwatch_s() - start_s), setup, rules.sharing.max_running)
 
 
 def replay_as_daemon(
     log: SiteLog, setup: ReplaySetup, how: DaemonSetup, progress: Callable[[float], None] = lambda at_s: None
-) -> DaemonReplayed:
+) -> ReplayRecord:
     """Replay a log as the daemon would have gone, by its own goal, with what Slurm would have shown it.
 
     By rules that lend nodes in parts it goes about the places that the log has room for.
@@ -131,20 +133,19 @@ def replay_as_daemon(
     start_s = setup.stopwatch_s()
     setup, places = replace(setup, goal=how.goal), log.places if how.rules.nodes.in_parts else None
     replay = DaemonReplay(log.holes, log.logged, setup, how.rules, how.timing, places)
-    return DaemonReplayed(replay.run(progress), setup.stopwatch_s() - start_s)
+    record = replay.run(progress)
+    return replace(record, wall_s=setup.stopwatch_s() - start_s)
 
 
-def _measured(record: ReplayRecord, setup: ReplaySetup, max_running: int, wall_s: float) -> Study:
+def _measured(record: ReplayRecord, setup: ReplaySetup, max_running: int) -> Study:
     """A replay beside a dedicated machine of as many node-hours."""
     holes, objective = record.holes, setup.goal.objective
     nodes = holes.mean_idle_nodes
     dedicated = train_dedicated(setup.trainers, nodes, holes.from_s, holes.until_s, max_running, objective)
-    return Study(record, dedicated, outcome_of(record, dedicated), wall_s)
+    return Study(record, dedicated, outcome_of(record, dedicated))
 
 
-def study_as_daemon(how: DaemonSetup, replayed: DaemonReplayed, dedicated: DedicatedRecord) -> DaemonStudy:
+def study_as_daemon(how: DaemonSetup, record: ReplayRecord, dedicated: DedicatedRecord) -> DaemonStudy:
     """The figures of a replay as the daemon would have gone."""
-    record = replayed.record
     assert record.site_impact is not None
-    outcome, site = outcome_of(record, dedicated), site_outcome_of(record.site_impact)
-    return DaemonStudy(how, record, outcome, site, replayed.wall_s)
+    return DaemonStudy(how, record, outcome_of(record, dedicated), site_outcome_of(record.site_impact))

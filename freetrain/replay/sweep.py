@@ -30,7 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from freetrain import __version__
 from freetrain.core.problem import first_error
-from freetrain.errors import InputError, StateError
+from freetrain.errors import InputError, StateError, explained
 from freetrain.replay.logs.toml_files import read_toml
 from freetrain.store import NewRun, RunStatus, RunSummary, Store
 
@@ -321,12 +321,8 @@ def run_command(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     Raises:
         StateError: there is none here.
     """
-    try:
+    with explained(f"Slurm's command {command[0]} cannot be run", "Leave --executor slurm out.", StateError):
         return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    except OSError as error:
-        raise StateError(
-            f"Slurm's command {command[0]} cannot be run: {error.strerror}.", "Leave --executor slurm out."
-        ) from error
 
 
 def do_on_slurm(
@@ -348,8 +344,9 @@ def do_on_slurm(
     arrays = [job for job in known_arrays if not _has_ended(job, run)]
     under_way = {key for job in arrays for key in (folder / f"array-{job}.keys").read_text().split()}
     missing = [cell for cell in cells if cell.key not in under_way and not _result(folder, cell.key).exists()]
-    for begin in range(0, len(missing), _MAX_TASKS):
-        arrays.append(_submit(missing[begin : begin + _MAX_TASKS], folder, options, run))
+    with explained(f"The folder {folder} cannot be written", "Name another one with --folder.", StateError):
+        for begin in range(0, len(missing), _MAX_TASKS):
+            arrays.append(_submit(missing[begin : begin + _MAX_TASKS], folder, options, run))
     waiting = list(cells)
     while waiting:
         # In this order: what is there when all have ended is all that there will be.
@@ -366,15 +363,6 @@ def do_on_slurm(
 
 
 def _submit(cells: Sequence[Cell], folder: Path, options: Sequence[str], run: Run) -> str:
-    try:
-        return _submit_array(cells, folder, options, run)
-    except OSError as error:
-        raise StateError(
-            f"The folder {folder} cannot be written: {error.strerror}.", "Name another one with --folder."
-        ) from error
-
-
-def _submit_array(cells: Sequence[Cell], folder: Path, options: Sequence[str], run: Run) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     for cell in cells:
         result, errors = (shlex.quote(str(folder / f"{cell.key}.{end}")) for end in ("json", "err"))

@@ -259,11 +259,6 @@ class TrainerRun:
         return sum(self.lost_s.values()) / SECONDS_PER_HOUR
 
     @property
-    def evictions_lost_s(self) -> float:
-        """Seconds of training that evictions have cost it, pauses included."""
-        return self.lost_s[Loss.EVICTION] + self.lost_s[Loss.EVICTION_PAUSE]
-
-    @property
     def rescales(self) -> int:
         """Times it paid for a change of size that freetrain decided."""
         return self.losses[Loss.SCALE_UP] + self.losses[Loss.SCALE_DOWN]

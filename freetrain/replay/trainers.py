@@ -24,7 +24,7 @@ from freetrain.core.amounts import GPU, Amount
 from freetrain.core.problem import first_error
 from freetrain.core.throughput import Curve
 from freetrain.core.trainer import KindChoice, Trainer
-from freetrain.errors import InputError
+from freetrain.errors import InputError, explained
 from freetrain.lending.facts import Request
 from freetrain.lending.rules import FairShare, SharingRules
 from freetrain.lending.sharing.selection import select
@@ -203,10 +203,8 @@ def read_trainers(path: Path) -> tuple[Trainer, ...]:
 
 def _check_tasks(path: Path, trainers: Iterable[Trainer]) -> None:
     for trainer in with_own_tasks(tuple(trainers)):
-        try:
+        with explained(f"{path}: trainer {trainer.id}: task {trainer.task!r}"):
             read_task(trainer.task)
-        except ValueError as error:
-            raise InputError(f"{path}: trainer {trainer.id}: task {trainer.task!r}: {error}.") from error
 
 
 def _read(path: Path) -> bytes:
@@ -221,12 +219,8 @@ def _read(path: Path) -> bytes:
 
 
 def _parse(path: Path, content: bytes) -> Any:
-    try:
-        if path.suffix == ".toml":
-            return tomllib.loads(content.decode())
-        return json.loads(content)
-    except ValueError as error:
-        raise InputError(f"{path} does not describe trainers: {error}.") from error
+    with explained(f"{path} does not describe trainers"):
+        return tomllib.loads(content.decode()) if path.suffix == ".toml" else json.loads(content)
 
 
 class TrainerQueue:

@@ -7,8 +7,7 @@ out comes one HTML document, made in a thread of its own, so that no request wai
 ``over_time.py``  pictures over time
 ``trainings.py``  the table of trainings
 ``page.py``       the document, with the map of the nodes
-``api.py``        the same for programs
-``own_page.py``   the page of a user
+``api.py``        what programs get, and the page of a user
 ``identity.py``   who asks
 ``server.py``     keeps all of it fresh, and answers requests
 """

@@ -1,13 +1,18 @@
-"""The API, read-only: documents of the types that ``--json`` prints, and their description by OpenAPI. Pure."""
+"""What programs and users get: the API's documents, their description by OpenAPI, and each user's own page. Pure.
+
+The documents are of the types that ``--json`` prints. The page says what a user's trainings are, why these have no
+more nodes, what helps, and how far they are.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
 from pydantic import TypeAdapter
 
 from freetrain import __version__
@@ -17,20 +22,17 @@ from freetrain.client.documents import (
     OwnJob,
     OwnJobsDocument,
     StatusDocument,
-    job_entry,
     jobs_document,
     nodes_document,
     status_document,
 )
-from freetrain.client.trainings import ListedTraining, state_word
-from freetrain.core.known_trainer import KnownTrainer
+from freetrain.core.fragment import End
 from freetrain.daemon.reports.status import TrainerStatus
-from freetrain.daemon.trainers.needs import lacks
-from freetrain.lending.training_verdicts import what_helps
-from freetrain.slurm.parsing import expand_nodes
+from freetrain.showing.words import brief_duration, count
 from freetrain.slurm.tags import tag_in
-from freetrain.web.page import PageFacts
-from freetrain.web.trainings import curve_points, ranked, state_text
+from freetrain.web.over_time import HEIGHT, WIDTH, NodeLease, PageWindow
+from freetrain.web.page import PageFacts, fill, window_of
+from freetrain.web.trainings import CurvePicture, draw_curve, listed, own_job, ranked
 
 PREFIX = "/api/v1/"
 DESCRIPTION = "openapi.json"
@@ -67,15 +69,17 @@ def _nodes(facts: PageFacts, _user: str) -> NodesDocument:
 
 
 def _jobs(facts: PageFacts, user: str) -> JobsDocument:
-    return jobs_document(facts.standing, list_jobs(facts, user if facts.is_private else ""))
+    tags = {id_: tag_in(known.tag) for id_, known in facts.past.trainers.items()}
+    trainers = _trainers(facts, user if facts.is_private else "")
+    jobs = (listed(trainer, tags.get(trainer.id), facts.standing, facts.needs) for trainer in trainers)
+    return jobs_document(facts.standing, jobs)
 
 
 def own_jobs(facts: PageFacts, user: str) -> OwnJobsDocument:
     """The trainings and fillers of one user, largest first, with what would give each of them more nodes."""
-    known, look = facts.past.trainers, facts.standing.look
-    status = {trainer.id: trainer for trainer in look.trainers} if look else {}
-    jobs = [_own_job(job, status[job.id], known.get(job.id)) for job in list_jobs(facts, user)]
-    return OwnJobsDocument(user, facts.standing.state(), jobs)
+    known, standing = facts.past.trainers, facts.standing
+    jobs = [own_job(trainer, known.get(trainer.id), standing, facts.needs) for trainer in _trainers(facts, user)]
+    return OwnJobsDocument(user, standing.state(), jobs)
 
 
 ENDPOINTS: Mapping[str, Endpoint] = {
@@ -94,49 +98,10 @@ ENDPOINTS: Mapping[str, Endpoint] = {
 """By what follows the prefix."""
 
 
-def list_jobs(facts: PageFacts, user: str = "") -> list[ListedTraining]:
+def _trainers(facts: PageFacts, user: str) -> list[TrainerStatus]:
     """The trainings and fillers that the last look showed, of a user or (empty) everybody, the largest first."""
-    look, known = facts.standing.look, facts.past.trainers
-    trainers = ranked(look.trainers) if look else []
-    return [_listed(trainer, known.get(trainer.id), facts) for trainer in trainers if user in ("", trainer.owner)]
-
-
-def _listed(trainer: TrainerStatus, known: KnownTrainer | None, facts: PageFacts) -> ListedTraining:
-    """A training as ``freetrain jobs`` lists it, from what is published; without Slurm its tasks are not known."""
-    tag = tag_in(known.tag) if known else None
-    nodes, asked = expand_nodes(trainer.lent), expand_nodes(trainer.asked)
-    return ListedTraining(
-        id=trainer.id,
-        name=tag.name if tag else "",
-        user=trainer.owner,
-        account=trainer.account,
-        word=state_word(trainer.state, nodes, asked),
-        nodes=sorted(nodes),
-        asked_nodes=sorted(asked),
-        min_nodes=tag.min_nodes if tag else None,
-        max_nodes=tag.max_nodes if tag else None,
-        task_nodes=tag.task_nodes if tag else None,
-        samples=trainer.samples_done,
-        ends=dict(trainer.ends),
-        costs=dict(trainer.costs),
-        speeds=dict(trainer.speeds),
-        fault=trainer.fault,
-        lacks=lacks(facts.needs, tag) if tag else "",
-        state=state_text(trainer, len(nodes), facts.standing),
-    )
-
-
-def _own_job(job: ListedTraining, trainer: TrainerStatus, known: KnownTrainer | None) -> OwnJob:
-    tag = tag_in(known.tag) if known else None
-    points, is_claim = curve_points(known, tag)
-    return OwnJob(
-        job=job_entry(job),
-        why=trainer.why,
-        what_helps=what_helps(trainer.verdict, trainer.id),
-        target_samples=tag.target_samples if tag else None,
-        curve=points,
-        curve_is_claim=is_claim,
-    )
+    look = facts.standing.look
+    return [trainer for trainer in ranked(look.trainers if look else ()) if user in ("", trainer.owner)]
 
 
 def as_json(document: Any) -> bytes:
@@ -183,3 +148,85 @@ def _operation(name: str, endpoint: Endpoint) -> dict[str, Any]:
             "503": {"description": "Nothing could be found out for a while."},
         },
     }
+
+
+_LOST = (End.PREEMPTED, End.RELEASED, End.TIMED_OUT, End.NODE_FAILED, End.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTraining:
+    """A training as its owner's page shows it: what the API says, progress from 0 to 1, and SVG paths."""
+
+    own: OwnJob
+    size_text: str
+    progress: float | None
+    left_text: str
+    ends_text: str
+    nodes_path: str
+    top_nodes: int
+    curve: CurvePicture | None
+
+
+def render_own(facts: PageFacts, user: str) -> str:
+    """The page of this user."""
+    window = window_of(facts)
+    return fill(
+        "own.html.j2",
+        facts,
+        user=user,
+        trainings=[_training(own, facts.past.stays, window) for own in own_jobs(facts, user).jobs],
+        past_text=brief_duration(window.past_s),
+        sizes=(WIDTH, HEIGHT),
+    )
+
+
+def _training(own: OwnJob, stays: Iterable[NodeLease], window: PageWindow) -> OwnTraining:
+    path, top = _nodes_over_time([stay for stay in stays if stay.trainer == own.job.id], window)
+    return OwnTraining(
+        own=own,
+        size_text=_size_text(own),
+        progress=min((own.job.samples or 0.0) / own.target_samples, 1.0) if own.target_samples else None,
+        left_text=_left_text(own),
+        ends_text=_ends_text(own),
+        nodes_path=path,
+        top_nodes=top,
+        curve=draw_curve(own.curve, own.curve_is_claim),
+    )
+
+
+def _size_text(own: OwnJob) -> str:
+    job = own.job
+    size = f"{len(job.nodes)} of {job.max_nodes} nodes" if job.max_nodes else count(len(job.nodes), "node")
+    return f"{size}, {len(job.asked_nodes)} more starting" if job.asked_nodes else size
+
+
+def _left_text(own: OwnJob) -> str:
+    """How long what is left takes at the speed that was seen on as many nodes as it has."""
+    if not (own.target_samples and own.curve and own.job.nodes) or own.curve_is_claim:
+        return ""
+    sizes, rates = zip(*own.curve, strict=True)
+    rate = float(np.interp(len(own.job.nodes), sizes, rates))
+    left_s = max(own.target_samples - (own.job.samples or 0.0), 0.0) / rate
+    return f"about {brief_duration(left_s)} more on {count(len(own.job.nodes), 'node')}"
+
+
+def _ends_text(own: OwnJob) -> str:
+    ends = own.job.ends or {}
+    return ", ".join(f"{ends[end]} {end}" for end in map(str, _LOST) if ends.get(end))
+
+
+def _nodes_over_time(stays: Sequence[NodeLease], window: PageWindow) -> tuple[str, int]:
+    ends_s = [window.known_until_s if stay.until_s is None else stay.until_s for stay in stays]
+    changes = [(max(stay.from_s, window.from_s), 1) for stay in stays]
+    changes += [(max(end_s, window.from_s), -1) for end_s in ends_s]
+    # At one time, nodes that leave come first: a node that changes hands within is counted once.
+    changes.sort()
+    sizes = np.cumsum([change for _, change in changes])
+    top = int(max(sizes, default=0))
+    if not top:
+        return "", 0
+    steps = (
+        f"H{WIDTH * window.share(time_s):.1f}V{HEIGHT - HEIGHT * size / top:.1f}"
+        for (time_s, _), size in zip(changes, sizes, strict=True)
+    )
+    return f"M0 {HEIGHT}{''.join(steps)}V{HEIGHT}z", top

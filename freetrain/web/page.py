@@ -152,32 +152,41 @@ def render(facts: PageFacts) -> str:
     stays = [stay for stay in past.stays if stay.until_s is None or stay.until_s > window.from_s]
     colours = {} if facts.is_private else over_time.trainer_colours(stay.trainer for stay in stays)
     trainings, more = list_trainings(standing, past.trainers)
-    return pages.fill(
-        __package__,
+    return fill(
         "web.html.j2",
-        style(),
-        script=Markup(script()),
-        refresh_s=REFRESH_S,
-        version=__version__,
-        standing=standing,
+        facts,
         identity=standing.status.daemon if standing.status else None,
         look=look,
         private=facts.is_private,
         past=past,
-        headline=headline_of(standing, facts.is_hidden),
         map=node_map,
         about_map=", ".join(f"{nodes} {state}" for state, nodes in node_map.counts.items()) or "no nodes",
-        window=window,
         over_time=draw_over_time(standing.status.recent, window) if standing.status else None,
         sizes=over_time,
         rows=_node_rows(facts, stays, colours, window),
         colours=colours,
         trainings=trainings,
         more_trainings=more,
-        curve_size=(CURVE_WIDTH, CURVE_HEIGHT),
         reasons=gather_reasons(look.nodes) if look else (),
         most_resizes=_MAX_RESIZES,
         harm=_harm(past.harms),
+    )
+
+
+def fill(template: str, facts: PageFacts, **values: Any) -> str:
+    """A page of one of this package's templates, with what all pages show."""
+    return pages.fill(
+        __package__,
+        template,
+        style(),
+        script=Markup(script()),
+        refresh_s=REFRESH_S,
+        version=__version__,
+        standing=facts.standing,
+        headline=headline_of(facts.standing, facts.is_hidden),
+        window=window_of(facts),
+        curve_size=(CURVE_WIDTH, CURVE_HEIGHT),
+        **values,
     )
 
 

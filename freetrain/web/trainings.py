@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from freetrain.client.documents import OwnJob, job_entry
+from freetrain.client.trainings import ListedTraining, state_word
 from freetrain.core.known_trainer import KnownTrainer
 from freetrain.core.throughput import Curve, mean_rates
 from freetrain.daemon.reports.standing import Standing
 from freetrain.daemon.reports.status import TrainerStatus
+from freetrain.daemon.trainers.needs import lacks
+from freetrain.lending.training_verdicts import what_helps
+from freetrain.policies.needs import Need
 from freetrain.showing.words import number
 from freetrain.slurm.parsing import expand_nodes
 from freetrain.slurm.tags import Tag, tag_in
@@ -32,19 +37,20 @@ class CurvePicture:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRow:
-    """A row of the table; what is unknown is empty, a target or a curve is None then."""
+    """A row of the table: what the API says of a training, and a picture of its curve, if that is known."""
 
-    id: str
-    name: str
-    owner: str
-    nodes: int
-    asked: int
-    wants: str
-    samples: float
-    target: float | None
-    evictions: int
-    state_text: str
+    own: OwnJob
     curve: CurvePicture | None
+
+    @property
+    def wants(self) -> str:
+        """How many nodes it asks for; empty: unknown."""
+        least, most = self.own.job.min_nodes, self.own.job.max_nodes
+        if least is None:
+            return ""
+        if most is None:
+            return f"{least} or more"
+        return str(least) if least == most else f"{least}–{most}"
 
 
 def list_trainings(standing: Standing, known: Mapping[str, KnownTrainer]) -> tuple[list[TrainingRow], int]:
@@ -52,9 +58,10 @@ def list_trainings(standing: Standing, known: Mapping[str, KnownTrainer]) -> tup
     look = standing.last_look
     if look is None:
         return [], 0
-    ordered = ranked(look.trainers)
-    rows = [_training(trainer, known.get(trainer.id), standing) for trainer in ordered[:MAX_ROWS]]
-    return rows, look.trainers_left_out + len(ordered) - len(rows)
+    shown = ranked(look.trainers)[:MAX_ROWS]
+    jobs = [own_job(trainer, known.get(trainer.id), standing) for trainer in shown]
+    rows = [TrainingRow(own, draw_curve(own.curve, own.curve_is_claim)) for own in jobs]
+    return rows, look.trainers_left_out + len(look.trainers) - len(rows)
 
 
 def ranked(trainers: Iterable[TrainerStatus]) -> list[TrainerStatus]:
@@ -67,31 +74,47 @@ def ranked(trainers: Iterable[TrainerStatus]) -> list[TrainerStatus]:
     return sorted(trainers, key=rank)
 
 
-def _training(trainer: TrainerStatus, known: KnownTrainer | None, standing: Standing) -> TrainingRow:
-    good = tag_in(known.tag) if known else None
-    nodes, asked = len(expand_nodes(trainer.lent)), len(expand_nodes(trainer.asked))
-    return TrainingRow(
-        id=trainer.id,
-        name=good.name if good else "",
-        owner=trainer.owner,
-        nodes=nodes,
-        asked=asked,
-        wants=_wants(good) if good else "",
-        samples=trainer.samples_done,
-        target=good.target_samples if good else None,
-        evictions=trainer.ends.get("preempted", 0),
-        state_text=state_text(trainer, nodes, standing),
-        curve=draw_curve(*curve_points(known, good)),
+def own_job(
+    trainer: TrainerStatus, known: KnownTrainer | None, standing: Standing, needs: Sequence[Need] = ()
+) -> OwnJob:
+    """A training with what would give it more nodes."""
+    tag = tag_in(known.tag) if known else None
+    points, is_claim = curve_points(known, tag)
+    return OwnJob(
+        job=job_entry(listed(trainer, tag, standing, needs)),
+        why=trainer.why,
+        what_helps=what_helps(trainer.verdict, trainer.id),
+        target_samples=tag.target_samples if tag else None,
+        curve=points,
+        curve_is_claim=is_claim,
     )
 
 
-def _wants(tag: Tag) -> str:
-    if tag.max_nodes is None:
-        return f"{tag.min_nodes} or more"
-    return str(tag.min_nodes) if tag.min_nodes == tag.max_nodes else f"{tag.min_nodes}–{tag.max_nodes}"
+def listed(trainer: TrainerStatus, tag: Tag | None, standing: Standing, needs: Sequence[Need]) -> ListedTraining:
+    """A training as ``freetrain jobs`` lists it, from what is published; without Slurm its tasks are not known."""
+    nodes, asked = expand_nodes(trainer.lent), expand_nodes(trainer.asked)
+    return ListedTraining(
+        id=trainer.id,
+        name=tag.name if tag else "",
+        user=trainer.owner,
+        account=trainer.account,
+        word=state_word(trainer.state, nodes, asked),
+        nodes=sorted(nodes),
+        asked_nodes=sorted(asked),
+        min_nodes=tag.min_nodes if tag else None,
+        max_nodes=tag.max_nodes if tag else None,
+        task_nodes=tag.task_nodes if tag else None,
+        samples=trainer.samples_done,
+        ends=dict(trainer.ends),
+        costs=dict(trainer.costs),
+        speeds=dict(trainer.speeds),
+        fault=trainer.fault,
+        lacks=lacks(needs, tag) if tag else "",
+        state=_state_text(trainer, len(nodes), standing),
+    )
 
 
-def state_text(trainer: TrainerStatus, nodes: int, standing: Standing) -> str:
+def _state_text(trainer: TrainerStatus, nodes: int, standing: Standing) -> str:
     """The state of a training in a word or a sentence; of a look that is past, in the past."""
     if trouble := standing.trouble_of(trainer):
         return trouble
@@ -109,7 +132,7 @@ def curve_points(known: KnownTrainer | None, tag: Tag | None) -> tuple[Curve, bo
     return (*islice(points, 0, max(len(points) - 1, 0), step), *points[-1:]), not seen
 
 
-def draw_curve(points: Curve, is_claim: bool) -> CurvePicture | None:
+def draw_curve(points: Sequence[tuple[int, float]], is_claim: bool) -> CurvePicture | None:
     """The picture of a curve; None: nothing is known."""
     if not points:
         return None

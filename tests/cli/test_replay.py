@@ -10,8 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
-from freetrain.replay.outcome import SiteOutcome, definitions
-from freetrain.replay.share_outcome import ShareOutcome
+from freetrain.replay.outcome import ShareOutcome, SiteOutcome, definitions
 from freetrain.store import Store
 
 SAMPLE_LOGS = Path(__file__).parents[2] / "sample_logs"

@@ -13,10 +13,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from freetrain.cli import replay, replay_as_daemon
+from freetrain.cli import replay
 from freetrain.cli.main import cli
-from freetrain.cli.replay import replay_command
-from freetrain.cli.replay_as_daemon import ParallelReplay
+from freetrain.cli.replay import ParallelReplay, replay_command
 from freetrain.cli.replay_options import ReplayOptions
 from freetrain.errors import FreetrainError, InputError
 from freetrain.replay.logs import SiteLog, parse_log_time, read_site_log
@@ -67,8 +66,8 @@ def test_beside_the_other_replay_it_comes_to_the_same(path: Path, monkeypatch: p
             super().__init__(options, log, in_parts)
             begun.append(self)
 
-    monkeypatch.setattr(replay_as_daemon, "MANY_HOLES", 0)
-    monkeypatch.setattr(replay_as_daemon, "ParallelReplay", Noted)
+    monkeypatch.setattr(replay, "MANY_HOLES", 0)
+    monkeypatch.setattr(replay, "ParallelReplay", Noted)
     assert figures(replayed(path)["as_daemon"]) == afterwards
     assert len(begun) == 1
     assert afterwards["lent_node_hours"] > 3
@@ -98,7 +97,7 @@ def test_parts_of_nodes_are_lent_beside_jobs_where_that_is_asked(
     kept = replayed(path, *asked, "--as", f"daemon={tmp_path / 'settings.toml'}")["shares"]
     assert kept["outcome"]["partly_fitting_task_hours"] == 0
     assert kept["as_daemon"]["shares"]["outcome"]["idle_nodes_lent_task_hours"] > 0
-    monkeypatch.setattr(replay_as_daemon, "MANY_HOLES", 0)
+    monkeypatch.setattr(replay, "MANY_HOLES", 0)
     beside = replayed(path, *asked)["shares"]
     assert figures(beside["as_daemon"]) == figures(shares["as_daemon"])
 
@@ -147,14 +146,14 @@ def test_whoever_waits_is_told_how_far_it_is(
             self.sent.append(what)
 
     news: Any = Connection()
-    monkeypatch.setattr(replay_as_daemon, "_BETWEEN_NEWS_S", 0.0)
+    monkeypatch.setattr(replay, "_BETWEEN_NEWS_S", 0.0)
     monkeypatch.setattr(signal, "signal", lambda number, handler: None)
-    replay_as_daemon._work(news, options(path, "--trainers", "preset:hpo"), log)
+    replay._work(news, options(path, "--trainers", "preset:hpo"), log)
     *times, answer = news.sent
     assert times == sorted(times)
     assert len(times) > 1
     assert times[-1] < parse_log_time("2024-06-03T04:00:00")
-    assert answer.record.site_impact is not None
+    assert answer.site_impact is not None
 
 
 def test_where_the_command_was_killed_it_ends_without_a_word(
@@ -162,15 +161,15 @@ def test_where_the_command_was_killed_it_ends_without_a_word(
 ) -> None:
     ours, theirs = Pipe()
     ours.close()
-    monkeypatch.setattr(replay_as_daemon, "_BETWEEN_NEWS_S", 0.0)
+    monkeypatch.setattr(replay, "_BETWEEN_NEWS_S", 0.0)
     monkeypatch.setattr(signal, "signal", lambda number, handler: None)
-    replay_as_daemon._work(theirs, options(path, "--trainers", "preset:hpo"), log)
+    replay._work(theirs, options(path, "--trainers", "preset:hpo"), log)
     with pytest.raises(BrokenPipeError):
         theirs.send("nobody is there")
 
 
 def small_log_as_long(monkeypatch: pytest.MonkeyPatch, budget_s: float) -> None:
-    monkeypatch.setattr(replay_as_daemon, "_MANY_LOOKS", 0)
+    monkeypatch.setattr(replay, "_MANY_LOOKS", 0)
     monkeypatch.setattr(replay, "_ESTIMATE_S", budget_s)
 
 

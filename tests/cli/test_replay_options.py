@@ -9,7 +9,7 @@ import pytest
 from freetrain.cli.replay import replay_command
 from freetrain.cli.replay_options import ReplayOptions, daemon_setup
 from freetrain.errors import InputError
-from freetrain.replay.as_daemon.timing import Timing, Wakes
+from freetrain.replay.as_daemon.lent import Timing, Wakes
 
 
 def options(*words: str) -> ReplayOptions:

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import click
 from click.testing import CliRunner
 
-from freetrain.cli import replay_as_daemon
+from freetrain.cli import replay
 from freetrain.cli.replay import replay_command
 from tests.golden.cases import CASES
 from tests.golden.recorder import Row, recorded
@@ -71,7 +71,7 @@ def rows_of(arguments: Sequence[str]) -> list[Row]:
     """
     rows: list[Row] = []
     # A long log would be replayed in a process of its own, which nobody records.
-    with recorded(rows.append), patch.object(replay_as_daemon, "MANY_HOLES", inf):
+    with recorded(rows.append), patch.object(replay, "MANY_HOLES", inf):
         done = CliRunner().invoke(replay_command, list(arguments))
     if done.exit_code:
         raise click.ClickException(f"freetrain replay {' '.join(arguments)} failed: {done.output}{done.exception}")

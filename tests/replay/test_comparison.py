@@ -6,7 +6,7 @@ import pytest
 
 from freetrain.errors import InputError
 from freetrain.replay.comparison import compare_runs, compare_sweep
-from freetrain.replay.report.comparison_page import render_comparison
+from freetrain.replay.report import render_comparison
 from freetrain.store import RunStatus, RunSummary
 
 OUTCOME = {"idle_node_hours": 100.0, "lent_node_hours": 80.0, "u_work": 0.9, "u_oracle": 0.95, "evictions": 7}

@@ -78,7 +78,7 @@ def test_a_job_that_does_not_start_although_it_could_keeps_no_nodes_for_long() -
     plans = SitePlans(holes, logged)
     kept = []
     for now_s in range(0, 200, 10):
-        plans.advance(float(now_s))
+        plans.site.advance(float(now_s))
         kept.append(sum(end_s <= now_s for end_s in plans.look(float(now_s)).values()))
     assert kept[:6] == [4] * 6
     assert kept[7:] == [0] * 13

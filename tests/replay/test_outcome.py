@@ -25,7 +25,8 @@ def test_what_was_idle_lent_and_trained_outside_empty_hours() -> None:
     record = Replay(holes, ReplaySetup([trainer], goal, lambda: 0.0), Foresight(120.0), 1).run()
     empty = find_empty_hours(holes, holes)
     assert empty is not None
-    rest = without_empty_hours(record.timeline, empty, holes.until_s)
+    rest = without_empty_hours(record, empty)
+    assert rest is not None
     assert (rest.idle_node_hours, rest.lent_node_hours) == (3.0, 3.0)
     assert rest.samples == pytest.approx(3 * HOUR_S * 10)
     assert rest.idle_node_hours == without_hours(holes, empty).idle_node_hours

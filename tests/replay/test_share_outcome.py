@@ -22,7 +22,7 @@ from freetrain.replay.course import ReplaySetup
 from freetrain.replay.foresight import Foresight, Knowledge
 from freetrain.replay.logs import SiteLog, TaskRequest
 from freetrain.replay.nodes import watts_of
-from freetrain.replay.share_outcome import lent_of, share_outcome, share_rows
+from freetrain.replay.outcome import lent_of, share_outcome, share_rows
 from freetrain.replay.study import Study, study
 from tests.replay.logs.build import Write, hour, read, row
 from tests.replay.logs.conftest import write as write
@@ -119,7 +119,7 @@ def test_only_what_finds_no_room_on_its_node_is_evicted(write: Write, seed: int)
 
 def test_what_is_lent_and_of_use_adds_up(write: Write) -> None:
     done = played(write, 3, SOME)
-    lent = lent_of(done.done, done.log)
+    lent = lent_of(done.done.record, done.log)
     all_nodes = share_outcome(done.log, lent)
     assert all_nodes is not None
     out = done.done.outcome
@@ -151,7 +151,7 @@ def test_a_small_log_is_lent_as_reckoned_by_hand(write: Write, tmp_path: Path) -
     log = read(write(LOG), machine=machine(tmp_path), task=TaskRequest(Amount(4)), until_s=hour(6))
     free = Trainer("a", ((1, 1.0), (2, 2.0)), scale_up_s=0.0, scale_down_s=0.0, forced_loss_s=600.0)
     done = play(log, [free])
-    all_nodes = share_outcome(log, lent_of(done, log))
+    all_nodes = share_outcome(log, lent_of(done.record, log))
     assert all_nodes is not None
     assert all_nodes.partly_fitting_task_hours == 1 + 3
     assert all_nodes.partly_lent_task_hours == 1 + 2

@@ -24,7 +24,7 @@ from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.course import ReplayRecord, ReplaySetup
 from freetrain.replay.logs import SiteLog, TaskRequest
-from freetrain.replay.share_outcome import lent_of
+from freetrain.replay.outcome import lent_of
 from freetrain.replay.study import Study, study_shapes
 from freetrain.replay.trainers import (
     CURVES,
@@ -223,7 +223,7 @@ def test_all_is_counted_in_tasks_of_the_usual_shape(write: Write, tmp_path: Path
     log = read(write(text), machine=machine(tmp_path), task=TaskRequest(Amount(4)), until_s=hour(2))
     done = play(log, replace(ALL_OF_IT, task="cpu=8"))
     assert len(done.record.leases) == 1 + 2, "one beside the job, two on the node without any"
-    lent = lent_of(done, log)
+    lent = lent_of(done.record, log)
     assert lent is not None
     assert lent["partly_lent_task_hours"].sum() == pytest.approx(2 * 2 * 3600)
     assert lent["partly_lent_cpu_hours"].sum() == pytest.approx(8 * 2 * 3600)

@@ -21,7 +21,7 @@ def test_who_has_most_nodes_comes_first_and_what_is_left_out_is_counted(site: Si
     paused = TrainerStatus("z", "u", "paused", note="paused after 5 failures")
     site.publishes(replace(LOOK, trainers=(*many, paused, large), trainers_left_out=7))
     rows, more = list_trainings(find_standing(site.config), {})
-    assert ([row.id for row in rows[:3]], len(rows), more) == (["large", "z", "0"], MAX_ROWS, 7 + 7)
+    assert ([row.own.job.id for row in rows[:3]], len(rows), more) == (["large", "z", "0"], MAX_ROWS, 7 + 7)
 
 
 def test_curves_are_what_was_seen_and_else_what_the_owner_says(site: Site) -> None:
@@ -41,7 +41,7 @@ def test_curves_are_what_was_seen_and_else_what_the_owner_says(site: Site) -> No
     assert row.curve.words == "samples seen: 50/s on 1, 90/s on 3 nodes"
     assert row.curve.line == "M2 24L30.0 11.8L86.0 2.0"
     (row,), _ = list_trainings(standing, known("freetrain:min=nonsense"))
-    assert (row.curve, row.wants, row.target) == (None, "", None)
+    assert (row.curve, row.wants, row.own.target_samples) == (None, "", None)
 
 
 def test_a_long_curve_is_drawn_by_a_few_of_its_points(site: Site) -> None:
@@ -61,6 +61,6 @@ def test_why_it_waits_is_the_first_that_applies(site: Site) -> None:
         one = replace(waiting, **{change: said}) if change else waiting
         site.publishes(replace(LOOK, trainers=(one,)))
         (row,), _ = list_trainings(find_standing(site.config), {})
-        assert row.state_text == said
+        assert row.own.job.state == said
     site.publishes(replace(LOOK, time_s=time.time(), trainers=(replace(waiting, state="complete"),)))
-    assert list_trainings(find_standing(site.config), {})[0][0].state_text == "complete"
+    assert list_trainings(find_standing(site.config), {})[0][0].own.job.state == "complete"

@@ -22,9 +22,8 @@ from freetrain.lending.pace import next_look_s
 from freetrain.lending.rules import Rules
 from freetrain.lending.sharing.past_use import PastUse
 from freetrain.loop.lending_loop import LendingLoop
-from freetrain.replay.as_daemon.lent import LentNodes
+from freetrain.replay.as_daemon.lent import BackfillCycles, LentNodes, Timing, Wakes
 from freetrain.replay.as_daemon.site import JobStart, LoggedSite, SharedNodes, SiteEvents
-from freetrain.replay.as_daemon.timing import BackfillCycles, Timing, Wakes
 from freetrain.replay.course import Course, ReplayRecord, ReplaySetup, SiteImpact
 from freetrain.replay.logs import LoggedJobs
 from freetrain.replay.logs.model import TaskPlaces

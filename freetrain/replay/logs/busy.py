@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,9 +14,9 @@ from freetrain.core.holes import Holes, find_holes, taken
 from freetrain.errors import InputError
 from freetrain.replay.logs.machine import made_up
 from freetrain.replay.logs.nodelists import NodeListError, expand
-from freetrain.replay.logs.rows import Lines, read_fields, split_lines
+from freetrain.replay.logs.parsed import RowTally, rows_of_width, sort_out
+from freetrain.replay.logs.rows import split_lines
 from freetrain.replay.logs.source import is_event_header
-from freetrain.replay.logs.tally import RowTally, sort_out
 from freetrain.replay.logs.times import LATEST_S, parse_times
 
 _NUMBERS = re.compile(r"[\d,\-]+")
@@ -58,13 +58,6 @@ class BusyTimes:
         return find_holes(self.node_names, self.node, self.start_s, self.end_s, from_s, until_s, self.interval)
 
 
-def busy_one_by_one(
-    node_names: tuple[str, ...], node: NDArray[np.int32], start_s: NDArray[np.float64], end_s: NDArray[np.float64]
-) -> BusyTimes:
-    """Busy times of which each row has an interval of its own."""
-    return BusyTimes(node_names, node, np.arange(len(node), dtype=np.int32), start_s, end_s)
-
-
 def select_nodes(busy: BusyTimes, wanted: str) -> tuple[BusyTimes, tuple[str, ...]]:
     """The chosen nodes alone (a node set, or ranges of numbers), and a note if some are not in the machine.
 
@@ -81,13 +74,8 @@ def select_nodes(busy: BusyTimes, wanted: str) -> tuple[BusyTimes, tuple[str, ..
         )
     number = np.cumsum(keep, dtype=np.int32) - 1
     rows = taken(keep, busy.node)
-    chosen = BusyTimes(
-        tuple(name for name, kept in zip(busy.node_names, keep.tolist(), strict=True) if kept),
-        taken(number, busy.node[rows]),
-        busy.interval[rows],
-        busy.start_s,
-        busy.end_s,
-    )
+    kept = tuple(name for name in busy.node_names if name in names)
+    chosen = replace(busy, node_names=kept, node=taken(number, busy.node[rows]), interval=busy.interval[rows])
     notes = [
         f"Only {found:,} of the machine's {len(busy.node_names):,} nodes are looked at (--only-nodes {wanted})."
     ]
@@ -155,31 +143,14 @@ def read_node_events(pieces: Iterable[bytes], file: int, timezone: str, tally: R
             before = sum(bool(lines.text(line).strip()) for line in range(header))
             tally.read += before
             tally.ignore("before the header", before)
-        rows = _rows(lines, begin, names, file, lines_before, tally)
+        body = np.arange(begin, len(lines), dtype=np.int64)
+        body = body[lines.end[body] > lines.start[body]]
+        columns = {name: names.index(name) for name in ("t", "node", "idle")}
+        place = file, lines_before
+        rows = rows_of_width(lines, body, len(names), "the header", columns, place, tally)
         events.append(_sound(_typed(rows, timezone), tally))
         lines_before += piece.count(b"\n")
     return pl.concat(events)
-
-
-def _rows(
-    lines: Lines, begin: int, names: Sequence[str], file: int, lines_before: int, tally: RowTally
-) -> pl.DataFrame:
-    body = np.arange(begin, len(lines), dtype=np.int64)
-    body = body[lines.end[body] > lines.start[body]]
-    sound = lines.separators[body] == len(names) - 1
-    tally.read += len(body)
-    tally.reject(
-        (
-            file,
-            lines_before + line + 1,
-            f"has {lines.separators[line] + 1} fields where the header has {len(names)}",
-        )
-        for line in body[~sound].tolist()
-    )
-    rows = read_fields(
-        lines, body[sound], {name: names.index(name) for name in ("t", "node", "idle")}, lines_before
-    )
-    return rows.with_columns(pl.lit(file, pl.Int32).alias("file"))
 
 
 def _typed(rows: pl.DataFrame, timezone: str) -> pl.DataFrame:
@@ -215,7 +186,8 @@ def busy_times(events: pl.DataFrame, tally: RowTally) -> BusyTimes:
     ends = np.concatenate([end[~idle], t_s[opening]])
     nodes = np.concatenate([node[~idle], node[opening]])
     lasting = ends > starts
-    return busy_one_by_one(tuple(names.tolist()), nodes[lasting], starts[lasting], ends[lasting])
+    each = np.arange(lasting.sum(), dtype=np.int32)
+    return BusyTimes(tuple(names.tolist()), nodes[lasting], each, starts[lasting], ends[lasting])
 
 
 def _sound(rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:

@@ -6,8 +6,8 @@ at their limits, where the same job begins again, or where others ran on their n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -15,12 +15,20 @@ from numpy.typing import NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes, taken
 from freetrain.errors import InputError
+from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.machine import LoggedMachine, NodeSizes, node_sizes, read_machine, uniform_machine
-from freetrain.replay.logs.model import LoggedJobs, NodeKind, ReadOptions
+from freetrain.replay.logs.model import LoggedJobs, ReadOptions
 from freetrain.replay.logs.nodelists import MAX_NODES, NodeLists, gathered
-from freetrain.replay.logs.parsed import MachineSize, ParsedFile, distinct_texts, seen, take_runs, without_repeats
+from freetrain.replay.logs.parsed import (
+    MachineSize,
+    ParsedFile,
+    RowTally,
+    distinct_texts,
+    seen,
+    take_runs,
+    without_repeats,
+)
 from freetrain.replay.logs.placing import PlacedJobs, peak_in_use, place_by_lists, place_by_packing
-from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.times import iso
 from freetrain.replay.logs.window import CoveredTime, LogWindow, covered_time
 
@@ -38,27 +46,28 @@ _HINT = "`sacctmgr show runawayjobs` finds such jobs and mends them."
 
 
 @dataclass(frozen=True, slots=True)
-class JobsOnNodes:
-    """The jobs of a log on the machine's nodes.
+class LoggedUse:
+    """When the machine's nodes are busy, however the log tells it.
 
     Attributes:
-        packed: the log does not say; the runs were packed first-fit.
+        placed: its jobs; None: it tells of nodes only.
+        packed: it does not say where jobs ran; they were packed first-fit.
         name: the machine's; empty where neither a machine file nor the log says it.
-        kinds: its kinds of nodes, where a machine file tells them apart.
+        kind_of: node → its kind, where a machine file tells them apart.
         sizes: what its nodes have, as far as it is known; None: jobs were packed on nodes that they do not share.
     """
 
-    placed: PlacedJobs
-    packed: bool
+    busy: BusyTimes
+    proof: CoveredTime
     notes: tuple[str, ...]
+    placed: PlacedJobs | None = None
+    packed: bool = False
     name: str = ""
-    kinds: tuple[NodeKind, ...] = ()
+    kind_of: Mapping[str, str] = field(default_factory=dict)
     sizes: NodeSizes | None = None
 
 
-def jobs_on_nodes(
-    files: Sequence[ParsedFile], options: ReadOptions, tally: RowTally
-) -> tuple[JobsOnNodes, CoveredTime]:
+def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowTally) -> LoggedUse:
     """Put the jobs of all files on the machine's nodes; their runs are taken out of them.
 
     Raises:
@@ -94,15 +103,17 @@ def jobs_on_nodes(
     tally.stop_if_mostly_bad()
     if placed.runs.is_empty():
         raise _no_job_ran(tally)
-    name, kinds = (described.name, _kinds(described)) if described is not None else (cluster, ())
+    name, kind_of = (described.name, described.kind_of) if described is not None else (cluster, {})
     shows_parts = not packed or (machine is not None and any(pool.shared for pool in machine.pools))
     sizes = node_sizes(machine, placed.busy.node_names) if shows_parts else None
-    return JobsOnNodes(placed, packed, (*notes, *placed.notes), name, kinds, sizes), proof
+    return LoggedUse(placed.busy, proof, (*notes, *placed.notes), placed, packed, name, kind_of, sizes)
 
 
-def settle_window(jobs: JobsOnNodes, window: LogWindow, tally: RowTally) -> tuple[list[str], list[str]]:
+def settle_window(
+    placed: PlacedJobs, packed: bool, window: LogWindow, tally: RowTally
+) -> tuple[list[str], list[str]]:
     """Count runs outside the window as ignored; notes on what else it does to the jobs, and warnings."""
-    start_s, end_s = jobs.placed.busy.start_s, jobs.placed.busy.end_s
+    start_s, end_s = placed.busy.start_s, placed.busy.end_s
     inside = (end_s > window.from_s) & (start_s < window.until_s)
     tally.ignore("outside the window", int((~inside).sum()))
     cut = inside & ((start_s < window.from_s) | (end_s > window.until_s))
@@ -115,10 +126,10 @@ def settle_window(jobs: JobsOnNodes, window: LogWindow, tally: RowTally) -> tupl
         notes.append(f"{_jobs_are(cut)} over the window's edges and cut there.")
     if endless.any():
         notes.append(f"{_jobs_are(endless)} without an end (still running then) and busy to the window's end.")
-    short_h = float((jobs.placed.missing_nodes * within_s).sum()) / SECONDS_PER_HOUR
+    short_h = float((placed.missing_nodes * within_s).sum()) / SECONDS_PER_HOUR
     if short_h > 0:
         notes.append(f"Packing found no room for {short_h:,.1f} node-hours of the jobs; they are left out.")
-    return notes, _unlike_the_machine(jobs.placed, jobs.packed, inside, within_s, short_h)
+    return notes, _unlike_the_machine(placed, packed, inside, within_s, short_h)
 
 
 def _unlike_the_machine(
@@ -169,10 +180,6 @@ def _packing_note(machine: LoggedMachine) -> str:
         "The log names no nodes: its jobs were packed first-fit, lowest node first, on the machine of "
         f"{machine.name} ({pools}). Which nodes are idle together, and for how long, is an assumption."
     )
-
-
-def _kinds(machine: LoggedMachine) -> tuple[NodeKind, ...]:
-    return tuple(NodeKind(pool.name, machine.node_names[pool.begin : pool.end]) for pool in machine.pools)
 
 
 def _only_cluster(files: Sequence[ParsedFile]) -> str:

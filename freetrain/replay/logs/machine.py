@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, Strict
 
 from freetrain.core.topology import Topology
 from freetrain.errors import InputError
+from freetrain.policies import Links
 from freetrain.replay.logs.nodelists import MAX_NODES, NodeListError, expand
 from freetrain.replay.logs.toml_files import checked, read_toml
 
@@ -63,6 +64,11 @@ class LoggedMachine:
     node_gbit: float = 0.0
     uplink_gbit: float = 0.0
 
+    @property
+    def kind_of(self) -> dict[str, str]:
+        """Node → its kind, which is its pool."""
+        return {name: pool.name for pool in self.pools for name in self.node_names[pool.begin : pool.end]}
+
     def pools_of(self, partition: str) -> tuple[Pool, ...]:
         """Pools that a partition's jobs may run on: those that list it, else those for all."""
         listed = tuple(pool for pool in self.pools if partition in pool.partitions)
@@ -84,6 +90,10 @@ class LoggedMachine:
         pools = {leaf.rpartition("/")[0] + "/" for leaf in leaves.values()}
         above = {leaf: leaf.rpartition("/")[0] + "/" for leaf in leaves.values()}
         return Topology(leaves, above | dict.fromkeys(pools, "/"))
+
+    def links(self, node_names: Sequence[str]) -> Links:
+        """What the links between these nodes carry, and the switches that they connect."""
+        return Links.of_gbit(self.node_gbit, self.uplink_gbit, self.topology(node_names))
 
 
 class _PoolEntry(BaseModel):

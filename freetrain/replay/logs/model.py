@@ -167,14 +167,6 @@ class LoggedJobs:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeKind:
-    """Nodes that have something in common, and its name."""
-
-    name: str
-    nodes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class SiteLog:
     """A log that was read.
 
@@ -185,7 +177,6 @@ class SiteLog:
         warnings: what makes the figures doubtful, in sentences for the headline.
         empty: the hours in which nearly the whole machine was idle; None if there are none.
         machine: the machine's name; empty where nothing says it.
-        kinds: its kinds of nodes, where a machine file tells them apart.
         timezone: zone of the site's clocks, as far as it was given (zoneinfo name).
         shares: what lay idle on nodes that jobs used in part; None: the log does not show it.
         places: room for tasks, there and on nodes without jobs; None: nobody asked, or the log does not show it.
@@ -201,7 +192,6 @@ class SiteLog:
     warnings: tuple[str, ...] = ()
     empty: EmptyHours | None = None
     machine: str = ""
-    kinds: tuple[NodeKind, ...] = ()
     timezone: str = "UTC"
     shares: IdleShares | None = None
     places: TaskPlaces | None = None

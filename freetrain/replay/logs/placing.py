@@ -21,8 +21,7 @@ from freetrain.replay.logs.nodelists import (
     read_node_lists,
     spelled_twice,
 )
-from freetrain.replay.logs.parsed import distinct_texts, filtered
-from freetrain.replay.logs.tally import RowTally
+from freetrain.replay.logs.parsed import RowTally, distinct_texts, filtered
 from freetrain.showing.words import natural_order
 
 _Nodes = NDArray[np.int32]

@@ -13,7 +13,7 @@ import polars as pl
 from freetrain.core.holes import Holes
 from freetrain.errors import InputError
 from freetrain.replay.logs.busy import BusyTimes, add_always_busy, busy_times, read_node_events, select_nodes
-from freetrain.replay.logs.jobs import JobsOnNodes, jobs_on_nodes, logged_jobs, settle_window
+from freetrain.replay.logs.jobs import LoggedUse, jobs_on_nodes, logged_jobs, settle_window
 from freetrain.replay.logs.machine import read_machine
 from freetrain.replay.logs.model import EmptyHours, IdleShares, ReadOptions, SiteLog, TaskRequest
 from freetrain.replay.logs.nodelists import MAX_NODES
@@ -25,16 +25,15 @@ from freetrain.replay.logs.outages import (
     with_failures,
     without_hours,
 )
-from freetrain.replay.logs.parsed import ParsedFile
+from freetrain.replay.logs.parsed import ParsedFile, RowTally
 from freetrain.replay.logs.sacct_jobs import read_sacct
 from freetrain.replay.logs.sacct_json import is_json, rows_of_json
 from freetrain.replay.logs.shares import about_shares, find_idle_shares, find_places
 from freetrain.replay.logs.source import LogFormat, detect_format, display_name, is_stdin, read_pieces
 from freetrain.replay.logs.swf import read_swf
-from freetrain.replay.logs.tally import RowTally
 from freetrain.replay.logs.times import find_zone
 from freetrain.replay.logs.traces import PARQUET, rows_of_parquet, rows_of_trace_json, with_sacct_header
-from freetrain.replay.logs.window import CoveredTime, LogWindow, choose_window, time_covered_by_events
+from freetrain.replay.logs.window import LogWindow, choose_window, time_covered_by_events
 
 Progress = Callable[[str], None]
 
@@ -47,16 +46,6 @@ class _Source:
     pieces: Iterable[bytes]
     format: LogFormat
     names_columns: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Machine:
-    """When the machine's nodes are busy, however the log tells it."""
-
-    busy: BusyTimes
-    proof: CoveredTime
-    notes: tuple[str, ...]
-    jobs: JobsOnNodes | None = None
 
 
 def read_site_log(paths: Sequence[Path], options: ReadOptions, progress: Progress = lambda stage: None) -> SiteLog:
@@ -74,21 +63,21 @@ def read_site_log(paths: Sequence[Path], options: ReadOptions, progress: Progres
     tally = RowTally(tuple(source.name for source in sources))
     read = _read_events if kind is LogFormat.NODE_EVENTS else _read_jobs
     try:
-        machine = read(sources, options, tally, progress)
+        use = read(sources, options, tally, progress)
         if options.strict:
             tally.stop_if_bad()
     finally:
         if options.rejects is not None:
             _write_rejects(options.rejects, sources, tally)
-    return _site_log(machine, kind, options, tally, progress)
+    return _site_log(use, kind, options, tally, progress)
 
 
 def _site_log(
-    machine: _Machine, kind: LogFormat, options: ReadOptions, tally: RowTally, progress: Progress
+    use: LoggedUse, kind: LogFormat, options: ReadOptions, tally: RowTally, progress: Progress
 ) -> SiteLog:
     progress("finding holes")
-    window = choose_window(machine.proof, options.from_s, options.until_s)
-    busy, notes, warnings = _busy_times(machine, window, options, tally)
+    window = choose_window(use.proof, options.from_s, options.until_s)
+    busy, notes, warnings = _busy_times(use, window, options, tally)
     # Bad rows are held against those of the window.
     warnings = [*tally.warnings(), *warnings]
     if options.failures is not None:
@@ -104,24 +93,22 @@ def _site_log(
         holes, empty = without_hours(holes, empty), replace(empty, left_out=True)
     if empty is not None:
         (warnings if empty.matter else notes).append(about_empty_hours(empty))
-    shares = _idle_shares(machine, busy, whole, holes, empty, options.task)
+    shares = _idle_shares(use, busy, whole, holes, empty, options.task)
     if shares is not None:
         notes += about_shares(shares)
-    rows = tally.count()
-    kinds = machine.jobs.kinds if machine.jobs is not None else ()
-    holes = replace(holes, kind_of={name: kind.name for kind in kinds for name in kind.nodes})
+    rows, placed = tally.count(), use.placed
+    holes = replace(holes, kind_of=use.kind_of)
     return SiteLog(
         holes=holes,
         rows=rows,
         format=str(kind),
-        packed=machine.jobs is not None and machine.jobs.packed,
+        packed=use.packed,
         notes=tuple(notes),
-        jobs=rows.used if machine.jobs else 0,
-        logged=logged_jobs(machine.jobs.placed, holes, options.task is not None) if machine.jobs else None,
+        jobs=rows.used if placed is not None else 0,
+        logged=logged_jobs(placed, holes, options.task is not None) if placed is not None else None,
         warnings=tuple(warnings),
         empty=empty,
-        machine=machine.jobs.name if machine.jobs is not None else "",
-        kinds=kinds,
+        machine=use.name,
         timezone=options.timezone,
         shares=shares,
         places=find_places(shares.room, holes) if shares is not None and shares.room is not None else None,
@@ -129,7 +116,7 @@ def _site_log(
 
 
 def _idle_shares(
-    machine: _Machine,
+    use: LoggedUse,
     busy: BusyTimes,
     whole: Holes,
     holes: Holes,
@@ -137,24 +124,23 @@ def _idle_shares(
     task: TaskRequest | None,
 ) -> IdleShares | None:
     """What lay idle on partly used nodes of those that are looked at, in the hours that are not left out."""
-    if machine.jobs is None or machine.jobs.sizes is None:
+    if use.placed is None or use.sizes is None:
         return None
     if empty is not None and empty.left_out:
         busy = closed_in_hours(busy, empty)
-    placed, sizes = machine.jobs.placed, machine.jobs.sizes
     idle_s = np.bincount(whole.node, whole.length_s, len(whole.node_names)).astype(np.float64)
-    shares = find_idle_shares(placed, sizes, busy, holes.from_s, holes.until_s, task, idle_s)
+    shares = find_idle_shares(use.placed, use.sizes, busy, holes.from_s, holes.until_s, task, idle_s)
     return shares and shares.of(holes.node_names)
 
 
 def _busy_times(
-    machine: _Machine, window: LogWindow, options: ReadOptions, tally: RowTally
+    use: LoggedUse, window: LogWindow, options: ReadOptions, tally: RowTally
 ) -> tuple[BusyTimes, list[str], list[str]]:
-    if machine.jobs is None:
-        return machine.busy, [*machine.notes, *machine.proof.notes], []
-    settled, warnings = settle_window(machine.jobs, window, tally)
-    busy, out_of_service = take_out(machine.busy, window, options)
-    return busy, [*window.notes, *machine.notes, *settled, *out_of_service], warnings
+    if use.placed is None:
+        return use.busy, [*use.notes, *use.proof.notes], []
+    settled, warnings = settle_window(use.placed, use.packed, window, tally)
+    busy, out_of_service = take_out(use.busy, window, options)
+    return busy, [*window.notes, *use.notes, *settled, *out_of_service], warnings
 
 
 def _check(paths: Sequence[Path], options: ReadOptions) -> None:
@@ -227,7 +213,7 @@ def _refuse_unfit(options: ReadOptions, kind: LogFormat) -> None:
             raise InputError(f"{name} has no meaning for a log in the format {kind}.", "Leave it out.")
 
 
-def _read_jobs(sources: list[_Source], options: ReadOptions, tally: RowTally, progress: Progress) -> _Machine:
+def _read_jobs(sources: list[_Source], options: ReadOptions, tally: RowTally, progress: Progress) -> LoggedUse:
     files: list[ParsedFile] = []
     for number in range(len(sources)):
         progress(f"reading {sources[number].name}")
@@ -238,8 +224,7 @@ def _read_jobs(sources: list[_Source], options: ReadOptions, tally: RowTally, pr
     if options.strict:
         tally.stop_if_bad()
     progress("placing jobs on nodes")
-    jobs, proof = jobs_on_nodes(files, options, tally)
-    return _Machine(jobs.placed.busy, proof, jobs.notes, jobs)
+    return jobs_on_nodes(files, options, tally)
 
 
 def _read_job_file(source: _Source, number: int, options: ReadOptions, tally: RowTally) -> ParsedFile:
@@ -250,7 +235,7 @@ def _read_job_file(source: _Source, number: int, options: ReadOptions, tally: Ro
     return read_sacct(source.pieces, source.name, number, own, tally)
 
 
-def _read_events(sources: list[_Source], options: ReadOptions, tally: RowTally, progress: Progress) -> _Machine:
+def _read_events(sources: list[_Source], options: ReadOptions, tally: RowTally, progress: Progress) -> LoggedUse:
     progress("reading node events")
     events = pl.concat(
         read_node_events(source.pieces, number, options.timezone, tally) for number, source in enumerate(sources)
@@ -265,7 +250,7 @@ def _read_events(sources: list[_Source], options: ReadOptions, tally: RowTally, 
     if options.machine is not None:
         total = len(read_machine(options.machine).node_names)
     busy, notes = add_always_busy(busy, total)
-    return _Machine(busy, time_covered_by_events(events), notes)
+    return LoggedUse(busy, time_covered_by_events(events), notes)
 
 
 def _write_rejects(path: Path, sources: Sequence[_Source], tally: RowTally) -> None:

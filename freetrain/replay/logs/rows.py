@@ -224,25 +224,19 @@ def mend(lines: Lines, broken: NDArray[np.int64], layout: RowLayout) -> MendedRo
     return mended
 
 
-@dataclass(frozen=True, slots=True)
 class _Runs:
     """Broken lines, with what is needed to join neighbours without looking at each of them again."""
 
-    lines: Lines
-    broken: NDArray[np.int64]
-    expected: int
-    total: NDArray[np.int64] = field(init=False)
-    run_end: NDArray[np.int64] = field(init=False)
-
-    def __post_init__(self) -> None:
-        counts = self.lines.separators[self.broken]
-        object.__setattr__(self, "total", np.concatenate([[0], np.cumsum(counts)]))
+    def __init__(self, lines: Lines, broken: NDArray[np.int64], expected: int) -> None:
+        self.lines, self.broken, self.expected = lines, broken, expected
+        counts = lines.separators[broken]
+        self.total = np.concatenate([[0], np.cumsum(counts)])
         # One with separators enough is here because its fields are not what they should be.
-        short = counts <= self.expected
+        short = counts <= expected
         # A run ends where the next line is sound, or broken by too many separators.
-        goes_on = short[1:] & short[:-1] & (np.diff(self.broken) == 1)
-        ends = np.append(np.flatnonzero(~goes_on) + 1, len(self.broken))
-        object.__setattr__(self, "run_end", ends[np.searchsorted(ends, np.arange(len(self.broken)), "right")])
+        goes_on = short[1:] & short[:-1] & (np.diff(broken) == 1)
+        ends = np.append(np.flatnonzero(~goes_on) + 1, len(broken))
+        self.run_end = ends[np.searchsorted(ends, np.arange(len(broken)), "right")]
 
     def joined(self, at: int, begins: Callable[[list[str]], bool | None]) -> Iterator[list[str]]:
         """Lines that together have separators enough, from this one on, shortest first."""

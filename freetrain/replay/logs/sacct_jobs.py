@@ -16,13 +16,14 @@ from freetrain.replay.logs.parsed import (
     MAX_COUNTED,
     RUN_SCHEMA,
     ParsedFile,
+    RowTally,
     as_runs,
     distinct_texts,
     of_distinct,
     seen,
+    sort_out,
 )
 from freetrain.replay.logs.sacct_text import REPEATED, ROLES, read_sacct_text
-from freetrain.replay.logs.tally import RowTally, sort_out
 from freetrain.replay.logs.times import LATEST_S, MISSING_WORDS, find_zone, parse_times
 
 _MIB = 2.0**20

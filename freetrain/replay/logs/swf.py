@@ -9,9 +9,18 @@ import numpy as np
 import polars as pl
 
 from freetrain.replay.logs.nodelists import MAX_NODES
-from freetrain.replay.logs.parsed import MAX_COUNTED, RUN_SCHEMA, MachineSize, ParsedFile, as_runs, seen
-from freetrain.replay.logs.rows import Lines, read_fields, split_lines
-from freetrain.replay.logs.tally import RowTally, sort_out
+from freetrain.replay.logs.parsed import (
+    MAX_COUNTED,
+    RUN_SCHEMA,
+    MachineSize,
+    ParsedFile,
+    RowTally,
+    as_runs,
+    rows_of_width,
+    seen,
+    sort_out,
+)
+from freetrain.replay.logs.rows import Lines, split_lines
 from freetrain.replay.logs.times import LATEST_S
 
 _FIELDS = 18
@@ -41,7 +50,8 @@ def read_swf(pieces: Iterable[bytes], file: int, tally: RowTally) -> ParsedFile:
         lines = split_lines(re.sub(rb"(?m)^[ \t]+|[ \t]+$", b"", re.sub(rb"[ \t]+", b" ", piece)), " ")
         for name, number in _header(lines):
             header.setdefault(name, number)
-        waiting.append(_numbers(_rows(lines, lines_before, file, tally)))
+        body = np.flatnonzero((lines.end > lines.start) & ~_comments(lines))
+        waiting.append(_numbers(rows_of_width(lines, body, _FIELDS, "SWF", _COLUMNS, (file, lines_before), tally)))
         lines_before += piece.count(b"\n")
     begin_s = float(header.get("UnixStartTime", 0))
     notes = []
@@ -73,18 +83,6 @@ def _comments(lines: Lines) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     first = characters[np.minimum(lines.start, max(len(characters) - 1, 0))]
     comments: np.ndarray[tuple[int], np.dtype[np.bool_]] = first == ord(";")
     return comments
-
-
-def _rows(lines: Lines, lines_before: int, file: int, tally: RowTally) -> pl.DataFrame:
-    body = np.flatnonzero((lines.end > lines.start) & ~_comments(lines))
-    sound = lines.separators[body] == _FIELDS - 1
-    tally.read += len(body)
-    tally.reject(
-        (file, lines_before + line + 1, f"has {lines.separators[line] + 1} fields where SWF has {_FIELDS}")
-        for line in body[~sound].tolist()
-    )
-    rows = read_fields(lines, body[sound], _COLUMNS, lines_before)
-    return rows.with_columns(pl.lit(file, pl.Int32).alias("file"))
 
 
 def _numbers(rows: pl.DataFrame) -> pl.DataFrame:

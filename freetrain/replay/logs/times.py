@@ -48,7 +48,13 @@ def parse_log_time(text: str, timezone: str = "UTC") -> float:
     Raises:
         InputError: if the text is not a time or the zone is unknown.
     """
-    return _parse(text, find_zone(timezone))
+    seconds = _seconds(text.strip(), find_zone(timezone), later=False)
+    if seconds is None or seconds > LATEST_S:
+        raise InputError(
+            f"{text.strip()!r} is not a time.",
+            "Write it as 2024-03-31, 2024-03-31T02:30:00, with +02:00, or as epoch seconds.",
+        )
+    return seconds
 
 
 def find_zone(timezone: str) -> tzinfo:
@@ -132,22 +138,8 @@ def _odd_times(text: pl.Series, zone: tzinfo, later: bool) -> pl.Series:
 
 
 def _parse_or_nan(text: str, zone: tzinfo, later: bool) -> float:
-    if _EPOCH.fullmatch(text):
-        return float("nan")
-    try:
-        return _parse(text, zone, later)
-    except InputError:
-        return float("nan")
-
-
-def _parse(text: str, zone: tzinfo, later: bool = False) -> float:
-    seconds = _seconds(text.strip(), zone, later)
-    if seconds is None or seconds > LATEST_S:
-        raise InputError(
-            f"{text.strip()!r} is not a time.",
-            "Write it as 2024-03-31, 2024-03-31T02:30:00, with +02:00, or as epoch seconds.",
-        )
-    return seconds
+    seconds = None if _EPOCH.fullmatch(text) else _seconds(text.strip(), zone, later)
+    return float("nan") if seconds is None or seconds > LATEST_S else seconds
 
 
 def _seconds(text: str, zone: tzinfo, later: bool) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from freetrain.errors import InputError
+from freetrain.errors import InputError, explained
 
 Entry = TypeVar("Entry", bound=BaseModel)
 
@@ -20,12 +20,10 @@ def read_toml(path: Path, kind: str, hint: str) -> dict[str, Any]:
     Raises:
         InputError: it cannot be read, or is not TOML.
     """
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"The {kind} {path} cannot be read: {error.strerror}.", hint) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"The {kind} {path} is not TOML: {error}.", hint) from None
+    with explained(f"The {kind} {path} cannot be read", hint):
+        content = path.read_bytes()
+    with explained(f"The {kind} {path} is not TOML", hint):
+        return tomllib.loads(content.decode())
 
 
 def checked(model: type[Entry], content: dict[str, Any], name: str, hint: str) -> Entry:

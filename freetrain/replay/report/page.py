@@ -1,18 +1,24 @@
-"""The page: what a report is made of, what its figures rest on, and all of it put into one HTML file."""
+"""The page: what a report is made of, what its figures rest on, and all of it put into one HTML file.
+
+Likewise the page of runs side by side.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
+from freetrain import __version__
 from freetrain.config import Prices
 from freetrain.core.aim import read_aim
 from freetrain.core.trainer import Trainer
-from freetrain.errors import StateError
+from freetrain.errors import StateError, explained
+from freetrain.replay.comparison import RunComparison
 from freetrain.replay.logs.model import SiteLog
 from freetrain.replay.logs.times import find_zone
 from freetrain.replay.outcome import ReplayOutcome, definitions
@@ -38,10 +44,10 @@ from freetrain.replay.report.tables import (
     trainer_rows,
     with_and_without,
 )
-from freetrain.replay.study import DaemonSetup, DaemonStudy, Study
-from freetrain.replay.worth import worth_of, worth_rows
+from freetrain.replay.study import DaemonSetup, Study
+from freetrain.replay.worth import worth_rows
 from freetrain.showing import pages, palette
-from freetrain.showing.words import FigureLine, brief_duration, count, number
+from freetrain.showing.words import NOTHING, FigureLine, brief_duration, count, number
 
 _FORESIGHT = {
     "learned": "nodes are expected to stay as those of their ages did before",
@@ -168,11 +174,6 @@ class ReportInput:
     command: str
     prices: Prices | None = None
 
-    @property
-    def shown(self) -> Study | DaemonStudy:
-        """The replay that is shown: the daemon's, or, where that was not asked, what holes allow."""
-        return self.study.as_daemon or self.study
-
 
 def write_page(path: Path, page: str) -> None:
     """Write a page as one HTML file that needs no network and no script.
@@ -180,24 +181,20 @@ def write_page(path: Path, page: str) -> None:
     Raises:
         StateError: the file cannot be written.
     """
-    try:
+    hint = "Name a file in a directory that exists and that you may write to."
+    with explained(f"The report cannot be written to {path}", hint, StateError):
         path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise StateError(
-            f"The report cannot be written to {path}: {error.strerror or error}.",
-            "Name a file in a directory that exists and that you may write to.",
-        ) from error
 
 
 def render(report: ReportInput) -> str:
     """The report as HTML."""
-    record = report.shown.record
+    record = report.study.shown.record
     kinds = trainer_kinds(record.runs)
     rows = () if kinds else trainer_rows(record.runs)
     return fill(
         "report.html.j2",
         report=report,
-        shown=report.shown.outcome,
+        shown=report.study.shown.outcome,
         record=record,
         holes=record.holes,
         pictures=_pictures(report),
@@ -208,11 +205,11 @@ def render(report: ReportInput) -> str:
         headline=sentences.headline(report.study),
         remarks=_remarks(report),
         tiles=sentences.tiles(report.study, read_aim(report.setting.objective).objective),
-        parts=sentences.parts_of_idle_time(report.shown.outcome, record),
+        parts=sentences.parts_of_idle_time(report.study.shown.outcome, record),
         empty_hours=with_and_without(record, report.log.empty),
         daemon=_daemon(report.study),
         forecast=forecast_tables(record.forecast),
-        worth=_worth(report),
+        worth=worth_rows(report.study.worth(report.prices), report.prices) if report.prices else (),
         shares=shown_shares(report.log, report.study.on_shares),
         groups=[("kind of node", by_kind(report.log)), ("partition", by_partition(report.log))],
         about_weeks=about_weeks(find_weeks(record.holes, record.timeline, find_zone(report.log.timezone))),
@@ -235,7 +232,7 @@ def fill(template: str, **values: Any) -> str:
 
 
 def _remarks(report: ReportInput) -> list[str]:
-    record = report.shown.record
+    record = report.study.shown.record
     plateau = find_plateau(record.holes, record.runs, report.setting.max_running)
     remarks = [*report.log.warnings, sentences.ran_out(record), about_plateau(plateau) if plateau else ""]
     return [remark for remark in remarks if remark]
@@ -250,14 +247,6 @@ def _daemon(study: Study) -> dict[str, Any] | None:
     }
 
 
-def _worth(report: ReportInput) -> tuple[FigureLine, ...]:
-    outcome, prices = report.shown.outcome, report.prices
-    if prices is None:
-        return ()
-    worth = worth_of(outcome.lent_node_hours, outcome.useful_node_hours, prices, outcome.lent_watts)
-    return worth_rows(worth, prices)
-
-
 def _figures(study: Study) -> list[tuple[str, list[str], str]]:
     outcomes: list[ReplayOutcome] = [study.outcome, *([study.as_daemon.outcome] if study.as_daemon else [])]
     return [
@@ -268,7 +257,7 @@ def _figures(study: Study) -> list[tuple[str, list[str], str]]:
 
 def _colours(report: ReportInput) -> list[str]:
     """The colours of the trainers in the picture of nodes; one for all where there are too many to distinguish."""
-    few = len(report.shown.record.runs) <= len(palette.TRAINERS)
+    few = len(report.study.shown.record.runs) <= len(palette.TRAINERS)
     return list(palette.TRAINERS) if few else [palette.LENT]
 
 
@@ -280,7 +269,7 @@ def _pictures(report: ReportInput) -> dict[str, Markup]:
 
 
 def _drawn(report: ReportInput, size: Format) -> dict[str, str]:
-    record = report.shown.record
+    record = report.study.shown.record
     if not len(record.holes):
         return {}
     colours = _colours(report)
@@ -296,3 +285,27 @@ def _drawn(report: ReportInput, size: Format) -> dict[str, str]:
     if max(samples.allowed.max(), samples.dedicated.max()) > 0:
         drawn["samples"] = pictures.samples_trained(samples, size)
     return drawn
+
+
+def render_comparison(comparison: RunComparison) -> str:
+    """The comparison as HTML; runs that have the first of what is varied in common, mostly a log, are a group."""
+    runs, axes = comparison.runs, comparison.axes
+    works = [figures.work for run in runs for figures in (run.allowed, run.daemon) if figures and figures.work]
+    top = max([1.0, *works])
+    first = axes[0] if axes else ""
+
+    def percent(work: float | None) -> float:
+        """How long a bar is; a full one is the greatest work of all."""
+        return round(100 * min(max((work or 0.0) / top, 0.0), 1.0), 2)
+
+    return fill(
+        "comparison.html.j2",
+        comparison=comparison,
+        groups=[(name, list(group)) for name, group in groupby(runs, key=lambda run: run.labels.get(first, ""))],
+        percent=percent,
+        nothing=NOTHING,
+        with_daemon=any(run.daemon for run in runs),
+        with_parts=any(run.parts for run in runs),
+        with_energy=any(run.energy_kwh is not None for run in runs),
+        version=__version__,
+    )

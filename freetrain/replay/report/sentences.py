@@ -11,9 +11,8 @@ import numpy as np
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
 from freetrain.replay.course import ReplayRecord
 from freetrain.replay.logs.model import RowCount, TaskRequest
-from freetrain.replay.outcome import ReplayOutcome, SiteOutcome, ratio
+from freetrain.replay.outcome import ReplayOutcome, ShareOutcome, SiteOutcome, ratio
 from freetrain.replay.report.series import Numbers, idle_steps
-from freetrain.replay.share_outcome import ShareOutcome
 from freetrain.replay.study import Study
 from freetrain.replay.trainer_run import TrainerRun
 from freetrain.showing.words import (
@@ -54,7 +53,7 @@ def headline(study: Study) -> str:
     idle = (
         f"{span}, {count(out.idle_node_hours, 'node-hour')} {'was' if out.idle_node_hours == 1 else 'were'} idle."
     )
-    shown = study.as_daemon.outcome if study.as_daemon else out
+    shown = study.shown.outcome
     if shown.samples <= 0:
         return f"{idle} No trainer got anywhere on them."
     nodes = count(out.dedicated_nodes, "node")
@@ -88,8 +87,7 @@ def ran_out(record: ReplayRecord) -> str:
 
 def tiles(study: Study, objective: str) -> tuple[FigureLine, ...]:
     """The key figures: of the daemon, or, where that was not asked, of what holes allow."""
-    daemon = study.as_daemon
-    shown = daemon.outcome if daemon else study.outcome
+    daemon, shown = study.as_daemon, study.shown.outcome
     holes = study.record.holes
     machine_hours = len(holes.node_names) * holes.duration_s / SECONDS_PER_HOUR
     lent = shown.lent_node_hours

@@ -175,19 +175,18 @@ def _lent_shares(record: ReplayRecord, columns: int, colours: int) -> NDArray[np
     """Share of each column in which a trainer of each colour had the node, shape (nodes, colours, columns)."""
     row = {name: number for number, name in enumerate(record.timeline.pictured)}
     colour = {run.trainer.id: rank % colours for rank, run in enumerate(record.runs)}
-    # Stays without a holder are idle time, which is taken from the holes below.
-    lent = [stay for stay in record.timeline.stays() if stay.holder]
+    leases = record.timeline.leases.all
     return _shares(
-        np.array([row[stay.node] * colours + colour[stay.holder] for stay in lent], np.intp),
-        _columns(record, np.array([stay.from_s for stay in lent]), columns),
-        _columns(record, np.array([stay.until_s for stay in lent]), columns),
+        np.array([row[lease.place] * colours + colour[lease.trainer] for lease in leases], np.intp),
+        _columns(record, np.array([lease.from_s for lease in leases]), columns),
+        _columns(record, np.array([lease.until_s for lease in leases]), columns),
         (len(row) * colours, columns),
     ).reshape(len(row), colours, columns)
 
 
 def _ever_idle_shares(record: ReplayRecord, columns: int) -> NDArray[np.float64]:
     """Share of each column in which the node was idle, lent or not, shape (nodes, columns)."""
-    # From the holes: the stays end where the replay has nothing left to do, the holes go on.
+    # From the holes: a replay ends where it has nothing left to do, the holes go on.
     holes = record.holes
     row_of = np.full(len(holes.node_names), -1, np.intp)
     position = {name: number for number, name in enumerate(holes.node_names)}

@@ -19,9 +19,17 @@ from freetrain.replay.course import ReplayRecord
 from freetrain.replay.forecast_score import AHEAD_S, FARTHEST_S, ForecastError, ForecastScore
 from freetrain.replay.logs.model import EmptyHours, SiteLog
 from freetrain.replay.nodes import nodes_by_kind, nodes_by_partition
-from freetrain.replay.outcome import ReplayOutcome, ratio, without_empty_hours
+from freetrain.replay.outcome import (
+    ReplayOutcome,
+    ShareOutcome,
+    ShareRow,
+    lent_of,
+    ratio,
+    share_outcome,
+    share_rows,
+    without_empty_hours,
+)
 from freetrain.replay.report.sentences import about_shares, about_tasks
-from freetrain.replay.share_outcome import ShareOutcome, ShareRow, lent_of, share_outcome, share_rows
 from freetrain.replay.study import Study
 from freetrain.replay.trainer_run import TrainerRun
 from freetrain.showing.words import NOTHING, amount, brief_duration, large, number, share
@@ -64,9 +72,9 @@ def daemon_beside_holes(daemon: ReplayOutcome, allowed: ReplayOutcome) -> tuple[
 
 def with_and_without(record: ReplayRecord, empty: EmptyHours | None) -> tuple[FigurePair, ...]:
     """All hours, and those without empty ones; nothing where there are none, or they were left out."""
-    if empty is None or empty.left_out:
+    rest = without_empty_hours(record, empty)
+    if empty is None or rest is None:
         return ()
-    rest = without_empty_hours(record.timeline, empty, record.holes.until_s)
     idle_h, trained_h = record.holes.idle_node_hours, record.held_node_s / SECONDS_PER_HOUR
     hours = record.holes.duration_s / SECONDS_PER_HOUR
     shares = share(ratio(trained_h, idle_h)), share(ratio(rest.lent_node_hours, rest.idle_node_hours))
@@ -266,7 +274,7 @@ def shown_shares(log: SiteLog, played: Study | None = None) -> ShownShares | Non
 
     Of the replay in which parts of nodes were lent, what the daemon would have got is shown where it is known.
     """
-    lent = lent_of(played and (played.as_daemon or played), log)
+    lent = lent_of(played.shown.record if played else None, log)
     all_nodes = share_outcome(log, lent)
     if all_nodes is None or not all_nodes.partly_used_node_hours:
         return None

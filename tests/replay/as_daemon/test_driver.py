@@ -20,8 +20,8 @@ from freetrain.lending.rules import Rules
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.driver import DaemonReplay, SimulatedCluster
+from freetrain.replay.as_daemon.lent import Timing, Wakes
 from freetrain.replay.as_daemon.site import LoggedSite
-from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.course import ReplayRecord, ReplaySetup
 from freetrain.replay.logs import LoggedJobs
 from freetrain.slurm.settings import SlurmSettings

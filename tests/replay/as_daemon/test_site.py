@@ -20,12 +20,10 @@ from freetrain.lending.rules import Rules, Share
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
 from freetrain.replay.as_daemon.driver import SimulatedCluster
-from freetrain.replay.as_daemon.lent import LentNodes
+from freetrain.replay.as_daemon.lent import LentNodes, Timing, Wakes
 from freetrain.replay.as_daemon.site import LoggedSite, SharedNodes
-from freetrain.replay.as_daemon.timing import Timing, Wakes
 from freetrain.replay.course import ReplayRecord, ReplaySetup
 from freetrain.replay.logs import SiteLog, TaskRequest
-from freetrain.replay.logs.model import NodeKind
 from freetrain.replay.study import DaemonSetup, replay_as_daemon
 from freetrain.replay.trainer_run import TrainerRun
 from tests.replay.as_daemon.test_driver import rules
@@ -51,7 +49,7 @@ def play(
 ) -> ReplayRecord:
     goal = Goal.of(find_policy("greedy"), "throughput")
     how = DaemonSetup(its_rules or in_parts(), goal, timing)
-    return replay_as_daemon(log, ReplaySetup(trainers, goal, time.perf_counter), how).record
+    return replay_as_daemon(log, ReplaySetup(trainers, goal, time.perf_counter), how)
 
 
 def lent_at(record: ReplayRecord, at_s: float) -> dict[str, int]:
@@ -130,8 +128,7 @@ def test_trainers_get_places_on_nodes_of_their_kinds(write: Write, tmp_path: Pat
     log = cpu_log(
         write, tmp_path, with_tres(row("3", start="00", end="23", cores="8", list="c2", tres="cpu=8")), 2
     )
-    kinds = (NodeKind("new", ("c1",)), NodeKind("old", ("c2",)))
-    log = replace(log, holes=replace(log.holes, kind_of={"c1": "new", "c2": "old"}), kinds=kinds)
+    log = replace(log, holes=replace(log.holes, kind_of={"c1": "new", "c2": "old"}))
     trainers = [replace(TRAINER, id=kind, choices=(KindChoice((kind,), 0.5),)) for kind in ("new", "old")]
     record = play(log, trainers)
     on = {lease.trainer: {node_of(each.place) for each in record.leases if each.trainer == lease.trainer}

@@ -13,7 +13,7 @@ from math import inf
 import pytest
 from click.testing import CliRunner
 
-from freetrain.cli import replay_as_daemon
+from freetrain.cli import replay
 from freetrain.cli.replay import replay_command
 from freetrain.loop.lending_loop import Look
 from tests.golden.cases import DEAR, SAMPLES
@@ -41,7 +41,7 @@ def test_every_sentence_of_a_recorded_look_is_true(case: tuple[str, ...], monkey
         untrue.extend(f"{look.judgement.now_s}: {sentence}" for sentence in truth.untrue())
 
     # A long log would be replayed in a process of its own, which nobody watches.
-    monkeypatch.setattr(replay_as_daemon, "MANY_HOLES", inf)
+    monkeypatch.setattr(replay, "MANY_HOLES", inf)
     log, *options = case
     quietly = ("--until", UNTIL, "--exact", "--quiet", "--no-store", "--no-report", "--json")
     with each_look(check):

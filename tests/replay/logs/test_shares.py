@@ -15,7 +15,7 @@ from freetrain.core.holes import Holes, sorted_holes
 from freetrain.replay.logs import SiteLog, TaskRequest
 from freetrain.replay.logs.model import IdleShares, TaskPlaces, TaskRoom
 from freetrain.replay.logs.shares import find_places, times_that_fit
-from freetrain.replay.share_outcome import ShareOutcome, share_outcome, share_rows
+from freetrain.replay.outcome import ShareOutcome, share_outcome, share_rows
 from tests.replay.logs.build import HEADER, Write, hour, read, row, sacct
 from tests.replay.logs.gpu_log import make_gpu_log
 from tests.replay.logs.second_by_second import count_fitting, count_idle_parts

@@ -16,7 +16,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.daemon.rules import rules_of
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
-from freetrain.replay.as_daemon.timing import Timing
+from freetrain.replay.as_daemon.lent import Timing
 from freetrain.replay.course import ReplayRecord, ReplaySetup
 from freetrain.replay.driver import Replay
 from freetrain.replay.foresight import Foresight
@@ -58,7 +58,7 @@ def make_input(holes: Holes, trainers: Iterable[Trainer], title: str = "a machin
     rejected = (RejectedRow("jobs.psv", 7, "the end is before the start"),)
     rows = RowCount(120, 100, {"did not run": 19}, 1, rejected)
     log = SiteLog(holes, rows, "sacct", False, ("Nothing was assumed.",), 100)
-    study = Study(record, dedicated, outcome_of(record, dedicated), 1.0)
+    study = Study(record, dedicated, outcome_of(record, dedicated))
     return ReportInput(title, log, study, SETTING, "0.1.0", "freetrain replay jobs.psv")
 
 

@@ -21,7 +21,7 @@ from freetrain.daemon.rules import rules_of
 from freetrain.errors import FreetrainError, StateError
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
-from freetrain.replay.as_daemon.timing import Timing, Wakes
+from freetrain.replay.as_daemon.lent import Timing, Wakes
 from freetrain.replay.foresight import Knowledge
 from freetrain.replay.logs.model import EmptyHours
 from freetrain.replay.outcome import definitions

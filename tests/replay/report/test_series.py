@@ -124,7 +124,7 @@ def test_a_column_shows_what_covers_most_of_it() -> None:
 
 def test_grid_covers_about_as_much_as_the_stays(record: ReplayRecord) -> None:
     grid = node_grid(record, 5000, 12)
-    lent_h = sum(stay.until_s - stay.from_s for stay in record.timeline.stays() if stay.holder) / 3600
+    lent_h = sum(lease.until_s - lease.from_s for lease in record.timeline.leases.all) / 3600
     column_h = record.holes.duration_s / 5000 / 3600
     assert abs((grid.states >= FIRST_COLOUR).sum() * column_h / lent_h - 1) < 0.02
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 
@@ -14,14 +15,13 @@ from freetrain.core.place import new_place
 from freetrain.core.trainer import Trainer
 from freetrain.loop.cycle import Goal
 from freetrain.policies import find_policy
-from freetrain.replay.as_daemon.timing import Timing
+from freetrain.replay.as_daemon.lent import Timing
 from freetrain.replay.course import ReplayRecord, SiteImpact
 from freetrain.replay.forecast_score import FARTHEST_S, Calibration, ForecastError, ForecastScore
 from freetrain.replay.logs.model import (
     IdlePart,
     IdleShares,
     LoggedJobs,
-    NodeKind,
     SiteLog,
     TaskPlaces,
     TaskRequest,
@@ -92,8 +92,13 @@ def log(report: ReportInput) -> SiteLog:
     return replace(report.log, holes=holes)
 
 
+def of_kinds(log: SiteLog, kinds: Mapping[str, tuple[str, ...]]) -> SiteLog:
+    kind_of = {name: kind for kind, names in kinds.items() for name in names}
+    return replace(log, holes=replace(log.holes, kind_of=kind_of))
+
+
 def test_idle_time_is_told_by_kind_of_node(log: SiteLog) -> None:
-    rows = by_kind(replace(log, kinds=(NodeKind("thin", ("n001", "n002", "n003")), NodeKind("gpu", ("n000",)))))
+    rows = by_kind(of_kinds(log, {"thin": ("n001", "n002", "n003"), "gpu": ("n000",)}))
     assert [(row.name, row.nodes, row.idle_node_hours, row.median_s) for row in rows] == [
         ("gpu", 1, 1.0, 3600.0),
         ("thin", 3, 1.0, 1800.0),
@@ -107,14 +112,14 @@ def test_idle_time_is_told_by_partition_which_may_share_nodes(log: SiteLog) -> N
 
 
 def test_one_group_is_no_table(log: SiteLog) -> None:
-    assert by_kind(replace(log, kinds=(NodeKind("all", log.holes.node_names),))) == ()
+    assert by_kind(of_kinds(log, {"all": log.holes.node_names})) == ()
     assert by_partition(replace(log, logged=logged(("batch", [0])))) == ()
     assert by_partition(replace(log, logged=None)) == ()
 
 
 def test_nodes_that_are_not_looked_at_do_not_count(log: SiteLog) -> None:
-    kinds = (NodeKind("thin", ("n000", "elsewhere")), NodeKind("gpu", ("n001",)), NodeKind("old", ("gone",)))
-    assert [(row.name, row.nodes) for row in by_kind(replace(log, kinds=kinds))] == [("thin", 1), ("gpu", 1)]
+    known = of_kinds(log, {"thin": ("n000", "elsewhere"), "gpu": ("n001",), "old": ("gone",)})
+    assert [(row.name, row.nodes) for row in by_kind(known)] == [("thin", 1), ("gpu", 1)]
 
 
 def test_the_page_has_the_tables(report: ReportInput) -> None:
@@ -230,7 +235,7 @@ def test_the_page_tells_what_lay_idle_on_used_nodes(report: ReportInput) -> None
 
 def daemon_study(ideal: Study) -> DaemonStudy:
     how = DaemonSetup(rules(), Goal.of(find_policy("greedy"), "throughput"), Timing())
-    return DaemonStudy(how, ideal.record, ideal.outcome, site_outcome_of(SiteImpact(4, (8.0,), 3600.0)), 1.0)
+    return DaemonStudy(how, ideal.record, ideal.outcome, site_outcome_of(SiteImpact(4, (8.0,), 3600.0)))
 
 
 def test_the_page_tells_what_would_have_fit_and_was_lent_where_it_was_asked(report: ReportInput) -> None:
