@@ -96,13 +96,16 @@ class Timetable:
         self._scheduler.add_job(due.set, _PeriodFromNow(period_s))
 
     def _do_when_due(self, job: Callable[[], object], due: threading.Event) -> None:
-        while due.wait() and not self._is_over:
+        while not self._is_over:
+            due.wait()
             # For the log, too, memory may be missing.
             with contextlib.suppress(MemoryError, OSError):
                 try:
-                    job()
+                    if not self._is_over:
+                        job()
                 except Exception:
                     log.exception("what is done again and again has failed; it is tried again when it is due")
+            # What fell due meanwhile is not made up for.
             due.clear()
 
     def plan_poll(self, last_plan_s: float | None, look_s: float) -> None:
