@@ -20,7 +20,8 @@ _NAME = re.compile(r"[^\[\],\s!&^]{1,255}")
 # No bracket within brackets, no range from within a number: else each of a thousand is read to the end.
 _ITEM = re.compile(r"(?:[^,\[]|\[[^\[\]]*\])+")
 _IN_BRACKETS = re.compile(r"((?<!\d)\d+|)\[([^\[\]]*)\]")
-_RANGE = re.compile(r"(?<!\d)(\d+)-(\d+)")
+# A number or a range, with a step of ClusterShell's. It reads more than that, 999[-3] as 999-9993 for instance.
+_PIECE = re.compile(r"(\d+)(?:-(\d+)(?:/\d+)?)?")
 # Blanks may stand beside commas. Within an item ClusterShell takes them for letters of one long name.
 _GAP = re.compile(r"[^\s,\[]\s+[^\s,\]]")
 
@@ -56,26 +57,30 @@ def require_countable(text: str) -> None:
     """Judge a list by what its brackets say, as to count it out might take all memory.
 
     Raises:
-        ValueError: it names too many nodes.
+        ValueError: it names too many nodes, or has something else in its brackets than numbers.
     """
     named = 0
     for item in _ITEM.findall(text):
+        in_brackets = [
+            (digits, [_PIECE.fullmatch(piece.strip()) for piece in pieces.split(",")])
+            for digits, pieces in _IN_BRACKETS.findall(item)
+        ]
+        if not all(all(pieces) for _, pieces in in_brackets):
+            raise _no_list(text)
         # Brackets in one item multiply each other.
-        named += math.prod(_named(digits, pieces) for digits, pieces in _IN_BRACKETS.findall(item))
+        named += math.prod(_named(digits, filter(None, pieces)) for digits, pieces in in_brackets)
     if named > MOST_NODES:
         raise ValueError(f"more than {MOST_NODES:,} nodes in {text[:60]!r}")
 
 
-def _named(digits: str, pieces: str) -> int:
+def _named(digits: str, pieces: Iterable[re.Match[str]]) -> int:
     """How many numbers a pair of brackets has, with digits before it: ClusterShell reads 3[1-20] as 31-320."""
-    ranges = _RANGE.findall(pieces)
-    single = pieces.count(",") + 1 - len(ranges)
-    return max(1, single + sum(_span(digits + low, digits + high) for low, high in ranges))
+    return sum(_span(digits + piece[1], digits + piece[2]) if piece[2] else 1 for piece in pieces)
 
 
 def _span(low: str, high: str) -> int:
     # Digits without end are not read: int() takes quadratic time, and refuses more than 4,300.
-    return MOST_NODES + 1 if max(len(low), len(high)) > 18 else int(high) - int(low) + 1
+    return MOST_NODES + 1 if max(len(low), len(high)) > 18 else max(1, int(high) - int(low) + 1)
 
 
 def fold_nodes(names: Iterable[str]) -> str:
