@@ -102,7 +102,9 @@ def test_a_long_list_of_nodes_is_refused_before_a_regular_expression_takes_minut
     assert time.process_time() - began_s < MOST_S
 
 
-@pytest.mark.parametrize("text", ["c[1,2]" * 40, "c[1-2,4]" * 20 + ",d1", "a[1-20000],b[100]\n" * 4, "9999999[-3]"])
+@pytest.mark.parametrize(
+    "text", ["c[1,2]" * 40, "c[1-2,4]" * 20 + ",d1", "a[1-20000],b[100]\n" * 4, "9999999[-3]"]
+)
 def test_brackets_that_multiply_each_other_are_refused_before_they_take_all_memory(text: str) -> None:
     began_s = time.process_time()
     with pytest.raises(ValueError, match="nodes"):
