@@ -1,15 +1,9 @@
-"""Forecasts of idle nodes in a replay, compared with what the log shows of these nodes later.
-
-Probabilities are put right as their outcomes become known: where forecasts of about this probability came true
-more often so far, a forecast is raised until it reaches a probability that came true as often as it promises,
-and lowered likewise (after V. Vovk, A. Takemura, G. Shafer, Defensive forecasting, 2005). What is known of a
-probability are the forecasts near it, those farther away counting less.
-"""
+"""Forecasts of idle nodes in a replay, compared with what the log shows of these nodes later."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -150,7 +144,6 @@ class ForecastLog:
         self._next_s = holes.from_s
         self._ends = _HoleEnds(holes)
         self._calibration: defaultdict[tuple[float, int], _Sums] = defaultdict(_Sums)
-        self._calibrators = {ahead_s: Calibrator(ahead_s) for ahead_s in AHEAD_S}
         self._learned, self._planned = _Errors(), _Errors()
         self._plans = PlannedStays()
 
@@ -166,8 +159,6 @@ class ForecastLog:
         if now_s < self._next_s:
             return
         self._next_s = now_s + _EVERY_S
-        for calibrator in self._calibrators.values():
-            calibrator.learn(now_s)
         of_group: defaultdict[float, list[float]] = defaultdict(list)
         ends_s = self._ends.at(now_s, stays.since_s)
         for since_s, end_s in zip(stays.since_s.values(), ends_s, strict=True):
@@ -194,55 +185,6 @@ class ForecastLog:
         self._learned.add(remaining_s, [end_s - now_s for end_s in ends_s if end_s < self._until_s])
         for ahead_s in AHEAD_S:
             if (then_s := now_s + ahead_s) < self._until_s:
-                calibrator = self._calibrators[ahead_s]
-                probability = calibrator.corrected(stays.stays(age_s, ahead_s))
+                probability = stays.stays(age_s, ahead_s)
                 band = min(int(probability * _BANDS), _BANDS - 1)
-                came = [float(end_s > then_s) for end_s in ends_s]
-                self._calibration[ahead_s, band].add(probability, came)
-                calibrator.note(now_s, probability, len(came), sum(came))
-
-
-_STEPS = 100
-_NEAR = 0.05
-_ALLOWED = 0.03
-"""What came may differ so much from a probability: less would be chance."""
-_PROBABILITIES = np.linspace(0.0, 1.0, _STEPS + 1)
-_NEARNESS = np.exp(-0.5 * ((_PROBABILITIES[:, None] - _PROBABILITIES[None, :]) / _NEAR) ** 2)
-
-
-class Calibrator:
-    """Forecasts of one event so far ahead, and what came of those whose time is over."""
-
-    def __init__(self, ahead_s: float) -> None:
-        self._ahead_s = ahead_s
-        self._forecasts = np.zeros(_STEPS + 1)
-        self._too_low = np.zeros(_STEPS + 1)
-        self._open: deque[tuple[float, float, int, float]] = deque()
-        self._noted = self._instants = 0
-        self._bias = np.zeros(_STEPS + 1)
-
-    def learn(self, now_s: float) -> None:
-        """Learn from the forecasts whose outcome is known by now."""
-        self._instants += 1
-        while self._open and self._open[0][0] + self._ahead_s <= now_s:
-            _, probability, count, came = self._open.popleft()
-            near = _NEARNESS[round(probability * _STEPS)]
-            self._forecasts += near * count
-            self._too_low += near * (came - probability * count)
-        # As if the forecasts of an instant more had come true as often as expected.
-        self._bias = self._too_low / (self._forecasts + max(self._noted / self._instants, 1.0))
-
-    def corrected(self, probability: float) -> float:
-        """A probability, put right."""
-        at = round(probability * _STEPS)
-        step = int(np.sign(self._bias[at]))
-        if abs(self._bias[at]) <= _ALLOWED:
-            return probability
-        while 0 <= at + step <= _STEPS and step * self._bias[at] > _ALLOWED:
-            at += step
-        return float(_PROBABILITIES[at])
-
-    def note(self, now_s: float, probability: float, count: int, came: float) -> None:
-        """Note forecasts of a probability; of how many the event will come counts when it is known."""
-        self._noted += count
-        self._open.append((now_s, probability, count, came))
+                self._calibration[ahead_s, band].add(probability, [float(end_s > then_s) for end_s in ends_s])
