@@ -104,7 +104,7 @@ class Timetable:
                     if not self._is_over:
                         job()
                 except Exception:
-                    log.exception("what is done again and again has failed; it is tried again when it is due")
+                    log.exception("a periodic task has failed; it runs again when it is due")
             # What fell due meanwhile is not made up for.
             due.clear()
 
