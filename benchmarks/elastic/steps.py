@@ -7,7 +7,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def change_in(steps: Sequence[Step]) -> Change:
     """The change of the world that these steps went through."""
     steps = sorted(steps, key=lambda step: step.ended_s)
     changes = [(last, first) for last, first in pairwise(steps) if last.world != first.world]
-    before = [step for step in steps if step.world == steps[0].world]
+    before = list(takewhile(lambda step: step.world == steps[0].world, steps))
     return Change(
         pauses_s=tuple(first.ended_s - last.ended_s for last, first in changes),
         redone_steps=sum(max(0, last.number + 1 - first.number) for last, first in changes),
@@ -75,8 +75,9 @@ def change_in(steps: Sequence[Step]) -> Change:
 
 
 def steps_of_last_world(steps: Sequence[Step]) -> list[Step]:
-    """Those of the steps that were done by the world that did the last one."""
-    return [step for step in steps if step.world == steps[-1].world]
+    """The last of the steps, as far as one world did them: a name may come again after another world's."""
+    last = takewhile(lambda step: step.world == steps[-1].world, reversed(steps))
+    return list(last)[::-1]
 
 
 def step_time_s(steps: Sequence[Step]) -> float | None:

@@ -75,6 +75,12 @@ def test_settled_is_a_world_of_that_size_that_did_so_many_steps() -> None:
     assert steps_of_last_world(steps) == steps[2:]
 
 
+def test_a_world_whose_name_comes_again_is_another_one() -> None:
+    steps = [*world("a", 2, 1, [1.0, 1.1]), *world("b", 3, 3, [1.5]), *world("a", 2, 4, [1.9, 2.0])]
+    assert steps_of_last_world(steps) == steps[3:]
+    assert change_in(steps).slowest_before_s == pytest.approx(0.1)
+
+
 def test_steps_are_read_as_they_were_written() -> None:
     steps = world("a", 2, 1, [1.0, 1.1])
     assert parse_steps("".join(json.dumps(asdict(step)) + "\n" for step in steps)) == steps
