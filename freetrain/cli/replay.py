@@ -294,20 +294,20 @@ def _write_report(path: Path, result: ReplayResult, options: ReplayOptions) -> N
 
 Progress = Callable[[float], None]
 Waiting = Callable[[Progress], ReplayRecord]
-"""Waits for a replay, and takes what is to be called with the log's time meanwhile."""
+"""Waits for a replay's record; its argument is called with the log's time as the replay goes."""
 
 MANY_HOLES = 20_000
 """A log with fewer is replayed sooner than another process has started."""
 # They take about a minute.
 _MANY_LOOKS = 20_000
 _BETWEEN_LOOKS_S = 60.0
-"""So often it looks while nothing happens."""
+"""From one look at which nothing has happened to the next, at least, on average."""
 _BETWEEN_NEWS_S = 0.2
 
 
 @contextmanager
 def begun(options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> Iterator[Waiting | None]:
-    """A replay as the daemon would have gone, to wait for; a long one goes on meanwhile. None: nobody asks."""
+    """A function that waits for the replay as the daemon; a long one has begun. None: it was not asked for."""
     holes = log.places.holes if in_parts and log.places is not None else log.holes
     if daemon_setup(options) is None:
         yield None
@@ -369,7 +369,7 @@ class ParallelReplay:
 
 
 def _work(news: Connection, options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> None:
-    """What the other process does: it sends what comes of it, and the log's time before where somebody listens."""
+    """The work of the other process: it sends the log's time now and then, and the record at the end."""
     # Ctrl-C is meant for the command, which ends this process
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sent_s = time.monotonic()
