@@ -32,9 +32,9 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
     "state": ("state",),
     "cluster": ("cluster",),
 }
-_SHOWN = re.compile(
-    r"ReservationName=\S+.*?\bStartTime=(?P<start>\S+)\s+EndTime=(?P<end>\S+).*?\bNodes=(?P<nodes>\S*)", re.DOTALL
-)
+# Word by word: a pattern for a whole record would begin again at each letter of a damaged one.
+_SHOWN = re.compile(r"\b(ReservationName|StartTime|EndTime|Nodes)=(\S*)")
+_SHOWN_AS = {"StartTime": "start", "EndTime": "end", "Nodes": "nodes"}
 _MAINTENANCE = "MAINT"
 _SEED = 2023
 _NEARLY_ALL = 0.95
@@ -84,10 +84,11 @@ def _read_reservations(path: Path, options: ReadOptions) -> Iterator[_Row]:
     text = read_source(path).decode(errors="replace")
     if "ReservationName=" in text:
         for record in re.split(r"(?=ReservationName=)", text):
-            shown = _SHOWN.match(record)
+            # The first of each counts: a comment comes last.
+            shown = {_SHOWN_AS.get(name, name): value for name, value in reversed(_SHOWN.findall(record))}
             # Reservations of licences alone name no nodes.
-            if shown and shown["nodes"] not in ("", "(null)"):
-                yield shown.groupdict()
+            if shown.keys() >= set(_SHOWN_AS.values()) and shown["nodes"] not in ("", "(null)"):
+                yield shown
         return
     for row in _rows(path, "sacctmgr show reservation -P format=Cluster,NodeNames,Start,End"):
         if row["nodes"] and _is_of_cluster(row, options):

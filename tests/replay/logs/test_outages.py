@@ -102,6 +102,14 @@ def test_reservations_of_licences_take_no_node_out(write: Write) -> None:
     assert holes_of(mixed, "c1") == [(0, 1), (2, 4), (6, 24)]
 
 
+def test_a_long_word_in_a_reservation_takes_no_minutes(write: Write) -> None:
+    damaged = SHOWN.format(day=DAY) + "\nReservationName=" + "a" * 30_000
+    begin_s = time.process_time()
+    log = read(write(LOG), reservations=write(damaged))
+    assert time.process_time() - begin_s < 2
+    assert holes_of(log, "c1") == [(0, 1), (2, 4), (6, 24)]
+
+
 EMPTY = sacct(row("1", list="c[1-40]", nodes="40", start="10", end="12"))
 IDLE_HOURS = 40 * 22.0
 
