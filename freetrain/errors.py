@@ -64,7 +64,11 @@ class StateError(FreetrainError):
 def explained(
     what: str, hint: str = "", kind: Callable[[str, str], FreetrainError] = InputError
 ) -> Iterator[None]:
-    """A block that reads, writes or parses what the user gave: why it cannot ends the sentence ``what``."""
+    """Explains an OSError or a ValueError of the block: what could not be done, then the reason.
+
+    Raises:
+        FreetrainError: of this kind, in place of the error.
+    """
     try:
         yield
     except (OSError, ValueError) as error:

@@ -301,7 +301,7 @@ MANY_HOLES = 20_000
 # They take about a minute.
 _MANY_LOOKS = 20_000
 _BETWEEN_LOOKS_S = 60.0
-"""From one look at which nothing has happened to the next, at least, on average."""
+"""To estimate the number of looks: while nothing happens there is one a minute at most."""
 _BETWEEN_NEWS_S = 0.2
 
 

@@ -67,7 +67,7 @@ def nodes_of_next(
 
 
 def next_change_in_line_s(shadow: Shadow, snapshot: Snapshot, rules: NodeRules) -> float:
-    """When a running job next begins to be expected to end soon, or ends to be, by its age; inf: none does."""
+    """When the next running job comes near its limit, or is too old to be expected to end soon; inf: none does."""
     if not shadow.plans:
         return inf
     running = [job for job in snapshot.site_jobs(rules.queue) if job.state is JobState.RUNNING]

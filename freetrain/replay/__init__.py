@@ -12,7 +12,7 @@ report. What the daemon would have got is replayed by the daemon's own judge and
 ``driver.py``          a replay as the holes allow: its clock, and the machine on which ``loop.run_cycle`` acts
 ``as_daemon/``         the same as the daemon would have gone
 ``yardsticks.py``      what a replay is measured by
-``forecast_score.py``  how good the forecasts were; it puts probabilities right
+``forecast_score.py``  how good the forecasts were
 ``outcome.py``         the figures, and those of parts of nodes; ``worth.py``: energy and money
 ``study.py``           one log, one set of trainers, one way to decide: the figures of all that together
 ``estimate.py``        the daemon's figures of a long log, from some hours of it

@@ -7,7 +7,8 @@ out comes one HTML document, made in a thread of its own, so that no request wai
 ``over_time.py``  pictures over time
 ``trainings.py``  the table of trainings
 ``page.py``       the document, with the map of the nodes
-``api.py``        what programs get, and the page of a user
+``own_page.py``   the page of a user
+``api.py``        what programs get
 ``identity.py``   who asks
 ``server.py``     keeps all of it fresh, and answers requests
 """

@@ -22,10 +22,11 @@ from freetrain.errors import InputError
 from freetrain.showing.ready_text import HttpAnswer, HttpRequest, ReadyTextServer, is_loopback, sentence
 from freetrain.store.store import DAEMONS_STORE
 from freetrain.web import page
-from freetrain.web.api import DESCRIPTION, ENDPOINTS, PREFIX, as_json, description, render_own
+from freetrain.web.api import DESCRIPTION, ENDPOINTS, PREFIX, as_json, description
 from freetrain.web.database import DaemonHistory, read_history
 from freetrain.web.identity import Identities, UnknownUserError
 from freetrain.web.over_time import PAST_S
+from freetrain.web.own_page import render_own
 from freetrain.web.page import PageFacts, render
 
 log = logging.getLogger(__name__)

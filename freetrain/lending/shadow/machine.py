@@ -25,7 +25,7 @@ _UNLIMITED_S = 365 * 86400.0
 
 
 Want = tuple[str, str, Amount | None]
-"""Where a job may run, in its own words: its partitions, its features, the least that it wants of a node."""
+"""What a job says of where it may run: its partitions, its features, the least that it wants of a node."""
 
 
 class Reach(NamedTuple):
@@ -42,6 +42,7 @@ class Machine:
 
     Attributes:
         in_parts: whether any job has, or wants, only a part of a node.
+        reaches: where jobs may run, for all wants that were asked about.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Machine:
         self._parts = parts or {}
         self.in_parts = any(job.asks is not None for job in snapshot.jobs)
         self.sets = node_sets(tuple([node.name for node in snapshot.nodes]))
-        self._reaches: dict[Want, Reach] = {}
+        self.reaches: dict[Want, Reach] = {}
         self._usable = self.sets.of(node.name for node in snapshot.nodes if node.starts_jobs)
         self._running = [
             job
@@ -79,23 +80,18 @@ class Machine:
         return known & self.sets.of(job.required_nodes) if job.required_nodes else known
 
     def _reach(self, want: Want) -> Reach:
-        if want not in self._reaches:
+        if want not in self.reaches:
             partition, features, least = want
             partitions = partitions_of(partition, self._snapshot)
             nodes = self._usable & reduce(or_, [self.sets.of(partition.nodes) for partition in partitions], 0)
             nodes &= self._meeting(features) if features else nodes
             nodes &= self._large_enough(least) if least else nodes
             limit_s = min([_UNLIMITED_S, *(partition.max_time_s for partition in partitions)])
-            self._reaches[want] = Reach(nodes, limit_s)
-        return self._reaches[want]
-
-    @property
-    def reaches(self) -> Mapping[Want, Reach]:
-        """What jobs may reach, for all wants that were asked about."""
-        return self._reaches
+            self.reaches[want] = Reach(nodes, limit_s)
+        return self.reaches[want]
 
     def has_reaches(self, reaches: Mapping[Want, Reach]) -> bool:
-        """Whether jobs with these wants may reach the same here."""
+        """Whether jobs with these wants may run on the same nodes here, for as long."""
         return all(self._reach(want) == reach for want, reach in reaches.items())
 
     def _meeting(self, features: str) -> NodeSet:

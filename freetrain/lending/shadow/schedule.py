@@ -60,10 +60,12 @@ class Reserved:
     def first_leaving(
         self, nodes: NodeSet, count: int, from_s: float, ends_s: Sequence[float], free: Sequence[NodeSet]
     ) -> float:
-        """From when on so many of these nodes may be had: the moment itself, or the beginning of a later stretch.
+        """The first stretch, from a moment on, that leaves so many of these nodes which are free at its end.
 
-        That is the first stretch at whose end so many of them are free that are not reserved in it; ``free`` has
-        the free nodes after each of ``ends_s``. inf: there is none.
+        ``free`` has the free nodes after each of ``ends_s``.
+
+        Returns:
+            Its beginning, or the moment if it has begun by then; inf: there is none.
         """
         first, end = bisect_right(self._edges_s, from_s) - 1, 0
         for number in range(first, len(self._nodes)):

@@ -78,7 +78,7 @@ class Search:
         """Whether the same would be found for a job now, on the same machine and behind the same plans."""
         # Jobs that are as they were are mostly the same objects.
         is_same = is_believed == self.is_believed and (job is self.job or job == self.job)
-        # A job that starts now ends the later the later that is, and so do the plans behind it.
+        # A start now moves on with the time, and with it the job's end and the plans behind it.
         starts_now = bool(self.planned) and self.planned[0][0] <= now_s
         return is_same and now_s < self.holds_until_s and not starts_now
 
