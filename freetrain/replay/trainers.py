@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import count, cycle
 from math import inf
 from pathlib import Path
+from random import Random
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -47,6 +48,7 @@ _PARAMETER_BYTES = 4
 HUNDRED_EPOCHS_SAMPLES = 1.3e8
 """A hundred times ImageNet's 1.3 million images."""
 PRESET_PREFIX = "preset:"
+_MAX_SEED_DIGITS = 18
 UNNAMED = ""
 """In a trainer's choices the kind of all nodes whose kinds it does not name."""
 _MAX_UNABLE = 1000
@@ -71,14 +73,25 @@ CURVES: dict[str, Curve] = {
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """An endless queue of trainers that takes the networks in turn; iterating starts it afresh."""
+    """An endless queue of trainers that takes the networks in turn; iterating starts it afresh.
+
+    Attributes:
+        seed: draws the order of each turn; None: the networks' own order.
+    """
 
     name: str
     networks: tuple[str, ...]
     means: str
+    seed: int | None = None
+
+    def _in_turn(self) -> Iterator[str]:
+        if self.seed is None:
+            return cycle(self.networks)
+        draw = Random(self.seed)
+        return (network for _ in count() for network in draw.sample(self.networks, len(self.networks)))
 
     def __iter__(self) -> Iterator[Trainer]:
-        for number, network in zip(count(1), cycle(self.networks), strict=False):
+        for number, network in zip(count(1), self._in_turn(), strict=False):
             yield Trainer(
                 f"{network}-{number:05d}",
                 CURVES[network],
@@ -153,15 +166,24 @@ _FILE = TypeAdapter(_TrainersFile)
 def find_trainers(source: str) -> Iterable[Trainer]:
     """Trainers in order of submission, from ``preset:NAME`` or a ``freetrain-trainers/1`` file (JSON or TOML).
 
+    ``preset:NAME@SEED`` draws the order in which the preset's networks come.
+
     Raises:
         InputError: there is no such preset, or the file does not say what trainers there are.
     """
     if source.startswith(PRESET_PREFIX):
-        name = source.removeprefix(PRESET_PREFIX)
+        name, _, seed_text = source.removeprefix(PRESET_PREFIX).partition("@")
         if name not in PRESETS:
             known = ", ".join(f"{PRESET_PREFIX}{known} ({PRESETS[known].means})" for known in PRESETS)
             raise InputError(f"There is no preset {name!r}.", f"Choose one of {known}, or name a file.")
-        return PRESETS[name]
+        if not seed_text:
+            return PRESETS[name]
+        if not seed_text.isdecimal() or len(seed_text) > _MAX_SEED_DIGITS:
+            raise InputError(
+                f"The seed {seed_text!r} of {source} is no whole number.",
+                f"{PRESET_PREFIX}{name}@1 is an example.",
+            )
+        return replace(PRESETS[name], seed=int(seed_text))
     return read_trainers(Path(source))
 
 

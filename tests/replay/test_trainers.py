@@ -94,6 +94,21 @@ def test_presets_are_endless_and_start_afresh() -> None:
     assert len(set(first)) == 8
 
 
+def test_a_preset_with_a_seed_takes_all_networks_in_each_turn_in_an_order_of_its_own() -> None:
+    def networks(source: str) -> list[str]:
+        return [trainer.id.rpartition("-")[0] for trainer in islice(find_trainers(source), 14)]
+
+    assert networks("preset:mix@3") == networks("preset:mix@3") != networks("preset:mix@4")
+    assert networks("preset:mix@3")[:7] != networks("preset:mix@3")[7:]
+    for turn in (networks("preset:mix@3")[:7], networks("preset:mix@3")[7:]):
+        assert sorted(turn) == sorted(networks("preset:mix")[:7])
+
+
+def test_a_seed_that_is_no_whole_number_is_refused() -> None:
+    with pytest.raises(InputError, match="no whole number"):
+        find_trainers("preset:mix@x")
+
+
 def test_presets_hold_the_seven_measured_networks() -> None:
     assert len(CURVES) == 7
     assert CURVES["ShuffleNet"][0] == (1, 2831.0)
