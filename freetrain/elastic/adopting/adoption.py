@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+import sys
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -33,16 +36,18 @@ class Adoption:
     def __init__(self) -> None:
         self.models: list[torch.nn.Module] = []  # that it wrapped in DistributedDataParallel
         self.optimizers: list[torch.optim.Optimizer] = []  # that it made
-        self.carried: list[Stateful] = []  # schedules, gradient scalers and averaged models that it made
-        self.number = 0  # of the batch that it has taken last, in its epoch
+        self.carried: list[Stateful] = []  # schedules, gradient scalers, modules beside the models
         self.is_rehearsing = True  # its steps change nothing, as it is not where the training is
         self._loop: AdoptedLoop | None = None
         self._loader: DataLoader[Any] | None = None
+        self._modules: list[weakref.ref[torch.nn.Module]] = []  # that it made or copied before its first batch
+        self._others_batches = 0  # more than its own that its loops have passed over: others took them
         self._before: Beside | None = None
         self._has_stepped = False
         self._loops = 0
         self._has_ended = False
         self._knows_of_sums = False
+        self._knows_of_gradients = False
 
     # -- what the script does
 
@@ -56,18 +61,43 @@ class Adoption:
         if all(item is not other for other in self.carried):
             self.carried.append(item)
 
+    def note_module(self, module: torch.nn.Module) -> None:
+        """The script has made this module, or a copy."""
+        if self._before is None:
+            self._modules.append(weakref.ref(module))
+
+    def enumerate(self, items: Iterable[Any], start: int) -> Iterator[tuple[int, Any]]:
+        """Number items as the training numbers its batches where taking an item takes a batch, by whatever way."""
+        iterator = iter(items)
+        for taken in itertools.count():
+            before = self._others_batches
+            try:
+                item = next(iterator)
+            except StopIteration:
+                return
+            start += self._others_batches - before
+            yield start + taken, item
+
     def iterate(self, loader: DataLoader[Any], plain: Iterate) -> Iterator[Any]:
         """The batches of a loop over a loader, which torch alone would iterate over as ``plain`` does."""
         sampler: Any = loader.sampler
         is_divided = isinstance(sampler, DistributedSampler)
         if self.is_rehearsing:
-            return self._rehearse(loader, plain) if is_divided or self._loader is not None else plain(loader)
+            rehearses = is_divided or self._loader is not None
+            return self._counting(self._rehearse(loader, plain)) if rehearses else plain(loader)
         if loader is self._loader:
-            return self._train(loader)
-        if not is_divided or self._loop is None:
-            return plain(loader)
-        divide(sampler, self._loop.rank, self._loop.world_size)
-        return self._counted(plain(loader))
+            return self._counting(self._train(loader))
+        if is_divided and self._loop is not None:
+            divide(sampler, self._loop.rank, self._loop.world_size)
+        return plain(loader)
+
+    def _counting(self, batches: Iterator[tuple[int, Any]]) -> Iterator[Any]:
+        """Numbered batches without their numbers, which :meth:`enumerate` gives."""
+        expected = 0
+        for number, batch in batches:
+            self._others_batches += number - expected
+            expected = number + 1
+            yield batch
 
     def before_step(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
         """The hook before each step of an optimizer: in a rehearsal it changes nothing."""
@@ -99,6 +129,16 @@ class Adoption:
             ranks,
         )
 
+    def _note_read(self) -> None:
+        """Say once that the script looks at gradients that are not summed yet."""
+        if not self._knows_of_gradients:
+            self._knows_of_gradients = True
+            log.warning(
+                "the script looks at gradients before its optimizer steps: they are this worker's own, and not "
+                "the mean of all ranks, unless torch.nn.utils.clip_grad_norm_ or clip_grad_value_ was called "
+                "before"
+            )
+
     def end(self) -> None:
         """The script has come to its end, or takes leave of the other ranks."""
         if self._has_ended:
@@ -125,20 +165,27 @@ class Adoption:
 
     # -- rehearsal
 
-    def _rehearse(self, loader: DataLoader[Any], plain: Iterate) -> Iterator[Any]:
+    def _rehearse(self, loader: DataLoader[Any], plain: Iterate) -> Iterator[tuple[int, Any]]:
         """Batches until the script steps with one; then those of the training, if the script is where that is."""
         is_evaluation = self._loader is not None and loader is not self._loader
         self._has_stepped = False
-        for batch in self._counted(plain(loader)):
+        taken = 0
+        for taken, batch in enumerate(plain(loader), 1):
             if self._before is None:
+                self.carried += modules_beside(self.models, [made() for made in self._modules])
                 self._before = Beside(self.models, self.optimizers, self.carried)
             self._has_stepped = False
-            yield batch
+            with noticing_reads_of_gradients(self._note_read):
+                yield taken - 1, batch
             if self._has_stepped or is_evaluation:
                 break
         # After the loop, so that the loader's worker processes have ended.
-        if self._has_stepped and self._arrives(loader) and self._loop is not None:
-            yield from self._batches(self._loop)
+        if not self._has_stepped:
+            return
+        if self._arrives(loader) and self._loop is not None:
+            yield from self._loop.batches.numbered()
+        else:
+            self._others_batches += len(loader) - taken
 
     def _arrives(self, loader: DataLoader[Any]) -> bool:
         """Whether the script is in the training's epoch: then its steps count from here on."""
@@ -191,25 +238,71 @@ class Adoption:
 
     # -- training
 
-    def _train(self, loader: DataLoader[Any]) -> Iterator[Any]:
+    def _train(self, loader: DataLoader[Any]) -> Iterator[tuple[int, Any]]:
         assert self._loop is not None
         self._loop.next_epoch(self._epoch_of_script(loader))
         self._loops += 1
-        yield from self._batches(self._loop)
-
-    def _batches(self, loop: AdoptedLoop) -> Iterator[Any]:
-        for number, batch in loop.batches.numbered():
-            self.number = number
-            yield batch
-
-    def _counted(self, batches: Iterator[Any]) -> Iterator[Any]:
-        for self.number, batch in enumerate(batches):
-            yield batch
+        yield from self._loop.batches.numbered()
 
     def _epoch_of_script(self, loader: DataLoader[Any]) -> int:
         """As the script says with ``set_epoch``; without, its loops over the loader are counted."""
         sampler: Any = loader.sampler
         return int(sampler.epoch) if follows_epochs(sampler) else self._loops
+
+
+@contextlib.contextmanager
+def noticing_reads_of_gradients(note: Callable[[], None]) -> Iterator[None]:
+    """Let ``note`` know where the script itself, and not torch, reads a gradient that is there."""
+    # Torch defines it in C, in the base class, so that Python sees a replacement first.
+    own: Any = torch.Tensor.grad
+
+    def read(tensor: torch.Tensor) -> torch.Tensor | None:
+        gradient: torch.Tensor | None = own.__get__(tensor)
+        reader = str(sys._getframe(1).f_globals.get("__name__"))
+        if gradient is not None and reader.partition(".")[0] not in ("torch", "freetrain"):
+            note()
+        return gradient
+
+    torch.Tensor.grad = property(read, own.__set__, own.__delete__)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del torch.Tensor.grad
+
+
+class ModuleBeside:
+    """A module beside those that are trained, such as an average by hand or a loss with buffers; a Stateful.
+
+    Args:
+        trained: ids of tensors that it shares with those, which are left out.
+    """
+
+    def __init__(self, module: torch.nn.Module, trained: set[int]) -> None:
+        self._module, self._trained = module, trained
+
+    def state_dict(self) -> dict[str, Any]:
+        """Its parameters and buffers, live."""
+        tensors = self._module.state_dict(keep_vars=True)
+        return {
+            name: tensor.detach()
+            for name, tensor in tensors.items()
+            if isinstance(tensor, torch.Tensor) and id(tensor) not in self._trained
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take these values."""
+        self._module.load_state_dict(state, strict=False)
+
+
+def modules_beside(
+    models: Iterable[torch.nn.Module], made: Sequence[torch.nn.Module | None]
+) -> list[ModuleBeside]:
+    """What holds tensors beside the models: of these modules those that no other of them contains."""
+    trained = {id(tensor) for model in models for tensor in itertools.chain(model.parameters(), model.buffers())}
+    there = dict.fromkeys(module for module in made if module is not None)
+    inner = {child for module in there for child in module.modules() if child is not module}
+    beside = (ModuleBeside(module, trained) for module in there if module not in inner)
+    return [module for module in beside if module.state_dict()]
 
 
 def epoch_of_others() -> int:

@@ -15,7 +15,6 @@ import torch.distributed as dist
 import torch.multiprocessing
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import ChainedScheduler, LRScheduler, ReduceLROnPlateau, SequentialLR
-from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader, DistributedSampler
 
 from freetrain.elastic.adopting.adoption import Adoption, note_set_epoch
@@ -27,6 +26,8 @@ Patch = tuple[Any, str, Callable[[Original], Original]]
 
 # All others call the first one's ``__init__``.
 _SCHEDULES = (LRScheduler, ReduceLROnPlateau, SequentialLR, ChainedScheduler)
+# All else may be a loader, a progress bar, or a generator of the script's over either.
+_HOLD_NO_BATCHES = frozenset({list, tuple, dict, str, range, torch.Tensor, torch.nn.ModuleList})
 # What divides a model or its ranks in other ways: scripts that use it are not adopted.
 _OTHER_FORMS = (
     (dist, "new_group"),
@@ -59,8 +60,11 @@ def patches(adoption: Adoption) -> Iterable[Patch]:
     yield DistributedDataParallel, "__getstate__", lambda _: lambda ddp: dict(ddp.__dict__)
     yield DistributedDataParallel, "__setstate__", lambda _: torch.nn.Module.__setstate__
     yield torch.optim.Optimizer, "__init__", lambda original: _then(original, adoption.note_optimizer)
-    for kind in (*_SCHEDULES, torch.amp.GradScaler, AveragedModel):
+    for kind in (*_SCHEDULES, torch.amp.GradScaler):
         yield kind, "__init__", lambda original: _then(original, adoption.note_carried)
+    # copy.deepcopy() makes modules without their constructor.
+    for name in ("__init__", "__setstate__"):
+        yield torch.nn.Module, name, lambda original: _then(original, adoption.note_module)
     yield DataLoader, "__iter__", lambda original: lambda loader: adoption.iterate(loader, original)
     yield DistributedSampler, "set_epoch", lambda original: _then(original, note_set_epoch)
     yield torch, "save", lambda original: _sparing_files(adoption, original)
@@ -143,16 +147,11 @@ def _numbering(adoption: Adoption, original: Any) -> Original:
     # A class, as enumerate is one: scripts may use it in isinstance() or derive from it.
     class Enumerate(original):  # type: ignore[misc]
         def __new__(cls, iterable: Iterable[Any], start: int = 0) -> Any:
-            if is_divided(iterable) or is_divided(getattr(iterable, "iterable", None)):
-                return ((start + adoption.number, batch) for batch in iterable)
-            return original(iterable, start)
+            if type(iterable) in _HOLD_NO_BATCHES:
+                return original(iterable, start)
+            return adoption.enumerate(iterable, start)
 
     return Enumerate
-
-
-def is_divided(batches: object) -> bool:
-    """Whether it is a loader whose samples are divided among ranks; a progress bar has that as its iterable."""
-    return isinstance(batches, DataLoader) and isinstance(batches.sampler, DistributedSampler)
 
 
 def _unless(adoption: Adoption, original: Original) -> Original:

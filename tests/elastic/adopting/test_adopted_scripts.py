@@ -13,7 +13,7 @@ import torch
 from tests.elastic.forking import PATIENCE_S, Forked
 from tests.elastic.harness import SCRIPTS, Agents
 
-FORMS = ("adopted_tutorial.py", "adopted_imagenet.py", "adopted_gpt.py")
+FORMS = ("adopted_tutorial.py", "adopted_imagenet.py", "adopted_gpt.py", "adopted_teacher.py")
 RANKS = 2
 
 

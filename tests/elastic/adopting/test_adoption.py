@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, DistributedSampler
 
-from freetrain.elastic.adopting.adoption import Adoption, batches_of_all, divide
+from freetrain.elastic.adopting.adoption import (
+    Adoption,
+    batches_of_all,
+    divide,
+    modules_beside,
+    noticing_reads_of_gradients,
+)
 from freetrain.elastic.adopting.patches import _noticing_sums, patches
 from freetrain.elastic.errors import NotAdoptedError
 from freetrain.elastic.training.state import Beside
@@ -83,3 +90,44 @@ def test_what_divides_its_ranks_in_other_ways_is_refused_by_its_name(name: str) 
     with pytest.raises(NotAdoptedError) as refused:
         replaced[name](getattr(dist, name))()
     assert refused.value.reason == f"it uses {name}"
+
+
+def test_modules_beside_the_models_are_those_with_tensors_of_their_own_that_no_other_one_contains() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    teacher = copy.deepcopy(model)
+    around = torch.nn.Sequential(model)
+    made = [*model.modules(), torch.nn.MSELoss(), *teacher.modules(), around, None]
+    (found,) = modules_beside([model], made)
+    before = copy.deepcopy(found.state_dict())
+    assert set(before) == {"0.weight", "0.bias"}
+    with torch.no_grad():
+        teacher[0].weight.zero_()
+    found.load_state_dict(before)
+    torch.testing.assert_close(teacher[0].weight, model[0].weight)
+
+
+def test_items_are_numbered_as_the_training_numbers_the_batches_that_each_of_them_took() -> None:
+    adoption: Any = Adoption()
+    items = (batch for _ in range(2) for batch in adoption._counting(iter([(0, "a"), (7, "b"), (8, "c")])))
+    assert list(adoption.enumerate(items, 100)) == [
+        (100, "a"), (107, "b"), (108, "c"), (109, "a"), (116, "b"), (117, "c"),
+    ]  # fmt: skip
+    epochs = []
+    for number, epoch in adoption.enumerate(iter("xy"), 0):
+        epochs.append((number, epoch))
+        list(adoption._counting(iter([(5, "a")])))
+    assert epochs == [(0, "x"), (1, "y")]
+
+
+def test_only_the_scripts_own_reads_of_gradients_are_noticed() -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    noticed: list[str] = []
+    with noticing_reads_of_gradients(lambda: noticed.append("read")):
+        assert weight.grad is None
+        weight.sum().backward()
+        torch.nn.utils.clip_grad_norm_([weight], 1.0)
+        assert noticed == []
+        assert weight.grad is not None
+        assert noticed == ["read"]
+    assert weight.grad is not None
+    assert noticed == ["read"]
