@@ -5,12 +5,18 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
 
 from freetrain.elastic.data.sampler import Sampler
-from freetrain.elastic.training.tensors import attach_tensors, detach_tensors, is_sharded, local
+from freetrain.elastic.training.tensors import (
+    attach_tensors,
+    detach_tensors,
+    is_sharded,
+    local,
+    with_plain_numbers,
+)
 from freetrain.elastic.worlds.exchange import broadcast_bytes, broadcast_tensors, decode, encode
 from freetrain.elastic.worlds.world import World
 from freetrain.errors import InputError
@@ -67,11 +73,13 @@ class TrainingState:
 
     def capture(self) -> dict[str, Any]:
         """The state; tensors are the live ones, not copies."""
-        return {
-            **self._progress(),
-            "model": dict(self.module.state_dict()),
-            "optimizer": {str(place): optimizer.state_dict() for place, optimizer in enumerate(self.optimizers)},
-        }
+        optimizers = {str(place): optimizer.state_dict() for place, optimizer in enumerate(self.optimizers)}
+        captured = {**self._progress(), "model": dict(self.module.state_dict()), "optimizer": optimizers}
+        return cast("dict[str, Any]", with_plain_numbers(captured))
+
+    def check(self) -> None:
+        """Raises InputError if the script carries along what newcomers and checkpoints cannot have."""
+        decode(encode(detach_tensors(self.capture())[0]))
 
     def _progress(self) -> dict[str, Any]:
         """How far the training is."""
@@ -117,11 +125,9 @@ class TrainingState:
         """All but the parameters and what the optimizer knows of each."""
         parameters = {name for name, _ in self.module.named_parameters(remove_duplicate=False)}
         model = self.module.state_dict()
-        return {
-            **self._progress(),
-            "model": {name: value for name, value in model.items() if name not in parameters},
-            "groups": hyperparameters(*self.optimizers),
-        }
+        rest = {name: value for name, value in model.items() if name not in parameters}
+        captured = {**self._progress(), "model": rest, "groups": hyperparameters(*self.optimizers)}
+        return cast("dict[str, Any]", with_plain_numbers(captured))
 
     def restore_rest(self, rest: dict[str, Any]) -> None:
         """Go on from there, with the parameters that belong to it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -116,10 +117,21 @@ def attach_tensors(
     return _with_leaves(skeleton, tensor_of), contents
 
 
+def with_plain_numbers(value: Any) -> Any:
+    """The value, NumPy's numbers in it as Python's own: rates are often such, and checkpoints cannot hold them."""
+    return _with_leaves(value, lambda leaf, _: leaf.item() if _is_of_numpy(leaf) else leaf)
+
+
+def _is_of_numpy(leaf: Any) -> bool:
+    return type(leaf).__module__ == "numpy" and getattr(leaf, "ndim", None) == 0
+
+
 def _with_leaves(value: Any, to: Callable[[Any, str], Any], place: str = "") -> Any:
     """The same containers, with what this makes of each leaf and its place."""
     if isinstance(value, dict):
-        return {key: _with_leaves(item, to, _within(place, key)) for key, item in value.items()}
+        made = {key: _with_leaves(item, to, _within(place, key)) for key, item in value.items()}
+        # Some schedules ask their milestones for what only a Counter can tell.
+        return type(value)(made) if isinstance(value, Counter | OrderedDict) else made
     if isinstance(value, list | tuple) and not _is_header(value):
         items = [_with_leaves(item, to, _within(place, index)) for index, item in enumerate(value)]
         return items if isinstance(value, list) else tuple(items)

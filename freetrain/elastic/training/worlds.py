@@ -193,6 +193,7 @@ class Worlds:
         is_start = not furthest[0]
         if is_start and world.replica == 0:
             self._restore_newest()
+            self._state.check()
         if is_start or any(row.place != furthest for row in rows):
             # Newcomers that are being fed could not follow what comes now.
             self.feeder.close()

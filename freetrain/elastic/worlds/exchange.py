@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import pickle
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -10,7 +12,10 @@ import torch
 
 from freetrain.elastic.worlds.collectives import Ranks
 from freetrain.elastic.worlds.world import World
+from freetrain.errors import InputError
 
+# As torch words what it does not load.
+_GLOBAL = re.compile(r"GLOBAL (\S+)")
 CHUNK_BYTES = 4 << 20
 """Small tensors travel together in pieces of this size, large ones alone."""
 
@@ -54,8 +59,20 @@ def encode(document: Any) -> bytes:
 
 
 def decode(content: bytes, device: str | None = None) -> Any:
-    """Without running code: numbers, strings, tensors (on this device, or on those they come from), containers."""
-    return torch.load(io.BytesIO(content), weights_only=True, map_location=device)
+    """Without running code: numbers, strings, tensors (on this device, or on those they come from), containers.
+
+    Raises:
+        InputError: there is something else in it.
+    """
+    try:
+        return torch.load(io.BytesIO(content), weights_only=True, map_location=device)
+    except pickle.UnpicklingError as error:
+        found = _GLOBAL.search(str(error))
+        raise InputError(
+            f"what the workers exchange holds {found[1] if found else 'an object of another kind'}.",
+            "Newcomers and checkpoints can have numbers, strings, tensors, and lists and dictionaries of them: "
+            "let state_dict() return, and collective calls take, no others.",
+        ) from None
 
 
 def decode_all(contents: Iterable[bytes]) -> list[Any]:

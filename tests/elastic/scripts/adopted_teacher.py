@@ -5,11 +5,11 @@ step, a teacher averaged by hand, and a loss whose centre is summed over the ran
 from __future__ import annotations
 
 import copy
-import math
 import os
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -46,7 +46,7 @@ def train_one_epoch(student, teacher, criterion, loader, optimizer, epoch, steps
         step = len(loader) * epoch + number
         done = step / (len(loader) * EPOCHS)
         for group in optimizer.param_groups:
-            group["lr"] = 0.05 * (1 + math.cos(math.pi * done))
+            group["lr"] = 0.05 * (1 + np.cos(np.pi * done))
         loss = criterion(student(inputs + 0.1), teacher(inputs))
         optimizer.zero_grad()
         loss.backward()

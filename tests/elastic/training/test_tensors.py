@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from collections import Counter
+
+import numpy as np
 import torch
 
-from freetrain.elastic.training.tensors import attach_tensors, detach_tensors
+from freetrain.elastic.training.tensors import attach_tensors, detach_tensors, with_plain_numbers
+from freetrain.elastic.worlds.exchange import decode, encode
 
 
 def test_a_state_is_what_it_was_when_it_is_filled_again_also_where_places_are_written_alike() -> None:
@@ -18,3 +22,13 @@ def test_a_state_is_what_it_was_when_it_is_filled_again_also_where_places_are_wr
         tensor.copy_(sent.tensors[name])
     assert own["weight"].tolist() == [1.0, 1.0]
     assert str(filled) == str(state)
+
+
+def test_numbers_of_numpy_become_pythons_own_wherever_they_lie() -> None:
+    weight = torch.ones(2)
+    state = {"lr": np.float64(0.1), "betas": (np.float32(0.5), 0.9), "steps": [np.int64(3)], "weight": weight}
+    plain = with_plain_numbers({**state, "milestones": Counter({4: 2})})
+    assert [type(plain["lr"]), type(plain["betas"][0]), type(plain["steps"][0])] == [float, float, int]
+    assert plain["weight"] is weight
+    assert list(plain["milestones"].elements()) == [4, 4]
+    assert decode(encode(plain)) is not None
