@@ -43,6 +43,7 @@ class Adoption:
         self._modules: list[weakref.ref[torch.nn.Module]] = []  # that it made or copied before its first batch
         self._others_batches = 0  # more than its own that its loops have passed over: others took them
         self._before: Beside | None = None
+        self._is_in_batch = False
         self._has_stepped = False
         self._loops = 0
         self._has_ended = False
@@ -102,6 +103,10 @@ class Adoption:
     def before_step(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
         """The hook before each step of an optimizer: in a rehearsal it changes nothing."""
         if self.is_rehearsing:
+            # Some step once before there is any gradient, to please a schedule.
+            has_gradients = any(weight.grad is not None for weight in parameters_in(optimizer))
+            if has_gradients and not self._is_in_batch and self._loader is None:
+                raise NotAdoptedError("an optimizer steps outside a loop over a loader with a DistributedSampler")
             self._has_stepped = True
             # Optimizers leave parameters without gradient alone.
             optimizer.zero_grad(set_to_none=True)
@@ -175,7 +180,7 @@ class Adoption:
                 self.carried += modules_beside(self.models, [made() for made in self._modules])
                 self._before = Beside(self.models, self.optimizers, self.carried)
             self._has_stepped = False
-            with noticing_reads_of_gradients(self._note_read):
+            with self._in_batch():
                 yield taken - 1, batch
             if self._has_stepped or is_evaluation:
                 break
@@ -186,6 +191,16 @@ class Adoption:
             yield from self._loop.batches.numbered()
         else:
             self._others_batches += len(loader) - taken
+
+    @contextlib.contextmanager
+    def _in_batch(self) -> Iterator[None]:
+        """What the script does with a batch that it rehearses with."""
+        self._is_in_batch = True
+        try:
+            with noticing_reads_of_gradients(self._note_read):
+                yield
+        finally:
+            self._is_in_batch = False
 
     def _arrives(self, loader: DataLoader[Any]) -> bool:
         """Whether the script is in the training's epoch: then its steps count from here on."""

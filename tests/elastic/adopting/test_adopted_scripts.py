@@ -116,6 +116,9 @@ def test_a_script_of_another_form_is_restarted_instead_and_says_why(tmp_path: Pa
         agent = trainer.start_agent("--adopt", "--nproc", "2")
         assert trainer.finish(agent) == {agent: 0}, trainer.errors()
         assert {path.name for path in trainer.out.glob("trained-*")} == {"trained-0-of-2", "trained-1-of-2"}
-        assert "since it ended without a step over a loader with a DistributedSampler" in trainer.error_of(agent)
+        assert (
+            "since an optimizer steps outside a loop over a loader with a DistributedSampler"
+            in trainer.error_of(agent)
+        )
     finally:
         trainer.end()

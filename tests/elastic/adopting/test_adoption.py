@@ -131,3 +131,14 @@ def test_only_the_scripts_own_reads_of_gradients_are_noticed() -> None:
         assert noticed == ["read"]
     assert weight.grad is not None
     assert noticed == ["read"]
+
+
+def test_a_script_that_trains_without_a_divided_loader_is_refused_at_its_first_step() -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([weight], 0.1)
+    adoption = Adoption()
+    adoption.before_step(optimizer)
+    weight.sum().backward()
+    with pytest.raises(NotAdoptedError) as refused:
+        adoption.before_step(optimizer)
+    assert refused.value.reason == "an optimizer steps outside a loop over a loader with a DistributedSampler"
