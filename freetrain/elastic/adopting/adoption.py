@@ -174,7 +174,7 @@ class Adoption:
         """Batches until the script steps with one; then those of the training, if the script is where that is."""
         is_evaluation = self._loader is not None and loader is not self._loader
         self._has_stepped = False
-        taken = 0
+        taken, steps_after = 0, list[int]()
         for taken, batch in enumerate(plain(loader), 1):
             if self._before is None:
                 self.carried += modules_beside(self.models, [made() for made in self._modules])
@@ -182,15 +182,28 @@ class Adoption:
             self._has_stepped = False
             with self._in_batch():
                 yield taken - 1, batch
-            if self._has_stepped or is_evaluation:
+            if self._has_stepped:
+                steps_after.append(taken)
+            if is_evaluation or self._shows_form(steps_after):
                 break
         # After the loop, so that the loader's worker processes have ended.
-        if not self._has_stepped:
+        if not steps_after:
             return
         if self._arrives(loader) and self._loop is not None:
             yield from self._loop.batches.numbered()
         else:
             self._others_batches += len(loader) - taken
+
+    def _shows_form(self, steps_after: Sequence[int]) -> bool:
+        """Whether the script's steps show how it trains, each after so many batches of its loop.
+
+        Where it has taken several before the first step, the second one shows whether they belong to that step.
+        """
+        if self._loader is None and steps_after and steps_after[0] > 1:
+            if len(steps_after) > 1 and steps_after[1] < 2 * steps_after[0]:
+                raise NotAdoptedError("it takes batches ahead of its steps")
+            return len(steps_after) > 1
+        return bool(steps_after)
 
     @contextlib.contextmanager
     def _in_batch(self) -> Iterator[None]:

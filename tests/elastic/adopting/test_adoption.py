@@ -142,3 +142,33 @@ def test_a_script_that_trains_without_a_divided_loader_is_refused_at_its_first_s
     with pytest.raises(NotAdoptedError) as refused:
         adoption.before_step(optimizer)
     assert refused.value.reason == "an optimizer steps outside a loop over a loader with a DistributedSampler"
+
+
+@pytest.mark.parametrize(
+    ("ahead", "per_step", "is_refused"), [(0, 1, False), (0, 3, False), (1, 1, True), (2, 1, True)]
+)
+def test_a_loop_that_takes_batches_ahead_of_its_steps_is_refused(
+    ahead: int, per_step: int, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    adoption: Any = Adoption()
+    adoption.models, adoption._arrives = [model], lambda loader: False
+    adoption.note_optimizer(optimizer)
+    samples = torch.ones(24, 1)
+    loader: Any = DataLoader(samples, 2, sampler=DistributedSampler(samples, 1, 0))  # type: ignore[arg-type]
+    batches = adoption.iterate(loader, DataLoader.__iter__)
+
+    def train() -> None:
+        waiting = [next(batches) for _ in range(ahead)]
+        for number, batch in enumerate(batches, 1):
+            waiting.append(batch)
+            model(waiting.pop(0)).sum().backward()
+            if number % per_step == 0:
+                optimizer.step()
+
+    if is_refused:
+        with pytest.raises(NotAdoptedError):
+            train()
+    else:
+        train()
