@@ -111,10 +111,7 @@ class Adoption:
             # Optimizers leave parameters without gradient alone.
             optimizer.zero_grad(set_to_none=True)
         elif self._loop is not None and not self._loop.is_in_step:
-            raise InputError(
-                "an optimizer steps outside the loop over the training's loader.",
-                "Run the script with --restart in place of --adopt.",
-            )
+            raise NotAdoptedError("an optimizer steps outside a loop over the loader with which training began")
 
     def before_clipping(self, parameters: Sequence[torch.Tensor]) -> None:
         """Sums are clipped, and not a rank's own gradients."""
