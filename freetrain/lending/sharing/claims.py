@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
+from typing import NamedTuple
 
 from freetrain.core.amounts import Amount
 from freetrain.core.grouping import grouped
@@ -20,6 +21,18 @@ class SizeRange:
     trainer: str
     min_nodes: int
     max_nodes: int
+
+
+class Shape(NamedTuple):
+    """What a place takes; places of one shape find room on the same nodes.
+
+    Attributes:
+        eligible: the nodes on which it may lie.
+        each: how much of one; None: all of it.
+    """
+
+    eligible: frozenset[str]
+    each: Amount | None
 
 
 @dataclass(frozen=True)
@@ -50,6 +63,11 @@ class Claimant:
     worth: float = 1.0
     decided_with: Hashable = None
     settled: tuple[str, ...] = ()
+
+    @cached_property
+    def shape(self) -> Shape:
+        """What each of its places takes of which nodes."""
+        return Shape(self.eligible, self.each)
 
     @cached_property
     def sizes(self) -> int:

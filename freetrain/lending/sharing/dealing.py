@@ -113,10 +113,6 @@ class NodeStock:
         """How many nodes its trainers hold."""
         return self._held_in_all[row]
 
-    def free(self, row: int) -> int:
-        """How many nodes of its kinds are left."""
-        return sum(self._free[kind] for kind in self._open[row])
-
     def save(self) -> tuple[list[int], list[list[int]]]:
         """The present state, for :meth:`restore`."""
         return self._free.copy(), [given.copy() for given in self._given]
@@ -216,9 +212,6 @@ class Stock(Protocol):
     def held(self, row: int) -> int:
         """How many places its trainers hold."""
 
-    def free(self, row: int) -> int:
-        """How many more places it could certainly take, as far as that is known without trying."""
-
     def take(self, row: int) -> bool:
         """Give a claimant one more place; False: there is no room for it."""
 
@@ -313,18 +306,13 @@ class _Table:
             if (now := self._level(row)) > level:
                 heapq.heappush(waiting, (now, row))
                 continue
-            if not waiting:
-                self._aim_high(row)
-            if self._step(row) and self._next[row]:
+            goes_on = self._step(row) and self._next[row]
+            # Alone it is compared with nobody: its levels would take longer than its steps.
+            while goes_on and not waiting:
+                goes_on = self._step(row) and self._next[row]
+            if goes_on:
                 heapq.heappush(waiting, (self._level(row), row))
         return self._size
-
-    def _aim_high(self, row: int) -> None:
-        """Let the last claimant that wants more take its largest size in one step, if that many nodes are free."""
-        # Step by step, one claimant alone would cost as many turns as there are nodes.
-        largest = self._sizes[row].bit_length() - 1
-        if not self._claimants[row].capped_by and largest <= self._size[row] + self._stock.free(row):
-            self._next[row] = largest
 
     def _fractions(self) -> list[float]:
         """Each claimant's share of all nodes: equal, or by weight, among the members at each level of paths."""
