@@ -17,6 +17,7 @@ from freetrain.core.data_wait import NewPart, SharedNode, WaitProfile
 from freetrain.core.deadlines import deadline_rates_of
 from freetrain.core.grouping import grouped
 from freetrain.core.needs import has_gpus
+from freetrain.core.node import Nodes
 from freetrain.core.place import Place, node_of
 from freetrain.core.plan import Release
 from freetrain.core.power import with_watts
@@ -125,7 +126,7 @@ class Allotment:
         """Nodes that must be given up before anything is decided."""
         path_of = {claimant.key: claimant.path for claimant in self.claimants}
         own = {
-            claimant.key: {want.trainer for claimant in group for want in claimant.wants}
+            claimant.key: Nodes().union(*(member.trainers for member in group))
             for group in self.together
             for claimant in group
         }
@@ -194,7 +195,9 @@ def allot(
     # One claimant alone takes nodes from nobody, so it may change its mind at each look.
     most = {key: answer.took for key, answer in declined.items()} if len(claimants) > 1 else {}
     dealt = deal(offered, bounded(claimants, most), shares, tasks.rooms, sharing.topology)
-    spare = _places(claimants, tasks, len(offered)) - sum(map(len, dealt.places.values()))
+    # Of parts of nodes as many can be dealt as all claimants would take.
+    places = len(offered) if tasks.rooms is None else sum(claimant.places or 0 for claimant in claimants)
+    spare = places - sum(map(len, dealt.places.values()))
     if most and spare > 0:
         dealt = deal(offered, bounded(claimants, most, spare), shares, tasks.rooms, sharing.topology)
     by_name = {place.name: place for place in (*offered, *dealt.new)}
@@ -224,15 +227,8 @@ def _demand(
     return dict(zip((trainer.id for trainer in trainers), best.tolist(), strict=True))
 
 
-def _places(claimants: Iterable[Claimant], tasks: Tasks, offered: int) -> int:
-    """How many places can be dealt; of parts of nodes, as many as all claimants would take."""
-    return offered if tasks.rooms is None else sum(claimant.places or 0 for claimant in claimants)
-
-
 def _still_valid(declined: DeclinedNodes, claimants: Iterable[Claimant], now_s: float) -> DeclinedNodes:
     """The claimants that declined nodes lately and still have the same trainers."""
-    if not declined:
-        return {}
     trainers = {claimant.key: _trainers_of(claimant) for claimant in claimants}
     return {
         key: answer
@@ -251,7 +247,7 @@ def _compete(claimant: Claimant, other: Claimant) -> bool:
 
 
 def _as_seen_by(claimants: ClaimantGroup, nodes: Sequence[Place]) -> tuple[Place, ...]:
-    own = {None, *(want.trainer for claimant in claimants for want in claimant.wants)}
+    own = {None, *chain.from_iterable(claimant.trainers for claimant in claimants)}
     if own.issuperset([node.holder for node in nodes]):
         return tuple(nodes)
     return tuple(node if node.holder in own else replace(node, holder=None) for node in nodes)
@@ -269,9 +265,10 @@ def shared_nodes(
         for request in requests
         for place in lent.get(request.id, ())
     )
+    dealt = grouped((place.node, amount) for place, amount in allotment.dealt.new.items())
     for name, its_parts in new.items():
         if room := rooms.get(name):
-            spare = room.free.without(_dealt_on(name, allotment))
+            spare = room.free.without(sum(dealt[name], Amount()))
             threads = facts.snapshot.node[name].threads_per_core
             yield SharedNode(name, spare, room.free.gpus, threads, tuple(its_parts))
 
@@ -282,16 +279,3 @@ def _new_part(request: Request, place: str, facts: Facts) -> NewPart:
     waits = profile.share_with(asks.cpus, asks.memory_mb)
     cache_mb = request.cache_mb if request.needs.takes_memory else 0
     return NewPart(place, request.id, asks, waits, cache_mb, profile)
-
-
-def _dealt_on(node: str, allotment: Allotment) -> Amount:
-    """What all new parts of the node take, of all claimants."""
-    each = {claimant.key: claimant.each for claimant in allotment.claimants}
-    new = {offer.name for offer in allotment.dealt.new}
-    taken = (
-        each[key]
-        for key, places in allotment.dealt.places.items()
-        for place in places
-        if place in new and node_of(place) == node
-    )
-    return sum((amount for amount in taken if amount is not None), Amount())

@@ -5,7 +5,7 @@ Tasks that are soon over keep their places, so that no task is ended for another
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
@@ -85,14 +85,10 @@ def _kept_besides(
     """For each claimant the nodes that its trainers have although they do not meet their needs."""
     for_all = may_use[0].intersection(*may_use[1:]) if may_use else Nodes()
     keeps: list[set[str]] = [set() for _ in may_use]
-    if for_all.issuperset([node.name for node in offered]):
-        return keeps
-    for node in offered:
-        if node.holder is None or node.name in for_all:
-            continue
-        name, number = node.node, number_of.get(node.holder)
-        if number is not None and name not in may_use[number]:
-            keeps[number].add(name)
+    for place in offered:
+        number = number_of.get(place.holder or "")
+        if number is not None and place.name not in for_all and place.node not in may_use[number]:
+            keeps[number].add(place.node)
     return keeps
 
 
@@ -120,7 +116,12 @@ def shares_of(
             granted = dict.fromkeys(alike, 1.0)
         tilt = tilts({member: used[member] / granted[member] for member in alike}, nodes, sharing.half_life_s)
         weight.update({member: granted[member] * tilt[member] for member in alike})
-    return Shares(weight, used, _caps(claimants, sharing))
+    caps = {
+        name: sharing.most_nodes_per_user if name.startswith("user ") else sharing.most_nodes_per_account
+        for claimant in claimants
+        for name in claimant.capped_by
+    }
+    return Shares(weight, used, caps)
 
 
 def _key(request: Request, sharing: SharingRules) -> tuple[Hashable, ...]:
@@ -142,14 +143,6 @@ def _capped_by(request: Request, sharing: SharingRules) -> tuple[str, ...]:
     return tuple(name for name, most in limits.items() if most)
 
 
-def _caps(claimants: Iterable[Claimant], sharing: SharingRules) -> Mapping[str, int]:
-    names = Counter(name for claimant in claimants for name in claimant.capped_by)
-    return {
-        name: sharing.most_nodes_per_user if name.startswith("user ") else sharing.most_nodes_per_account
-        for name in names
-    }
-
-
 # A claimant waits so long for a place of its share, rather than that a task there begins again.
 _SOON_S = 60.0
 
@@ -166,12 +159,17 @@ def with_settled(
         if fragment.trainer in facts.request and _is_soon_over(fragment, facts.request[fragment.trainer], facts)
     }
     there = [offer for offer in offered if soon.get(offer.name, "") == offer.holder]
-    return [replace(claimant, settled=_settled(claimant, there)) for claimant in claimants]
-
-
-def _settled(claimant: Claimant, soon: Iterable[Place]) -> tuple[str, ...]:
-    own = {want.trainer for want in claimant.wants}
-    return tuple(offer.name for offer in soon if offer.holder in own and offer.node in claimant.eligible)
+    return [
+        replace(
+            claimant,
+            settled=tuple(
+                offer.name
+                for offer in there
+                if offer.holder in claimant.trainers and offer.node in claimant.eligible
+            ),
+        )
+        for claimant in claimants
+    ]
 
 
 def _is_soon_over(fragment: Fragment, request: Request, facts: Facts) -> bool:

@@ -65,6 +65,11 @@ class Claimant:
     settled: tuple[str, ...] = ()
 
     @cached_property
+    def trainers(self) -> frozenset[str]:
+        """Those whose places it shares out."""
+        return frozenset(want.trainer for want in self.wants)
+
+    @cached_property
     def shape(self) -> Shape:
         """What each of its places takes of which nodes."""
         return Shape(self.eligible, self.each)
@@ -98,12 +103,12 @@ class Deal:
     Attributes:
         places: key of a claimant → its places: those that are settled, then longest-lived first within each kind.
         leaving: place that its holder has to give up → key of the claimant that gets it; None: no claimant does.
-        new: places that are parts of nodes and are not held yet.
+        new: places of nodes that are lent in parts which are not held yet → how much of its node each takes.
     """
 
     places: Mapping[Hashable, tuple[str, ...]]
     leaving: Mapping[str, Hashable | None]
-    new: tuple[Place, ...] = ()
+    new: Mapping[Place, Amount] = field(default_factory=dict)
 
 
 def usable_sizes(wants: Iterable[SizeRange], most: int) -> int:

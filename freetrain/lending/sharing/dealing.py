@@ -271,11 +271,10 @@ def _in_parts(nodes: Sequence[Place], claimants: Sequence[Claimant], shares: Sha
 
 
 def _takes_all(claimant: Claimant, nodes: Sequence[Place]) -> bool:
-    own = {None, *(want.trainer for want in claimant.wants)}
     return (
         not claimant.capped_by
         and bool(claimant.sizes >> len(nodes) & 1)
-        and own.issuperset([node.holder for node in nodes])
+        and {None, *claimant.trainers}.issuperset([node.holder for node in nodes])
         and claimant.eligible.issuperset([node.name for node in nodes])
     )
 

@@ -405,7 +405,7 @@ class PartStock:
     def named(self) -> Deal:
         """Which places the claimants got."""
         parts: dict[Hashable, tuple[str, ...]] = {}
-        new: list[Place] = []
+        new: dict[Place, Amount] = {}
         gains: dict[str, Hashable] = {}
         all_held = [place for held in self._held for place in held]
         given_again = {place.name for given in self._nodes.given for place in given}
@@ -420,12 +420,12 @@ class PartStock:
                     place.name = taken[node, row].pop()
                 elif not place.name:
                     place.name = node.name if claimant.each is None else new_place(node.name, len(new) + 1)
-                    new.append(Place(place.name, node.until_s))
+                    new[Place(place.name, node.until_s)] = place.amount
                     gains[node.name] = claimant.key
             parts[claimant.key] = tuple(place.name for place in self._nodes.given[row])
         kept = {name for names in parts.values() for name in names}
         leaving = {place.name: gains.get(place.node.name) for place in all_held if place.name not in kept}
-        return Deal(parts, leaving, tuple(new))
+        return Deal(parts, leaving, new)
 
 
 def _nodes_of(places: Sequence[Place], rooms: Rooms) -> dict[str, PartNode]:
