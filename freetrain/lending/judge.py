@@ -27,7 +27,7 @@ from freetrain.lending.limits import limits
 from freetrain.lending.memory import Memory
 from freetrain.lending.node_verdicts import NOT_COMPETING, NodeContext, judge_nodes, next_change_in_line_s
 from freetrain.lending.offers import Offers, cut_tasks, shadow_of
-from freetrain.lending.rooms import Rooms, claims_of_starting, crowded_out, find_rooms
+from freetrain.lending.rooms import Rooms, crowded_out, find_rooms, without_claims
 from freetrain.lending.rules import Rules
 from freetrain.lending.shadow import PlansCompared, Shadow, compare_plans
 from freetrain.lending.sharing.allotment import Allotment, allot, shared_nodes
@@ -204,13 +204,12 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     back_off = find_back_off(memory.meter.harms, memory.evicted_s, memory.lost, now_s, rules.harm)
     backing_off = back_off.sentence if back_off else ""
 
-    claims = claims_of_starting(shadow)
-    rooms = claims.within(rooms)
+    rooms, claimed = without_claims(rooms, shadow)
     crowded = crowded_out(facts, lent, nodes.queue)
     # A fragment that was crowded out says nothing against its node, which need not rest.
     late = [fragment for fragment in _not_started(facts, rules) if fragment not in crowded]
     slow = memory.leaving.slow(facts, rules.harm.delay_s)
-    context = NodeContext(facts, memory, shadow, nodes, rooms, claims.back, backing_off, crowded, late, slow)
+    context = NodeContext(facts, memory, shadow, nodes, rooms, claimed, backing_off, crowded, late, slow)
     offers = judge_nodes(context)
 
     # Before the eligible nodes are found: what a trainer does not get must not be dealt to it.

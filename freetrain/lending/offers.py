@@ -6,7 +6,7 @@ Tasks of several nodes keep all of them or none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -68,25 +68,20 @@ def shadow_of(
 
 def doubtful_nodes(facts: Facts, offers: Offers, rules: NodeRules) -> Mapping[str, str]:
     """Places of tasks that also have nodes in an unknown state → why they are left as they are."""
-    tasks = _places_of_tasks(facts, rules)
-    offered = {offer.name for offer in offers.offered} if tasks else set()
     return {
         place: "its task has other nodes of which nothing is certain"
-        for places in tasks.values()
-        if offers.due.keys().isdisjoint(places) and not offered.issuperset(places)
+        for places in cut_tasks(facts, offers, rules).values()
+        if offers.due.keys().isdisjoint(places)
         for place in places
     }
 
 
-def cut_tasks(facts: Facts, offers: Offers, rules: NodeRules) -> set[str]:
-    """Tasks of which some node is not offered: if one node has to go, the others go with it."""
-    tasks = _places_of_tasks(facts, rules)
-    offered = {offer.name for offer in offers.offered} if tasks else set()
-    return {task for task, places in tasks.items() if not offered.issuperset(places)}
-
-
-def _places_of_tasks(facts: Facts, rules: NodeRules) -> Mapping[str, list[str]]:
+def cut_tasks(facts: Facts, offers: Offers, rules: NodeRules) -> Mapping[str, Sequence[str]]:
+    """Tasks with their places, of which some are not offered: if one node has to go, the others go with it."""
     tasks = {request.id for request in facts.requests if request.filler}
-    fragments = facts.fragments if tasks else ()
-    own = (fragment for fragment in fragments if fragment.goes_on and fragment.trainer in tasks)
-    return grouped((fragment.trainer, rules.place_of(fragment)) for fragment in own)
+    if not tasks:
+        return {}
+    own = (fragment for fragment in facts.fragments if fragment.goes_on and fragment.trainer in tasks)
+    places_of = grouped((fragment.trainer, rules.place_of(fragment)) for fragment in own)
+    offered = {offer.name for offer in offers.offered}
+    return {task: places for task, places in places_of.items() if not offered.issuperset(places)}

@@ -38,7 +38,6 @@ class RoomsAhead:
     def __init__(self, nodes: Sequence[Node], holds: Mapping[str, Sequence[Hold]], now_s: float) -> None:
         self._nodes = nodes
         self._steps = [steps_of(node, holds.get(node.name, ()), now_s) for node in nodes]
-        self._threads = [max(node.threads_per_core, 1) for node in nodes]
         kinds: dict[Amount, int] = {}
         rows = [kinds.setdefault(room, len(kinds)) for steps in self._steps for _, room in steps]
         self._rows = np.array(rows, dtype=np.int64)
@@ -68,26 +67,19 @@ class RoomsAhead:
         found: NDArray[np.float64] = self._moments_s[first]
         return found
 
-    def room_at(self, number: int, moment_s: float) -> Amount:
-        """What is left of a node, by its number, at a moment."""
-        return [room for from_s, room in self._steps[number] if from_s <= moment_s][-1]
+    def left_at(self, number: int, moment_s: float, part: Amount, begun: Sequence[Hold]) -> Amount | None:
+        """What a part leaves of a node, by its number, at a moment, beside jobs that start now; None: no room."""
+        node = self._nodes[number]
+        room: Amount | None = [room for from_s, room in self._steps[number] if from_s <= moment_s][-1]
+        for taken in (*(hold.part for hold in begun if hold.end_s > moment_s), part):
+            room = None if room is None or taken is None else left_of(room, node.in_whole_cores(taken))
+        return room
 
     def first_s(self, number: int, part: Amount, begun: Sequence[Hold]) -> float:
         """From when on one node has room for a part, beside further jobs that start now."""
-        wanted = self.rounded(number, part)
         moments_s = {from_s for from_s, _ in self._steps[number]} | {hold.end_s for hold in begun}
-        for moment_s in sorted(moments_s - {inf}):
-            room: Amount | None = self.room_at(number, moment_s)
-            for hold in begun:
-                if room is not None and hold.end_s > moment_s:
-                    room = None if hold.part is None else left_of(room, self.rounded(number, hold.part))
-            if room is not None and left_of(room, wanted) is not None:
-                return moment_s
-        return inf
-
-    def rounded(self, number: int, part: Amount) -> Amount:
-        """A part, rounded up to whole cores of the node."""
-        return in_whole_cores(part, self._threads[number])
+        fitting_s = (moment_s for moment_s in sorted(moments_s) if self.left_at(number, moment_s, part, begun))
+        return next(fitting_s, inf)
 
     def _takes(self, part: Amount) -> NDArray[np.bool_]:
         """Which of the different rooms are large enough for a part; all have whole cores."""
@@ -103,13 +95,6 @@ class RoomsAhead:
     def _counts(self, room: Amount) -> list[int]:
         named = [name for name in self._columns if name not in (_CPUS, _MEMORY)]
         return [room.cpus, room.memory_mb, *(count_gres(room.gres, name) for name in named)]
-
-
-def in_whole_cores(part: Amount, threads: int) -> Amount:
-    """A part as Slurm gives it: whole cores, never some threads of one."""
-    if part.cpus % threads == 0:
-        return part
-    return Amount(-(-part.cpus // threads) * threads, part.memory_mb, part.gres)
 
 
 def steps_of(node: Node, holds: Sequence[Hold], now_s: float) -> list[Step]:

@@ -138,7 +138,7 @@ def _shifted_by(bits: int, min_nodes: int, most: int) -> int:
 
 def keep(
     held: Sequence[Place], count: int, wants: Sequence[SizeRange], sizes: Counter[str | None]
-) -> tuple[list[str], list[str]]:
+) -> tuple[Sequence[Place], Sequence[Place]]:
     """The nodes that a claimant keeps of those it holds, longest-lived first, and those that it gives up.
 
     The trainer furthest above its minimum gives up nodes first; if none is above it, one trainer gives up all.
@@ -146,7 +146,7 @@ def keep(
     Updates ``sizes``: trainer → the nodes that it has, of all kinds.
     """
     if len(held) <= count:
-        return [node.name for node in held], []
+        return held, ()
     of_trainer = grouped((node.holder, node) for node in held)
     order = {want.trainer: (number, want.min_nodes) for number, want in enumerate(wants)}
 
@@ -155,12 +155,12 @@ def keep(
         spare = sizes[trainer] - min_nodes
         return max(spare, 0), spare < 0, number
 
-    given_up = []
+    given_up: list[Place] = []
     for _ in range(len(held) - count):
         trainer = max(of_trainer, key=gives_first)
-        given_up.append(of_trainer[trainer].pop().name)
+        given_up.append(of_trainer[trainer].pop())
         sizes[trainer] -= 1
         if not of_trainer[trainer]:
             del of_trainer[trainer]
-    gone = set(given_up)
-    return [node.name for node in held if node.name not in gone], given_up
+    gone = {node.name for node in given_up}
+    return [node for node in held if node.name not in gone], given_up

@@ -30,7 +30,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from math import inf
-from typing import Any, Protocol
+from typing import Protocol
 
 from freetrain.core.grouping import grouped
 from freetrain.core.place import Place
@@ -113,16 +113,18 @@ class NodeStock:
         """How many nodes its trainers hold."""
         return self._held_in_all[row]
 
-    def save(self) -> tuple[list[int], list[list[int]]]:
-        """The present state, for :meth:`restore`."""
-        return self._free.copy(), [given.copy() for given in self._given]
+    def take(self, row: int, count: int) -> bool:
+        """Give a claimant so many more nodes, or none; False: there is no room for all of them."""
+        # A step of one place that does not fit changes nothing; copies are dear with many kinds.
+        before = (self._free.copy(), [given.copy() for given in self._given]) if count > 1 else None
+        if all(self._take(row) for _ in range(count)):
+            return True
+        if before is not None:
+            self._free, self._given = before
+        return False
 
-    def restore(self, saved: tuple[list[int], list[list[int]]]) -> None:
-        """Undo all that was done since the state was saved."""
-        self._free, self._given = saved
-
-    def take(self, row: int) -> bool:
-        """Give a claimant a node: of a kind that it holds, else of the kind with the smallest number of users."""
+    def _take(self, row: int) -> bool:
+        """Give it a node: of a kind that it holds, else of the kind with the smallest number of users."""
         kinds = [kind for kind in self._open[row] if self._free[kind]]
         if not kinds:
             return self._pass_on(row)
@@ -172,15 +174,14 @@ class NodeStock:
         for kind, (_, members) in enumerate(self._kinds):
             by_life = sorted(members, key=lambda node: -(node.until_s or inf))
             by_holder = grouped((self._of_trainer.get(node.holder or ""), node) for node in by_life)
-            pool, by_name = by_holder[None], {node.name: node for node in members}
-            lacking = {}
+            pool, lacking = by_holder[None], {}
             for row, claimant in enumerate(self._claimants):
                 kept, given_up = keep(by_holder[row], self._given[row][kind], claimant.wants, sizes)
-                parts[row] += kept
-                pool += [by_name[name] for name in given_up]
-                leaving.update(dict.fromkeys(given_up))
+                parts[row] += [node.name for node in kept]
+                pool += given_up
+                leaving.update(dict.fromkeys(node.name for node in given_up))
                 lacking[row] = self._given[row][kind] - len(kept)
-            for name, row in hand_out(pool, _in_turns(lacking), [list(part) for part in parts], self._topology):
+            for name, row in hand_out(pool, _in_turns(lacking), list(map(tuple, parts)), self._topology):
                 parts[row].append(name)
                 if name in leaving:
                     leaving[name] = self._claimants[row].key
@@ -212,14 +213,8 @@ class Stock(Protocol):
     def held(self, row: int) -> int:
         """How many places its trainers hold."""
 
-    def take(self, row: int) -> bool:
-        """Give a claimant one more place; False: there is no room for it."""
-
-    def save(self) -> Any:
-        """The present state, for :meth:`restore`."""
-
-    def restore(self, saved: Any) -> None:
-        """Undo all that was done since the state was saved."""
+    def take(self, row: int, count: int) -> bool:
+        """Give a claimant so many more places, or none; False: there is no room for all of them."""
 
     def named(self) -> Deal:
         """Which places the claimants got."""
@@ -265,9 +260,8 @@ def _in_parts(nodes: Sequence[Place], claimants: Sequence[Claimant], shares: Sha
     if keeping == [stock.kept(row) for row in range(len(claimants))]:
         return stock.named()
     again = PartStock(nodes, claimants, rooms)
-    rows = [row for row, count in enumerate(keeping) for _ in range(count)]
-    rows += [row for row, size in enumerate(sizes) for _ in range(size - keeping[row])]
-    return again.named() if all(map(again.take, rows)) else stock.named()
+    rows = [*enumerate(keeping), *enumerate(size - kept for size, kept in zip(sizes, keeping, strict=True))]
+    return again.named() if all(again.take(*row) for row in rows) else stock.named()
 
 
 def _takes_all(claimant: Claimant, nodes: Sequence[Place]) -> bool:
@@ -369,13 +363,8 @@ class _Table:
         gained = count * claimant.worth
         if any(self._total[cap] + gained > caps.get(cap, inf) + _SLACK for cap in claimant.capped_by):
             return False
-        # A step of one place that does not fit has changed nothing; saving is dear with many kinds.
-        before = self._stock.save() if count > 1 else None
-        for _ in range(count):
-            if not self._stock.take(row):
-                if before is not None:
-                    self._stock.restore(before)
-                return False
+        if not self._stock.take(row, count):
+            return False
         self._size[row] = self._next[row]
         self._next[row] = self._next_size(row)
         self._count(claimant, gained)

@@ -26,7 +26,7 @@ from math import inf
 
 from freetrain.core.amounts import Amount, left_of, times_in
 from freetrain.core.grouping import grouped
-from freetrain.core.place import Place, new_place, node_of, room_of
+from freetrain.core.place import Place, new_place, room_of
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.sharing.claims import Claimant, Deal, Shape, keep
 from freetrain.lending.sharing.packing import Bin, Work, pack
@@ -259,11 +259,11 @@ class PartStock:
         found: list[list[DealtPlace]] = [[] for _ in self._claimants]
         for row, claimant in enumerate(self._claimants):
             sizes = Counter(place.holder for place in held[row])
-            for name in keep(held[row], 0, claimant.wants, sizes)[1]:
-                node = nodes[node_of(name)]
+            for place in keep(held[row], 0, claimant.wants, sizes)[1]:
+                node = nodes[place.node]
                 all_of_it = rooms[node.name].total if node.name in rooms else Amount()
                 amount = all_of_it if claimant.each is None else claimant.each
-                found[row].append(DealtPlace(name, row, claimant.shape, amount, node))
+                found[row].append(DealtPlace(place.name, row, claimant.shape, amount, node))
                 node.held.append(found[row][-1])
         return found
 
@@ -281,16 +281,16 @@ class PartStock:
         held_on = Counter(place.node for place in self._held[row])
         return (on_nodes & held_on).total()
 
-    def save(self) -> int:
-        """The present state, for :meth:`restore`."""
-        return self._nodes.save()
+    def take(self, row: int, count: int) -> bool:
+        """Give a claimant so many more places, or none; False: there is no room for all of them."""
+        before = self._nodes.save()
+        if all(self._take(row) for _ in range(count)):
+            return True
+        if count > 1:
+            self._nodes.restore(before)
+        return False
 
-    def restore(self, saved: int) -> None:
-        """Undo all that was done since the state was saved."""
-        self._nodes.restore(saved)
-
-    def take(self, row: int) -> bool:
-        """Give a claimant one more place; False: there is no room for it."""
+    def _take(self, row: int) -> bool:
         if self._nodes.keep_place(row):
             return True
         shape = self._claimants[row].shape
