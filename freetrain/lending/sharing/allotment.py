@@ -27,10 +27,9 @@ from freetrain.core.value import distinct_tables
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import Rules
-from freetrain.lending.sharing.claimants import Eligible, bounded, claimants_of, shares_of, with_settled
+from freetrain.lending.sharing.claimants import Tasks, bounded, claimants_of, shares_of, with_settled
 from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, deal
 from freetrain.lending.sharing.kinds import keep_to_kinds
-from freetrain.lending.sharing.tasks import Tasks
 
 # How long a claimant that declined nodes is not offered more than it took, unless they are left over.
 _DECLINED_S = 600.0
@@ -171,7 +170,6 @@ def allot(
     facts: Facts,
     offered: Sequence[Place],
     competing: Sequence[Request],
-    eligible: Eligible,
     declined: DeclinedNodes,
     rules: Rules,
     tasks: Tasks,
@@ -186,7 +184,7 @@ def allot(
     gpus = {node.name for node in facts.snapshot.nodes if node.gres and has_gpus(node)}
     offered = sorted(offered, key=lambda place: place.node in gpus) if gpus else list(offered)
     demand = _demand(facts, offered, [request.trainer for request in competing], rules, tasks)
-    claimants = claimants_of(competing, demand, eligible, offered, sharing, tasks)
+    claimants = claimants_of(competing, demand, offered, sharing, tasks)
     claimants = keep_to_kinds(claimants, competing, offered, facts.snapshot, tasks)
     claimants = with_settled(claimants, facts, offered, rules.nodes)
     partition_nodes = len(rules.nodes.queue.among(facts.snapshot.partitions).nodes)
@@ -196,7 +194,7 @@ def allot(
     most = {key: answer.took for key, answer in declined.items()} if len(claimants) > 1 else {}
     dealt = deal(offered, bounded(claimants, most), shares, tasks.rooms, sharing.topology)
     # Of parts of nodes as many can be dealt as all claimants would take.
-    places = len(offered) if tasks.rooms is None else sum(claimant.places or 0 for claimant in claimants)
+    places = len(offered) if tasks.rooms is None else sum(claimant.places for claimant in claimants)
     spare = places - sum(map(len, dealt.places.values()))
     if most and spare > 0:
         dealt = deal(offered, bounded(claimants, most, spare), shares, tasks.rooms, sharing.topology)

@@ -46,7 +46,6 @@ class Claimant:
         most: the largest number of places that it takes.
         capped_by: the limits that count its nodes.
         each: how much of a node each of its tasks takes; None: all of it.
-        places: how many of its tasks can be placed; None: one on each node that it may use.
         worth: as how many nodes each of its places counts.
         decided_with: the same for claimants whose nodes are divided among them in one decision; None: alone.
         settled: places of its trainers that it keeps in any case; they count like its others.
@@ -59,7 +58,6 @@ class Claimant:
     most: float = inf
     capped_by: tuple[str, ...] = ()
     each: Amount | None = None
-    places: int | None = None
     worth: float = 1.0
     decided_with: Hashable = None
     settled: tuple[str, ...] = ()
@@ -74,11 +72,15 @@ class Claimant:
         """What each of its places takes of which nodes."""
         return Shape(self.eligible, self.each)
 
+    @property
+    def places(self) -> int:
+        """How many of its tasks can be placed at most: one on each node, or as many as its trainers want."""
+        return len(self.eligible) if self.each is None else sum(want.max_nodes for want in self.wants)
+
     @cached_property
     def sizes(self) -> int:
         """The numbers of places that its trainers can use together, as bits."""
-        places = len(self.eligible) if self.places is None else self.places
-        return usable_sizes(self.wants, int(min(self.most, places)))
+        return usable_sizes(self.wants, int(min(self.most, self.places)))
 
 
 @dataclass(frozen=True)

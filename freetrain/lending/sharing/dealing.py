@@ -86,19 +86,17 @@ class NodeStock:
         dealt = (node for node in nodes if node.holder in holders and node.name not in settled)
         kinds = grouped((tuple(node.name in names for names in sets), node) for node in dealt)
         position = {id(names): number for number, names in enumerate(sets)}
-        self._kinds = [(open_to, kind) for open_to, kind in kinds.items() if any(open_to)]
-        self._for_nobody = [
-            node.name for open_to, kind in kinds.items() if not any(open_to) for node in kind if node.holder
-        ]
+        self._for_nobody = [node.name for node in kinds.pop((False,) * len(sets), []) if node.holder]
+        self._kinds = list(kinds.values())
         self._open = [
-            [kind for kind, (open_to, _) in enumerate(self._kinds) if open_to[position[id(claimant.eligible)]]]
+            [kind for kind, open_to in enumerate(kinds) if open_to[position[id(claimant.eligible)]]]
             for claimant in claimants
         ]
         self._wanted = Counter(kind for kinds in self._open for kind in kinds)
-        self._free = [len(kind) for _, kind in self._kinds]
+        self._free = list(map(len, self._kinds))
         self._given = [[0] * len(self._kinds) for _ in claimants]
         self._held = [[0] * len(self._kinds) for _ in claimants]
-        for kind, (_, members) in enumerate(self._kinds):
+        for kind, members in enumerate(self._kinds):
             for node in members:
                 if node.holder is not None:
                     self._held[self._of_trainer[node.holder]][kind] += 1
@@ -107,7 +105,7 @@ class NodeStock:
 
     def most(self, row: int) -> int:
         """How many nodes there are of the kinds that it may use."""
-        return sum(len(self._kinds[kind][1]) for kind in self._open[row])
+        return sum(len(self._kinds[kind]) for kind in self._open[row])
 
     def held(self, row: int) -> int:
         """How many nodes its trainers hold."""
@@ -170,8 +168,8 @@ class NodeStock:
         """Which nodes the claimants got: those that their trainers hold first."""
         parts: list[list[str]] = [[] for _ in self._claimants]
         leaving: dict[str, Hashable | None] = dict.fromkeys(self._for_nobody)
-        sizes = Counter(node.holder for _, kind in self._kinds for node in kind)
-        for kind, (_, members) in enumerate(self._kinds):
+        sizes = Counter(node.holder for members in self._kinds for node in members)
+        for kind, members in enumerate(self._kinds):
             by_life = sorted(members, key=lambda node: -(node.until_s or inf))
             by_holder = grouped((self._of_trainer.get(node.holder or ""), node) for node in by_life)
             pool, lacking = by_holder[None], {}
@@ -254,14 +252,15 @@ def _in_parts(nodes: Sequence[Place], claimants: Sequence[Claimant], shares: Sha
     needlessly, a second deal of the same sizes lets all keep their own places first.
     """
     stock = PartStock(nodes, claimants, rooms)
-    filled = _Table(stock, claimants, shares).fill()
-    sizes = [size - len(claimant.settled) for claimant, size in zip(claimants, filled, strict=True)]
+    _Table(stock, claimants, shares).fill()
+    dealt, names = stock.named(), {place.name for place in nodes}
+    sizes = [len(dealt.places[claimant.key]) for claimant in claimants]
     keeping = [min(stock.held(row), size) for row, size in enumerate(sizes)]
-    if keeping == [stock.kept(row) for row in range(len(claimants))]:
-        return stock.named()
+    if keeping == [len(names.intersection(dealt.places[claimant.key])) for claimant in claimants]:
+        return dealt
     again = PartStock(nodes, claimants, rooms)
     rows = [*enumerate(keeping), *enumerate(size - kept for size, kept in zip(sizes, keeping, strict=True))]
-    return again.named() if all(again.take(*row) for row in rows) else stock.named()
+    return again.named() if all(again.take(*row) for row in rows) else dealt
 
 
 def _takes_all(claimant: Claimant, nodes: Sequence[Place]) -> bool:
@@ -289,8 +288,8 @@ class _Table:
             self._count(claimant, size * claimant.worth)
         self._fraction = self._fractions()
 
-    def fill(self) -> Sequence[int]:
-        """Let the claimant at the lowest level take its next step until no step fits; the sizes then."""
+    def fill(self) -> None:
+        """Let the claimant at the lowest level take its next step until no step fits."""
         waiting = [(self._level(row), row) for row in range(len(self._claimants)) if self._next[row]]
         heapq.heapify(waiting)
         while waiting:
@@ -305,7 +304,6 @@ class _Table:
                 goes_on = self._step(row) and self._next[row]
             if goes_on:
                 heapq.heappush(waiting, (self._level(row), row))
-        return self._size
 
     def _fractions(self) -> list[float]:
         """Each claimant's share of all nodes: equal, or by weight, among the members at each level of paths."""

@@ -22,8 +22,8 @@ from freetrain.core.place import Place
 from freetrain.core.problem import Question
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.lending.facts import Request
+from freetrain.lending.sharing.claimants import Tasks
 from freetrain.lending.sharing.claims import Claimant
-from freetrain.lending.sharing.tasks import Tasks
 
 
 # A tuple, because a look makes one of each node.

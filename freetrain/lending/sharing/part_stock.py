@@ -275,12 +275,6 @@ class PartStock:
         """How many places its trainers hold."""
         return len(self._held[row])
 
-    def kept(self, row: int) -> int:
-        """How many of these it keeps: those given again, and those on nodes on which it was given others."""
-        on_nodes = Counter(place.node for place in self._nodes.given[row])
-        held_on = Counter(place.node for place in self._held[row])
-        return (on_nodes & held_on).total()
-
     def take(self, row: int, count: int) -> bool:
         """Give a claimant so many more places, or none; False: there is no room for all of them."""
         before = self._nodes.save()
