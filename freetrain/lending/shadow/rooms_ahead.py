@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.amounts import Amount, count_gres, left_of
+from freetrain.core.amounts import Amount, left_of
 from freetrain.core.node import Node
-
-_CPUS, _MEMORY = "cpu", "mem"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +44,8 @@ class RoomsAhead:
         lengths = np.array([len(steps) for steps in self._steps], dtype=np.int64)
         self._begins = np.concatenate(([0], np.cumsum(lengths)[:-1])) if nodes else lengths
         self._lengths = lengths
-        self._columns = _columns(node.total for node in nodes)
         # Different rooms only: on most machines thousands of rows have a few kinds of them.
-        self._rooms = np.array([self._counts(room) for room in kinds], dtype=np.int64)
+        self._rooms = tuple(kinds)
 
     @property
     def steps(self) -> Sequence[tuple[Amount, *tuple[Step, ...]]]:
@@ -59,7 +56,7 @@ class RoomsAhead:
         """From when on each node has room for the part, shape (nodes,); inf: never, as far as is known."""
         if not self._nodes:
             return np.empty(0)
-        too_small = ~self._takes(part)[self._rows]
+        too_small = np.array([left_of(room, part) is None for room in self._rooms])[self._rows]
         # Each node has one row at least, since reduceat knows no empty stretch.
         skipped = np.add.reduceat(too_small.astype(np.int64), self._begins)
         # Rooms only grow with time, so those that are too small come first.
@@ -81,21 +78,6 @@ class RoomsAhead:
         fitting_s = (moment_s for moment_s in sorted(moments_s) if self.left_at(number, moment_s, part, begun))
         return next(fitting_s, inf)
 
-    def _takes(self, part: Amount) -> NDArray[np.bool_]:
-        """Which of the different rooms are large enough for a part; all have whole cores."""
-        wanted = dict(part.gres)
-        if not wanted.keys() <= self._columns.keys():
-            return np.zeros(len(self._rooms), dtype=bool)
-        fits = (self._rooms[:, 0] >= part.cpus) & (self._rooms[:, 1] >= part.memory_mb)
-        for name, count in wanted.items():
-            fits &= self._rooms[:, self._columns[name]] >= count
-        found: NDArray[np.bool_] = fits
-        return found
-
-    def _counts(self, room: Amount) -> list[int]:
-        named = [name for name in self._columns if name not in (_CPUS, _MEMORY)]
-        return [room.cpus, room.memory_mb, *(count_gres(room.gres, name) for name in named)]
-
 
 def steps_of(node: Node, holds: Sequence[Hold], now_s: float) -> list[Step]:
     """What is left of a node now and after each end, until all of it is."""
@@ -107,10 +89,3 @@ def steps_of(node: Node, holds: Sequence[Hold], now_s: float) -> list[Step]:
             later_s = hold.end_s
         room = Amount() if hold.part is None else left_of(room, hold.part) or room.without(hold.part)
     return [(now_s, room), *reversed(steps)]
-
-
-def _columns(totals: Iterable[Amount]) -> dict[str, int]:
-    """Resource → its column: CPUs, memory, and generic resources, each with its type and of all types."""
-    gres = {name for total in set(totals) for name, _ in total.gres}
-    names = gres | {name.partition(":")[0] for name in gres}
-    return {name: number for number, name in enumerate((_CPUS, _MEMORY, *sorted(names)))}
