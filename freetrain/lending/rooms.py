@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from freetrain.core.amounts import GPU, GPU_PARTS, Amount, count_gres, in_both_forms, left_of
+from freetrain.core.amounts import GPU, GPU_PARTS, Amount, count_gres, in_both_forms
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.grouping import grouped
@@ -135,8 +135,8 @@ def crowded_out(facts: Facts, lent: LentParts, queue: FragmentQueue) -> list[Fra
     if not waiting:
         return []
     theirs: defaultdict[str, Amount] = defaultdict(Amount)
-    for job in snapshot.jobs:
-        if job.state.has_nodes and job.asks is not None and not queue.has(job):
+    for job in snapshot.site_jobs(queue):
+        if job.state.has_nodes and job.asks is not None:
             for name in job.nodes:
                 theirs[name] = theirs[name] + job.asks
     found: set[str] = set()
@@ -145,11 +145,8 @@ def crowded_out(facts: Facts, lent: LentParts, queue: FragmentQueue) -> list[Fra
         # Running ones have their parts already; the others, in the order in which they were asked for, get the
         # rest.
         for part in sorted((part for part in lent[name] if part.goes_on), key=lambda part: not part.is_used):
-            rest = left_of(left, part.amount)
-            if rest is not None:
-                left = rest
-            elif part.is_used:
-                # Slurm has given it this part, whatever these sums come to.
+            if part.is_used or part.amount.fits(left):
+                # Slurm has given a running one its part, whatever these sums come to.
                 left = left.without(part.amount)
             else:
                 found.add(part.place)

@@ -31,21 +31,17 @@ Step = tuple[float, Amount]
 
 
 class RoomsAhead:
-    """What running jobs leave of all nodes: for each node a row for each moment at which more is left."""
+    """What running jobs leave of all nodes, from each moment on at which more is left."""
 
     def __init__(self, nodes: Sequence[Node], holds: Mapping[str, Sequence[Hold]], now_s: float) -> None:
         self._nodes = nodes
         self._steps = [steps_of(node, holds.get(node.name, ()), now_s) for node in nodes]
-        kinds: dict[Amount, int] = {}
-        rows = [kinds.setdefault(room, len(kinds)) for steps in self._steps for _, room in steps]
-        self._rows = np.array(rows, dtype=np.int64)
-        # One moment more than rows: an index past the last row stands for never.
-        self._moments_s = np.array([from_s for steps in self._steps for from_s, _ in steps] + [inf])
-        lengths = np.array([len(steps) for steps in self._steps], dtype=np.int64)
-        self._begins = np.concatenate(([0], np.cumsum(lengths)[:-1])) if nodes else lengths
-        self._lengths = lengths
-        # Different rooms only: on most machines thousands of rows have a few kinds of them.
-        self._rooms = tuple(kinds)
+        # Different rooms by number: on most machines thousands of moments have a few kinds of them.
+        self._rooms: dict[Amount, int] = {}
+        self._numbers = [
+            [(from_s, self._rooms.setdefault(room, len(self._rooms))) for from_s, room in steps]
+            for steps in self._steps
+        ]
 
     @property
     def steps(self) -> Sequence[tuple[Amount, *tuple[Step, ...]]]:
@@ -54,15 +50,8 @@ class RoomsAhead:
 
     def from_s(self, part: Amount) -> NDArray[np.float64]:
         """From when on each node has room for the part, shape (nodes,); inf: never, as far as is known."""
-        if not self._nodes:
-            return np.empty(0)
-        too_small = np.array([left_of(room, part) is None for room in self._rooms])[self._rows]
-        # Each node has one row at least, since reduceat knows no empty stretch.
-        skipped = np.add.reduceat(too_small.astype(np.int64), self._begins)
-        # Rooms only grow with time, so those that are too small come first.
-        first = np.where(skipped < self._lengths, self._begins + skipped, len(self._rows))
-        found: NDArray[np.float64] = self._moments_s[first]
-        return found
+        fits = [left_of(room, part) is not None for room in self._rooms]
+        return np.array([next((from_s for from_s, room in rooms if fits[room]), inf) for rooms in self._numbers])
 
     def left_at(self, number: int, moment_s: float, part: Amount, begun: Sequence[Hold]) -> Amount | None:
         """What a part leaves of a node, by its number, at a moment, beside jobs that start now; None: no room."""
