@@ -36,7 +36,7 @@ from freetrain.core.grouping import grouped
 from freetrain.core.place import Place
 from freetrain.core.topology import FLAT, Topology
 from freetrain.lending.rooms import Rooms
-from freetrain.lending.sharing.claims import Claimant, Deal, Shares, SizeRange, keep, usable_sizes
+from freetrain.lending.sharing.claims import Claimant, Deal, Shares, SizeRange, held_by, keep, usable_sizes
 from freetrain.lending.sharing.part_stock import PartStock
 
 
@@ -73,17 +73,17 @@ class NodeStock:
     settled at the end (:meth:`named`), so that a machine of thousands of nodes is dealt in milliseconds.
     """
 
-    def __init__(self, nodes: Sequence[Place], claimants: Sequence[Claimant], topology: Topology = FLAT) -> None:
+    def __init__(
+        self, nodes: Sequence[Place], claimants: Sequence[Claimant], held: Mapping[str, int], topology: Topology
+    ) -> None:
         self._claimants = claimants
         self._topology = topology
-        self._of_trainer = {want.trainer: row for row, claimant in enumerate(claimants) for want in claimant.wants}
+        self._held_by = held
         # By identity, because comparing sets of thousands of nodes for each claimant would take longer than the
         # deal.
         sets = list({id(claimant.eligible): claimant.eligible for claimant in claimants}.values())
-        settled = {name for claimant in claimants for name in claimant.settled}
         # Nodes that a trainer of no claimant holds are dealt to nobody.
-        holders = {None, *self._of_trainer}
-        dealt = (node for node in nodes if node.holder in holders and node.name not in settled)
+        dealt = (node for node in nodes if node.holder is None or node.name in held)
         kinds = grouped((tuple(node.name in names for names in sets), node) for node in dealt)
         position = {id(names): number for number, names in enumerate(sets)}
         self._for_nobody = [node.name for node in kinds.pop((False,) * len(sets), []) if node.holder]
@@ -99,17 +99,9 @@ class NodeStock:
         for kind, members in enumerate(self._kinds):
             for node in members:
                 if node.holder is not None:
-                    self._held[self._of_trainer[node.holder]][kind] += 1
-        self._held_in_all = [sum(held) for held in self._held]
-        self.nodes = sum(self._free) + len(settled)
-
-    def most(self, row: int) -> int:
-        """How many nodes there are of the kinds that it may use."""
-        return sum(len(self._kinds[kind]) for kind in self._open[row])
-
-    def held(self, row: int) -> int:
-        """How many nodes its trainers hold."""
-        return self._held_in_all[row]
+                    self._held[held[node.name]][kind] += 1
+        self.nodes = float(sum(self._free) + sum(len(claimant.settled) for claimant in claimants))
+        self.most: Sequence[int] = [sum(len(self._kinds[kind]) for kind in kinds) for kinds in self._open]
 
     def take(self, row: int, count: int) -> bool:
         """Give a claimant so many more nodes, or none; False: there is no room for all of them."""
@@ -171,7 +163,7 @@ class NodeStock:
         sizes = Counter(node.holder for members in self._kinds for node in members)
         for kind, members in enumerate(self._kinds):
             by_life = sorted(members, key=lambda node: -(node.until_s or inf))
-            by_holder = grouped((self._of_trainer.get(node.holder or ""), node) for node in by_life)
+            by_holder = grouped((self._held_by.get(node.name), node) for node in by_life)
             pool, lacking = by_holder[None], {}
             for row, claimant in enumerate(self._claimants):
                 kept, given_up = keep(by_holder[row], self._given[row][kind], claimant.wants, sizes)
@@ -199,17 +191,15 @@ _SLACK = 1e-9
 
 
 class Stock(Protocol):
-    """What is dealt. Claimants are given by their row."""
+    """What is dealt. Claimants are given by their row.
 
-    @property
-    def nodes(self) -> float:
-        """How many nodes there are."""
+    Attributes:
+        nodes: how many nodes there are.
+        most: how many places each claimant would have room for if it were alone.
+    """
 
-    def most(self, row: int) -> int:
-        """How many places a claimant would have room for if it were alone."""
-
-    def held(self, row: int) -> int:
-        """How many places its trainers hold."""
+    nodes: float
+    most: Sequence[int]
 
     def take(self, row: int, count: int) -> bool:
         """Give a claimant so many more places, or none; False: there is no room for all of them."""
@@ -233,32 +223,32 @@ def deal(
     if len(claimants) == 1 and rooms is None and _takes_all(claimants[0], nodes):
         order = sorted(nodes, key=lambda node: -(node.until_s or inf))
         return Deal({claimants[0].key: tuple(node.name for node in order)}, {})
+    held = held_by(nodes, claimants)
     if rooms is not None:
-        dealt = _in_parts(nodes, claimants, shares or Shares(), rooms)
+        dealt = _in_parts(nodes, claimants, held, shares or Shares(), rooms)
     else:
-        stock = NodeStock(nodes, claimants, topology)
-        _Table(stock, claimants, shares or Shares()).fill()
-        dealt = stock.named()
+        dealt = _Table(NodeStock(nodes, claimants, held, topology), claimants, held, shares or Shares()).filled()
     return replace(
         dealt, places={claimant.key: (*claimant.settled, *dealt.places[claimant.key]) for claimant in claimants}
     )
 
 
-def _in_parts(nodes: Sequence[Place], claimants: Sequence[Claimant], shares: Shares, rooms: Rooms) -> Deal:
+def _in_parts(
+    nodes: Sequence[Place], claimants: Sequence[Claimant], held: Mapping[str, int], shares: Shares, rooms: Rooms
+) -> Deal:
     """Deal parts; a claimant that is dealt as much as it holds keeps what it holds, if all get as much that way.
 
     Only the finished deal shows which claimants give up places: a place that made room for another claimant may be
     dealt to its holder again, on another node. So the first deal finds the sizes. If it moved a claimant
     needlessly, a second deal of the same sizes lets all keep their own places first.
     """
-    stock = PartStock(nodes, claimants, rooms)
-    _Table(stock, claimants, shares).fill()
-    dealt, names = stock.named(), {place.name for place in nodes}
-    sizes = [len(dealt.places[claimant.key]) for claimant in claimants]
-    keeping = [min(stock.held(row), size) for row, size in enumerate(sizes)]
-    if keeping == [len(names.intersection(dealt.places[claimant.key])) for claimant in claimants]:
+    dealt = _Table(PartStock(nodes, claimants, held, rooms), claimants, held, shares).filled()
+    parts, count = [dealt.places[claimant.key] for claimant in claimants], Counter(held.values())
+    sizes = list(map(len, parts))
+    keeping = [min(count[row], size) for row, size in enumerate(sizes)]
+    if keeping == [len(held.keys() & part) for part in parts]:
         return dealt
-    again = PartStock(nodes, claimants, rooms)
+    again = PartStock(nodes, claimants, held, rooms)
     rows = [*enumerate(keeping), *enumerate(size - kept for size, kept in zip(sizes, keeping, strict=True))]
     return again.named() if all(again.take(*row) for row in rows) else dealt
 
@@ -275,12 +265,15 @@ def _takes_all(claimant: Claimant, nodes: Sequence[Place]) -> bool:
 class _Table:
     """How many places each claimant has got, and whose turn it is."""
 
-    def __init__(self, stock: Stock, claimants: Sequence[Claimant], shares: Shares) -> None:
+    def __init__(
+        self, stock: Stock, claimants: Sequence[Claimant], held: Mapping[str, int], shares: Shares
+    ) -> None:
         self._stock = stock
+        self._held = Counter(held.values())
         self._claimants = claimants
         self._shares = shares
         self._size = [len(claimant.settled) for claimant in claimants]
-        most = [stock.most(row) + size for row, size in enumerate(self._size)]
+        most = [stock.most[row] + size for row, size in enumerate(self._size)]
         self._sizes = [claimant.sizes & ((1 << (most[row] + 1)) - 1) for row, claimant in enumerate(claimants)]
         self._next = [self._next_size(row) for row in range(len(claimants))]
         self._total: defaultdict[str, float] = defaultdict(float)
@@ -288,8 +281,8 @@ class _Table:
             self._count(claimant, size * claimant.worth)
         self._fraction = self._fractions()
 
-    def fill(self) -> None:
-        """Let the claimant at the lowest level take its next step until no step fits."""
+    def filled(self) -> Deal:
+        """The deal once the claimant at the lowest level has taken its next step until no step fits."""
         waiting = [(self._level(row), row) for row in range(len(self._claimants)) if self._next[row]]
         heapq.heapify(waiting)
         while waiting:
@@ -304,6 +297,7 @@ class _Table:
                 goes_on = self._step(row) and self._next[row]
             if goes_on:
                 heapq.heappush(waiting, (self._level(row), row))
+        return self._stock.named()
 
     def _fractions(self) -> list[float]:
         """Each claimant's share of all nodes: equal, or by weight, among the members at each level of paths."""
@@ -347,7 +341,7 @@ class _Table:
         own = size * claimant.worth / self._fraction[row]
         gained = (size - self._size[row]) * claimant.worth
         path = tuple((self._total[member] + gained) / self._weight(member) for member in claimant.path)
-        comes_new = float(self._size[row] > 0 and len(claimant.settled) + self._stock.held(row) < size)
+        comes_new = float(self._size[row] > 0 and len(claimant.settled) + self._held[row] < size)
         before = tuple(self._shares.used.get(member, 0.0) for member in claimant.path)
         if own <= self._stock.nodes + _SLACK:
             return (0.0, own, comes_new, *before)

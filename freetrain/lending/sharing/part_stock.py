@@ -229,31 +229,32 @@ _AT_ONCE, _IN_ALL = 2000, 10_000
 class PartStock:
     """All nodes, with what is left of them; places held by a trainer of no claimant stay where they are."""
 
-    def __init__(self, places: Sequence[Place], claimants: Sequence[Claimant], rooms: Rooms) -> None:
+    def __init__(
+        self, places: Sequence[Place], claimants: Sequence[Claimant], held: Mapping[str, int], rooms: Rooms
+    ) -> None:
         self._claimants = claimants
         by_name = _nodes_of(places, rooms)
-        self._held = self._held_places(places, by_name, rooms)
+        self._held = self._held_places(places, held, by_name, rooms)
         nodes = list(by_name.values())
-        self._most = _most_of(nodes, claimants)
+        most = _most_of(nodes, claimants)
+        self.most: Sequence[int] = [most[claimant.shape] for claimant in claimants]
         self._nodes = PartNodes(nodes, [claimant.shape for claimant in claimants], self._held)
         self._hopeless: dict[Shape, int] = {}
         self._work_left = _IN_ALL
         self.nodes = float(len(nodes))
 
     def _held_places(
-        self, places: Sequence[Place], nodes: Mapping[str, PartNode], rooms: Rooms
+        self, places: Sequence[Place], held_by: Mapping[str, int], nodes: Mapping[str, PartNode], rooms: Rooms
     ) -> Sequence[Sequence[DealtPlace]]:
         """What each claimant holds, in the order in which it gives it up; other held places are the site's."""
-        of_trainer = {want.trainer: row for row, claimant in enumerate(self._claimants) for want in claimant.wants}
-        settled = {name for claimant in self._claimants for name in claimant.settled}
         started_s = {part.place: part.started_s for room in rooms.values() for part in room.lent}
         lent = [place for place in places if place.holder is not None]
         # Places that stay long are last, among equals those whose tasks have run long: these would lose that time.
         lent.sort(key=lambda place: (-(place.until_s or inf), started_s.get(place.name, inf)))
         held: defaultdict[int, list[Place]] = defaultdict(list)
         for place in lent:
-            if place.holder in of_trainer and place.name not in settled:
-                held[of_trainer[place.holder]].append(place)
+            if place.name in held_by:
+                held[held_by[place.name]].append(place)
             else:
                 nodes[place.node].used_by_site = True
         found: list[list[DealtPlace]] = [[] for _ in self._claimants]
@@ -266,14 +267,6 @@ class PartStock:
                 found[row].append(DealtPlace(place.name, row, claimant.shape, amount, node))
                 node.held.append(found[row][-1])
         return found
-
-    def most(self, row: int) -> int:
-        """How many places it would have room for if it were alone."""
-        return self._most[self._claimants[row].shape]
-
-    def held(self, row: int) -> int:
-        """How many places its trainers hold."""
-        return len(self._held[row])
 
     def take(self, row: int, count: int) -> bool:
         """Give a claimant so many more places, or none; False: there is no room for all of them."""
