@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
+from math import inf
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from freetrain.core.value import distinct_tables
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import Rules
-from freetrain.lending.sharing.claimants import Tasks, bounded, claimants_of, shares_of, with_settled
+from freetrain.lending.sharing.claimants import Tasks, claimants_of, shares_of, with_settled
 from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, deal
 from freetrain.lending.sharing.kinds import keep_to_kinds
 
@@ -192,12 +193,17 @@ def allot(
     declined = _still_valid(declined, claimants, now_s)
     # One claimant alone takes nodes from nobody, so it may change its mind at each look.
     most = {key: answer.took for key, answer in declined.items()} if len(claimants) > 1 else {}
-    dealt = deal(offered, bounded(claimants, most), shares, tasks.rooms, sharing.topology)
+
+    def dealt_with(spare: int) -> Deal:
+        bounded = [replace(claimant, most=most.get(claimant.key, inf) + spare) for claimant in claimants]
+        return deal(offered, bounded, shares, tasks.rooms, sharing.topology)
+
+    dealt = dealt_with(0)
     # Of parts of nodes as many can be dealt as all claimants would take.
     places = len(offered) if tasks.rooms is None else sum(claimant.places for claimant in claimants)
     spare = places - sum(map(len, dealt.places.values()))
     if most and spare > 0:
-        dealt = deal(offered, bounded(claimants, most, spare), shares, tasks.rooms, sharing.topology)
+        dealt = dealt_with(spare)
     by_name = {place.name: place for place in (*offered, *dealt.new)}
     return Allotment(tuple(claimants), shares, dealt, by_name, declined, read_aim(rules.objective).energy > 0)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
 
 from freetrain.core.amounts import Amount, times_in
 from freetrain.core.cluster import Snapshot
@@ -133,11 +132,6 @@ def _kept_besides(
         if number is not None and place.name not in for_all and place.node not in may_use[number]:
             keeps[number].add(place.node)
     return keeps
-
-
-def bounded(claimants: Iterable[Claimant], most: Mapping[Hashable, int], spare: int = 0) -> list[Claimant]:
-    """The claimants, some of which take at most so many nodes, and ``spare`` more."""
-    return [replace(claimant, most=most.get(claimant.key, inf) + spare) for claimant in claimants]
 
 
 def shares_of(
