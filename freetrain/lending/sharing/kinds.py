@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -125,10 +124,7 @@ def _choices(request: Request, group: int, names: Mapping[_Kind, str]) -> tuple[
     usable = (kind for kind in names if kind.open_to[group])
     together = grouped((kind.distinct_to(request), kind) for kind in usable)
     return tuple(
-        KindChoice(
-            tuple(names[kind] for kind in kinds),
-            min(kind.speed_of(request) for kind in kinds),
-        )
+        KindChoice(tuple(names[kind] for kind in kinds), min(kind.speed_of(request) for kind in kinds))
         for kinds in together.values()
     )
 
@@ -168,10 +164,7 @@ def keep_to_kinds(
     groups = [] if is_one_question else _groups(offered, requests.values(), snapshot, tasks)
     if len(groups) < 2:
         return list(claimants)
-    held: defaultdict[str, set[str]] = defaultdict(set)
-    for place in offered:
-        if place.holder is not None:
-            held[place.holder].add(place.node)
+    held = grouped((place.holder, place.node) for place in offered if place.holder is not None)
     choosing = [_Choosing(claimant, requests, groups, held) for claimant in claimants]
     wanted: dict[_Group, float] = defaultdict(float)
     for claimant in choosing:
@@ -210,7 +203,7 @@ class _Choosing:
         claimant: Claimant,
         requests: Mapping[str, Request],
         groups: Sequence[_Group],
-        held: Mapping[str, AbstractSet[str]],
+        held: Mapping[str, Sequence[str]],
     ) -> None:
         most = {want.trainer: want.max_nodes * claimant.worth for want in claimant.wants}
         self._claimant = claimant

@@ -56,7 +56,7 @@ class PartNode:
     """A node.
 
     Attributes:
-        until_s: when it will be wanted, UTC epoch seconds; None: unknown.
+        until_s: when it will be wanted, UTC epoch seconds; inf: unknown.
         used_by_site: whether one of the site's jobs has part of it.
         held: places on it that their holders have not been given again; the first ones leave first.
         given: places on it that were given in this deal.
@@ -64,7 +64,7 @@ class PartNode:
 
     name: str
     number: int
-    until_s: float | None
+    until_s: float
     room: Amount
     used_by_site: bool
     held: list[DealtPlace] = field(default_factory=list)
@@ -94,7 +94,7 @@ class PartNode:
     @property
     def order(self) -> Order:
         """The sort key of nodes: the smallest room is used first (best fit)."""
-        return self.room.gpus, self.room.cpus, -(self.until_s or inf), self.number
+        return self.room.gpus, self.room.cpus, -self.until_s, self.number
 
     @property
     def movable(self) -> list[DealtPlace]:
@@ -407,7 +407,7 @@ class PartStock:
                     place.name = taken[node, row].pop()
                 elif not place.name:
                     place.name = node.name if claimant.each is None else new_place(node.name, len(new) + 1)
-                    new[Place(place.name, node.until_s)] = place.amount
+                    new[Place(place.name, node.until_s if node.until_s < inf else None)] = place.amount
                     gains[node.name] = claimant.key
             parts[claimant.key] = tuple(place.name for place in self._nodes.given[row])
         kept = {name for names in parts.values() for name in names}
@@ -423,10 +423,9 @@ def _nodes_of(places: Sequence[Place], rooms: Rooms) -> dict[str, PartNode]:
         if name not in nodes:
             room = rooms.get(name)
             free = room.free if room is not None and room_of(name) in is_offered else Amount()
-            nodes[name] = PartNode(name, len(nodes), place.until_s, free, room is None or room.used_by_site)
+            nodes[name] = PartNode(name, len(nodes), inf, free, room is None or room.used_by_site)
         # New places end when the node is first wanted; what is lent already may stay beside that job for longer.
-        until_s = min(place.until_s or inf, nodes[name].until_s or inf)
-        nodes[name].until_s = until_s if until_s < inf else None
+        nodes[name].until_s = min(place.until_s or inf, nodes[name].until_s)
     return nodes
 
 
