@@ -6,7 +6,7 @@ Tasks of several nodes keep all of them or none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -49,7 +49,7 @@ class Offers:
 
 def shadow_of(
     snapshot: Snapshot,
-    fragments: Iterable[Fragment],
+    fragments: Sequence[Fragment],
     rules: NodeRules,
     seen: Sightings,
     parts: LentParts = MappingProxyType({}),
@@ -58,7 +58,6 @@ def shadow_of(
     """What the site's jobs would do if nothing were lent."""
     if not any(job.state is JobState.PENDING for job in snapshot.jobs):
         return Shadow(snapshot.time_s, (), frozenset())
-    fragments = list(fragments)
     ours = frozenset(fragment.job for fragment in fragments)
     lent_to = {fragment.node: fragment.trainer for fragment in fragments if fragment.goes_on}
     # A job whose nodes were free for long and that did not start waits for something unknown, so it gets none.

@@ -98,10 +98,8 @@ class FreeCapacity:
         self._free[name] = self._free[name].without(taken)
         for wanted, nodes in self._with_room.items():
             # What was given back may be more than what is taken, so a node may also come to have room.
-            if self._has_room(name, wanted):
-                nodes.add(name)
-            else:
-                nodes.discard(name)
+            nodes.discard(name)
+            nodes.update([name] if self._has_room(name, wanted) else ())
         return back
 
     def _has_room(self, name: str, part: Amount) -> bool:

@@ -9,6 +9,6 @@ user was dealt.
   how requests become claimants, and what each of their tasks takes; ``kinds.py``: kinds of nodes;
   ``past_use.py``: what users had.
 - ``dealing.py``: the deal of whole nodes, with the promises that it keeps in its docstring; ``part_stock.py``: the
-  parts that it deals, which can be undone, and ``packing.py``: how they lie beside each other.
+  parts that it deals, which can be undone, and ``bin_packing.py``: how they lie beside each other.
 - ``allotment.py``: the deal as the loop sees it, from demand to spare room of shared nodes.
 """

@@ -23,7 +23,7 @@ class SizeRange:
     max_nodes: int
 
 
-class Shape(NamedTuple):
+class PlaceShape(NamedTuple):
     """What a place takes; places of one shape find room on the same nodes.
 
     Attributes:
@@ -68,9 +68,9 @@ class Claimant:
         return frozenset(want.trainer for want in self.wants)
 
     @cached_property
-    def shape(self) -> Shape:
+    def shape(self) -> PlaceShape:
         """What each of its places takes of which nodes."""
-        return Shape(self.eligible, self.each)
+        return PlaceShape(self.eligible, self.each)
 
     @property
     def places(self) -> int:

@@ -179,14 +179,13 @@ def _groups(
     offered: Iterable[Place], requests: Iterable[Request], snapshot: Snapshot, tasks: Tasks
 ) -> list[_Group]:
     named = frozenset().union(*map(_named_features, requests))
-    of_kind = grouped(
-        (_kind_of(snapshot.node[name], named, True, ()), name)
-        for name in {offer.node for offer in offered}
-        if name in snapshot.node
-    )
+    there = (snapshot.node[name] for name in {offer.node for offer in offered} & snapshot.node.keys())
+    alike = grouped(((node.features & named, node.gpu_types), node.name) for node in there)
     # In order, because of equal choices the first one is made.
-    order = sorted(of_kind, key=lambda kind: (sorted(kind.features), sorted(kind.gpu_types)))
-    return [_Group(kind, frozenset(of_kind[kind]), _room(of_kind[kind], snapshot, tasks)) for kind in order]
+    order = sorted(alike, key=lambda words: (sorted(words[0]), sorted(words[1])))
+    return [
+        _Group(_Kind(*words), frozenset(alike[words]), _room(alike[words], snapshot, tasks)) for words in order
+    ]
 
 
 def _room(names: Collection[str], snapshot: Snapshot, tasks: Tasks) -> float:

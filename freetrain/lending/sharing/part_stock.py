@@ -11,7 +11,7 @@ A claimant's next place is found in this order:
 5. A part of a node that has room once all places of 4 are packed again, and held places leave as in 3.
 
 So a claimant is refused a place only if there is no room for it. Places of equal size need 2 alone. For places of
-different sizes that holds within the limit of work of 5 (``packing.py``), which small machines do not reach.
+different sizes that holds within the limit of work of 5 (``bin_packing.py``), which small machines do not reach.
 
 Each change of a node can be undone, because dealing tries steps and takes them back if they do not fit.
 """
@@ -28,8 +28,8 @@ from freetrain.core.amounts import Amount, left_of, times_in
 from freetrain.core.grouping import grouped
 from freetrain.core.place import Place, new_place, room_of
 from freetrain.lending.rooms import Rooms
-from freetrain.lending.sharing.claims import Claimant, Deal, Shape, keep
-from freetrain.lending.sharing.packing import Bin, Work, pack
+from freetrain.lending.sharing.bin_packing import Bin, Work, pack
+from freetrain.lending.sharing.claims import Claimant, Deal, PlaceShape, keep
 
 Order = tuple[int, int, float, int]
 """The room that is used first: GPUs and CPUs that are left, how long the node stays, its number."""
@@ -46,7 +46,7 @@ class DealtPlace:
 
     name: str
     row: int
-    shape: Shape
+    shape: PlaceShape
     amount: Amount
     node: PartNode
 
@@ -70,7 +70,7 @@ class PartNode:
     held: list[DealtPlace] = field(default_factory=list)
     given: list[DealtPlace] = field(default_factory=list)
 
-    def takes(self, shape: Shape) -> bool:
+    def takes(self, shape: PlaceShape) -> bool:
         """Whether there is room for a place; one that takes all of the node needs it empty."""
         if self.name not in shape.eligible:
             return False
@@ -78,7 +78,7 @@ class PartNode:
             return not (self.used_by_site or self.held or self.given)
         return left_of(self.room, shape.each) is not None
 
-    def leaving_for(self, shape: Shape) -> int:
+    def leaving_for(self, shape: PlaceShape) -> int:
         """How many held places have to leave for a place, the first ones first; 0: all of them are not enough."""
         if self.name not in shape.eligible:
             return 0
@@ -116,7 +116,7 @@ class PartNodes:
     """
 
     def __init__(
-        self, nodes: Sequence[PartNode], shapes: Sequence[Shape], held: Sequence[Sequence[DealtPlace]]
+        self, nodes: Sequence[PartNode], shapes: Sequence[PlaceShape], held: Sequence[Sequence[DealtPlace]]
     ) -> None:
         self.list = nodes
         self.given: list[list[DealtPlace]] = [[] for _ in shapes]
@@ -129,7 +129,7 @@ class PartNodes:
         for heap in self._heaps.values():
             heapq.heapify(heap)
 
-    def first_taking(self, shape: Shape, but: PartNode | None = None) -> PartNode | None:
+    def first_taking(self, shape: PlaceShape, but: PartNode | None = None) -> PartNode | None:
         """The node with the smallest room for a place, other than ``but``."""
         heap = self._heaps[shape]
         passed, found = [], None
@@ -175,7 +175,7 @@ class PartNodes:
         self.put(place, node)
         self.given[row].append(place)
 
-    def make_room(self, node: PartNode, shape: Shape) -> bool:
+    def make_room(self, node: PartNode, shape: PlaceShape) -> bool:
         """Let held places leave a node until it has room for a place; False: all of them are not enough."""
         while node.held and not node.takes(shape):
             self.gains += 1
@@ -239,7 +239,7 @@ class PartStock:
         most = _most_of(nodes, claimants)
         self.most: Sequence[int] = [most[claimant.shape] for claimant in claimants]
         self._nodes = PartNodes(nodes, [claimant.shape for claimant in claimants], self._held)
-        self._hopeless: dict[Shape, int] = {}
+        self._hopeless: dict[PlaceShape, int] = {}
         self._work_left = _IN_ALL
         self.nodes = float(len(nodes))
 
@@ -296,7 +296,7 @@ class PartStock:
         self._nodes.give(row, node)
         return True
 
-    def _take_back(self, shape: Shape) -> PartNode | None:
+    def _take_back(self, shape: PlaceShape) -> PartNode | None:
         """A node from which held places leave that their holders have not been given again: as few as possible."""
         best, lowest = None, inf
         for node in self._nodes.list:
@@ -308,14 +308,14 @@ class PartStock:
             self._nodes.make_room(best, shape)
         return best
 
-    def _make_way(self, shape: Shape) -> PartNode | None:
+    def _make_way(self, shape: PlaceShape) -> PartNode | None:
         """A node on which a place fits once places that are not held yet have moved to others."""
         if shape.each is None:
             return None
         may_use = (node for node in self._nodes.list if node.given and node.name in shape.eligible)
         return next((node for node in may_use if self._is_cleared(node, shape, shape.each)), None)
 
-    def _is_cleared(self, node: PartNode, shape: Shape, each: Amount) -> bool:
+    def _is_cleared(self, node: PartNode, shape: PlaceShape, each: Amount) -> bool:
         """Move a node's places to others until there is room; False: that is not possible, and none has moved."""
         movable = [place for place in node.movable if place.shape.each is not None]
         if left_of(sum((place.amount for place in movable), node.room), each) is None:
@@ -331,7 +331,7 @@ class PartStock:
         self._nodes.restore(before)
         return False
 
-    def _pack_again(self, shape: Shape) -> PartNode | None:
+    def _pack_again(self, shape: PlaceShape) -> PartNode | None:
         """A node on which one more place fits once all that are not held yet are packed again.
 
         Held places that have not been given again leave only if it is not possible without; the others stay.
@@ -344,7 +344,7 @@ class PartStock:
         some_are_held = any(node.held for node in self._nodes.list)
         return self._packed(shape, wanted, False) or (self._packed(shape, wanted, True) if some_are_held else None)
 
-    def _packed(self, own: Shape, wanted: Counter[Shape], with_held: bool) -> PartNode | None:
+    def _packed(self, own: PlaceShape, wanted: Counter[PlaceShape], with_held: bool) -> PartNode | None:
         """The same, with or without the room of held places that have not been given again."""
         shapes = list(wanted)
         self._work_left -= len(self._nodes.list) * len(shapes)
@@ -365,7 +365,7 @@ class PartStock:
         }
         return self._arranged(own, on_node)
 
-    def _arranged(self, own: Shape, on_node: Mapping[PartNode, list[Shape]]) -> PartNode | None:
+    def _arranged(self, own: PlaceShape, on_node: Mapping[PartNode, list[PlaceShape]]) -> PartNode | None:
         """Move the places to where the packing has them; returns the node that has room for the new one."""
         before = self._nodes.save()
         changed = {
@@ -429,8 +429,8 @@ def _nodes_of(places: Sequence[Place], rooms: Rooms) -> dict[str, PartNode]:
     return nodes
 
 
-def _most_of(nodes: Sequence[PartNode], claimants: Sequence[Claimant]) -> Mapping[Shape, int]:
-    """Shape → how many such places have room if no claimant holds any."""
+def _most_of(nodes: Sequence[PartNode], claimants: Sequence[Claimant]) -> Mapping[PlaceShape, int]:
+    """PlaceShape → how many such places have room if no claimant holds any."""
     room = {node: sum((place.amount for place in node.held), node.room) for node in nodes}
     most = {}
     for shape in {claimant.shape for claimant in claimants}:
@@ -442,7 +442,7 @@ def _most_of(nodes: Sequence[PartNode], claimants: Sequence[Claimant]) -> Mappin
     return most
 
 
-def _bin_of(node: PartNode, shapes: Sequence[Shape], with_held: bool) -> Bin:
+def _bin_of(node: PartNode, shapes: Sequence[PlaceShape], with_held: bool) -> Bin:
     """A node to be packed again; it has to be emptied for a place that takes all of it."""
     leaving = (*node.movable, *(node.held if with_held else ()))
     may_be_cleared = not node.used_by_site and len(leaving) == len(node.held) + len(node.given)
@@ -452,7 +452,7 @@ def _bin_of(node: PartNode, shapes: Sequence[Shape], with_held: bool) -> Bin:
     )
 
 
-def _fits_any(bin_: Bin, shapes: Sequence[Shape]) -> bool:
+def _fits_any(bin_: Bin, shapes: Sequence[PlaceShape]) -> bool:
     return any(
         may and (shape.each is None or left_of(bin_.room, shape.each) is not None)
         for may, shape in zip(bin_.takes, shapes, strict=True)
