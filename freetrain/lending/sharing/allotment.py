@@ -66,7 +66,6 @@ class Served:
         dealt: how many nodes the policy could give them.
         caps: limit that counts its nodes → the largest number of nodes.
         has_rivals: whether other claimants were dealt nodes that it may use.
-        counts_power: whether a node is lent only for what is worth its electricity.
     """
 
     claimant: Claimant
@@ -74,7 +73,6 @@ class Served:
     dealt: int
     caps: Mapping[str, int]
     has_rivals: bool = False
-    counts_power: bool = False
 
     @cached_property
     def lent_to(self) -> str:
@@ -94,7 +92,6 @@ class Allotment:
         dealt: the places of each claimant, and those that change hands.
         offered: name → place, new parts of nodes included.
         declined: claimants that did not take all of their nodes lately.
-        counts_power: whether a node is lent only for what is worth its electricity.
     """
 
     claimants: tuple[Claimant, ...] = ()
@@ -102,7 +99,6 @@ class Allotment:
     dealt: Deal = field(default_factory=lambda: Deal({}, {}))
     offered: Mapping[str, Place] = field(default_factory=dict)
     declined: DeclinedNodes = field(default_factory=dict)
-    counts_power: bool = False
 
     def __iter__(self) -> Iterator[tuple[ClaimantGroup, tuple[Place, ...]]]:
         """The questions: claimants of one decision, with their places; what others give up has no holder."""
@@ -164,7 +160,7 @@ class Allotment:
             for claimant in group:
                 caps = {name: self.shares.caps[name] for name in claimant.capped_by}
                 has_rivals = not claimant.eligible.isdisjoint(theirs)
-                yield Served(claimant, own, dealt, caps, has_rivals, self.counts_power)
+                yield Served(claimant, own, dealt, caps, has_rivals)
 
 
 def allot(
@@ -205,7 +201,7 @@ def allot(
     if most and spare > 0:
         dealt = dealt_with(spare)
     by_name = {place.name: place for place in (*offered, *dealt.new)}
-    return Allotment(tuple(claimants), shares, dealt, by_name, declined, read_aim(rules.objective).energy > 0)
+    return Allotment(tuple(claimants), shares, dealt, by_name, declined)
 
 
 def _demand(
