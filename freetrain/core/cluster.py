@@ -38,6 +38,17 @@ class Snapshot:
         # Kept with the snapshot: many rules ask for the same queue's jobs in a look.
         return cache(lambda queue: [job for job in self.jobs if not queue.has(job)])
 
+    def site_nodes(self, queue: FragmentQueue) -> Nodes:
+        """The nodes that the site's own jobs have, as far as Slurm shows these jobs."""
+        return Nodes().union(*(job.nodes for job in self.site_jobs(queue) if job.state.has_nodes))
+
+    @cached_property
+    def hidden(self) -> Nodes:
+        """Nodes of jobs that Slurm does not show (PrivateData)."""
+        shown = Nodes().union(*(job.nodes for job in self.jobs if job.state.has_nodes))
+        busy = (node.name for node in self.nodes if node.state is NodeState.BUSY)
+        return Nodes(name for name in busy if name not in shown)
+
     @cached_property
     def node(self) -> Mapping[str, Node]:
         """Nodes by name."""

@@ -68,6 +68,13 @@ class Node:
         """The amount of all of it."""
         return Amount(self.cpus, self.memory_mb, self.gres)
 
+    def in_whole_cores(self, part: Amount) -> Amount:
+        """A part as Slurm gives it: whole cores, never some threads of one."""
+        threads = max(self.threads_per_core, 1)
+        if part.cpus % threads == 0:
+            return part
+        return Amount(-(-part.cpus // threads) * threads, part.memory_mb, part.gres)
+
 
 @dataclass(frozen=True, slots=True)
 class Partition:

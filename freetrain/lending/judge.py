@@ -12,7 +12,7 @@ from freetrain.core.decision import Decision
 from freetrain.core.fragment import Fragment
 from freetrain.core.grouping import grouped
 from freetrain.core.node import Nodes
-from freetrain.core.place import Place, node_of
+from freetrain.core.place import Place
 from freetrain.core.plan import Action, Release, TidySubmission
 from freetrain.core.power import with_watts
 from freetrain.core.problem import Question
@@ -27,14 +27,13 @@ from freetrain.lending.limits import limits
 from freetrain.lending.memory import Memory
 from freetrain.lending.node_verdicts import NOT_COMPETING, NodeContext, judge_nodes, next_change_in_line_s
 from freetrain.lending.offers import Offers, cut_tasks, shadow_of
-from freetrain.lending.rooms import Rooms, claims_of_starting, crowded_out, find_rooms
+from freetrain.lending.rooms import Rooms, crowded_out, find_rooms, without_claims
 from freetrain.lending.rules import Rules
 from freetrain.lending.shadow import PlansCompared, Shadow, compare_plans
 from freetrain.lending.sharing.allotment import Allotment, allot, shared_nodes
-from freetrain.lending.sharing.claimants import Eligible, meeting_nodes
+from freetrain.lending.sharing.claimants import Tasks, find_tasks
 from freetrain.lending.sharing.kinds import ask_by_kind
 from freetrain.lending.sharing.selection import LeftOut, Selection, select
-from freetrain.lending.sharing.tasks import Tasks, find_tasks
 from freetrain.lending.stays import idle_for_the_site
 
 
@@ -204,13 +203,12 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     back_off = find_back_off(memory.meter.harms, memory.evicted_s, memory.lost, now_s, rules.harm)
     backing_off = back_off.sentence if back_off else ""
 
-    claims = claims_of_starting(shadow)
-    rooms = claims.within(rooms)
+    rooms, claimed = without_claims(rooms, shadow)
     crowded = crowded_out(facts, lent, nodes.queue)
     # A fragment that was crowded out says nothing against its node, which need not rest.
     late = [fragment for fragment in _not_started(facts, rules) if fragment not in crowded]
     slow = memory.leaving.slow(facts, rules.harm.delay_s)
-    context = NodeContext(facts, memory, shadow, nodes, rooms, claims.back, backing_off, crowded, late, slow)
+    context = NodeContext(facts, memory, shadow, nodes, rooms, claimed, backing_off, crowded, late, slow)
     offers = judge_nodes(context)
 
     # Before the eligible nodes are found: what a trainer does not get must not be dealt to it.
@@ -220,14 +218,13 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
         memory.suspects.bars(facts),
     )
     facts = with_bars(facts, bars)
-    eligible = _find_eligible(facts, offers, rooms)
     tasks = find_tasks(facts.requests, offers.offered, rooms, facts.snapshot)
-    selection = _select(facts, offers, eligible, tasks, rules)
+    selection = _select(facts, offers, tasks, rules)
     competing = {request.id for request in selection.competing}
     offers = NOT_COMPETING.applied(offers, replace(context, competing=competing))
     # In a pause nothing changes hands: who has nodes keeps them.
     offered = () if facts.paused else offers.offered
-    allotment = allot(facts, offered, selection.competing, eligible, memory.declined, rules, tasks)
+    allotment = allot(facts, offered, selection.competing, memory.declined, rules, tasks)
     # A job whose nodes fragments are still leaving is not blamed for the wait: it counts as able to start later.
     seen = memory.sightings.with_fitting(shadow, _still_held(facts, shadow, memory))
     at_fault = [
@@ -280,15 +277,9 @@ def _not_started(facts: Facts, rules: Rules) -> list[Fragment]:
     ]
 
 
-def _find_eligible(facts: Facts, offers: Offers, rooms: Rooms | None) -> Eligible:
-    places = [offer.name for offer in offers.offered]
-    names = dict.fromkeys(map(node_of, places)) if rooms else places
-    return meeting_nodes(facts.requests, names, facts.snapshot)
-
-
-def _select(facts: Facts, offers: Offers, eligible: Eligible, tasks: Tasks, rules: Rules) -> Selection:
+def _select(facts: Facts, offers: Offers, tasks: Tasks, rules: Rules) -> Selection:
     held = offers.held
-    places = {needs: tasks.places(needs, nodes) for needs, nodes in eligible.items()}
+    places = {needs: tasks.places(needs) for needs in tasks.eligible}
     reach = {request.id: max(places[request.needs], held[request.id]) for request in facts.requests}
     partition = rules.nodes.partition
     is_up = rules.nodes.queue.among(facts.snapshot.partitions).is_up

@@ -6,7 +6,7 @@ Tasks of several nodes keep all of them or none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -49,7 +49,7 @@ class Offers:
 
 def shadow_of(
     snapshot: Snapshot,
-    fragments: Iterable[Fragment],
+    fragments: Sequence[Fragment],
     rules: NodeRules,
     seen: Sightings,
     parts: LentParts = MappingProxyType({}),
@@ -58,7 +58,6 @@ def shadow_of(
     """What the site's jobs would do if nothing were lent."""
     if not any(job.state is JobState.PENDING for job in snapshot.jobs):
         return Shadow(snapshot.time_s, (), frozenset())
-    fragments = list(fragments)
     ours = frozenset(fragment.job for fragment in fragments)
     lent_to = {fragment.node: fragment.trainer for fragment in fragments if fragment.goes_on}
     # A job whose nodes were free for long and that did not start waits for something unknown, so it gets none.
@@ -68,25 +67,20 @@ def shadow_of(
 
 def doubtful_nodes(facts: Facts, offers: Offers, rules: NodeRules) -> Mapping[str, str]:
     """Places of tasks that also have nodes in an unknown state → why they are left as they are."""
-    tasks = _places_of_tasks(facts, rules)
-    offered = {offer.name for offer in offers.offered} if tasks else set()
     return {
         place: "its task has other nodes of which nothing is certain"
-        for places in tasks.values()
-        if offers.due.keys().isdisjoint(places) and not offered.issuperset(places)
+        for places in cut_tasks(facts, offers, rules).values()
+        if offers.due.keys().isdisjoint(places)
         for place in places
     }
 
 
-def cut_tasks(facts: Facts, offers: Offers, rules: NodeRules) -> set[str]:
-    """Tasks of which some node is not offered: if one node has to go, the others go with it."""
-    tasks = _places_of_tasks(facts, rules)
-    offered = {offer.name for offer in offers.offered} if tasks else set()
-    return {task for task, places in tasks.items() if not offered.issuperset(places)}
-
-
-def _places_of_tasks(facts: Facts, rules: NodeRules) -> Mapping[str, list[str]]:
+def cut_tasks(facts: Facts, offers: Offers, rules: NodeRules) -> Mapping[str, Sequence[str]]:
+    """Tasks with their places, of which some are not offered: if one node has to go, the others go with it."""
     tasks = {request.id for request in facts.requests if request.filler}
-    fragments = facts.fragments if tasks else ()
-    own = (fragment for fragment in fragments if fragment.goes_on and fragment.trainer in tasks)
-    return grouped((fragment.trainer, rules.place_of(fragment)) for fragment in own)
+    if not tasks:
+        return {}
+    own = (fragment for fragment in facts.fragments if fragment.goes_on and fragment.trainer in tasks)
+    places_of = grouped((fragment.trainer, rules.place_of(fragment)) for fragment in own)
+    offered = {offer.name for offer in offers.offered}
+    return {task: places for task, places in places_of.items() if not offered.issuperset(places)}

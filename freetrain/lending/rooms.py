@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import inf
 
-from freetrain.core.amounts import GPU, GPU_PARTS, Amount, count_gres, in_both_forms, left_of
-from freetrain.core.cluster import Snapshot
+from freetrain.core.amounts import GPU, GPU_PARTS, Amount, count_gres, in_both_forms
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.grouping import grouped
-from freetrain.core.node import Nodes, NodeState
 from freetrain.lending.facts import Facts
 from freetrain.lending.rules import NodeRules
 from freetrain.lending.shadow import LentPart, Shadow
@@ -75,11 +73,12 @@ def find_rooms(facts: Facts, rules: NodeRules) -> tuple[Rooms | None, LentParts]
     if not rules.in_parts:
         return None, {}
     lent = find_lent_parts(facts)
+    snapshot = facts.snapshot
+    ours = rules.queue.among(snapshot.partitions).nodes
+    sites = snapshot.site_nodes(rules.queue) | snapshot.hidden
     # Slurm does not count these as used yet.
     waiting = (fragment for fragment in facts.fragments if fragment.state is FragmentState.ASKED)
     asked = grouped((fragment.node, fragment) for fragment in waiting)
-    snapshot = facts.snapshot
-    sites, ours = _nodes_of_the_site(snapshot, rules.queue), rules.queue.among(snapshot.partitions).nodes
     rooms = {}
     for node in snapshot.nodes:
         if node.used is None or node.name not in ours:
@@ -93,15 +92,6 @@ def find_rooms(facts: Facts, rules: NodeRules) -> tuple[Rooms | None, LentParts]
     return rooms, lent
 
 
-def _nodes_of_the_site(snapshot: Snapshot, ours: FragmentQueue) -> Nodes:
-    """Nodes that one of the site's jobs has, or a job that Slurm does not show (PrivateData)."""
-    others = (job for job in snapshot.site_jobs(ours) if job.state.has_nodes)
-    theirs = Nodes().union(*(job.nodes for job in others))
-    shown = theirs.union(*(job.nodes for job in snapshot.jobs if job.state.has_nodes))
-    hidden = (node.name for node in snapshot.nodes if node.state is NodeState.BUSY and node.name not in shown)
-    return theirs.union(hidden)
-
-
 def _without_divided(free: Amount, used: Amount) -> Amount:
     """What is free; no GPUs and no parts of GPUs if some parts are used: it is unknown of which GPUs they are."""
     # Slurm 22.05.8 shows 1 for a job that has 100 of ``gres/mps``, so how much is used is unknown, too.
@@ -112,45 +102,25 @@ def _without_divided(free: Amount, used: Amount) -> Amount:
     return Amount(free.cpus, free.memory_mb, gres)
 
 
-@dataclass(frozen=True)
-class PartClaims:
-    """What the site's jobs that would start now take of nodes that are lent in parts.
+def without_claims(rooms: Rooms | None, shadow: Shadow) -> tuple[Rooms | None, Mapping[str, str]]:
+    """What is left of each node beside the site's jobs that would start now on parts of it if nothing were lent.
 
-    Attributes:
-        reserved: node → how much of what is free there stays free.
-        back: place that must be given back → why.
+    Beside it the places that must be given back for them → why.
     """
-
-    reserved: Mapping[str, Amount] = field(default_factory=dict)
-    back: Mapping[str, str] = field(default_factory=dict)
-
-    def within(self, rooms: Rooms | None) -> Rooms | None:
-        """What is left of each node, without what stays free and without what is given back."""
-        if rooms is None or not self.reserved:
-            return rooms
-        return {
-            name: replace(
-                room,
-                free=room.free.without(in_both_forms(self.reserved[name], room.total)),
-                lent=tuple(part for part in room.lent if part.place not in self.back),
-            )
-            if name in self.reserved
-            else room
-            for name, room in rooms.items()
-        }
-
-
-def claims_of_starting(shadow: Shadow) -> PartClaims:
-    """The claims of jobs that would start now on parts of nodes if nothing were lent."""
-    reserved: dict[str, Amount] = {}
-    back: dict[str, str] = {}
-    for plan in shadow.plans:
-        if plan.part is None or plan.start_s > shadow.time_s:
-            continue
-        for name in plan.nodes:
-            reserved[name] = reserved.get(name, Amount()) + plan.part
-        back |= dict.fromkeys(plan.back, f"job {plan.job} could start here")
-    return PartClaims(reserved, back)
+    plans = [plan for plan in shadow.plans if plan.part is not None and plan.start_s <= shadow.time_s]
+    back = {place: f"job {plan.job} could start here" for plan in plans for place in plan.back}
+    if rooms is None:
+        return None, back
+    reserved: defaultdict[str, Amount] = defaultdict(Amount)
+    for plan in plans:
+        for name in plan.nodes & rooms.keys():
+            reserved[name] = reserved[name] + (plan.part or Amount())
+    found = dict(rooms)
+    for name, taken in reserved.items():
+        free = rooms[name].free.without(in_both_forms(taken, rooms[name].total))
+        lent = tuple(part for part in rooms[name].lent if part.place not in back)
+        found[name] = replace(rooms[name], free=free, lent=lent)
+    return found, back
 
 
 def crowded_out(facts: Facts, lent: LentParts, queue: FragmentQueue) -> list[Fragment]:
@@ -165,8 +135,8 @@ def crowded_out(facts: Facts, lent: LentParts, queue: FragmentQueue) -> list[Fra
     if not waiting:
         return []
     theirs: defaultdict[str, Amount] = defaultdict(Amount)
-    for job in snapshot.jobs:
-        if job.state.has_nodes and job.asks is not None and not queue.has(job):
+    for job in snapshot.site_jobs(queue):
+        if job.state.has_nodes and job.asks is not None:
             for name in job.nodes:
                 theirs[name] = theirs[name] + job.asks
     found: set[str] = set()
@@ -175,11 +145,8 @@ def crowded_out(facts: Facts, lent: LentParts, queue: FragmentQueue) -> list[Fra
         # Running ones have their parts already; the others, in the order in which they were asked for, get the
         # rest.
         for part in sorted((part for part in lent[name] if part.goes_on), key=lambda part: not part.is_used):
-            rest = left_of(left, part.amount)
-            if rest is not None:
-                left = rest
-            elif part.is_used:
-                # Slurm has given it this part, whatever these sums come to.
+            if part.is_used or part.amount.fits(left):
+                # Slurm has given a running one its part, whatever these sums come to.
                 left = left.without(part.amount)
             else:
                 found.add(part.place)

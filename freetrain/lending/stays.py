@@ -162,9 +162,8 @@ def idle_for_the_site(facts: Facts, ours: FragmentQueue, rooms: Rooms | None, le
     if rooms is not None:
         return _idle_units(rooms, lent)
     snapshot, held = facts.snapshot, {fragment.node for fragment in facts.fragments}
-    theirs = Nodes().union(*(job.nodes for job in snapshot.site_jobs(ours) if job.state.has_nodes))
     seen = snapshot.idle.union(held.intersection(snapshot.node))
-    return ours.among(snapshot.partitions).nodes & (seen - theirs)
+    return ours.among(snapshot.partitions).nodes & (seen - snapshot.site_nodes(ours))
 
 
 def _idle_units(rooms: Rooms, lent: LentParts) -> Nodes:

@@ -17,6 +17,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
+from freetrain.core.aim import read_aim
 from freetrain.core.decision import Decision
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
 from freetrain.lending.judge import Judgement
@@ -158,11 +159,9 @@ def _left_out(because: LeftOut) -> Callable[[TrainingContext], WhyNot]:
 
 def _too_dear(context: TrainingContext) -> WhyNot:
     why = "starting it now would cost more than it gains within decide.horizon"
-    return {
-        want.trainer: why + (", electricity counted (decide.objective)" if served.counts_power else "")
-        for want, served in context.without_nodes()
-        if want.max_nodes < want.min_nodes
-    }
+    if read_aim(context.judgement.rules.objective).energy > 0:
+        why += ", electricity counted (decide.objective)"
+    return {want.trainer: why for want, _ in context.without_nodes() if want.max_nodes < want.min_nodes}
 
 
 def _capped(context: TrainingContext) -> WhyNot:

@@ -47,7 +47,7 @@ def claimant(
     worth = 1.0 if each is None else each.part_of(TOTAL)
     wants, capped_by = (SizeRange(f"{user}0", *sizes),), (f"user {user}",) if cap else ()
     nodes = frozenset(rooms)
-    return Claimant(user, (f"user {user}",), wants, nodes, capped_by=capped_by, each=each, places=99, worth=worth)
+    return Claimant(user, (f"user {user}",), wants, nodes, capped_by=capped_by, each=each, worth=worth)
 
 
 def counts(found: Deal) -> list[int]:

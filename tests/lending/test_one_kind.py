@@ -13,9 +13,9 @@ from freetrain.core.place import Place
 from freetrain.core.trainer import Trainer
 from freetrain.lending.facts import Request
 from freetrain.lending.rooms import Room
+from freetrain.lending.sharing.claimants import Tasks
 from freetrain.lending.sharing.claims import Claimant, SizeRange
 from freetrain.lending.sharing.kinds import keep_to_kinds
-from freetrain.lending.sharing.tasks import Task, Tasks
 from tests.facts import node
 
 A100S = tuple(node(f"a{number}", gres=(("gpu:a100", 8),)) for number in (1, 2))
@@ -108,5 +108,5 @@ def test_nodes_in_parts_count_by_what_is_left_of_them() -> None:
     ]
     nodes = [replace(one, cpus=8, memory_mb=0) for one in NODES]
     rooms = {one.name: Room(left, of, True) for one, left, of in zip(nodes, little, whole, strict=True)}
-    tasks = Tasks(rooms, {ANY_GPU: Task(each, 0.125)}, {name: room.free for name, room in rooms.items()})
+    tasks = Tasks(rooms=rooms, each={ANY_GPU: each}, capacity={name: room.free for name, room in rooms.items()})
     assert kept([request("1")], [request("2", Needs())], tasks=tasks, nodes=nodes)[0] == H

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from freetrain.core.amounts import Amount, left_of
-from freetrain.lending.sharing.part_stock import Bin, Counts, Work, pack
+from freetrain.lending.sharing.bin_packing import Bin, Counts, Work, pack
 
 Sizes = list[Amount | None]
 

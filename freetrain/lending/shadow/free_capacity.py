@@ -9,7 +9,6 @@ from math import inf
 
 from freetrain.core.amounts import Amount, in_both_forms, left_of
 from freetrain.core.node import Node
-from freetrain.lending.shadow.rooms_ahead import in_whole_cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +49,28 @@ class FreeCapacity:
             for name, node in self._node.items()
         }
         self._lent: defaultdict[str, list[LentPart]] = defaultdict(list)
+        # How many nodes owners have, and how many parts trainers have.
+        self._nodes_of: defaultdict[str, float] = defaultdict(float)
+        self._parts_of = Counter[str]()
         for name in lent.keys() & self._node.keys():
             for lent_part in lent[name]:
                 amount = in_both_forms(lent_part.amount, self._node[name].total)
                 self._note(name, replace(lent_part, amount=amount))
-        self._held = _Held()
-        for name, parts in self._lent.items():
-            for part in parts:
-                self._held.add(part, self._node[name].total)
         self._with_room: dict[Amount, set[str]] = {}
 
     def _note(self, name: str, lent_part: LentPart) -> None:
         # What is on its way back is free, and what was asked for is taken, whatever Slurm says now.
         if lent_part.goes_on:
             self._lent[name].append(lent_part)
+            self._count(name, lent_part, 1)
         if lent_part.goes_on and not lent_part.is_used:
             self._free[name] = self._free[name].without(lent_part.amount)
         elif lent_part.is_used and not lent_part.goes_on:
             self._free[name] = self._free[name] + lent_part.amount
+
+    def _count(self, name: str, part: LentPart, number: int) -> None:
+        self._nodes_of[part.owner] += number * part.amount.part_of(self._node[name].total)
+        self._parts_of[part.trainer] += number
 
     def with_room(self, part: Amount) -> Set[str]:
         """Nodes of which so much is free."""
@@ -86,68 +89,51 @@ class FreeCapacity:
         """Take a part of a node; what is given back there for that."""
         if name not in self._node:
             return ()
-        free, lent = self._free[name], self._lent.get(name, ())
-        back = (
-            () if self._has_room(name, part) else _to_give_back(free, lent, self._rounded(name, part), self._held)
-        )
+        back = () if self._has_room(name, part) else self._to_give_back(name, part)
         for lent_part in back:
             self._free[name] = self._free[name] + lent_part.amount
             self._lent[name].remove(lent_part)
-            self._held.add(lent_part, self._node[name].total, -1)
+            self._count(name, lent_part, -1)
         taken = in_both_forms(self._rounded(name, part), self._node[name].total)
         self._free[name] = self._free[name].without(taken)
         for wanted, nodes in self._with_room.items():
             # What was given back may be more than what is taken, so a node may also come to have room.
-            if self._has_room(name, wanted):
-                nodes.add(name)
-            else:
-                nodes.discard(name)
+            nodes.discard(name)
+            nodes.update([name] if self._has_room(name, wanted) else ())
         return back
 
     def _has_room(self, name: str, part: Amount) -> bool:
         return left_of(self._free[name], self._rounded(name, part)) is not None
 
     def _rounded(self, name: str, part: Amount) -> Amount:
-        return in_whole_cores(part, max(self._node[name].threads_per_core, 1))
+        return self._node[name].in_whole_cores(part)
 
+    def _to_give_back(self, name: str, part: Amount) -> Sequence[LentPart]:
+        """The lent parts of a node that make room for a part; none if all do not.
 
-class _Held:
-    """How much owners and their trainers hold of all nodes together."""
+        One that is large enough is given back rather than several. Of equals
 
-    def __init__(self) -> None:
-        self._nodes_of: defaultdict[str, float] = defaultdict(float)
-        self._parts_of = Counter[str]()
+        1. those that lose least are, an elastic training before a task that begins again, in steps of some
+           seconds;
+        2. of these, parts of the owner that has most, so that nothing has to change hands between owners
+           afterwards;
+        3. of these those of their largest trainer;
+        4. of these the youngest.
+        """
+        free, wanted = self._free[name], self._rounded(name, part)
+        equals = sorted(self._lent.get(name, ()), key=self._order)
+        for lent_part in sorted(equals, key=lambda lent_part: (lent_part.amount.gpus, lent_part.amount.cpus)):
+            if left_of(free + lent_part.amount, wanted) is not None:
+                return (lent_part,)
+        back: list[LentPart] = []
+        for lent_part in sorted(equals, key=lambda lent_part: (-lent_part.amount.gpus, -lent_part.amount.cpus)):
+            free = free + lent_part.amount
+            back.append(lent_part)
+            if left_of(free, wanted) is not None:
+                return back
+        return ()
 
-    def add(self, part: LentPart, node: Amount, number: int = 1) -> None:
-        """So many parts more of a node as large as this; negative: fewer."""
-        self._nodes_of[part.owner] += number * part.amount.part_of(node)
-        self._parts_of[part.trainer] += number
-
-    def order(self, part: LentPart) -> tuple[float, ...]:
-        """Of equal parts the one with the least is given back first."""
+    def _order(self, part: LentPart) -> tuple[float, ...]:
         # Rounded: sums of the same shares differ in their last digits by the order in which they were added.
-        loses = part.lost_s // _ALIKE_S
-        return loses, -round(self._nodes_of[part.owner], 6), -self._parts_of[part.trainer], -part.started_s
-
-
-def _to_give_back(free: Amount, lent: Iterable[LentPart], wanted: Amount, held: _Held) -> Sequence[LentPart]:
-    """The parts of a node that make room for what is wanted; none if all do not.
-
-    One that is large enough is given back rather than several. Of equals
-
-    1. those that lose least are, an elastic training before a task that begins again, in steps of some seconds;
-    2. of these, parts of the owner that has most, so that nothing has to change hands between owners afterwards;
-    3. of these those of their largest trainer;
-    4. of these the youngest.
-    """
-    lent = list(lent)
-    for part in sorted(lent, key=lambda part: (part.amount.gpus, part.amount.cpus, *held.order(part))):
-        if left_of(free + part.amount, wanted) is not None:
-            return (part,)
-    back: list[LentPart] = []
-    for part in sorted(lent, key=lambda part: (-part.amount.gpus, -part.amount.cpus, *held.order(part))):
-        free = free + part.amount
-        back.append(part)
-        if left_of(free, wanted) is not None:
-            return back
-    return ()
+        owners = round(self._nodes_of[part.owner], 6)
+        return part.lost_s // _ALIKE_S, -owners, -self._parts_of[part.trainer], -part.started_s

@@ -15,10 +15,10 @@ from freetrain.core.amounts import Amount
 from freetrain.core.cluster import Snapshot
 from freetrain.core.job import Job, JobState
 from freetrain.core.needs import meets_constraint
-from freetrain.core.node import Nodes, NodeState, Partition
+from freetrain.core.node import Partition
 from freetrain.lending.shadow.free_capacity import FreeCapacity, LentPart
 from freetrain.lending.shadow.node_sets import NodeSet, closest, node_sets
-from freetrain.lending.shadow.rooms_ahead import Hold, RoomsAhead, in_whole_cores
+from freetrain.lending.shadow.rooms_ahead import Hold, RoomsAhead
 
 # Slurm's backfill takes a job without a time limit to run for a year (``YEAR_MINUTES``).
 _UNLIMITED_S = 365 * 86400.0
@@ -63,7 +63,8 @@ class Machine:
             for job in snapshot.jobs
             if job.state.has_nodes and job.id not in fragments and job.state is not JobState.COMPLETING
         ]
-        self._hidden = _hidden(snapshot, lent)
+        # Their ends are unknown.
+        self._hidden = snapshot.hidden.difference(lent)
         completing = [job for job in snapshot.jobs if job.state is JobState.COMPLETING]
         self._leaving = self.sets.of(name for job in completing if job.id not in fragments for name in job.nodes)
         given_back = self.sets.of(name for job in completing if job.id in fragments for name in job.nodes)
@@ -218,7 +219,7 @@ class Machine:
                 if job.asks is None:
                     unclear_until_s[name] = max(end_s, unclear_until_s.get(name, 0.0))
                 else:
-                    holds[name].append(Hold(end_s, in_whole_cores(job.asks, max(node[name].threads_per_core, 1))))
+                    holds[name].append(Hold(end_s, node[name].in_whole_cores(job.asks)))
         for name, end_s in unclear_until_s.items():
             holds[name].append(Hold(end_s, self._rest(name, holds[name])))
         return holds
@@ -238,11 +239,3 @@ def partitions_of(names: str, snapshot: Snapshot) -> list[Partition]:
     """The partitions of a comma-separated list in which jobs may run now."""
     listed = (snapshot.partitions.get(name) for name in names.split(","))
     return [partition for partition in listed if partition is not None and partition.is_up]
-
-
-def _hidden(snapshot: Snapshot, lent: Iterable[str]) -> Nodes:
-    """Nodes of jobs that Slurm does not show (PrivateData), whose ends are unknown."""
-    seen = frozenset(lent).union(*(job.nodes for job in snapshot.jobs if job.state.has_nodes))
-    return frozenset(
-        node.name for node in snapshot.nodes if node.state is NodeState.BUSY and node.name not in seen
-    )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
-from freetrain.core.amounts import Amount, count_gres, left_of
+from freetrain.core.amounts import Amount, left_of
 from freetrain.core.node import Node
-
-_CPUS, _MEMORY = "cpu", "mem"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +31,17 @@ Step = tuple[float, Amount]
 
 
 class RoomsAhead:
-    """What running jobs leave of all nodes: for each node a row for each moment at which more is left."""
+    """What running jobs leave of all nodes, from each moment on at which more is left."""
 
     def __init__(self, nodes: Sequence[Node], holds: Mapping[str, Sequence[Hold]], now_s: float) -> None:
         self._nodes = nodes
         self._steps = [steps_of(node, holds.get(node.name, ()), now_s) for node in nodes]
-        self._threads = [max(node.threads_per_core, 1) for node in nodes]
-        kinds: dict[Amount, int] = {}
-        rows = [kinds.setdefault(room, len(kinds)) for steps in self._steps for _, room in steps]
-        self._rows = np.array(rows, dtype=np.int64)
-        # One moment more than rows: an index past the last row stands for never.
-        self._moments_s = np.array([from_s for steps in self._steps for from_s, _ in steps] + [inf])
-        lengths = np.array([len(steps) for steps in self._steps], dtype=np.int64)
-        self._begins = np.concatenate(([0], np.cumsum(lengths)[:-1])) if nodes else lengths
-        self._lengths = lengths
-        self._columns = _columns(node.total for node in nodes)
-        # Different rooms only: on most machines thousands of rows have a few kinds of them.
-        self._rooms = np.array([self._counts(room) for room in kinds], dtype=np.int64)
+        # Different rooms by number: on most machines thousands of moments have a few kinds of them.
+        self._rooms: dict[Amount, int] = {}
+        self._numbers = [
+            [(from_s, self._rooms.setdefault(room, len(self._rooms))) for from_s, room in steps]
+            for steps in self._steps
+        ]
 
     @property
     def steps(self) -> Sequence[tuple[Amount, *tuple[Step, ...]]]:
@@ -58,58 +50,22 @@ class RoomsAhead:
 
     def from_s(self, part: Amount) -> NDArray[np.float64]:
         """From when on each node has room for the part, shape (nodes,); inf: never, as far as is known."""
-        if not self._nodes:
-            return np.empty(0)
-        too_small = ~self._takes(part)[self._rows]
-        # Each node has one row at least, since reduceat knows no empty stretch.
-        skipped = np.add.reduceat(too_small.astype(np.int64), self._begins)
-        # Rooms only grow with time, so those that are too small come first.
-        first = np.where(skipped < self._lengths, self._begins + skipped, len(self._rows))
-        found: NDArray[np.float64] = self._moments_s[first]
-        return found
+        fits = [left_of(room, part) is not None for room in self._rooms]
+        return np.array([next((from_s for from_s, room in rooms if fits[room]), inf) for rooms in self._numbers])
 
-    def room_at(self, number: int, moment_s: float) -> Amount:
-        """What is left of a node, by its number, at a moment."""
-        return [room for from_s, room in self._steps[number] if from_s <= moment_s][-1]
+    def left_at(self, number: int, moment_s: float, part: Amount, begun: Sequence[Hold]) -> Amount | None:
+        """What a part leaves of a node, by its number, at a moment, beside jobs that start now; None: no room."""
+        node = self._nodes[number]
+        room: Amount | None = [room for from_s, room in self._steps[number] if from_s <= moment_s][-1]
+        for taken in (*(hold.part for hold in begun if hold.end_s > moment_s), part):
+            room = None if room is None or taken is None else left_of(room, node.in_whole_cores(taken))
+        return room
 
     def first_s(self, number: int, part: Amount, begun: Sequence[Hold]) -> float:
         """From when on one node has room for a part, beside further jobs that start now."""
-        wanted = self.rounded(number, part)
         moments_s = {from_s for from_s, _ in self._steps[number]} | {hold.end_s for hold in begun}
-        for moment_s in sorted(moments_s - {inf}):
-            room: Amount | None = self.room_at(number, moment_s)
-            for hold in begun:
-                if room is not None and hold.end_s > moment_s:
-                    room = None if hold.part is None else left_of(room, self.rounded(number, hold.part))
-            if room is not None and left_of(room, wanted) is not None:
-                return moment_s
-        return inf
-
-    def rounded(self, number: int, part: Amount) -> Amount:
-        """A part, rounded up to whole cores of the node."""
-        return in_whole_cores(part, self._threads[number])
-
-    def _takes(self, part: Amount) -> NDArray[np.bool_]:
-        """Which of the different rooms are large enough for a part; all have whole cores."""
-        wanted = dict(part.gres)
-        if not wanted.keys() <= self._columns.keys():
-            return np.zeros(len(self._rooms), dtype=bool)
-        fits = (self._rooms[:, 0] >= part.cpus) & (self._rooms[:, 1] >= part.memory_mb)
-        for name, count in wanted.items():
-            fits &= self._rooms[:, self._columns[name]] >= count
-        found: NDArray[np.bool_] = fits
-        return found
-
-    def _counts(self, room: Amount) -> list[int]:
-        named = [name for name in self._columns if name not in (_CPUS, _MEMORY)]
-        return [room.cpus, room.memory_mb, *(count_gres(room.gres, name) for name in named)]
-
-
-def in_whole_cores(part: Amount, threads: int) -> Amount:
-    """A part as Slurm gives it: whole cores, never some threads of one."""
-    if part.cpus % threads == 0:
-        return part
-    return Amount(-(-part.cpus // threads) * threads, part.memory_mb, part.gres)
+        fitting_s = (moment_s for moment_s in sorted(moments_s) if self.left_at(number, moment_s, part, begun))
+        return next(fitting_s, inf)
 
 
 def steps_of(node: Node, holds: Sequence[Hold], now_s: float) -> list[Step]:
@@ -122,10 +78,3 @@ def steps_of(node: Node, holds: Sequence[Hold], now_s: float) -> list[Step]:
             later_s = hold.end_s
         room = Amount() if hold.part is None else left_of(room, hold.part) or room.without(hold.part)
     return [(now_s, room), *reversed(steps)]
-
-
-def _columns(totals: Iterable[Amount]) -> dict[str, int]:
-    """Resource → its column: CPUs, memory, and generic resources, each with its type and of all types."""
-    gres = {name for total in set(totals) for name, _ in total.gres}
-    names = gres | {name.partition(":")[0] for name in gres}
-    return {name: number for number, name in enumerate((_CPUS, _MEMORY, *sorted(names)))}

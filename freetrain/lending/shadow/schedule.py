@@ -309,11 +309,7 @@ class Running:
         """Node → what is left of it at a moment, once a job has such a part of it."""
         ahead, names, left = self._machine.ahead, self._machine.sets.in_order(nodes), {}
         for name, number in zip(names, numbers(nodes), strict=True):
-            room = ahead.room_at(number, moment_s).without(ahead.rounded(number, part))
-            for hold in self._on.get(number, ()):
-                if hold.end_s > moment_s:
-                    room = Amount() if hold.part is None else room.without(ahead.rounded(number, hold.part))
-            left[name] = room
+            left[name] = ahead.left_at(number, moment_s, part, self._on.get(number, ())) or Amount()
         return left
 
     def free_s(self, nodes: NodeSet, count: int, part: Amount | None) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
+from math import inf
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from freetrain.core.data_wait import NewPart, SharedNode, WaitProfile
 from freetrain.core.deadlines import deadline_rates_of
 from freetrain.core.grouping import grouped
 from freetrain.core.needs import has_gpus
+from freetrain.core.node import Nodes
 from freetrain.core.place import Place, node_of
 from freetrain.core.plan import Release
 from freetrain.core.power import with_watts
@@ -26,10 +28,9 @@ from freetrain.core.value import distinct_tables
 from freetrain.lending.facts import Facts, Request
 from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import Rules
-from freetrain.lending.sharing.claimants import Eligible, bounded, claimants_of, shares_of, with_settled
+from freetrain.lending.sharing.claimants import Tasks, claimants_of, shares_of, with_settled
 from freetrain.lending.sharing.dealing import Claimant, Deal, Shares, deal
 from freetrain.lending.sharing.kinds import keep_to_kinds
-from freetrain.lending.sharing.tasks import Tasks
 
 # How long a claimant that declined nodes is not offered more than it took, unless they are left over.
 _DECLINED_S = 600.0
@@ -65,7 +66,6 @@ class Served:
         dealt: how many nodes the policy could give them.
         caps: limit that counts its nodes → the largest number of nodes.
         has_rivals: whether other claimants were dealt nodes that it may use.
-        counts_power: whether a node is lent only for what is worth its electricity.
     """
 
     claimant: Claimant
@@ -73,7 +73,6 @@ class Served:
     dealt: int
     caps: Mapping[str, int]
     has_rivals: bool = False
-    counts_power: bool = False
 
     @cached_property
     def lent_to(self) -> str:
@@ -93,7 +92,6 @@ class Allotment:
         dealt: the places of each claimant, and those that change hands.
         offered: name → place, new parts of nodes included.
         declined: claimants that did not take all of their nodes lately.
-        counts_power: whether a node is lent only for what is worth its electricity.
     """
 
     claimants: tuple[Claimant, ...] = ()
@@ -101,7 +99,6 @@ class Allotment:
     dealt: Deal = field(default_factory=lambda: Deal({}, {}))
     offered: Mapping[str, Place] = field(default_factory=dict)
     declined: DeclinedNodes = field(default_factory=dict)
-    counts_power: bool = False
 
     def __iter__(self) -> Iterator[tuple[ClaimantGroup, tuple[Place, ...]]]:
         """The questions: claimants of one decision, with their places; what others give up has no holder."""
@@ -125,7 +122,7 @@ class Allotment:
         """Nodes that must be given up before anything is decided."""
         path_of = {claimant.key: claimant.path for claimant in self.claimants}
         own = {
-            claimant.key: {want.trainer for claimant in group for want in claimant.wants}
+            claimant.key: Nodes().union(*(member.trainers for member in group))
             for group in self.together
             for claimant in group
         }
@@ -163,14 +160,13 @@ class Allotment:
             for claimant in group:
                 caps = {name: self.shares.caps[name] for name in claimant.capped_by}
                 has_rivals = not claimant.eligible.isdisjoint(theirs)
-                yield Served(claimant, own, dealt, caps, has_rivals, self.counts_power)
+                yield Served(claimant, own, dealt, caps, has_rivals)
 
 
 def allot(
     facts: Facts,
     offered: Sequence[Place],
     competing: Sequence[Request],
-    eligible: Eligible,
     declined: DeclinedNodes,
     rules: Rules,
     tasks: Tasks,
@@ -185,7 +181,7 @@ def allot(
     gpus = {node.name for node in facts.snapshot.nodes if node.gres and has_gpus(node)}
     offered = sorted(offered, key=lambda place: place.node in gpus) if gpus else list(offered)
     demand = _demand(facts, offered, [request.trainer for request in competing], rules, tasks)
-    claimants = claimants_of(competing, demand, eligible, offered, sharing, tasks)
+    claimants = claimants_of(competing, demand, offered, sharing, tasks)
     claimants = keep_to_kinds(claimants, competing, offered, facts.snapshot, tasks)
     claimants = with_settled(claimants, facts, offered, rules.nodes)
     partition_nodes = len(rules.nodes.queue.among(facts.snapshot.partitions).nodes)
@@ -193,12 +189,19 @@ def allot(
     declined = _still_valid(declined, claimants, now_s)
     # One claimant alone takes nodes from nobody, so it may change its mind at each look.
     most = {key: answer.took for key, answer in declined.items()} if len(claimants) > 1 else {}
-    dealt = deal(offered, bounded(claimants, most), shares, tasks.rooms, sharing.topology)
-    spare = _places(claimants, tasks, len(offered)) - sum(map(len, dealt.places.values()))
+
+    def dealt_with(spare: int) -> Deal:
+        bounded = [replace(claimant, most=most.get(claimant.key, inf) + spare) for claimant in claimants]
+        return deal(offered, bounded, shares, tasks.rooms, sharing.topology)
+
+    dealt = dealt_with(0)
+    # Of parts of nodes as many can be dealt as all claimants would take.
+    places = len(offered) if tasks.rooms is None else sum(claimant.places for claimant in claimants)
+    spare = places - sum(map(len, dealt.places.values()))
     if most and spare > 0:
-        dealt = deal(offered, bounded(claimants, most, spare), shares, tasks.rooms, sharing.topology)
+        dealt = dealt_with(spare)
     by_name = {place.name: place for place in (*offered, *dealt.new)}
-    return Allotment(tuple(claimants), shares, dealt, by_name, declined, read_aim(rules.objective).energy > 0)
+    return Allotment(tuple(claimants), shares, dealt, by_name, declined)
 
 
 def _demand(
@@ -224,15 +227,8 @@ def _demand(
     return dict(zip((trainer.id for trainer in trainers), best.tolist(), strict=True))
 
 
-def _places(claimants: Iterable[Claimant], tasks: Tasks, offered: int) -> int:
-    """How many places can be dealt; of parts of nodes, as many as all claimants would take."""
-    return offered if tasks.rooms is None else sum(claimant.places or 0 for claimant in claimants)
-
-
 def _still_valid(declined: DeclinedNodes, claimants: Iterable[Claimant], now_s: float) -> DeclinedNodes:
     """The claimants that declined nodes lately and still have the same trainers."""
-    if not declined:
-        return {}
     trainers = {claimant.key: _trainers_of(claimant) for claimant in claimants}
     return {
         key: answer
@@ -251,7 +247,7 @@ def _compete(claimant: Claimant, other: Claimant) -> bool:
 
 
 def _as_seen_by(claimants: ClaimantGroup, nodes: Sequence[Place]) -> tuple[Place, ...]:
-    own = {None, *(want.trainer for claimant in claimants for want in claimant.wants)}
+    own = {None, *chain.from_iterable(claimant.trainers for claimant in claimants)}
     if own.issuperset([node.holder for node in nodes]):
         return tuple(nodes)
     return tuple(node if node.holder in own else replace(node, holder=None) for node in nodes)
@@ -269,9 +265,10 @@ def shared_nodes(
         for request in requests
         for place in lent.get(request.id, ())
     )
+    dealt = grouped((place.node, amount) for place, amount in allotment.dealt.new.items())
     for name, its_parts in new.items():
         if room := rooms.get(name):
-            spare = room.free.without(_dealt_on(name, allotment))
+            spare = room.free.without(sum(dealt[name], Amount()))
             threads = facts.snapshot.node[name].threads_per_core
             yield SharedNode(name, spare, room.free.gpus, threads, tuple(its_parts))
 
@@ -282,16 +279,3 @@ def _new_part(request: Request, place: str, facts: Facts) -> NewPart:
     waits = profile.share_with(asks.cpus, asks.memory_mb)
     cache_mb = request.cache_mb if request.needs.takes_memory else 0
     return NewPart(place, request.id, asks, waits, cache_mb, profile)
-
-
-def _dealt_on(node: str, allotment: Allotment) -> Amount:
-    """What all new parts of the node take, of all claimants."""
-    each = {claimant.key: claimant.each for claimant in allotment.claimants}
-    new = {offer.name for offer in allotment.dealt.new}
-    taken = (
-        each[key]
-        for key, places in allotment.dealt.places.items()
-        for place in places
-        if place in new and node_of(place) == node
-    )
-    return sum((amount for amount in taken if amount is not None), Amount())

@@ -1,40 +1,85 @@
-"""Claimants: the competing trainers, grouped by their user (and account) and by what they ask of their nodes.
+"""Claimants: the competing trainers, grouped by their user (and account) and by what their tasks ask of nodes.
 
 Tasks that are soon over keep their places, so that no task is ended for another user's share just before its end.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from math import inf
+from dataclasses import dataclass, field, replace
 
+from freetrain.core.amounts import Amount, times_in
 from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment, FragmentState
 from freetrain.core.grouping import grouped
-from freetrain.core.needs import NO_NEEDS, Needs, kinds_of, nodes_meeting
+from freetrain.core.needs import NO_NEEDS, Needs, NodeKinds, kinds_of, nodes_meeting
 from freetrain.core.node import Nodes
 from freetrain.core.place import Place
 from freetrain.lending.facts import Facts, Request
+from freetrain.lending.rooms import Rooms
 from freetrain.lending.rules import FairShare, NodeRules, SharingRules
 from freetrain.lending.sharing.claims import Claimant, Shares, SizeRange
 from freetrain.lending.sharing.past_use import tilts
-from freetrain.lending.sharing.tasks import Tasks
-
-Eligible = Mapping[Needs, Nodes]
-"""Needs → the nodes that meet them."""
 
 
-def meeting_nodes(requests: Iterable[Request], names: Iterable[str], snapshot: Snapshot) -> Eligible:
-    """Needs → the nodes among these that meet them."""
-    names = [name for name in names if name in snapshot.node]
+@dataclass(frozen=True)
+class Tasks:
+    """What the tasks of all trainers take.
+
+    Attributes:
+        eligible: needs → the nodes that meet them.
+        rooms: what is left of each node; None: nodes are lent whole.
+        each: needs of tasks that are lent a part → how much of its node each takes; the others take all of it.
+        worth: the same → as how many nodes each counts; the others count as one.
+        capacity: node → what is left of it, and what trainers hold that could run.
+    """
+
+    eligible: Mapping[Needs, Nodes] = field(default_factory=dict)
+    rooms: Rooms | None = None
+    each: Mapping[Needs, Amount] = field(default_factory=dict)
+    worth: Mapping[Needs, float] = field(default_factory=dict)
+    capacity: Mapping[str, Amount] = field(default_factory=dict)
+
+    def places(self, needs: Needs) -> int:
+        """How many such tasks would have room if no other trainer had any."""
+        eligible, each = self.eligible[needs], self.each.get(needs)
+        if self.rooms is None:
+            return len(eligible)
+        if each is None:
+            return sum(name in self.rooms and not self.rooms[name].used_by_site for name in eligible)
+        return sum(times_in(self.capacity[name], each) for name in eligible if name in self.capacity)
+
+
+def find_tasks(
+    requests: Sequence[Request], offered: Sequence[Place], rooms: Rooms | None, snapshot: Snapshot
+) -> Tasks:
+    """What the tasks of all trainers take."""
+    places = [place.name for place in offered] if rooms is None else dict.fromkeys(place.node for place in offered)
+    names = [name for name in places if name in snapshot.node]
     asked = {request.needs for request in requests}
     # Without needs every node will do: the nodes of a large machine need not be compared.
-    if asked <= {NO_NEEDS}:
-        return dict.fromkeys(asked, frozenset(names))
+    if rooms is None and asked <= {NO_NEEDS}:
+        return Tasks(dict.fromkeys(asked, frozenset(names)))
     kinds = kinds_of(snapshot.node[name] for name in names)
-    return {needs: nodes_meeting(needs, kinds) for needs in asked}
+    eligible = {needs: nodes_meeting(needs, kinds) for needs in asked}
+    if rooms is None or not kinds:
+        return Tasks(eligible, rooms)
+    tasks = {needs: _each_and_worth(needs, kinds) for needs in asked if needs.in_part}
+    each = {needs: amount for needs, (amount, _) in tasks.items()}
+    each_of = {request.id: each[request.needs] for request in requests if request.needs in each}
+    capacity = {name: rooms[name].free for name in names if name in rooms}
+    for place in offered:
+        if place.holder in each_of and place.node in capacity:
+            capacity[place.node] = capacity[place.node] + each_of[place.holder]
+    return Tasks(eligible, rooms, each, {needs: worth for needs, (_, worth) in tasks.items()}, capacity)
+
+
+def _each_and_worth(needs: Needs, kinds: NodeKinds) -> tuple[Amount, float]:
+    """What a task takes of the nodes that it can run on: the largest amount, as a part of the largest node."""
+    fitting = [kind[0] for kind in kinds if needs.fits(kind[0])] or [kind[0] for kind in kinds]
+    each = max((needs.amount_on(node) for node in fitting), key=lambda amount: amount.cpus)
+    return each, min(each.part_of(node.total) for node in fitting)
 
 
 def person_of(request: Request, by: FairShare) -> str:
@@ -45,7 +90,6 @@ def person_of(request: Request, by: FairShare) -> str:
 def claimants_of(
     competing: Sequence[Request],
     demand: Mapping[str, int],
-    eligible: Eligible,
     offered: Sequence[Place],
     sharing: SharingRules,
     tasks: Tasks,
@@ -55,14 +99,13 @@ def claimants_of(
     A trainer may keep a node that it has even if it could not get it as a new one.
     """
     members = grouped((_key(request, sharing), request) for request in competing)
-    may_use = [eligible[requests[0].needs] for requests in members.values()]
+    may_use = [tasks.eligible[requests[0].needs] for requests in members.values()]
     number_of = {request.id: number for number, requests in enumerate(members.values()) for request in requests}
     keeps = _kept_besides(may_use, number_of, offered)
     found = []
     for (key, requests), fitting, others in zip(members.items(), may_use, keeps, strict=True):
         first, nodes = requests[0], fitting | others if others else fitting
         wants = tuple(SizeRange(request.id, request.trainer.min_nodes, demand[request.id]) for request in requests)
-        task = tasks.of(first.needs)
         found.append(
             Claimant(
                 key,
@@ -70,9 +113,8 @@ def claimants_of(
                 wants,
                 nodes,
                 capped_by=_capped_by(first, sharing),
-                each=task.each,
-                places=None if tasks.rooms is None else sum(want.max_nodes for want in wants),
-                worth=task.worth,
+                each=tasks.each.get(first.needs),
+                worth=tasks.worth.get(first.needs, 1.0),
                 decided_with=key[:2] if tasks.rooms is None else None,
             )
         )
@@ -85,20 +127,11 @@ def _kept_besides(
     """For each claimant the nodes that its trainers have although they do not meet their needs."""
     for_all = may_use[0].intersection(*may_use[1:]) if may_use else Nodes()
     keeps: list[set[str]] = [set() for _ in may_use]
-    if for_all.issuperset([node.name for node in offered]):
-        return keeps
-    for node in offered:
-        if node.holder is None or node.name in for_all:
-            continue
-        name, number = node.node, number_of.get(node.holder)
-        if number is not None and name not in may_use[number]:
-            keeps[number].add(name)
+    for place in offered:
+        number = number_of.get(place.holder or "")
+        if number is not None and place.name not in for_all and place.node not in may_use[number]:
+            keeps[number].add(place.node)
     return keeps
-
-
-def bounded(claimants: Iterable[Claimant], most: Mapping[Hashable, int], spare: int = 0) -> list[Claimant]:
-    """The claimants, some of which take at most so many nodes, and ``spare`` more."""
-    return [replace(claimant, most=most.get(claimant.key, inf) + spare) for claimant in claimants]
 
 
 def shares_of(
@@ -120,7 +153,12 @@ def shares_of(
             granted = dict.fromkeys(alike, 1.0)
         tilt = tilts({member: used[member] / granted[member] for member in alike}, nodes, sharing.half_life_s)
         weight.update({member: granted[member] * tilt[member] for member in alike})
-    return Shares(weight, used, _caps(claimants, sharing))
+    caps = {
+        name: sharing.most_nodes_per_user if name.startswith("user ") else sharing.most_nodes_per_account
+        for claimant in claimants
+        for name in claimant.capped_by
+    }
+    return Shares(weight, used, caps)
 
 
 def _key(request: Request, sharing: SharingRules) -> tuple[Hashable, ...]:
@@ -142,14 +180,6 @@ def _capped_by(request: Request, sharing: SharingRules) -> tuple[str, ...]:
     return tuple(name for name, most in limits.items() if most)
 
 
-def _caps(claimants: Iterable[Claimant], sharing: SharingRules) -> Mapping[str, int]:
-    names = Counter(name for claimant in claimants for name in claimant.capped_by)
-    return {
-        name: sharing.most_nodes_per_user if name.startswith("user ") else sharing.most_nodes_per_account
-        for name in names
-    }
-
-
 # A claimant waits so long for a place of its share, rather than that a task there begins again.
 _SOON_S = 60.0
 
@@ -166,12 +196,17 @@ def with_settled(
         if fragment.trainer in facts.request and _is_soon_over(fragment, facts.request[fragment.trainer], facts)
     }
     there = [offer for offer in offered if soon.get(offer.name, "") == offer.holder]
-    return [replace(claimant, settled=_settled(claimant, there)) for claimant in claimants]
-
-
-def _settled(claimant: Claimant, soon: Iterable[Place]) -> tuple[str, ...]:
-    own = {want.trainer for want in claimant.wants}
-    return tuple(offer.name for offer in soon if offer.holder in own and offer.node in claimant.eligible)
+    return [
+        replace(
+            claimant,
+            settled=tuple(
+                offer.name
+                for offer in there
+                if offer.holder in claimant.trainers and offer.node in claimant.eligible
+            ),
+        )
+        for claimant in claimants
+    ]
 
 
 def _is_soon_over(fragment: Fragment, request: Request, facts: Facts) -> bool:

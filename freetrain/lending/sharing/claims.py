@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
+from typing import NamedTuple
 
 from freetrain.core.amounts import Amount
 from freetrain.core.grouping import grouped
@@ -22,6 +23,18 @@ class SizeRange:
     max_nodes: int
 
 
+class PlaceShape(NamedTuple):
+    """What a place takes; places of one shape find room on the same nodes.
+
+    Attributes:
+        eligible: the nodes on which it may lie.
+        each: how much of one; None: all of it.
+    """
+
+    eligible: frozenset[str]
+    each: Amount | None
+
+
 @dataclass(frozen=True)
 class Claimant:
     """One user's trainers that may use the same nodes.
@@ -33,7 +46,6 @@ class Claimant:
         most: the largest number of places that it takes.
         capped_by: the limits that count its nodes.
         each: how much of a node each of its tasks takes; None: all of it.
-        places: how many of its tasks can be placed; None: one on each node that it may use.
         worth: as how many nodes each of its places counts.
         decided_with: the same for claimants whose nodes are divided among them in one decision; None: alone.
         settled: places of its trainers that it keeps in any case; they count like its others.
@@ -46,16 +58,29 @@ class Claimant:
     most: float = inf
     capped_by: tuple[str, ...] = ()
     each: Amount | None = None
-    places: int | None = None
     worth: float = 1.0
     decided_with: Hashable = None
     settled: tuple[str, ...] = ()
 
     @cached_property
+    def trainers(self) -> frozenset[str]:
+        """Those whose places it shares out."""
+        return frozenset(want.trainer for want in self.wants)
+
+    @cached_property
+    def shape(self) -> PlaceShape:
+        """What each of its places takes of which nodes."""
+        return PlaceShape(self.eligible, self.each)
+
+    @property
+    def places(self) -> int:
+        """How many of its tasks can be placed at most: one on each node, or as many as its trainers want."""
+        return len(self.eligible) if self.each is None else sum(want.max_nodes for want in self.wants)
+
+    @cached_property
     def sizes(self) -> int:
         """The numbers of places that its trainers can use together, as bits."""
-        places = len(self.eligible) if self.places is None else self.places
-        return usable_sizes(self.wants, int(min(self.most, places)))
+        return usable_sizes(self.wants, int(min(self.most, self.places)))
 
 
 @dataclass(frozen=True)
@@ -80,12 +105,12 @@ class Deal:
     Attributes:
         places: key of a claimant → its places: those that are settled, then longest-lived first within each kind.
         leaving: place that its holder has to give up → key of the claimant that gets it; None: no claimant does.
-        new: places that are parts of nodes and are not held yet.
+        new: places of nodes that are lent in parts which are not held yet → how much of its node each takes.
     """
 
     places: Mapping[Hashable, tuple[str, ...]]
     leaving: Mapping[str, Hashable | None]
-    new: tuple[Place, ...] = ()
+    new: Mapping[Place, Amount] = field(default_factory=dict)
 
 
 def usable_sizes(wants: Iterable[SizeRange], most: int) -> int:
@@ -113,9 +138,17 @@ def _shifted_by(bits: int, min_nodes: int, most: int) -> int:
     return spread
 
 
+def held_by(places: Iterable[Place], claimants: Sequence[Claimant]) -> Mapping[str, int]:
+    """Held place → the row of its claimant; settled places, and those of other trainers, are left out."""
+    rows = {trainer: row for row, claimant in enumerate(claimants) for trainer in claimant.trainers}
+    settled = {name for claimant in claimants for name in claimant.settled}
+    held = ((place.name, rows.get(place.holder or "")) for place in places)
+    return {name: row for name, row in held if row is not None and name not in settled}
+
+
 def keep(
     held: Sequence[Place], count: int, wants: Sequence[SizeRange], sizes: Counter[str | None]
-) -> tuple[list[str], list[str]]:
+) -> tuple[Sequence[Place], Sequence[Place]]:
     """The nodes that a claimant keeps of those it holds, longest-lived first, and those that it gives up.
 
     The trainer furthest above its minimum gives up nodes first; if none is above it, one trainer gives up all.
@@ -123,7 +156,7 @@ def keep(
     Updates ``sizes``: trainer → the nodes that it has, of all kinds.
     """
     if len(held) <= count:
-        return [node.name for node in held], []
+        return held, ()
     of_trainer = grouped((node.holder, node) for node in held)
     order = {want.trainer: (number, want.min_nodes) for number, want in enumerate(wants)}
 
@@ -132,12 +165,12 @@ def keep(
         spare = sizes[trainer] - min_nodes
         return max(spare, 0), spare < 0, number
 
-    given_up = []
+    given_up: list[Place] = []
     for _ in range(len(held) - count):
         trainer = max(of_trainer, key=gives_first)
-        given_up.append(of_trainer[trainer].pop().name)
+        given_up.append(of_trainer[trainer].pop())
         sizes[trainer] -= 1
         if not of_trainer[trainer]:
             del of_trainer[trainer]
-    gone = set(given_up)
-    return [node.name for node in held if node.name not in gone], given_up
+    gone = {node.name for node in given_up}
+    return [node for node in held if node.name not in gone], given_up

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from freetrain.core.cluster import Snapshot
 from freetrain.core.grouping import grouped
@@ -21,12 +21,12 @@ from freetrain.core.place import Place
 from freetrain.core.problem import Question
 from freetrain.core.trainer import KindChoice, Trainer
 from freetrain.lending.facts import Request
+from freetrain.lending.sharing.claimants import Tasks
 from freetrain.lending.sharing.claims import Claimant
-from freetrain.lending.sharing.tasks import Tasks
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+# A tuple, because a look makes one of each node.
+class _Kind(NamedTuple):
     """What distinguishes nodes.
 
     Attributes:
@@ -37,12 +37,24 @@ class _Kind:
 
     features: frozenset[str]
     gpu_types: frozenset[str]
-    open_to: tuple[bool, ...]
+    open_to: tuple[bool, ...] = ()
 
     @property
     def words(self) -> str:
         """The name that people read."""
         return "+".join(sorted(self.features | self.gpu_types)) or "other"
+
+    def distinct_to(self, request: Request) -> frozenset[str]:
+        """Which of these a trainer distinguishes; its nodes are alike in these."""
+        if request.mixed or request.trainer.independent:
+            return frozenset()
+        own = _named_features(request)
+        return (self.features & own) | (self.gpu_types if request.needs.gpus else self.gpu_types & own)
+
+    def speed_of(self, request: Request) -> float:
+        """The speed that its owner gives for such nodes; of several features that fit, the slowest."""
+        there = self.features | self.gpu_types
+        return min((speed for name, speed in request.speeds if name in there), default=1.0)
 
 
 def ask_by_kind(
@@ -51,12 +63,15 @@ def ask_by_kind(
     """Nodes with their kinds, and trainers with the kinds that each may have."""
     requests = [request for members, _ in groups for request in members]
     trainers = tuple(request.trainer for request in requests)
-    named = frozenset().union(*map(named_features, requests))
+    named = frozenset().union(*map(_named_features, requests))
     by_gpus = any(request.needs.gpus for request in requests)
     if len(groups) == 1 and not named and not by_gpus:
         return tuple(nodes), trainers
     kind_of = {
-        node.name: _kind_of(snapshot.node.get(node.node), named, by_gpus, _open_to(node, groups)) for node in nodes
+        node.name: _kind_of(
+            snapshot.node.get(node.node), named, by_gpus, tuple(node.node in usable for _, usable in groups)
+        )
+        for node in nodes
     }
     names = _names(kind_of.values())
     if len(names) == 1 and all(next(iter(names)).open_to) and not any(request.speeds for request in requests):
@@ -81,27 +96,10 @@ def _with_choices(trainer: Trainer, choices: tuple[KindChoice, ...]) -> Trainer:
     return replace(trainer, choices=choices)
 
 
-def _open_to(node: Place, groups: Sequence[tuple[Sequence[Request], Nodes]]) -> tuple[bool, ...]:
-    return tuple(node.node in usable for _, usable in groups)
-
-
-def named_features(request: Request) -> frozenset[str]:
+def _named_features(request: Request) -> frozenset[str]:
     """The features, and types of GPUs, that its owner names."""
     named = request.needs.named_features
     return named.union(name for name, _ in request.speeds) if request.speeds else named
-
-
-def distinct_features(request: Request, features: frozenset[str], gpu_types: frozenset[str]) -> frozenset[str]:
-    """Which of a node's features and GPU types a trainer distinguishes; its nodes are alike in these."""
-    if request.mixed or request.trainer.independent:
-        return frozenset()
-    own = named_features(request)
-    return (features & own) | (gpu_types if request.needs.gpus else gpu_types & own)
-
-
-def speed_on(request: Request, features: frozenset[str], gpu_types: frozenset[str]) -> float:
-    """The speed that its owner gives for such nodes; of several features that fit, the slowest."""
-    return min((speed for name, speed in request.speeds if name in features | gpu_types), default=1.0)
 
 
 def _kind_of(node: Node | None, named: frozenset[str], by_gpus: bool, open_to: tuple[bool, ...]) -> _Kind:
@@ -124,12 +122,9 @@ def _names(kinds: Iterable[_Kind]) -> Mapping[_Kind, str]:
 
 def _choices(request: Request, group: int, names: Mapping[_Kind, str]) -> tuple[KindChoice, ...]:
     usable = (kind for kind in names if kind.open_to[group])
-    together = grouped((distinct_features(request, kind.features, kind.gpu_types), kind) for kind in usable)
+    together = grouped((kind.distinct_to(request), kind) for kind in usable)
     return tuple(
-        KindChoice(
-            tuple(names[kind] for kind in kinds),
-            min(speed_on(request, kind.features, kind.gpu_types) for kind in kinds),
-        )
+        KindChoice(tuple(names[kind] for kind in kinds), min(kind.speed_of(request) for kind in kinds))
         for kinds in together.values()
     )
 
@@ -138,8 +133,7 @@ def _choices(request: Request, group: int, names: Mapping[_Kind, str]) -> tuple[
 class _Group:
     """Nodes that are alike to all trainers."""
 
-    features: frozenset[str]
-    gpu_types: frozenset[str]
+    kind: _Kind
     names: Nodes
     room: float
 
@@ -170,10 +164,7 @@ def keep_to_kinds(
     groups = [] if is_one_question else _groups(offered, requests.values(), snapshot, tasks)
     if len(groups) < 2:
         return list(claimants)
-    held: defaultdict[str, set[str]] = defaultdict(set)
-    for place in offered:
-        if place.holder is not None:
-            held[place.holder].add(place.node)
+    held = grouped((place.holder, place.node) for place in offered if place.holder is not None)
     choosing = [_Choosing(claimant, requests, groups, held) for claimant in claimants]
     wanted: dict[_Group, float] = defaultdict(float)
     for claimant in choosing:
@@ -187,15 +178,14 @@ def keep_to_kinds(
 def _groups(
     offered: Iterable[Place], requests: Iterable[Request], snapshot: Snapshot, tasks: Tasks
 ) -> list[_Group]:
-    named = frozenset().union(*map(named_features, requests))
-    names: defaultdict[tuple[frozenset[str], frozenset[str]], set[str]] = defaultdict(set)
-    for name in {offer.node for offer in offered}:
-        node = snapshot.node.get(name)
-        if node is not None:
-            names[node.features & named, node.gpu_types].add(name)
+    named = frozenset().union(*map(_named_features, requests))
+    there = (snapshot.node[name] for name in {offer.node for offer in offered} & snapshot.node.keys())
+    alike = grouped(((node.features & named, node.gpu_types), node.name) for node in there)
     # In order, because of equal choices the first one is made.
-    order = sorted(names, key=lambda words: (sorted(words[0]), sorted(words[1])))
-    return [_Group(*words, frozenset(names[words]), _room(names[words], snapshot, tasks)) for words in order]
+    order = sorted(alike, key=lambda words: (sorted(words[0]), sorted(words[1])))
+    return [
+        _Group(_Kind(*words), frozenset(alike[words]), _room(alike[words], snapshot, tasks)) for words in order
+    ]
 
 
 def _room(names: Collection[str], snapshot: Snapshot, tasks: Tasks) -> float:
@@ -212,7 +202,7 @@ class _Choosing:
         claimant: Claimant,
         requests: Mapping[str, Request],
         groups: Sequence[_Group],
-        held: Mapping[str, AbstractSet[str]],
+        held: Mapping[str, Sequence[str]],
     ) -> None:
         most = {want.trainer: want.max_nodes * claimant.worth for want in claimant.wants}
         self._claimant = claimant
@@ -228,17 +218,13 @@ class _Choosing:
         by_words: defaultdict[frozenset[str], list[_Group]] = defaultdict(list)
         for group in groups:
             if not group.names.isdisjoint(self._claimant.eligible):
-                words = [distinct_features(request, group.features, group.gpu_types) for request in self._requests]
+                words = [group.kind.distinct_to(request) for request in self._requests]
                 by_words[frozenset().union(*words) if all(words) else frozenset()].append(group)
         return [tuple(alike) for alike in by_words.values()]
 
-    @property
-    def _has_all(self) -> bool:
-        return len(self._choices) <= len(self._made) + len(self._free)
-
     def want_what_is_settled(self, wanted: dict[_Group, float]) -> None:
         """Add what it wants of kinds that need no choice: those that it has; all, if it has trainers for all."""
-        if self._has_all:
+        if len(self._choices) <= len(self._made) + len(self._free):
             self._made = set(self._choices)
             self._settled, self._free = self._settled + sum(self._free), []
         _want(wanted, self._made, self._settled)
@@ -253,9 +239,7 @@ class _Choosing:
     def _gets(self, choice: _Choice, want: float, wanted: Mapping[_Group, float]) -> float:
         """How much a trainer would get of the choice, times its speed there."""
         room, others = sum(group.room for group in choice), sum(wanted[group] for group in choice)
-        speed = min(
-            speed_on(request, group.features, group.gpu_types) for request in self._requests for group in choice
-        )
+        speed = min(group.kind.speed_of(request) for request in self._requests for group in choice)
         want = min(want, room)
         return speed * want * min(1.0, room / (others + want)) if want else 0.0
 
