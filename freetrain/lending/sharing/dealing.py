@@ -194,7 +194,7 @@ class Stock(Protocol):
     """What is dealt. Claimants are given by their row.
 
     There are two, because what makes one quick does not hold for the other. Whole nodes are of a few kinds, which
-    are counted; of 950 nodes of which parts are lent, 400 to 860 differ. Dealt node by node as parts are, 8,000
+    are counted; of 950 nodes of which parts are lent, 380 to 860 differ. Dealt node by node as parts are, 8,000
     whole nodes take five times as long, and a look of the daemon twice as long.
 
     Attributes:
