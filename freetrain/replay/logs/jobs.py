@@ -38,7 +38,6 @@ _USUAL_PEAK = 0.7
 """Whole machines are in use to this part at least, at some time of a window."""
 _GRACE_S = 86_400.0
 """A job may outlast its limit: suspended meanwhile, or as Slurm's OverTimeLimit allows."""
-_Times = NDArray[np.float64]
 _WEEK_S = 7 * 86_400.0
 _MOMENT_S = 60.0
 """Jobs that overlap for less have the node one after the other."""
@@ -238,77 +237,63 @@ def cut_by_successors(placed: PlacedJobs) -> tuple[PlacedJobs, list[str]]:
     That they still run is believed for a week. On nodes that jobs share, nothing follows from others there: such
     jobs are named, and stay.
     """
-    has_no_end = np.isinf(placed.busy.end_s)
-    suspect = has_no_end & np.isinf(placed.runs["limit_s"].to_numpy())
+    busy = placed.busy
+    suspect = np.isinf(busy.end_s) & np.isinf(placed.runs["limit_s"].to_numpy())
     if not suspect.any():
         return placed, []
-    beside = _rows_beside(placed, suspect)
-    first_s, last_s = _next_starts_s(beside, has_no_end)
-    old = suspect & (last_s >= placed.busy.start_s + _WEEK_S)
-    over = old & ~_on_shared_nodes(beside, has_no_end)
+    old = _outlived(_rows_beside(busy, suspect), suspect)
+    old = old.with_columns(placed.runs["job"].gather(old["run"]).alias("job"))
+    over = old.filter(~pl.col("is_shared"))
+    end_s = busy.end_s.copy()
+    end_s[over["run"].to_numpy()] = over["first_s"].to_numpy()
     notes = [
-        _named(_jobs(placed, which), what)
+        _named(which, what)
         for which, what in (
-            (old & ~over, "count as running, though others have run on their nodes for a week"),
+            (old.filter("is_shared"), "count as running, though others have run on their nodes for a week"),
             (over, "on whose nodes others ran since count until these began"),
         )
-        if which.any()
+        if len(which)
     ]
-    return replace(placed, busy=replace(placed.busy, end_s=np.where(over, first_s, placed.busy.end_s))), notes
+    return replace(placed, busy=replace(busy, end_s=end_s)), notes
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Rows of busy times, by node and start."""
+def _outlived(rows: pl.DataFrame, suspect: NDArray[np.bool_]) -> pl.DataFrame:
+    """Suspects on whose nodes jobs with an end began a week later or later; the first of these: ``first_s``.
 
-    node: NDArray[np.int32]
-    start_s: _Times
-    end_s: _Times
-    run: NDArray[np.int32]
-    nodes: int
-
-
-def _next_starts_s(rows: _Rows, has_no_end: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """When the first and the last job with an end began on any node of each run, after it did; inf, -inf: none."""
-    node, start_s, run = rows.node, rows.start_s, rows.run
-    ended = np.flatnonzero(~has_no_end[run])
-    first_s, last_s = np.full(len(has_no_end), np.inf), np.full(len(has_no_end), -np.inf)
-    if len(ended):
-        first = ended[np.searchsorted(ended, np.arange(len(run)), "right").clip(max=len(ended) - 1)]
-        last = ended[np.searchsorted(node[ended], node, "right") - 1]
-        for found, best, keep in ((first, first_s, np.minimum), (last, last_s, np.maximum)):
-            later = (node[found] == node) & (start_s[found] > start_s)
-            keep.at(best, run[later], start_s[found][later])
-    return first_s, last_s
-
-
-def _on_shared_nodes(rows: _Rows, has_no_end: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """For each run, whether one of its nodes had two jobs at a time, both of them with an end or both without."""
-    node, start_s, end_s, run = rows.node, rows.start_s, rows.end_s, rows.run
-    shared = np.zeros(rows.nodes, bool)
-    for kind in (has_no_end, ~has_no_end):
-        of_kind = np.flatnonzero(kind[run])
-        one, other = of_kind[:-1], of_kind[1:]
-        beside = (node[one] == node[other]) & (start_s[other] + _MOMENT_S < end_s[one])
-        shared[node[other][beside]] = True
-    return np.bincount(run, weights=shared[node], minlength=len(has_no_end)) > 0
+    ``is_shared``: one of their nodes had two jobs at a time, both of them with an end or both without.
+    """
+    has_end = pl.col("end_s").is_finite()
+    beside = pl.col("start_s").shift(-1).over("node", has_end) + _MOMENT_S < pl.col("end_s")
+    is_shared = pl.col("node").is_in(rows.filter(beside)["node"].unique().implode()).any()
+    ended = rows.filter(has_end).select("node", pl.col("start_s").alias("first_s"))
+    last = ended.group_by("node").agg(pl.col("first_s").max().alias("last_s"))
+    return (
+        rows.filter(suspect[rows["run"].to_numpy()])
+        .join_asof(
+            ended,
+            left_on="start_s",
+            right_on="first_s",
+            by="node",
+            strategy="forward",
+            allow_exact_matches=False,
+            check_sortedness=False,
+        )
+        .join(last, on="node", how="left")
+        .group_by("run", "start_s")
+        .agg(pl.col("first_s").min(), pl.col("last_s").max(), is_shared.alias("is_shared"))
+        .filter(pl.col("last_s") >= pl.col("start_s") + _WEEK_S)
+        .sort("run")
+    )
 
 
-def _rows_beside(placed: PlacedJobs, suspect: NDArray[np.bool_]) -> _Rows:
-    """All rows of the nodes that suspects have: of large logs these are few."""
-    busy = placed.busy
+def _rows_beside(busy: BusyTimes, suspect: NDArray[np.bool_]) -> pl.DataFrame:
+    """All rows of the nodes that suspects have, by node and start: of large logs these are few."""
     has_suspects = np.zeros(len(busy.node_names), bool)
     has_suspects[busy.node[taken(suspect, busy.interval)]] = True
     rows = np.flatnonzero(taken(has_suspects, busy.node))
-    rows = rows[np.lexsort((busy.start_s[busy.interval[rows]], busy.node[rows]))]
     run = busy.interval[rows]
-    return _Rows(busy.node[rows], busy.start_s[run], busy.end_s[run], run, len(busy.node_names))
-
-
-def _jobs(placed: PlacedJobs, which: NDArray[np.bool_]) -> pl.DataFrame:
-    return pl.DataFrame(
-        {"job": placed.runs["job"].filter(pl.Series(which)), "start_s": placed.busy.start_s[which]}
-    )
+    columns = {"node": busy.node[rows], "run": run, "start_s": busy.start_s[run], "end_s": busy.end_s[run]}
+    return pl.DataFrame(columns).sort("node", "start_s", maintain_order=True)
 
 
 def _named(gone: pl.DataFrame, what: str) -> str:

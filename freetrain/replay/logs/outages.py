@@ -18,7 +18,7 @@ from freetrain.durations import show_duration
 from freetrain.errors import InputError
 from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.model import EmptyHours, Failures, ReadOptions
-from freetrain.replay.logs.nodelists import NodeIndex, NodeListError
+from freetrain.replay.logs.nodelists import NodeIndex, read_node_lists
 from freetrain.replay.logs.sacct_text import column_names
 from freetrain.replay.logs.source import display_name, read_source
 from freetrain.replay.logs.times import iso, parse_times
@@ -121,29 +121,29 @@ def _rows(path: Path, command: str) -> Iterator[_Row]:
 def _with_outages(
     busy: BusyTimes, outages: Sequence[_Row], path: Path, timezone: str
 ) -> tuple[BusyTimes, list[str]]:
-    lists, start, end = ([row[role] for row in outages] for role in ("nodes", "start", "end"))
-    start_s = parse_times(pl.Series(start, dtype=pl.String), timezone).to_numpy()
-    end_s = parse_times(pl.Series(end, dtype=pl.String), timezone)
+    start_s, end_s = (
+        parse_times(pl.Series([row[role] for row in outages], dtype=pl.String), timezone)
+        for role in ("start", "end")
+    )
     # One without an end has not ended.
-    until_s = end_s.fill_null(float("inf")).to_numpy()
+    from_s, until_s = start_s.to_numpy(), end_s.fill_null(float("inf")).to_numpy()
     machine_nodes = len(busy.node_names)
     # Not closed: names that the machine lacks get positions behind it, and are counted as strangers.
     index = NodeIndex(busy.node_names)
-    named = {text: _positions(text, index) for text in set(lists)}
-    sound = [
-        number
-        for number, text in enumerate(lists)
-        if named[text] is not None and start_s[number] <= until_s[number]
-    ]
-    _refuse_if_mostly_bad(len(lists) - len(sound), len(lists), path)
-    known = {
-        text: [position for position in found or () if position < machine_nodes] for text, found in named.items()
-    }
-    node = [position for number in sound for position in known[lists[number]]]
-    row = [number for number in sound for _ in known[lists[number]]]
-    longer = busy.and_also(np.array(node, np.int32), start_s[row], until_s[row])
-    strangers = list(index.position)[machine_nodes:]
-    return longer, _oddities(path.name, len(lists) - len(sound), strangers)
+    lists = read_node_lists((row["nodes"] for row in outages), index)
+    sound = from_s <= until_s
+    sound[list(lists.bad)] = False
+    bad, rows = int((~sound).sum()), len(outages)
+    if 2 * bad > rows:
+        raise InputError(
+            f"{display_name(path)}: {bad:,} of {rows:,} rows name no nodes, or no time from which on they "
+            "were out of service.",
+            "Look whether its columns are right, and its times as SLURM_TIME_FORMAT=standard prints them.",
+        )
+    row = np.repeat(np.arange(rows), np.diff(lists.begin))
+    known = sound[row] & (lists.node < machine_nodes)
+    longer = busy.and_also(lists.node[known], from_s[row[known]], until_s[row[known]])
+    return longer, _oddities(path.name, bad, list(index.position)[machine_nodes:])
 
 
 def _oddities(name: str, bad: int, strangers: list[str]) -> list[str]:
@@ -154,22 +154,6 @@ def _oddities(name: str, bad: int, strangers: list[str]) -> list[str]:
         nodes = f"{len(strangers):,} node{'s' * (len(strangers) != 1)}"
         notes.append(f"{name} names {nodes} that the machine does not have (such as {min(strangers)}).")
     return notes
-
-
-def _positions(text: str, index: NodeIndex) -> Sequence[int] | None:
-    try:
-        return index.positions(text)
-    except NodeListError:
-        return None
-
-
-def _refuse_if_mostly_bad(bad: int, rows: int, path: Path) -> None:
-    if 2 * bad > rows:
-        raise InputError(
-            f"{display_name(path)}: {bad:,} of {rows:,} rows name no nodes, or no time from which on they "
-            "were out of service.",
-            "Look whether its columns are right, and its times as SLURM_TIME_FORMAT=standard prints them.",
-        )
 
 
 def _idle_node_hours(busy: BusyTimes, window: LogWindow) -> float:
