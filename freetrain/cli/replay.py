@@ -37,7 +37,6 @@ from freetrain.cli.replay_options import (
     power_draw,
     read_options,
     site_prices,
-    task_request,
     warn_of_unheeded,
 )
 from freetrain.cli.replay_output import (
@@ -102,11 +101,11 @@ def replay_command(logs: tuple[Path, ...], options: ReplayOptions) -> None:
     trainers = find_trainers(options.trainers_source)
     report_path = _report_path(options)
     prices = site_prices(options)
-    task = task_request(options)
+    reading_options = read_options(options)
     check_own_tasks(trainers, options)
     recorder = _NullRecorder() if options.no_store else _Recorder(options.store_path)
     with reading(options.quiet) as stage:
-        log = read_site_log(logs, replace(read_options(options), task=task), stage)
+        log = read_site_log(logs, reading_options, stage)
     goal = on_machine(goal, options, options.place, log.holes.node_names)
     settings = {"logs": [path.name for path in logs], **_settings(options)}
     asked = _Replay(

@@ -179,9 +179,8 @@ class RowTally:
         """Raise an InputError that names the first bad row, if there is one (``--strict``)."""
         if not self.bad:
             return
-        first = self._named(min(self.bad))
         raise InputError(
-            f"{first.file}, line {first.line}: {first.reason}.",
+            f"{self._first}.",
             self.hint() or "Mend or remove the row, or read without --strict, which counts bad rows and goes on.",
         )
 
@@ -195,10 +194,9 @@ class RowTally:
         """Raise an InputError if more than half of the rows that matter are bad: what is left is no log."""
         if self.rejected_share <= _TOO_MANY:
             return
-        first = self._named(min(self.bad))
         raise InputError(
             f"{_rows(len(self.bad))} cannot be used, {100 * self.rejected_share:.0f} % of those that count; the "
-            f"first is in {first.file}, line {first.line}: {first.reason}.",
+            f"first is in {self._first}.",
             self.hint()
             or "Look whether the columns are right; --rejects FILE writes down what is wrong with each row.",
         )
@@ -207,11 +205,9 @@ class RowTally:
         """Says so if so many rows are bad that the figures suffer."""
         if self.rejected_share <= _MANY:
             return []
-        first = self._named(min(self.bad))
         return [
             f"{_rows(len(self.bad))} could not be used, {100 * self.rejected_share:.0f} % of those that count: "
-            f"nodes look idle where their jobs ran. The first is in {first.file}, line {first.line}: "
-            f"{first.reason}."
+            f"nodes look idle where their jobs ran. The first is in {self._first}."
         ]
 
     def hint(self) -> str:
@@ -243,6 +239,11 @@ class RowTally:
             for file, line, reason in sorted(self.bad):
                 cells = (self.file_names[file], str(line), reason, text_of(file, line))
                 output.write("\t".join(cell.translate(_ESCAPES) for cell in cells) + "\n")
+
+    @property
+    def _first(self) -> str:
+        first = self._named(min(self.bad))
+        return f"{first.file}, line {first.line}: {first.reason}"
 
     def _named(self, row: tuple[int, int, str]) -> RejectedRow:
         return RejectedRow(self.file_names[row[0]], row[1], row[2])

@@ -12,6 +12,7 @@ import csv
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -282,27 +283,23 @@ def _share(
     # does not fit.
     bounds = (-1, *free, sys.maxsize)
     between = [[check for check in checks if low < check[0] < high] for low, high in pairwise(bounds)]
-    # Without these the ways to share would be tried again for each beginning, exponentially many.
-    hopeless: set[tuple[int, int]] = set()
 
-    def fits(number: int, shift: int) -> bool:
-        return all(test(fields[position + shift]) for position, test in between[number])
-
+    # Without a cache the ways to share would be tried again for each beginning, exponentially many.
+    @cache
     def place(number: int, shift: int) -> tuple[int, ...] | None:
-        if number == len(free):
-            return () if shift == surplus else None
-        if (number, shift) in hopeless:
+        """Shares of the free columns from this one on, where those before it own so many."""
+        if not all(test(fields[position + shift]) for position, test in between[number]):
             return None
         left = surplus - shift
-        last = number == len(free) - 1
-        for share in (left,) if last else range(min(left, _MAX_SURPLUS_SHARED) + 1):
-            rest = place(number + 1, shift + share) if fits(number + 1, shift + share) else None
-            if rest is not None:
+        if number == len(free):
+            return None if left else ()
+        is_last = number == len(free) - 1
+        for share in (left,) if is_last else range(min(left, _MAX_SURPLUS_SHARED) + 1):
+            if (rest := place(number + 1, shift + share)) is not None:
                 return (share, *rest)
-        hopeless.add((number, shift))
         return None
 
-    return place(0, 0) if fits(0, 0) else None
+    return place(0, 0)
 
 
 def _give(fields: list[str], free: tuple[int, ...], shares: tuple[int, ...], separator: str) -> list[str]:

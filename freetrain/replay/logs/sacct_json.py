@@ -82,10 +82,8 @@ def _fields(job: Any) -> Iterator[str]:
     yield _text(job, "time", "submission")
     # What has no times is no job that never started: it is not understood.
     yield _text(job, "time", "start") if isinstance(_value(job, "time"), dict) else "not given"
-    yield _text(job, "time", "end")
-    yield _text(job, "time", "elapsed")
-    yield _text(job, "time", "suspended")
-    yield _text(job, "time", "limit")
+    for what in ("end", "elapsed", "suspended", "limit"):
+        yield _text(job, "time", what)
     yield _text(job, "allocation_nodes") or _count_of(job, "node")
     yield _count_of(job, "cpu") or _text(job, "required", "CPUs")
     yield _text(job, "nodes")
@@ -207,23 +205,23 @@ class _Text:
                 return value
 
     def elements(self) -> Iterator[Any]:
-        self._read("[")
-        if self.next_mark() == "]":
-            self._read("]")
-            return
-        yield self.value()
-        while self._read(",]") == ",":
+        for _ in self._entries("[", "]"):
             yield self.value()
 
     def members(self) -> Iterator[str]:
         """Read an object key by key; the caller reads each key's value."""
-        self._read("{")
-        if self.next_mark() == "}":
-            self._read("}")
-            return
-        yield self._key()
-        while self._read(",}") == ",":
+        for _ in self._entries("{", "}"):
             yield self._key()
+
+    def _entries(self, opening: str, closing: str) -> Iterator[None]:
+        """Go from entry to entry of a list or an object; the caller reads each."""
+        self._read(opening)
+        if self.next_mark() == closing:
+            self._read(closing)
+            return
+        yield
+        while self._read(f",{closing}") == ",":
+            yield
 
     def _key(self) -> str:
         if self.next_mark() != '"':
