@@ -58,7 +58,6 @@ class LoggedUse:
 
     busy: BusyTimes
     proof: CoveredTime
-    notes: tuple[str, ...]
     placed: PlacedJobs | None = None
     packed: bool = False
     name: str = ""
@@ -81,54 +80,53 @@ def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowT
         tally.stop_if_mostly_bad()
         raise _no_job_ran(tally)
     cluster = _only_cluster(files)
-    runs, requeued = cut_by_requeues(runs)
-    runs, past_limit = cut_by_limits(runs, proof.latest_submit_s)
+    runs = cut_by_requeues(runs, tally)
+    runs = cut_by_limits(runs, proof.latest_submit_s, tally)
     machine = described = read_machine(options.machine) if options.machine is not None else None
-    notes = [*(note for file in files for note in file.notes), *requeued, *past_limit]
     packed = not runs.select((pl.col("node_list") != "").any()).item()
     if packed:
         size = next((file.size for file in files if file.size is not None), None)
         machine = machine or _assumed_machine(runs, options.nodes, size)
         placed = place_by_packing(runs, machine, tally)
-        notes.append(_packing_note(machine))
+        tally.notes.append(_packing_note(machine))
     else:
         others = tuple(text for file in files for text in file.other_lists)
         # Nobody else holds the runs then, so that what is not needed for long is freed there.
         handed_over = [runs]
         del runs
         placed = place_by_lists(handed_over.pop(), machine, options.nodes, tally, others)
-        placed, taken_over = cut_by_successors(placed)
-        notes += taken_over
+        placed = cut_by_successors(placed, tally)
     tally.stop_if_mostly_bad()
     if placed.runs.is_empty():
         raise _no_job_ran(tally)
     name, kind_of = (described.name, described.kind_of) if described is not None else (cluster, {})
     shows_parts = not packed or (machine is not None and any(pool.shared for pool in machine.pools))
     sizes = node_sizes(machine, placed.busy.node_names) if shows_parts else None
-    return LoggedUse(placed.busy, proof, (*notes, *placed.notes), placed, packed, name, kind_of, sizes)
+    return LoggedUse(placed.busy, proof, placed, packed, name, kind_of, sizes)
 
 
-def settle_window(
-    placed: PlacedJobs, packed: bool, window: LogWindow, tally: RowTally
-) -> tuple[list[str], list[str]]:
-    """Count runs outside the window as ignored; notes on what else it does to the jobs, and warnings."""
+def settle_window(placed: PlacedJobs, packed: bool, window: LogWindow, tally: RowTally) -> None:
+    """Count runs outside the window as ignored; note what else it does to the jobs, and warn."""
     start_s, end_s = placed.busy.start_s, placed.busy.end_s
     inside = (end_s > window.from_s) & (start_s < window.until_s)
     tally.ignore("outside the window", int((~inside).sum()))
     cut = inside & ((start_s < window.from_s) | (end_s > window.until_s))
     endless = inside & np.isinf(end_s)
     within_s = end_s.clip(window.from_s, window.until_s) - start_s.clip(window.from_s, window.until_s)
-    notes = []
     if not inside.any():
-        notes.append("No job ran within the window: every node looks idle throughout.")
+        tally.notes.append("No job ran within the window: every node looks idle throughout.")
     if cut.any():
-        notes.append(f"{_jobs_are(cut)} over the window's edges and cut there.")
+        tally.notes.append(f"{_jobs_are(cut)} over the window's edges and cut there.")
     if endless.any():
-        notes.append(f"{_jobs_are(endless)} without an end (still running then) and busy to the window's end.")
+        tally.notes.append(
+            f"{_jobs_are(endless)} without an end (still running then) and busy to the window's end."
+        )
     short_h = float((placed.missing_nodes * within_s).sum()) / SECONDS_PER_HOUR
     if short_h > 0:
-        notes.append(f"Packing found no room for {short_h:,.1f} node-hours of the jobs; they are left out.")
-    return notes, _unlike_the_machine(placed, packed, inside, within_s, short_h)
+        tally.notes.append(f"Packing found no room for {short_h:,.1f} node-hours of the jobs; they are left out.")
+    # Bad rows are held against those of the window.
+    tally.warn_if_many_bad()
+    tally.warnings += _unlike_the_machine(placed, packed, inside, within_s, short_h)
 
 
 def _unlike_the_machine(
@@ -204,20 +202,20 @@ def _jobs_are(which: NDArray[np.bool_]) -> str:
     return "1 job is" if count == 1 else f"{count:,} jobs are"
 
 
-def cut_by_limits(runs: pl.DataFrame, last_s: float) -> tuple[pl.DataFrame, list[str]]:
+def cut_by_limits(runs: pl.DataFrame, last_s: float, tally: RowTally) -> pl.DataFrame:
     """End jobs without an end at their limits if these passed more than a day before the log's end."""
     has_no_end, limit = pl.col("end_s").is_infinite(), pl.col("start_s") + pl.col("limit_s")
     past = limit + _GRACE_S < last_s
     # Few jobs of a large log have no end: of these alone it is asked when they passed their limits.
     gone = runs.filter(has_no_end).filter(past)
     if gone.is_empty():
-        return runs, []
-    note = _named(gone, "that are past their time limits count until these passed")
+        return runs
+    tally.notes.append(_named(gone, "that are past their time limits count until these passed"))
     end = pl.when(has_no_end & past).then(limit).otherwise(pl.col("end_s"))
-    return runs.with_columns(end.alias("end_s")), [note]
+    return runs.with_columns(end.alias("end_s"))
 
 
-def cut_by_requeues(runs: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+def cut_by_requeues(runs: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
     """End runs without an end where the same job begins again: it was requeued then at the latest."""
     endless = runs.select("job", pl.col("end_s").is_infinite()).filter("end_s").select("job").unique()
     # Of few jobs the end is not known: to put the runs of all in order would take an eighth of all reading.
@@ -226,12 +224,12 @@ def cut_by_requeues(runs: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     of_these = of_these.with_columns(again_s.alias("again_s"))
     over = of_these.filter(pl.col("end_s").is_infinite() & (pl.col("again_s") > pl.col("start_s")))
     if over.is_empty():
-        return runs, []
-    note = _named(over, "count until they began again (requeued, as after a node failed)")
-    return runs.with_columns(runs["end_s"].scatter(over["row"], over["again_s"])), [note]
+        return runs
+    tally.notes.append(_named(over, "count until they began again (requeued, as after a node failed)"))
+    return runs.with_columns(runs["end_s"].scatter(over["row"], over["again_s"]))
 
 
-def cut_by_successors(placed: PlacedJobs) -> tuple[PlacedJobs, list[str]]:
+def cut_by_successors(placed: PlacedJobs, tally: RowTally) -> PlacedJobs:
     """End jobs without an end or a limit where others began, and ended, on nodes that they had for themselves.
 
     That they still run is believed for a week. On nodes that jobs share, nothing follows from others there: such
@@ -240,21 +238,21 @@ def cut_by_successors(placed: PlacedJobs) -> tuple[PlacedJobs, list[str]]:
     busy = placed.busy
     suspect = np.isinf(busy.end_s) & np.isinf(placed.runs["limit_s"].to_numpy())
     if not suspect.any():
-        return placed, []
+        return placed
     old = _outlived(_rows_beside(busy, suspect), suspect)
     old = old.with_columns(placed.runs["job"].gather(old["run"]).alias("job"))
     over = old.filter(~pl.col("is_shared"))
     end_s = busy.end_s.copy()
     end_s[over["run"].to_numpy()] = over["first_s"].to_numpy()
-    notes = [
+    tally.notes += (
         _named(which, what)
         for which, what in (
             (old.filter("is_shared"), "count as running, though others have run on their nodes for a week"),
             (over, "on whose nodes others ran since count until these began"),
         )
         if len(which)
-    ]
-    return replace(placed, busy=replace(busy, end_s=end_s)), notes
+    )
+    return replace(placed, busy=replace(busy, end_s=end_s))
 
 
 def _outlived(rows: pl.DataFrame, suspect: NDArray[np.bool_]) -> pl.DataFrame:

@@ -19,6 +19,7 @@ from freetrain.errors import InputError
 from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.model import EmptyHours, Failures, ReadOptions
 from freetrain.replay.logs.nodelists import NodeIndex, read_node_lists
+from freetrain.replay.logs.parsed import RowTally
 from freetrain.replay.logs.sacct_text import column_names
 from freetrain.replay.logs.source import display_name, read_source
 from freetrain.replay.logs.times import iso, parse_times
@@ -45,29 +46,30 @@ _Row = Mapping[str, str]
 """A row of a file: its ``nodes``, and from ``start`` to ``end`` they were out of service."""
 
 
-def take_out(busy: BusyTimes, window: LogWindow, options: ReadOptions) -> tuple[BusyTimes, list[str]]:
+def take_out(busy: BusyTimes, window: LogWindow, options: ReadOptions, tally: RowTally) -> BusyTimes:
     """Count nodes as not idle while they were out of service, as far as files say when that was.
 
     Raises:
         InputError: a file cannot be read, or is not what Slurm prints.
     """
-    notes = []
     for path, read, what in (
         (options.node_states, _read_node_states, "down or drained"),
         (options.reservations, _read_reservations, "reserved"),
     ):
         if path is not None:
             before = _idle_node_hours(busy, window)
-            busy, unknown = _with_outages(busy, list(read(path, options)), path, options.timezone)
+            busy, oddities = _with_outages(busy, list(read(path, options)), path, options.timezone)
             gone = before - _idle_node_hours(busy, window)
-            notes.append(f"{gone:,.1f} node-hours without jobs are not idle: the nodes were {what} ({path.name}).")
-            notes += unknown
+            tally.notes.append(
+                f"{gone:,.1f} node-hours without jobs are not idle: the nodes were {what} ({path.name})."
+            )
+            tally.notes += oddities
     if options.node_states is None:
-        notes.append(
+        tally.notes.append(
             "Job logs do not show which nodes were down or drained: those look idle; "
             "--node-states reads `sacctmgr show event -P`, which does."
         )
-    return busy, notes
+    return busy
 
 
 def _read_node_states(path: Path, options: ReadOptions) -> Iterator[_Row]:
@@ -160,8 +162,8 @@ def _idle_node_hours(busy: BusyTimes, window: LogWindow) -> float:
     return busy.holes(window.from_s, window.until_s).idle_node_hours
 
 
-def with_failures(busy: BusyTimes, window: LogWindow, failures: Failures) -> tuple[BusyTimes, str]:
-    """Let nodes fail, at the same instants each time, and say what that takes.
+def with_failures(busy: BusyTimes, window: LogWindow, failures: Failures, tally: RowTally) -> BusyTimes:
+    """Let nodes fail, at the same instants each time, and note what that takes.
 
     Only idle time counts: what became of jobs the log says, and a node that failed with one is not idle.
     """
@@ -177,10 +179,11 @@ def with_failures(busy: BusyTimes, window: LogWindow, failures: Failures) -> tup
     gone = holes.idle_node_hours - failing.holes(window.from_s, window.until_s).idle_node_hours
     times = f"{len(at_s):,} time{'s' * (len(at_s) != 1)}"
     every, repair = show_duration(failures.every_s), show_duration(failures.repair_s)
-    return failing, (
+    tally.notes.append(
         f"Idle nodes failed at random {times}, each once in {every} of idle time and for {repair} (--mtbf, "
         f"--repair): {gone:,.1f} node-hours are not idle for that."
     )
+    return failing
 
 
 def find_empty_hours(machine: Holes, holes: Holes) -> EmptyHours | None:

@@ -94,7 +94,6 @@ class ParsedFile:
     runs: list[pl.DataFrame]
     unused: pl.DataFrame
     size: MachineSize | None = None
-    notes: tuple[str, ...] = ()
     clusters: tuple[str, ...] = ()
     other_lists: tuple[str, ...] = ()
 
@@ -154,17 +153,21 @@ Reasons = Sequence[tuple[pl.Expr, str | pl.Expr]]
 
 @dataclass(slots=True)
 class RowTally:
-    """Rows counted so far.
+    """Rows counted so far, and what is odd about the log.
 
     Attributes:
         file_names: the files' names for messages; rows name them by position.
         bad: (file, line, reason) of every rejected row.
+        notes: what was assumed, in sentences.
+        warnings: what makes the figures doubtful, likewise.
     """
 
     file_names: tuple[str, ...]
     read: int = 0
     ignored: Counter[str] = field(default_factory=Counter)
     bad: list[tuple[int, int, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     def ignore(self, reason: str, rows: int) -> None:
         """Count rows that say nothing about busy nodes."""
@@ -201,14 +204,14 @@ class RowTally:
             or "Look whether the columns are right; --rejects FILE writes down what is wrong with each row.",
         )
 
-    def warnings(self) -> list[str]:
-        """Says so if so many rows are bad that the figures suffer."""
-        if self.rejected_share <= _MANY:
-            return []
-        return [
-            f"{_rows(len(self.bad))} could not be used, {100 * self.rejected_share:.0f} % of those that count: "
-            f"nodes look idle where their jobs ran. The first is in {self._first}."
-        ]
+    def warn_if_many_bad(self) -> None:
+        """Warn if so many rows are bad that the figures suffer."""
+        share = self.rejected_share
+        if share > _MANY:
+            self.warnings.append(
+                f"{_rows(len(self.bad))} could not be used, {100 * share:.0f} % of those that count: nodes look idle "
+                f"where their jobs ran. The first is in {self._first}."
+            )
 
     def hint(self) -> str:
         """What to do about times of a form that cannot be read; empty where there are none."""

@@ -77,25 +77,20 @@ def _site_log(
 ) -> SiteLog:
     progress("finding holes")
     window = choose_window(use.proof, options.from_s, options.until_s)
-    busy, notes, warnings = _busy_times(use, window, options, tally)
-    # Bad rows are held against those of the window.
-    warnings = [*tally.warnings(), *warnings]
+    busy = _busy_times(use, window, options, tally)
     if options.failures is not None:
-        busy, about = with_failures(busy, window, options.failures)
-        notes.append(about)
+        busy = with_failures(busy, window, options.failures, tally)
     whole = holes = busy.holes(window.from_s, window.until_s)
     if options.only_nodes is not None:
-        chosen, about_them = select_nodes(busy, options.only_nodes)
-        holes = chosen.holes(window.from_s, window.until_s)
-        notes += about_them
+        holes = select_nodes(busy, options.only_nodes, tally).holes(window.from_s, window.until_s)
     empty = find_empty_hours(whole, holes)
     if empty is not None and options.skip_empty_hours:
         holes, empty = without_hours(holes, empty), replace(empty, left_out=True)
     if empty is not None:
-        (warnings if empty.matter else notes).append(about_empty_hours(empty))
+        (tally.warnings if empty.matter else tally.notes).append(about_empty_hours(empty))
     shares = _idle_shares(use, busy, whole, holes, empty, options.task)
     if shares is not None:
-        notes += about_shares(shares)
+        tally.notes += about_shares(shares)
     rows, placed = tally.count(), use.placed
     holes = replace(holes, kind_of=use.kind_of)
     return SiteLog(
@@ -103,10 +98,10 @@ def _site_log(
         rows=rows,
         format=str(kind),
         packed=use.packed,
-        notes=tuple(notes),
+        notes=tuple(tally.notes),
         jobs=rows.used if placed is not None else 0,
         logged=logged_jobs(placed, holes, options.task is not None) if placed is not None else None,
-        warnings=tuple(warnings),
+        warnings=tuple(tally.warnings),
         empty=empty,
         machine=use.name,
         timezone=options.timezone,
@@ -133,14 +128,15 @@ def _idle_shares(
     return shares and shares.of(holes.node_names)
 
 
-def _busy_times(
-    use: LoggedUse, window: LogWindow, options: ReadOptions, tally: RowTally
-) -> tuple[BusyTimes, list[str], list[str]]:
+def _busy_times(use: LoggedUse, window: LogWindow, options: ReadOptions, tally: RowTally) -> BusyTimes:
     if use.placed is None:
-        return use.busy, [*use.notes, *use.proof.notes], []
-    settled, warnings = settle_window(use.placed, use.packed, window, tally)
-    busy, out_of_service = take_out(use.busy, window, options)
-    return busy, [*window.notes, *use.notes, *settled, *out_of_service], warnings
+        tally.notes += use.proof.notes
+        tally.warn_if_many_bad()
+        return use.busy
+    # What the figures are about comes first.
+    tally.notes[:0] = window.notes
+    settle_window(use.placed, use.packed, window, tally)
+    return take_out(use.busy, window, options, tally)
 
 
 def _check(paths: Sequence[Path], options: ReadOptions) -> None:
@@ -249,8 +245,7 @@ def _read_events(sources: list[_Source], options: ReadOptions, tally: RowTally, 
     total = options.nodes
     if options.machine is not None:
         total = len(read_machine(options.machine).node_names)
-    busy, notes = add_always_busy(busy, total)
-    return LoggedUse(busy, time_covered_by_events(events), notes)
+    return LoggedUse(add_always_busy(busy, total, tally), time_covered_by_events(events))
 
 
 def _write_rejects(path: Path, sources: Sequence[_Source], tally: RowTally) -> None:

@@ -261,10 +261,10 @@ def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptio
         shared_gpus |= {kind: note for kind, note in _SHARED_GPUS.items() if sound[kind].any()}
         runs.append(as_runs(sound))
     named.stop_if_of_no_cluster()
+    tally.notes += (*notes.sentences(), *named.unused_names(), *shared_gpus.values())
     return ParsedFile(
         runs,
         pl.concat(unused),
-        notes=(*notes.sentences(), *named.unused_names(), *shared_gpus.values()),
         clusters=tuple(sorted(clusters - {""})),
         other_lists=tuple(sorted(others - {""})),
     )

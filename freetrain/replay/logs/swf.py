@@ -54,9 +54,8 @@ def read_swf(pieces: Iterable[bytes], file: int, tally: RowTally) -> ParsedFile:
         waiting.append(_numbers(rows_of_width(lines, body, _FIELDS, "SWF", _COLUMNS, (file, lines_before), tally)))
         lines_before += piece.count(b"\n")
     begin_s = float(header.get("UnixStartTime", 0))
-    notes = []
     if not 0 < begin_s <= LATEST_S:
-        notes.append("The SWF header has no UnixStartTime that is a time: times count from 1970-01-01.")
+        tally.notes.append("The SWF header has no UnixStartTime that is a time: times count from 1970-01-01.")
         begin_s = 0.0
     # Of rows whose times are known now, only what is kept of a log's rows stays.
     waiting.reverse()
@@ -67,8 +66,8 @@ def read_swf(pieces: Iterable[bytes], file: int, tally: RowTally) -> ParsedFile:
         runs.append(as_runs(sound))
     size = _size(header)
     if size is None and {"MaxNodes", "MaxProcs"} & header.keys():
-        notes.append("What the SWF header says of MaxNodes and MaxProcs is no machine.")
-    return ParsedFile(runs, pl.concat(unused), size, tuple(notes))
+        tally.notes.append("What the SWF header says of MaxNodes and MaxProcs is no machine.")
+    return ParsedFile(runs, pl.concat(unused), size)
 
 
 def _header(lines: Lines) -> Iterator[tuple[str, int]]:
