@@ -209,8 +209,8 @@ class RowTally:
         share = self.rejected_share
         if share > _MANY:
             self.warnings.append(
-                f"{_rows(len(self.bad))} could not be used, {100 * share:.0f} % of those that count: nodes look idle "
-                f"where their jobs ran. The first is in {self._first}."
+                f"{_rows(len(self.bad))} could not be used, {100 * share:.0f} % of those that count: nodes look "
+                f"idle where their jobs ran. The first is in {self._first}."
             )
 
     def hint(self) -> str:

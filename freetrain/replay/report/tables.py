@@ -137,25 +137,23 @@ def _rows(holes: Holes, groups: Iterable[tuple[str, NDArray[np.intp]]]) -> tuple
 
 
 @dataclass(frozen=True, slots=True)
-class TrainerKindRow:
+class TrainerKind:
     """Trainers with the same curve, limits, costs and target.
 
     Attributes:
         name: what their names have in common; the name of a single one.
-        lost_h: hours of training lost to all of these and to starting.
     """
 
     name: str
-    trainers: int
-    completed: int
-    samples: float
-    node_hours: float
-    evictions: int
-    rescales: int
-    lost_h: float
+    runs: Sequence[TrainerRun]
+
+    @property
+    def node_hours(self) -> float:
+        """What they had together."""
+        return sum(run.node_hours for run in self.runs)
 
 
-def trainer_kinds(runs: Sequence[TrainerRun]) -> tuple[TrainerKindRow, ...]:
+def trainer_kinds(runs: Sequence[TrainerRun]) -> tuple[TrainerKind, ...]:
     """The kinds, most node-hours first; nothing where there are too many of them, or few trainers."""
     if len(runs) <= MAX_TRAINERS:
         return ()
@@ -166,27 +164,14 @@ def trainer_kinds(runs: Sequence[TrainerRun]) -> tuple[TrainerKindRow, ...]:
         kinds[own.throughput, own.min_nodes, own.max_nodes, own.weight, own.target_samples, costs].append(run)
     if len(kinds) > MAX_TRAINERS:
         return ()
-    rows = [_row(alike) for alike in kinds.values()]
-    return tuple(sorted(rows, key=lambda row: (-row.node_hours, row.name)))
+    found = (TrainerKind(_common_name([run.trainer.id for run in alike]), alike) for alike in kinds.values())
+    return tuple(sorted(found, key=lambda kind: (-kind.node_hours, kind.name)))
 
 
 def trainer_rows(runs: Sequence[TrainerRun]) -> tuple[tuple[int, TrainerRun], ...]:
     """The trainers that trained most samples, most first, with their places in the order of admission, from 0."""
     ranked = sorted(enumerate(runs), key=lambda item: (-item[1].samples, item[0]))
     return tuple(ranked[:MAX_TRAINERS])
-
-
-def _row(runs: Sequence[TrainerRun]) -> TrainerKindRow:
-    return TrainerKindRow(
-        _common_name([run.trainer.id for run in runs]),
-        len(runs),
-        sum(run.completed_s is not None for run in runs),
-        sum(run.samples for run in runs),
-        sum(run.node_hours for run in runs),
-        sum(run.evicted_nodes for run in runs),
-        sum(run.rescales for run in runs),
-        sum(run.lost_hours for run in runs),
-    )
 
 
 def _common_name(names: Sequence[str]) -> str:
