@@ -277,15 +277,9 @@ def _write_report(path: Path, result: ReplayResult, options: ReplayOptions) -> N
 
     files = ", ".join(log.name for log in result.logs)
     title = options.title or result.log.machine or files
+    same = ("policy", "objective", "horizon_s", "poll_s", "trainers", "max_running", "foresight")
     setting = ReplaySetting(
-        policy=options.policy,
-        objective=options.objective,
-        horizon_s=options.horizon_s,
-        poll_s=options.poll_s,
-        trainers=options.trainers_source,
-        max_running=options.max_running,
-        published_losses=options.as_published,
-        foresight=options.foresight,
+        **{name: result.settings[name] for name in same}, published_losses=options.as_published
     )
     report = ReportInput(title, result.log, result.study, setting, __version__, command_line(), result.prices)
     write_page(path, render(report))

@@ -40,12 +40,12 @@ Progress = Callable[[str], None]
 
 @dataclass(slots=True)
 class _Source:
-    """A file of the log; its text can be gone through once, unless it is kept."""
+    """A file of the log, and how it is to be read; its text can be gone through once, unless it is kept."""
 
     name: str
     pieces: Iterable[bytes]
     format: LogFormat
-    names_columns: bool = False
+    options: ReadOptions
 
 
 def read_site_log(paths: Sequence[Path], options: ReadOptions, progress: Progress = lambda stage: None) -> SiteLog:
@@ -164,9 +164,10 @@ def _open(path: Path, options: ReadOptions) -> _Source:
     if as_text is None:
         kind = detect_format(head, name, bool(options.columns), options.delimiter)
     else:
-        kind, pieces = LogFormat.SACCT, as_text
+        # The text was given a header in sacct's words.
+        kind, pieces, options = LogFormat.SACCT, as_text, replace(options, columns=(), delimiter=None)
     # All of the text is kept where the text of bad rows is wanted.
-    return _Source(name, pieces if options.rejects is None else list(pieces), kind, as_text is not None)
+    return _Source(name, pieces if options.rejects is None else list(pieces), kind, options)
 
 
 def _in_sacct_columns(
@@ -211,24 +212,19 @@ def _refuse_unfit(options: ReadOptions, kind: LogFormat) -> None:
 
 def _read_jobs(sources: list[_Source], options: ReadOptions, tally: RowTally, progress: Progress) -> LoggedUse:
     files: list[ParsedFile] = []
-    for number in range(len(sources)):
-        progress(f"reading {sources[number].name}")
-        files.append(_read_job_file(sources[number], number, options, tally))
+    for number, source in enumerate(sources):
+        progress(f"reading {source.name}")
+        if source.format is LogFormat.SWF:
+            files.append(read_swf(source.pieces, number, tally))
+        else:
+            files.append(read_sacct(source.pieces, source.name, number, source.options, tally))
         if options.rejects is None:
             # The text is let go of: only rejects would be looked up in it.
-            sources[number].pieces = ()
+            source.pieces = ()
     if options.strict:
         tally.stop_if_bad()
     progress("placing jobs on nodes")
     return jobs_on_nodes(files, options, tally)
-
-
-def _read_job_file(source: _Source, number: int, options: ReadOptions, tally: RowTally) -> ParsedFile:
-    if source.format is LogFormat.SWF:
-        return read_swf(source.pieces, number, tally)
-    # The text was given a header in sacct's words.
-    own = replace(options, columns=(), delimiter=None) if source.names_columns else options
-    return read_sacct(source.pieces, source.name, number, own, tally)
 
 
 def _read_events(sources: list[_Source], options: ReadOptions, tally: RowTally, progress: Progress) -> LoggedUse:
