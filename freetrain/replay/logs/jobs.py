@@ -20,7 +20,6 @@ from freetrain.replay.logs.machine import LoggedMachine, NodeSizes, node_sizes, 
 from freetrain.replay.logs.model import LoggedJobs, ReadOptions
 from freetrain.replay.logs.nodelists import MAX_NODES, NodeLists, gathered
 from freetrain.replay.logs.parsed import (
-    MachineSize,
     ParsedFile,
     RowTally,
     distinct_texts,
@@ -85,8 +84,8 @@ def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowT
     machine = described = read_machine(options.machine) if options.machine is not None else None
     packed = not runs.select((pl.col("node_list") != "").any()).item()
     if packed:
-        size = next((file.size for file in files if file.size is not None), None)
-        machine = machine or _assumed_machine(runs, options.nodes, size)
+        shown = next((file.machine for file in files if file.machine is not None), None)
+        machine = machine or _assumed_machine(runs, options.nodes, shown)
         placed = place_by_packing(runs, machine, tally)
         tally.notes.append(_packing_note(machine))
     else:
@@ -152,13 +151,13 @@ def _unlike_the_machine(
     return []
 
 
-def _assumed_machine(runs: pl.DataFrame, nodes: int | None, size: MachineSize | None) -> LoggedMachine:
+def _assumed_machine(runs: pl.DataFrame, nodes: int | None, shown: LoggedMachine | None) -> LoggedMachine:
     """The machine of a log without node lists, from --nodes or the log's header."""
     if nodes is not None:
-        cores = -(-size.nodes * size.cores_per_node // nodes) if size is not None else 1
+        cores = -(-len(shown.node_names) * shown.pools[0].cores // nodes) if shown is not None else 1
         return uniform_machine("--nodes", nodes, min(cores, MAX_NODES))
-    if size is not None:
-        return uniform_machine("the log's header", size.nodes, size.cores_per_node)
+    if shown is not None:
+        return shown
     counted = runs["nodes"].fill_null(runs["cores"]).fill_null(0).to_numpy()
     peak = peak_in_use(runs["start_s"].to_numpy(), runs["end_s"].to_numpy(), counted)
     what = "processors" if runs["nodes"].is_null().all() else "nodes"

@@ -13,6 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from freetrain.errors import InputError, explained
+from freetrain.replay.logs.machine import LoggedMachine
 from freetrain.replay.logs.model import RejectedRow, RowCount
 from freetrain.replay.logs.rows import Lines, read_fields
 from freetrain.replay.logs.times import form_hint
@@ -69,14 +70,6 @@ def distinct_texts(column: pl.Series) -> tuple[pl.Series, NDArray[np.uint32]]:
 
 
 @dataclass(frozen=True, slots=True)
-class MachineSize:
-    """What an SWF header says about the machine."""
-
-    nodes: int
-    cores_per_node: int
-
-
-@dataclass(frozen=True, slots=True)
 class ParsedFile:
     """One job log.
 
@@ -88,12 +81,13 @@ class ParsedFile:
             commas) are empty where the log does not say. What a run has is meant, on all its nodes together.
         unused: what ``seen`` shows of sound rows that are no runs, as of jobs that never started: they too tell
             what time the log covers. Times are null where a row has none.
+        machine: what the file says of it.
         other_lists: node lists of jobs that were left out by choice: their nodes belong to the machine, too.
     """
 
     runs: list[pl.DataFrame]
     unused: pl.DataFrame
-    size: MachineSize | None = None
+    machine: LoggedMachine | None = None
     clusters: tuple[str, ...] = ()
     other_lists: tuple[str, ...] = ()
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 import polars as pl
 
+from freetrain.replay.logs.machine import LoggedMachine, uniform_machine
 from freetrain.replay.logs.nodelists import MAX_NODES
 from freetrain.replay.logs.parsed import (
     MAX_COUNTED,
     RUN_SCHEMA,
-    MachineSize,
     ParsedFile,
     RowTally,
     as_runs,
@@ -64,10 +64,10 @@ def read_swf(pieces: Iterable[bytes], file: int, tally: RowTally) -> ParsedFile:
         sound, ignored = _sorted_out(_timed(waiting.pop(), begin_s), tally)
         unused.append(seen(ignored))
         runs.append(as_runs(sound))
-    size = _size(header)
-    if size is None and {"MaxNodes", "MaxProcs"} & header.keys():
+    machine = _machine(header)
+    if machine is None and {"MaxNodes", "MaxProcs"} & header.keys():
         tally.notes.append("What the SWF header says of MaxNodes and MaxProcs is no machine.")
-    return ParsedFile(runs, pl.concat(unused), size)
+    return ParsedFile(runs, pl.concat(unused), machine)
 
 
 def _header(lines: Lines) -> Iterator[tuple[str, int]]:
@@ -128,10 +128,12 @@ def _sorted_out(rows: pl.DataFrame, tally: RowTally) -> tuple[pl.DataFrame, pl.D
     )
 
 
-def _size(header: Mapping[str, int]) -> MachineSize | None:
+def _machine(header: Mapping[str, int]) -> LoggedMachine | None:
     """The machine; None if the header does not say, or says what no machine is like."""
     cores = header.get("MaxProcs", 0)
     nodes = header.get("MaxNodes", 0)
     nodes = nodes if nodes > 0 else cores
     each = max(1, -(-cores // nodes)) if nodes > 0 else 1
-    return MachineSize(nodes, each) if 0 < nodes <= MAX_NODES and each <= _MAX_CORES else None
+    if not (0 < nodes <= MAX_NODES and each <= _MAX_CORES):
+        return None
+    return uniform_machine("the log's header", nodes, each)
