@@ -173,7 +173,7 @@ class RowLayout:
     Attributes:
         trailing: each row ends with a separator (``sacct -p``).
         free: positions of columns known for free text.
-        unread: positions of columns that nothing is read from; surplus does no harm there either.
+        anywhere: these, and columns that nothing is read from; surplus does no harm there either.
         checks: (position, test) of columns whose content tells whether a row was split rightly, by position.
         hangs_below: the last column holds free text, so text after a newline in it looks like a line of its own.
         begins: whether a line with these fields begins as rows do; None where the first columns cannot tell.
@@ -182,7 +182,7 @@ class RowLayout:
     width: int
     trailing: bool
     free: tuple[int, ...]
-    unread: tuple[int, ...]
+    anywhere: tuple[int, ...]
     checks: tuple[tuple[int, Fits], ...]
     hangs_below: bool
     begins: Callable[[list[str]], bool | None]
@@ -267,8 +267,7 @@ def _mend_at(runs: _Runs, at: int, layout: RowLayout) -> tuple[list[str], int] |
 def _fit(fields: list[str], layout: RowLayout, separator: str) -> list[str] | None:
     """The fields with the surplus given to free-text columns; None if no way makes sense."""
     surplus = len(fields) - 1 - layout.separators
-    anywhere = tuple(sorted((*layout.free, *layout.unread)))
-    for free in (*((column,) for column in layout.free), layout.free, anywhere):
+    for free in (*((column,) for column in layout.free), layout.free, layout.anywhere):
         shares = _share(fields, surplus, free, layout.checks)
         if shares is not None:
             return _give(fields, free, shares, separator)

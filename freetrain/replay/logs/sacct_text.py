@@ -221,14 +221,12 @@ def _layout(names: tuple[str, ...], positions: Mapping[str, int], trailing: bool
     checks = tuple((at, _test(name)) for at, name in enumerate(names) if name in _SHAPES and name not in free_text)
     known = sorted(names.index(name) for name in free_text if name in names)
     fixed = sorted({*positions.values(), *(at for at, _ in checks)} - set(known))
-    free = _one_per_gap(known, fixed)
     others = [at for at in range(len(names)) if at not in known and at not in fixed]
-    gaps = {bisect(fixed, at) for at in free}
     return RowLayout(
         width=len(names),
         trailing=trailing,
-        free=free,
-        unread=tuple(at for at in _one_per_gap(others, fixed) if bisect(fixed, at) not in gaps),
+        free=_one_per_gap(known, fixed),
+        anywhere=_one_per_gap([*known, *others], fixed),
         checks=checks,
         hangs_below=names[-1] in free_text and not trailing,
         begins=_beginning([check for check in checks if check[0] < min(known, default=len(names))]),
@@ -236,7 +234,7 @@ def _layout(names: tuple[str, ...], positions: Mapping[str, int], trailing: bool
 
 
 def _one_per_gap(columns: list[int], fixed: list[int]) -> tuple[int, ...]:
-    """One column between each two whose place is checked: the others there would do as well."""
+    """The first of these between each two columns whose place is checked: the others there would do as well."""
     return tuple(sorted({bisect(fixed, at): at for at in reversed(columns)}.values()))
 
 

@@ -39,9 +39,7 @@ class IdleHoursPart:
 
     kind: str
     name: str
-    node_hours: str
-    share: str
-    percent: float
+    node_hours: float
 
 
 def headline(study: Study) -> str:
@@ -137,18 +135,12 @@ def parts_of_idle_time(shown: ReplayOutcome, record: ReplayRecord) -> tuple[Idle
     trained = record.held_node_s / SECONDS_PER_HOUR
     parts = (
         ("useful", "trained", shown.useful_node_hours),
-        ("starting", "starting and leaving", shown.lent_node_hours - trained if record.site_impact else 0.0),
+        ("starting", "starting and leaving", shown.lent_node_hours - trained),
         ("lost", "lost to evictions, rescales and starts", trained - shown.useful_node_hours),
         ("unlent", "not lent", idle - shown.lent_node_hours),
     )
     return tuple(
-        IdleHoursPart(
-            kind,
-            name,
-            _node_hours(amount(max(hours, 0.0), idle)),
-            share(max(hours, 0.0) / idle),
-            round(min(max(100 * hours / idle, 0), 100), 3),
-        )
+        IdleHoursPart(kind, name, max(hours, 0.0))
         for kind, name, hours in parts
         if kind != "starting" or record.site_impact
     )
@@ -288,10 +280,6 @@ def shown_figure(name: str, value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.1f}{' s' if name.endswith('_s') else ''}"
-
-
-def _node_hours(shown: str) -> str:
-    return f"{shown} node-hour{'' if shown.removeprefix('under ') == '1' else 's'}"
 
 
 def _was(times: int) -> str:
