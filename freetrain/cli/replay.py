@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -307,8 +307,8 @@ def begun(options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> Itera
     elif len(holes) < MANY_HOLES:
         yield partial(_replay, options, log, in_parts)
     else:
-        with ParallelReplay(options, log, in_parts) as beside:
-            yield beside.wait
+        with parallel_replay(options, log, in_parts) as wait:
+            yield wait
 
 
 def is_long(log: SiteLog) -> bool:
@@ -317,48 +317,42 @@ def is_long(log: SiteLog) -> bool:
     return log.logged is not None and looks >= _MANY_LOOKS
 
 
-class ParallelReplay:
+@contextmanager
+def parallel_replay(options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> Iterator[Waiting]:
     """A replay as the daemon in a process of its own, which ends with this one."""
+    context = get_context("spawn")
+    news, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(theirs, options, log, in_parts), daemon=True)
+    process.start()
+    # With this end open here, too, recv() would wait for ever when the process dies.
+    theirs.close()
+    try:
+        yield partial(_answer_of, process, news)
+    finally:
+        process.terminate()
+        process.join()
 
-    def __init__(self, options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> None:
-        context = get_context("spawn")
-        self._news, self._theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(self._theirs, options, log, in_parts), daemon=True)
 
-    def __enter__(self) -> Self:
-        """Start the process."""
-        self._process.start()
-        # With this end open here, too, recv() would wait for ever when the process dies.
-        self._theirs.close()
-        return self
+def _answer_of(process: BaseProcess, news: Connection, progress: Progress) -> ReplayRecord:
+    """Wait for the answer of the other process.
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End the process."""
-        self._process.terminate()
-        self._process.join()
-
-    def wait(self, progress: Progress) -> ReplayRecord:
-        """Wait for its answer.
-
-        Raises:
-            FreetrainError: it ended without one, as where memory did not suffice.
-        """
-        try:
-            self._news.send("somebody listens")
-            while isinstance(answer := self._news.recv(), float):
-                progress(answer)
-        except (EOFError, OSError):
-            self._process.join()
-            raise FreetrainError(
-                f"The replay as the daemon broke off (its process ended with {self._process.exitcode}).",
-                "Where memory is short, choose a part of the log with --from and --until; --as ideal needs less.",
-            ) from None
-        if isinstance(answer, Exception):
-            raise answer
-        assert isinstance(answer, ReplayRecord)
-        return answer
+    Raises:
+        FreetrainError: it ended without one, as where memory did not suffice.
+    """
+    try:
+        news.send("somebody listens")
+        while isinstance(answer := news.recv(), float):
+            progress(answer)
+    except (EOFError, OSError):
+        process.join()
+        raise FreetrainError(
+            f"The replay as the daemon broke off (its process ended with {process.exitcode}).",
+            "Where memory is short, choose a part of the log with --from and --until; --as ideal needs less.",
+        ) from None
+    if isinstance(answer, Exception):
+        raise answer
+    assert isinstance(answer, ReplayRecord)
+    return answer
 
 
 def _work(news: Connection, options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> None:
