@@ -37,8 +37,10 @@ def number(value: float) -> str:
     return _without_zeros(rounded) if "." in rounded else rounded
 
 
-def amount(value: float, of: float | None = None) -> str:
+def amount(value: float | None, of: float | None = None) -> str:
     """A number beside others of its kind, of which ``of`` is the largest: whole if that is 100 or more."""
+    if value is None:
+        return NOTHING
     digits = 0 if abs(value if of is None else of) >= 100 else 1
     nothing = 0 < abs(value) < 0.5 * 10**-digits
     return f"under {'1' if digits == 0 else '0.1'}" if nothing else f"{value:,.{digits}f}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -180,13 +180,8 @@ def _machine(entry: _MachineEntry, path: Path) -> LoggedMachine:
 _UNKNOWN = Pool("", 0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSizes:
-    """What each node has, shape (nodes,); nan: unknown."""
-
-    cpus: NDArray[np.float64]
-    memory_bytes: NDArray[np.float64]
-    gpus: NDArray[np.float64]
+NodeSizes = Mapping[str, NDArray[np.float64]]
+"""``cpus``, ``memory_bytes`` and ``gpus`` of each node, shape (nodes,); nan: unknown."""
 
 
 def node_sizes(machine: LoggedMachine | None, node_names: tuple[str, ...]) -> NodeSizes:
@@ -198,8 +193,8 @@ def node_sizes(machine: LoggedMachine | None, node_names: tuple[str, ...]) -> No
     # Logs may name nodes differently from the file; with one pool that does not matter.
     otherwise = machine.pools[0] if machine and len(machine.pools) == 1 else _UNKNOWN
     found = [pool_of.get(name, otherwise) for name in node_names]
-    return NodeSizes(
-        np.array([pool.cores if pool.cores > 1 else np.nan for pool in found], np.float64),
-        np.array([pool.memory_bytes or np.nan for pool in found], np.float64),
-        np.array([pool.gpus or np.nan for pool in found], np.float64),
-    )
+    return {
+        "cpus": np.array([pool.cores if pool.cores > 1 else np.nan for pool in found], np.float64),
+        "memory_bytes": np.array([pool.memory_bytes or np.nan for pool in found], np.float64),
+        "gpus": np.array([pool.gpus or np.nan for pool in found], np.float64),
+    }

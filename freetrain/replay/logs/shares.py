@@ -191,7 +191,7 @@ def find_idle_shares(
     whole = np.empty(0, np.intp)
     if task is None and not placed.cores_by_row:
         # Nodes that jobs used whole have nothing idle: their rows, most of many logs, need not be sorted.
-        used = taken(nodes_used_whole(placed, sizes.cpus, busy, idle_s, from_s, until_s), busy.node)
+        used = taken(nodes_used_whole(placed, sizes["cpus"], busy, idle_s, from_s, until_s), busy.node)
         whole, within = np.flatnonzero(within & used), within & ~used
     found = [
         _parts_of(
@@ -220,16 +220,16 @@ def _held_by_jobs(
     placed: PlacedJobs, sizes: NodeSizes, runs: NDArray[np.bool_], task: TaskRequest | None
 ) -> tuple[dict[str, HeldAmount], set[str]]:
     """What jobs hold of each resource that matters, and the resources of which the log says what they hold."""
-    held = {"cpus": HeldAmount(placed.cores, sizes.cpus, 1.0, placed.cores_by_row)}
+    held = {"cpus": HeldAmount(placed.cores, sizes["cpus"], 1.0, placed.cores_by_row)}
     known_kinds = {"cpus"}
-    for what, known in (("memory_bytes", sizes.memory_bytes), ("gpus", sizes.gpus)):
+    for what in ("memory_bytes", "gpus"):
         if task is None and not (placed.runs[what] > 0).any():
             continue
         amount = spread_evenly(placed.runs[what], placed.count)
         if (amount[runs] > 0).any():
             known_kinds.add(what)
         if task is not None or what in known_kinds:
-            held[what] = HeldAmount(amount, known, 0.0)
+            held[what] = HeldAmount(amount, sizes[what], 0.0)
     return held, known_kinds
 
 

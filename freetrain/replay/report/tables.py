@@ -276,12 +276,12 @@ def _cells(row: ShareRow, largest: ShareOutcome) -> tuple[str, ...]:
     return (
         f"{row.what} {row.name}".strip(),
         f"{row.nodes:,}",
-        _amount(parts.partly_used_node_hours, largest.partly_used_node_hours),
-        _amount(parts.partly_idle_cpu_hours, largest.partly_idle_cpu_hours),
-        _amount(parts.partly_idle_memory_gib_hours, largest.partly_idle_memory_gib_hours),
-        _amount(parts.partly_idle_gpu_hours, largest.partly_idle_gpu_hours),
+        amount(parts.partly_used_node_hours, largest.partly_used_node_hours),
+        amount(parts.partly_idle_cpu_hours, largest.partly_idle_cpu_hours),
+        amount(parts.partly_idle_memory_gib_hours, largest.partly_idle_memory_gib_hours),
+        amount(parts.partly_idle_gpu_hours, largest.partly_idle_gpu_hours),
         *(
-            _amount(hours, largest.partly_fitting_task_hours)
+            amount(hours, largest.partly_fitting_task_hours)
             for hours in (
                 parts.partly_fitting_task_hours,
                 parts.partly_lent_task_hours,
@@ -290,7 +290,3 @@ def _cells(row: ShareRow, largest: ShareOutcome) -> tuple[str, ...]:
             if hours is not None
         ),
     )
-
-
-def _amount(value: float | None, largest: float | None) -> str:
-    return NOTHING if value is None else amount(value, largest)
