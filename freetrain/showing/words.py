@@ -13,7 +13,7 @@ from typing import NamedTuple
 NOTHING = "–"
 _DIGITS = re.compile(r"([0-9]+)")
 _SPACE = "\N{NO-BREAK SPACE}"
-_LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
+LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 _LENGTHS_S = (
     (172_800, 86_400, "day", "d"),
     (5_400, 3_600, "hour", "h"),
@@ -54,7 +54,7 @@ def count(value: float, one: str, many: str = "") -> str:
 
 def large(value: float) -> str:
     """A large number with three digits and a word: 130 billion."""
-    for unit, word in _LARGE:
+    for unit, word in LARGE:
         if abs(value) >= unit * 0.9995:
             scaled = abs(value / unit)
             digits = 0 if scaled >= 99.95 else 1 if scaled >= 9.995 else 2

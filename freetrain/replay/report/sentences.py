@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -356,8 +357,4 @@ def _beyond_s(level: Numbers, lasts_s: Numbers, reach: float) -> float:
 
 def _level_for_all_but(level: Numbers, lasts_s: Numbers, left_s: float) -> int:
     """The lowest number of nodes above which no more than so many node-seconds lie."""
-    low, high = 0, int(level.max())
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _beyond_s(level, lasts_s, middle) <= left_s else (middle + 1, high)
-    return low
+    return bisect_left(range(int(level.max())), True, key=lambda reach: _beyond_s(level, lasts_s, reach) <= left_s)
