@@ -119,9 +119,7 @@ def _rows(holes: Holes, groups: Iterable[tuple[str, NDArray[np.intp]]]) -> tuple
     idle_s = np.bincount(holes.node, holes.length_s, len(holes.node_names))
     rows = []
     for name, nodes in groups:
-        member = np.zeros(len(holes.node_names), bool)
-        member[nodes] = True
-        lengths_s = holes.length_s[member[holes.node]]
+        lengths_s = holes.length_s[np.isin(holes.node, nodes)]
         total_s = float(idle_s[nodes].sum())
         rows.append(
             GroupRow(
