@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -151,12 +151,14 @@ class RowTally:
 
     Attributes:
         file_names: the files' names for messages; rows name them by position.
+        strict: no bad row is put up with.
         bad: (file, line, reason) of every rejected row.
         notes: what was assumed, in sentences.
         warnings: what makes the figures doubtful, likewise.
     """
 
     file_names: tuple[str, ...]
+    strict: bool = False
     read: int = 0
     ignored: Counter[str] = field(default_factory=Counter)
     bad: list[tuple[int, int, str]] = field(default_factory=list)
@@ -172,9 +174,9 @@ class RowTally:
         """Count bad rows, each as (file, line, reason)."""
         self.bad.extend(rows)
 
-    def stop_if_bad(self) -> None:
-        """Raise an InputError that names the first bad row, if there is one (``--strict``)."""
-        if not self.bad:
+    def stop_if_strict(self) -> None:
+        """Raise an InputError that names the first bad row, if there is one and none is put up with."""
+        if not (self.strict and self.bad):
             return
         raise InputError(
             f"{self._first}.",
@@ -225,8 +227,16 @@ class RowTally:
             parts.append(f"{len(self.bad):,} rejected (the first: {self._named(min(self.bad)).reason})")
         return f"{self.read:,} rows read, " + (", ".join(parts) or "none ignored or rejected")
 
-    def write_rejects(self, path: Path, text_of: Callable[[int, int], str]) -> None:
-        r"""Write every rejected row as TSV: file, line, reason, text; tabs and newlines as ``\t``, ``\n``."""
+    def write_rejects(self, path: Path, texts: Sequence[bytes]) -> None:
+        r"""Write every rejected row as TSV: file, line, reason, text; tabs and newlines as ``\t``, ``\n``.
+
+        ``texts``: those of the files.
+        """
+        # Line n lies between the ends n - 1 and n.
+        ends = [
+            np.concatenate([[-1], np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")), [len(text)]])
+            for text in texts
+        ]
         hint = "Give --rejects a file in a directory that can be written to."
         with (
             explained(f"The rejected rows cannot be written to {path}", hint),
@@ -234,7 +244,8 @@ class RowTally:
         ):
             output.write("file\tline\treason\ttext\n")
             for file, line, reason in sorted(self.bad):
-                cells = (self.file_names[file], str(line), reason, text_of(file, line))
+                text = texts[file][ends[file][line - 1] + 1 : ends[file][line]].decode(errors="replace")
+                cells = (self.file_names[file], str(line), reason, text)
                 output.write("\t".join(cell.translate(_ESCAPES) for cell in cells) + "\n")
 
     @property

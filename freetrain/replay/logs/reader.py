@@ -60,15 +60,14 @@ def read_site_log(paths: Sequence[Path], options: ReadOptions, progress: Progres
     sources = [_open(path, options) for path in paths]
     kind = _common_format(sources)
     _refuse_unfit(options, kind)
-    tally = RowTally(tuple(source.name for source in sources))
+    tally = RowTally(tuple(source.name for source in sources), options.strict)
     read = _read_events if kind is LogFormat.NODE_EVENTS else _read_jobs
     try:
         use = read(sources, options, tally, progress)
-        if options.strict:
-            tally.stop_if_bad()
+        tally.stop_if_strict()
     finally:
         if options.rejects is not None:
-            _write_rejects(options.rejects, sources, tally)
+            tally.write_rejects(options.rejects, [b"".join(source.pieces) for source in sources])
     return _site_log(use, kind, options, tally, progress)
 
 
@@ -221,8 +220,7 @@ def _read_jobs(sources: list[_Source], options: ReadOptions, tally: RowTally, pr
         if options.rejects is None:
             # The text is let go of: only rejects would be looked up in it.
             source.pieces = ()
-    if options.strict:
-        tally.stop_if_bad()
+    tally.stop_if_strict()
     progress("placing jobs on nodes")
     return jobs_on_nodes(files, options, tally)
 
@@ -232,8 +230,7 @@ def _read_events(sources: list[_Source], options: ReadOptions, tally: RowTally, 
     events = pl.concat(
         read_node_events(source.pieces, number, options.timezone, tally) for number, source in enumerate(sources)
     )
-    if options.strict:
-        tally.stop_if_bad()
+    tally.stop_if_strict()
     tally.stop_if_mostly_bad()
     if events.is_empty():
         raise InputError(f"There is no event in the log: {tally.summary()}.", "Check that it is the right file.")
@@ -242,16 +239,3 @@ def _read_events(sources: list[_Source], options: ReadOptions, tally: RowTally, 
     if options.machine is not None:
         total = len(read_machine(options.machine).node_names)
     return LoggedUse(add_always_busy(busy, total, tally), time_covered_by_events(events))
-
-
-def _write_rejects(path: Path, sources: Sequence[_Source], tally: RowTally) -> None:
-    texts = [b"".join(source.pieces) for source in sources]
-    newlines = [np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) for text in texts]
-
-    def text_of(file: int, line: int) -> str:
-        ends, data = newlines[file], texts[file]
-        begin = int(ends[line - 2]) + 1 if line > 1 else 0
-        end = int(ends[line - 1]) if line <= len(ends) else len(data)
-        return data[begin:end].decode(errors="replace")
-
-    tally.write_rejects(path, text_of)
