@@ -9,8 +9,9 @@ then.
 from __future__ import annotations
 
 import csv
+import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
@@ -29,7 +30,7 @@ _OF_SPREADSHEETS = (",", ";", "\t")
 _MAX_LINES_PER_ROW = 2000
 _MAX_ENDS_TRIED = 5
 _MAX_SURPLUS_SHARED = 40
-Fits = Callable[[str], bool]
+_Checks = Sequence[tuple[int, re.Pattern[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,23 +175,35 @@ class RowLayout:
         trailing: each row ends with a separator (``sacct -p``).
         free: positions of columns known for free text.
         anywhere: these, and columns that nothing is read from; surplus does no harm there either.
-        checks: (position, test) of columns whose content tells whether a row was split rightly, by position.
+        checks: (position, shape) of columns whose content tells whether a row was split rightly, by position.
+        first_checks: those of columns before any free text: no newline can have come between them.
         hangs_below: the last column holds free text, so text after a newline in it looks like a line of its own.
-        begins: whether a line with these fields begins as rows do; None where the first columns cannot tell.
     """
 
     width: int
     trailing: bool
     free: tuple[int, ...]
     anywhere: tuple[int, ...]
-    checks: tuple[tuple[int, Fits], ...]
+    checks: _Checks
+    first_checks: _Checks
     hangs_below: bool
-    begins: Callable[[list[str]], bool | None]
 
     @property
     def separators(self) -> int:
         """Separators in a sound row."""
         return self.width - 1 + int(self.trailing)
+
+    def begins(self, fields: list[str]) -> bool | None:
+        """Whether a line with these fields begins as rows do; None where the first columns cannot tell."""
+        if not self.first_checks:
+            return None
+        whole = [check for check in self.first_checks if check[0] < len(fields) - 1]
+        return bool(whole) and _fit_all(fields, whole)
+
+
+def _fit_all(fields: list[str], checks: _Checks, shift: int = 0) -> bool:
+    """Whether the fields look as they should, where each stands so far behind its column."""
+    return all(shape.fullmatch(fields[position + shift].strip()) for position, shape in checks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,9 +287,7 @@ def _fit(fields: list[str], layout: RowLayout, separator: str) -> list[str] | No
     return None
 
 
-def _share(
-    fields: list[str], surplus: int, free: tuple[int, ...], checks: tuple[tuple[int, Fits], ...]
-) -> tuple[int, ...] | None:
+def _share(fields: list[str], surplus: int, free: tuple[int, ...], checks: _Checks) -> tuple[int, ...] | None:
     """How many surplus separators each free column owns, such that all checked columns fit; None: no way does."""
     # A share shifts the columns behind it: from left to right, given up as soon as one before the next free column
     # does not fit.
@@ -287,7 +298,7 @@ def _share(
     @cache
     def place(number: int, shift: int) -> tuple[int, ...] | None:
         """Shares of the free columns from this one on, where those before it own so many."""
-        if not all(test(fields[position + shift]) for position, test in between[number]):
+        if not _fit_all(fields, between[number], shift):
             return None
         left = surplus - shift
         if number == len(free):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from freetrain.errors import InputError
 from freetrain.replay.logs.rows import (
-    Fits,
     Lines,
     RowLayout,
     mend,
@@ -74,7 +73,9 @@ _FREE_TEXT = (
 )
 _WITH_COMMAS = ("nodelist", "alloctres", "reqtres")
 # fmt: on
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,6}|\d{9,11}|0")
+_TIME = re.compile(
+    rf"\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\S{{0,6}}|\d{{9,11}}|0|(?i:{'|'.join(map(re.escape, MISSING_WORDS))})"
+)
 _LIKE_A_TIME = re.compile(r"\d|unknown|none|^\s*$", re.IGNORECASE)
 # What the content of a column looks like, in rows that were split rightly.
 _SHAPES: Mapping[str, re.Pattern[str]] = {
@@ -218,7 +219,7 @@ def _form_of(header: Header, file: str, trailing: bool) -> Form:
 def _layout(names: tuple[str, ...], positions: Mapping[str, int], trailing: bool, separator: str) -> RowLayout:
     # Node lists and TRES hold commas: where these separate columns, the surplus may be theirs.
     free_text = (*_FREE_TEXT, *_WITH_COMMAS) if separator == "," else _FREE_TEXT
-    checks = tuple((at, _test(name)) for at, name in enumerate(names) if name in _SHAPES and name not in free_text)
+    checks = [(at, _SHAPES[name]) for at, name in enumerate(names) if name in _SHAPES and name not in free_text]
     known = sorted(names.index(name) for name in free_text if name in names)
     fixed = sorted({*positions.values(), *(at for at, _ in checks)} - set(known))
     others = [at for at in range(len(names)) if at not in known and at not in fixed]
@@ -229,35 +230,13 @@ def _layout(names: tuple[str, ...], positions: Mapping[str, int], trailing: bool
         anywhere=_one_per_gap([*known, *others], fixed),
         checks=checks,
         hangs_below=names[-1] in free_text and not trailing,
-        begins=_beginning([check for check in checks if check[0] < min(known, default=len(names))]),
+        first_checks=[check for check in checks if check[0] < min(known, default=len(names))],
     )
 
 
 def _one_per_gap(columns: list[int], fixed: list[int]) -> tuple[int, ...]:
     """The first of these between each two columns whose place is checked: the others there would do as well."""
     return tuple(sorted({bisect(fixed, at): at for at in reversed(columns)}.values()))
-
-
-def _test(name: str) -> Fits:
-    pattern = _SHAPES[name]
-
-    def fits(text: str) -> bool:
-        text = text.strip()
-        return pattern.fullmatch(text) is not None or (pattern is _TIME and text.lower() in MISSING_WORDS)
-
-    return fits
-
-
-def _beginning(checks: list[tuple[int, Fits]]) -> Callable[[list[str]], bool | None]:
-    """Looks at the columns before the first with free text: no newline can have come between them."""
-
-    def begins(fields: list[str]) -> bool | None:
-        whole = [check for check in checks if check[0] < len(fields) - 1]
-        if not whole:
-            return None if not checks else False
-        return all(fits(fields[at]) for at, fits in whole)
-
-    return begins
 
 
 @dataclass(frozen=True, slots=True)
