@@ -31,6 +31,8 @@ _MAX_LINES_PER_ROW = 2000
 _MAX_ENDS_TRIED = 5
 _MAX_SURPLUS_SHARED = 40
 _Checks = Sequence[tuple[int, re.Pattern[str]]]
+"""Position and shape of columns whose content tells whether a row was split rightly."""
+_Way = tuple[tuple[int, ...], Sequence[_Checks]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,17 +176,15 @@ class RowLayout:
     Attributes:
         trailing: each row ends with a separator (``sacct -p``).
         free: positions of columns known for free text.
-        anywhere: these, and columns that nothing is read from; surplus does no harm there either.
-        checks: (position, shape) of columns whose content tells whether a row was split rightly, by position.
-        first_checks: those of columns before any free text: no newline can have come between them.
+        ways: which columns may own the surplus together, likeliest first, as ``way_to_share`` makes them.
+        first_checks: checks of columns before any free text: no newline can have come between them.
         hangs_below: the last column holds free text, so text after a newline in it looks like a line of its own.
     """
 
     width: int
     trailing: bool
     free: tuple[int, ...]
-    anywhere: tuple[int, ...]
-    checks: _Checks
+    ways: Sequence[_Way]
     first_checks: _Checks
     hangs_below: bool
 
@@ -280,20 +280,24 @@ def _mend_at(runs: _Runs, at: int, layout: RowLayout) -> tuple[list[str], int] |
 def _fit(fields: list[str], layout: RowLayout, separator: str) -> list[str] | None:
     """The fields with the surplus given to free-text columns; None if no way makes sense."""
     surplus = len(fields) - 1 - layout.separators
-    for free in (*((column,) for column in layout.free), layout.free, layout.anywhere):
-        shares = _share(fields, surplus, free, layout.checks)
+    for free, between in layout.ways:
+        shares = _share(fields, surplus, between)
         if shares is not None:
             return _give(fields, free, shares, separator)
     return None
 
 
-def _share(fields: list[str], surplus: int, free: tuple[int, ...], checks: _Checks) -> tuple[int, ...] | None:
+def way_to_share(free: tuple[int, ...], checks: _Checks) -> _Way:
+    """Columns that may own the surplus, and the checks before each of them and behind the last."""
+    bounds = (-1, *free, sys.maxsize)
+    return free, [[check for check in checks if low < check[0] < high] for low, high in pairwise(bounds)]
+
+
+def _share(fields: list[str], surplus: int, between: Sequence[_Checks]) -> tuple[int, ...] | None:
     """How many surplus separators each free column owns, such that all checked columns fit; None: no way does."""
+
     # A share shifts the columns behind it: from left to right, given up as soon as one before the next free column
     # does not fit.
-    bounds = (-1, *free, sys.maxsize)
-    between = [[check for check in checks if low < check[0] < high] for low, high in pairwise(bounds)]
-
     # Without a cache the ways to share would be tried again for each beginning, exponentially many.
     @cache
     def place(number: int, shift: int) -> tuple[int, ...] | None:
@@ -301,9 +305,9 @@ def _share(fields: list[str], surplus: int, free: tuple[int, ...], checks: _Chec
         if not _fit_all(fields, between[number], shift):
             return None
         left = surplus - shift
-        if number == len(free):
+        if number == len(between) - 1:
             return None if left else ()
-        is_last = number == len(free) - 1
+        is_last = number == len(between) - 2
         for share in (left,) if is_last else range(min(left, _MAX_SURPLUS_SHARED) + 1):
             if (rest := place(number + 1, shift + share)) is not None:
                 return (share, *rest)

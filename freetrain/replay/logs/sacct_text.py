@@ -21,6 +21,7 @@ from freetrain.replay.logs.rows import (
     read_fields,
     split_lines,
     text_frame,
+    way_to_share,
 )
 from freetrain.replay.logs.times import MISSING_WORDS
 
@@ -223,12 +224,13 @@ def _layout(names: tuple[str, ...], positions: Mapping[str, int], trailing: bool
     known = sorted(names.index(name) for name in free_text if name in names)
     fixed = sorted({*positions.values(), *(at for at, _ in checks)} - set(known))
     others = [at for at in range(len(names)) if at not in known and at not in fixed]
+    free, anywhere = _one_per_gap(known, fixed), _one_per_gap([*known, *others], fixed)
     return RowLayout(
         width=len(names),
         trailing=trailing,
-        free=_one_per_gap(known, fixed),
-        anywhere=_one_per_gap([*known, *others], fixed),
-        checks=checks,
+        free=free,
+        # Surplus does no harm in columns that nothing is read from either.
+        ways=[way_to_share(own, checks) for own in (*((at,) for at in free), free, anywhere)],
         hangs_below=names[-1] in free_text and not trailing,
         first_checks=[check for check in checks if check[0] < min(known, default=len(names))],
     )
