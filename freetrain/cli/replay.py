@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -37,7 +37,6 @@ from freetrain.cli.replay_options import (
     power_draw,
     read_options,
     site_prices,
-    task_request,
     warn_of_unheeded,
 )
 from freetrain.cli.replay_output import (
@@ -102,11 +101,11 @@ def replay_command(logs: tuple[Path, ...], options: ReplayOptions) -> None:
     trainers = find_trainers(options.trainers_source)
     report_path = _report_path(options)
     prices = site_prices(options)
-    task = task_request(options)
+    reading_options = read_options(options)
     check_own_tasks(trainers, options)
     recorder = _NullRecorder() if options.no_store else _Recorder(options.store_path)
     with reading(options.quiet) as stage:
-        log = read_site_log(logs, replace(read_options(options), task=task), stage)
+        log = read_site_log(logs, reading_options, stage)
     goal = on_machine(goal, options, options.place, log.holes.node_names)
     settings = {"logs": [path.name for path in logs], **_settings(options)}
     asked = _Replay(
@@ -278,15 +277,9 @@ def _write_report(path: Path, result: ReplayResult, options: ReplayOptions) -> N
 
     files = ", ".join(log.name for log in result.logs)
     title = options.title or result.log.machine or files
+    same = ("policy", "objective", "horizon_s", "poll_s", "trainers", "max_running", "foresight")
     setting = ReplaySetting(
-        policy=options.policy,
-        objective=options.objective,
-        horizon_s=options.horizon_s,
-        poll_s=options.poll_s,
-        trainers=options.trainers_source,
-        max_running=options.max_running,
-        published_losses=options.as_published,
-        foresight=options.foresight,
+        **{name: result.settings[name] for name in same}, published_losses=options.as_published
     )
     report = ReportInput(title, result.log, result.study, setting, __version__, command_line(), result.prices)
     write_page(path, render(report))
@@ -314,8 +307,8 @@ def begun(options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> Itera
     elif len(holes) < MANY_HOLES:
         yield partial(_replay, options, log, in_parts)
     else:
-        with ParallelReplay(options, log, in_parts) as beside:
-            yield beside.wait
+        with parallel_replay(options, log, in_parts) as wait:
+            yield wait
 
 
 def is_long(log: SiteLog) -> bool:
@@ -324,48 +317,42 @@ def is_long(log: SiteLog) -> bool:
     return log.logged is not None and looks >= _MANY_LOOKS
 
 
-class ParallelReplay:
+@contextmanager
+def parallel_replay(options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> Iterator[Waiting]:
     """A replay as the daemon in a process of its own, which ends with this one."""
+    context = get_context("spawn")
+    news, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(theirs, options, log, in_parts), daemon=True)
+    process.start()
+    # With this end open here, too, recv() would wait for ever when the process dies.
+    theirs.close()
+    try:
+        yield partial(_answer_of, process, news)
+    finally:
+        process.terminate()
+        process.join()
 
-    def __init__(self, options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> None:
-        context = get_context("spawn")
-        self._news, self._theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(self._theirs, options, log, in_parts), daemon=True)
 
-    def __enter__(self) -> Self:
-        """Start the process."""
-        self._process.start()
-        # With this end open here, too, recv() would wait for ever when the process dies.
-        self._theirs.close()
-        return self
+def _answer_of(process: BaseProcess, news: Connection, progress: Progress) -> ReplayRecord:
+    """Wait for the answer of the other process.
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End the process."""
-        self._process.terminate()
-        self._process.join()
-
-    def wait(self, progress: Progress) -> ReplayRecord:
-        """Wait for its answer.
-
-        Raises:
-            FreetrainError: it ended without one, as where memory did not suffice.
-        """
-        try:
-            self._news.send("somebody listens")
-            while isinstance(answer := self._news.recv(), float):
-                progress(answer)
-        except (EOFError, OSError):
-            self._process.join()
-            raise FreetrainError(
-                f"The replay as the daemon broke off (its process ended with {self._process.exitcode}).",
-                "Where memory is short, choose a part of the log with --from and --until; --as ideal needs less.",
-            ) from None
-        if isinstance(answer, Exception):
-            raise answer
-        assert isinstance(answer, ReplayRecord)
-        return answer
+    Raises:
+        FreetrainError: it ended without one, as where memory did not suffice.
+    """
+    try:
+        news.send("somebody listens")
+        while isinstance(answer := news.recv(), float):
+            progress(answer)
+    except (EOFError, OSError):
+        process.join()
+        raise FreetrainError(
+            f"The replay as the daemon broke off (its process ended with {process.exitcode}).",
+            "Where memory is short, choose a part of the log with --from and --until; --as ideal needs less.",
+        ) from None
+    if isinstance(answer, Exception):
+        raise answer
+    assert isinstance(answer, ReplayRecord)
+    return answer
 
 
 def _work(news: Connection, options: ReplayOptions, log: SiteLog, in_parts: bool = False) -> None:

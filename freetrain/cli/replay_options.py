@@ -251,25 +251,19 @@ def read_options(options: ReplayOptions) -> ReadOptions:
     """How to read the log."""
     trace = NO_TRACE if options.trace is None else find_trace(options.trace)
     timezone = options.timezone or trace.timezone
+    same = (
+        "delimiter", "cluster", "ignore_partitions", "ignore_accounts", "node_states", "reservations",
+        "skip_empty_hours", "nodes", "machine", "only_nodes", "strict", "rejects",
+    )  # fmt: skip
     return ReadOptions(
+        **{name: getattr(options, name) for name in same},
         columns=tuple(name.strip() for name in options.columns.split(",")) if options.columns else (),
-        delimiter=options.delimiter,
         trace=trace,
-        cluster=options.cluster,
-        ignore_partitions=options.ignore_partitions,
-        ignore_accounts=options.ignore_accounts,
-        node_states=options.node_states,
-        reservations=options.reservations,
         failures=Failures(options.mtbf_s, options.repair_s) if options.mtbf_s is not None else None,
-        skip_empty_hours=options.skip_empty_hours,
-        nodes=options.nodes,
-        machine=options.machine,
-        only_nodes=options.only_nodes,
         from_s=parse_log_time(options.from_, timezone) if options.from_ else None,
         until_s=parse_log_time(options.until, timezone) if options.until else None,
         timezone=timezone,
-        strict=options.strict,
-        rejects=options.rejects,
+        task=task_request(options),
     )
 
 

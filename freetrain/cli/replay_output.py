@@ -235,9 +235,7 @@ def _full_hours_rows(log: SiteLog, done: Study) -> Iterator[_Row]:
 
 
 def _daemon_rows(done: DaemonStudy) -> Iterator[_Row]:
-    yield from _lent_rows(done.outcome, "node-hours", "idle")
-    yield from _work_rows(done.outcome)
-    yield from _cost_rows(done.outcome)
+    yield from _gain_rows(done.outcome, "node-hours", "idle")
     yield _site_row(done.site)
     yield "decisions", f"{done.outcome.decisions:,}", f"in {done.record.wall_s:,.1f} s"
 
@@ -288,7 +286,11 @@ def _idle_part_rows(parts: ShareOutcome) -> Iterator[_Row]:
 def _task_rows(out: ReplayOutcome, task: TaskRequest) -> Iterator[_Row]:
     how_long = f"for {task.shortest_s:.0f} s or longer"
     yield "room", f"{out.idle_node_hours:,.0f}", f"task-hours, {how_long}, nodes without jobs included"
-    yield from _lent_rows(out, "task-hours", "them")
+    yield from _gain_rows(out, "task-hours", "them")
+
+
+def _gain_rows(out: ReplayOutcome, unit: str, of_what: str) -> Iterator[_Row]:
+    yield from _lent_rows(out, unit, of_what)
     yield from _work_rows(out)
     yield from _cost_rows(out)
 

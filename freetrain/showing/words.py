@@ -13,7 +13,7 @@ from typing import NamedTuple
 NOTHING = "–"
 _DIGITS = re.compile(r"([0-9]+)")
 _SPACE = "\N{NO-BREAK SPACE}"
-_LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
+LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 _LENGTHS_S = (
     (172_800, 86_400, "day", "d"),
     (5_400, 3_600, "hour", "h"),
@@ -37,8 +37,10 @@ def number(value: float) -> str:
     return _without_zeros(rounded) if "." in rounded else rounded
 
 
-def amount(value: float, of: float | None = None) -> str:
+def amount(value: float | None, of: float | None = None) -> str:
     """A number beside others of its kind, of which ``of`` is the largest: whole if that is 100 or more."""
+    if value is None:
+        return NOTHING
     digits = 0 if abs(value if of is None else of) >= 100 else 1
     nothing = 0 < abs(value) < 0.5 * 10**-digits
     return f"under {'1' if digits == 0 else '0.1'}" if nothing else f"{value:,.{digits}f}"
@@ -52,7 +54,7 @@ def count(value: float, one: str, many: str = "") -> str:
 
 def large(value: float) -> str:
     """A large number with three digits and a word: 130 billion."""
-    for unit, word in _LARGE:
+    for unit, word in LARGE:
         if abs(value) >= unit * 0.9995:
             scaled = abs(value / unit)
             digits = 0 if scaled >= 99.95 else 1 if scaled >= 9.995 else 2

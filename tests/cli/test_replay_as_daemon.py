@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-from multiprocessing import Pipe
+from multiprocessing import Pipe, active_children
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import click
 import pytest
@@ -15,7 +16,7 @@ from click.testing import CliRunner
 
 from freetrain.cli import replay
 from freetrain.cli.main import cli
-from freetrain.cli.replay import ParallelReplay, replay_command
+from freetrain.cli.replay import parallel_replay, replay_command
 from freetrain.cli.replay_options import ReplayOptions
 from freetrain.errors import FreetrainError, InputError
 from freetrain.replay.logs import SiteLog, parse_log_time, read_site_log
@@ -59,17 +60,11 @@ def figures(document: dict[str, Any]) -> dict[str, Any]:
 
 def test_beside_the_other_replay_it_comes_to_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     afterwards = figures(replayed(path)["as_daemon"])
-    begun: list[ParallelReplay] = []
-
-    class Noted(ParallelReplay):
-        def __init__(self, options: ReplayOptions, log: SiteLog, in_parts: bool) -> None:
-            super().__init__(options, log, in_parts)
-            begun.append(self)
-
+    begun = Mock(side_effect=parallel_replay)
     monkeypatch.setattr(replay, "MANY_HOLES", 0)
-    monkeypatch.setattr(replay, "ParallelReplay", Noted)
+    monkeypatch.setattr(replay, "parallel_replay", begun)
     assert figures(replayed(path)["as_daemon"]) == afterwards
-    assert len(begun) == 1
+    begun.assert_called_once()
     assert afterwards["lent_node_hours"] > 3
 
 
@@ -110,26 +105,27 @@ def test_whole_nodes_are_lent_beside_the_parts_whatever_the_settings_say(path: P
 
 def test_what_is_wrong_there_is_said_here(path: Path, log: SiteLog) -> None:
     with (
-        ParallelReplay(options(path, "--trainers", "preset:none"), log) as beside,
+        parallel_replay(options(path, "--trainers", "preset:none"), log) as wait,
         pytest.raises(InputError) as told,
     ):
-        beside.wait(lambda at_s: None)
+        wait(lambda at_s: None)
     assert "no preset 'none'" in told.value.what
     assert told.value.hint
 
 
 def test_a_process_that_is_killed_is_no_riddle(path: Path, log: SiteLog) -> None:
-    with ParallelReplay(options(path), log) as beside:
-        assert beside._process.pid is not None
-        os.kill(beside._process.pid, signal.SIGKILL)
+    with parallel_replay(options(path), log) as wait:
+        (process,) = active_children()
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
         with pytest.raises(FreetrainError, match=r"broke off.*-9"):
-            beside.wait(lambda at_s: None)
+            wait(lambda at_s: None)
 
 
 def test_it_ends_with_the_command_that_began_it(path: Path, log: SiteLog) -> None:
-    with pytest.raises(click.Abort), ParallelReplay(options(path), log) as beside:
+    with pytest.raises(click.Abort), parallel_replay(options(path), log):
         raise click.Abort
-    assert not beside._process.is_alive()
+    assert not active_children()
 
 
 def test_whoever_waits_is_told_how_far_it_is(

@@ -12,7 +12,7 @@ What cannot be read, or does not say enough, is an ``InputError`` whose sentence
 ``sacct_text.py``  the text of ``sacct -P``; ``sacct_json.py`` makes it of ``sacct --json``
 ``traces.py``      public traces and other tables as such text; ``toml_files.py``: files that describe logs
 ``sacct_jobs.py``  what its fields mean; ``swf.py`` reads another kind, ``busy.py`` node events
-``parsed.py``      runs of jobs as these readers hand them on, and what becomes of each row
+``parsed.py``      runs of jobs as these readers hand them on; what becomes of each row, and notes and warnings
 ``nodelists.py``   node lists as positions; ``machine.py``: the machine's pools
 ``placing.py``     jobs on nodes
 ``jobs.py``        the jobs of all files: runaways cut off, notes, what a daemon would have seen

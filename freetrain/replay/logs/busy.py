@@ -58,8 +58,8 @@ class BusyTimes:
         return find_holes(self.node_names, self.node, self.start_s, self.end_s, from_s, until_s, self.interval)
 
 
-def select_nodes(busy: BusyTimes, wanted: str) -> tuple[BusyTimes, tuple[str, ...]]:
-    """The chosen nodes alone (a node set, or ranges of numbers), and a note if some are not in the machine.
+def select_nodes(busy: BusyTimes, wanted: str, tally: RowTally) -> BusyTimes:
+    """The chosen nodes alone (a node set, or ranges of numbers); what that leaves out is noted.
 
     Raises:
         InputError: if the text is no node set or none of its nodes is in the machine.
@@ -75,32 +75,32 @@ def select_nodes(busy: BusyTimes, wanted: str) -> tuple[BusyTimes, tuple[str, ..
     number = np.cumsum(keep, dtype=np.int32) - 1
     rows = taken(keep, busy.node)
     kept = tuple(name for name in busy.node_names if name in names)
-    chosen = replace(busy, node_names=kept, node=taken(number, busy.node[rows]), interval=busy.interval[rows])
-    notes = [
+    tally.notes.append(
         f"Only {found:,} of the machine's {len(busy.node_names):,} nodes are looked at (--only-nodes {wanted})."
-    ]
+    )
     if found < len(names):
-        notes.append(f"{len(names) - found:,} of the nodes asked for are not in the machine.")
-    return chosen, tuple(notes)
+        tally.notes.append(f"{len(names) - found:,} of the nodes asked for are not in the machine.")
+    return replace(busy, node_names=kept, node=taken(number, busy.node[rows]), interval=busy.interval[rows])
 
 
-def add_always_busy(busy: BusyTimes, total: int | None) -> tuple[BusyTimes, tuple[str, ...]]:
+def add_always_busy(busy: BusyTimes, total: int | None, tally: RowTally) -> BusyTimes:
     """Fill a machine known from node events up to its number of nodes: a node without event never became idle."""
     seen = len(busy.node_names)
     if total is None:
-        note = f"The machine is taken to be the {seen:,} nodes with events; one without never became idle."
-        return busy, (note,)
-    if total == seen:
-        return busy, ()
+        tally.notes.append(
+            f"The machine is taken to be the {seen:,} nodes with events; one without never became idle."
+        )
+    if total is None or total == seen:
+        return busy
     if total < seen:
         raise too_small(seen, total)
     more = total - seen
     unseen = np.arange(seen, total, dtype=np.int32)
-    filled = replace(
+    tally.notes.append(f"{more:,} of the machine's {total:,} nodes have no events and count as busy all the time.")
+    return replace(
         busy.and_also(unseen, np.full(more, -np.inf), np.full(more, np.inf)),
         node_names=(*busy.node_names, *made_up("unseen", more)),
     )
-    return filled, (f"{more:,} of the machine's {total:,} nodes have no events and count as busy all the time.",)
 
 
 def _wanted_names(wanted: str) -> list[str]:

@@ -20,7 +20,6 @@ from freetrain.replay.logs.machine import LoggedMachine, NodeSizes, node_sizes, 
 from freetrain.replay.logs.model import LoggedJobs, ReadOptions
 from freetrain.replay.logs.nodelists import MAX_NODES, NodeLists, gathered
 from freetrain.replay.logs.parsed import (
-    MachineSize,
     ParsedFile,
     RowTally,
     distinct_texts,
@@ -38,7 +37,6 @@ _USUAL_PEAK = 0.7
 """Whole machines are in use to this part at least, at some time of a window."""
 _GRACE_S = 86_400.0
 """A job may outlast its limit: suspended meanwhile, or as Slurm's OverTimeLimit allows."""
-_Times = NDArray[np.float64]
 _WEEK_S = 7 * 86_400.0
 _MOMENT_S = 60.0
 """Jobs that overlap for less have the node one after the other."""
@@ -59,7 +57,6 @@ class LoggedUse:
 
     busy: BusyTimes
     proof: CoveredTime
-    notes: tuple[str, ...]
     placed: PlacedJobs | None = None
     packed: bool = False
     name: str = ""
@@ -82,54 +79,53 @@ def jobs_on_nodes(files: Sequence[ParsedFile], options: ReadOptions, tally: RowT
         tally.stop_if_mostly_bad()
         raise _no_job_ran(tally)
     cluster = _only_cluster(files)
-    runs, requeued = cut_by_requeues(runs)
-    runs, past_limit = cut_by_limits(runs, proof.latest_submit_s)
+    runs = cut_by_requeues(runs, tally)
+    runs = cut_by_limits(runs, proof.latest_submit_s, tally)
     machine = described = read_machine(options.machine) if options.machine is not None else None
-    notes = [*(note for file in files for note in file.notes), *requeued, *past_limit]
     packed = not runs.select((pl.col("node_list") != "").any()).item()
     if packed:
-        size = next((file.size for file in files if file.size is not None), None)
-        machine = machine or _assumed_machine(runs, options.nodes, size)
+        shown = next((file.machine for file in files if file.machine is not None), None)
+        machine = machine or _assumed_machine(runs, options.nodes, shown)
         placed = place_by_packing(runs, machine, tally)
-        notes.append(_packing_note(machine))
+        tally.notes.append(_packing_note(machine))
     else:
         others = tuple(text for file in files for text in file.other_lists)
         # Nobody else holds the runs then, so that what is not needed for long is freed there.
         handed_over = [runs]
         del runs
         placed = place_by_lists(handed_over.pop(), machine, options.nodes, tally, others)
-        placed, taken_over = cut_by_successors(placed)
-        notes += taken_over
+        placed = cut_by_successors(placed, tally)
     tally.stop_if_mostly_bad()
     if placed.runs.is_empty():
         raise _no_job_ran(tally)
     name, kind_of = (described.name, described.kind_of) if described is not None else (cluster, {})
     shows_parts = not packed or (machine is not None and any(pool.shared for pool in machine.pools))
     sizes = node_sizes(machine, placed.busy.node_names) if shows_parts else None
-    return LoggedUse(placed.busy, proof, (*notes, *placed.notes), placed, packed, name, kind_of, sizes)
+    return LoggedUse(placed.busy, proof, placed, packed, name, kind_of, sizes)
 
 
-def settle_window(
-    placed: PlacedJobs, packed: bool, window: LogWindow, tally: RowTally
-) -> tuple[list[str], list[str]]:
-    """Count runs outside the window as ignored; notes on what else it does to the jobs, and warnings."""
+def settle_window(placed: PlacedJobs, packed: bool, window: LogWindow, tally: RowTally) -> None:
+    """Count runs outside the window as ignored; note what else it does to the jobs, and warn."""
     start_s, end_s = placed.busy.start_s, placed.busy.end_s
     inside = (end_s > window.from_s) & (start_s < window.until_s)
     tally.ignore("outside the window", int((~inside).sum()))
     cut = inside & ((start_s < window.from_s) | (end_s > window.until_s))
     endless = inside & np.isinf(end_s)
     within_s = end_s.clip(window.from_s, window.until_s) - start_s.clip(window.from_s, window.until_s)
-    notes = []
     if not inside.any():
-        notes.append("No job ran within the window: every node looks idle throughout.")
+        tally.notes.append("No job ran within the window: every node looks idle throughout.")
     if cut.any():
-        notes.append(f"{_jobs_are(cut)} over the window's edges and cut there.")
+        tally.notes.append(f"{_jobs_are(cut)} over the window's edges and cut there.")
     if endless.any():
-        notes.append(f"{_jobs_are(endless)} without an end (still running then) and busy to the window's end.")
+        tally.notes.append(
+            f"{_jobs_are(endless)} without an end (still running then) and busy to the window's end."
+        )
     short_h = float((placed.missing_nodes * within_s).sum()) / SECONDS_PER_HOUR
     if short_h > 0:
-        notes.append(f"Packing found no room for {short_h:,.1f} node-hours of the jobs; they are left out.")
-    return notes, _unlike_the_machine(placed, packed, inside, within_s, short_h)
+        tally.notes.append(f"Packing found no room for {short_h:,.1f} node-hours of the jobs; they are left out.")
+    # Bad rows are held against those of the window.
+    tally.warn_if_many_bad()
+    tally.warnings += _unlike_the_machine(placed, packed, inside, within_s, short_h)
 
 
 def _unlike_the_machine(
@@ -155,13 +151,13 @@ def _unlike_the_machine(
     return []
 
 
-def _assumed_machine(runs: pl.DataFrame, nodes: int | None, size: MachineSize | None) -> LoggedMachine:
+def _assumed_machine(runs: pl.DataFrame, nodes: int | None, shown: LoggedMachine | None) -> LoggedMachine:
     """The machine of a log without node lists, from --nodes or the log's header."""
     if nodes is not None:
-        cores = -(-size.nodes * size.cores_per_node // nodes) if size is not None else 1
+        cores = -(-len(shown.node_names) * shown.pools[0].cores // nodes) if shown is not None else 1
         return uniform_machine("--nodes", nodes, min(cores, MAX_NODES))
-    if size is not None:
-        return uniform_machine("the log's header", size.nodes, size.cores_per_node)
+    if shown is not None:
+        return shown
     counted = runs["nodes"].fill_null(runs["cores"]).fill_null(0).to_numpy()
     peak = peak_in_use(runs["start_s"].to_numpy(), runs["end_s"].to_numpy(), counted)
     what = "processors" if runs["nodes"].is_null().all() else "nodes"
@@ -205,20 +201,20 @@ def _jobs_are(which: NDArray[np.bool_]) -> str:
     return "1 job is" if count == 1 else f"{count:,} jobs are"
 
 
-def cut_by_limits(runs: pl.DataFrame, last_s: float) -> tuple[pl.DataFrame, list[str]]:
+def cut_by_limits(runs: pl.DataFrame, last_s: float, tally: RowTally) -> pl.DataFrame:
     """End jobs without an end at their limits if these passed more than a day before the log's end."""
     has_no_end, limit = pl.col("end_s").is_infinite(), pl.col("start_s") + pl.col("limit_s")
     past = limit + _GRACE_S < last_s
     # Few jobs of a large log have no end: of these alone it is asked when they passed their limits.
     gone = runs.filter(has_no_end).filter(past)
     if gone.is_empty():
-        return runs, []
-    note = _named(gone, "that are past their time limits count until these passed")
+        return runs
+    tally.notes.append(_named(gone, "that are past their time limits count until these passed"))
     end = pl.when(has_no_end & past).then(limit).otherwise(pl.col("end_s"))
-    return runs.with_columns(end.alias("end_s")), [note]
+    return runs.with_columns(end.alias("end_s"))
 
 
-def cut_by_requeues(runs: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+def cut_by_requeues(runs: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
     """End runs without an end where the same job begins again: it was requeued then at the latest."""
     endless = runs.select("job", pl.col("end_s").is_infinite()).filter("end_s").select("job").unique()
     # Of few jobs the end is not known: to put the runs of all in order would take an eighth of all reading.
@@ -227,88 +223,74 @@ def cut_by_requeues(runs: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     of_these = of_these.with_columns(again_s.alias("again_s"))
     over = of_these.filter(pl.col("end_s").is_infinite() & (pl.col("again_s") > pl.col("start_s")))
     if over.is_empty():
-        return runs, []
-    note = _named(over, "count until they began again (requeued, as after a node failed)")
-    return runs.with_columns(runs["end_s"].scatter(over["row"], over["again_s"])), [note]
+        return runs
+    tally.notes.append(_named(over, "count until they began again (requeued, as after a node failed)"))
+    return runs.with_columns(runs["end_s"].scatter(over["row"], over["again_s"]))
 
 
-def cut_by_successors(placed: PlacedJobs) -> tuple[PlacedJobs, list[str]]:
+def cut_by_successors(placed: PlacedJobs, tally: RowTally) -> PlacedJobs:
     """End jobs without an end or a limit where others began, and ended, on nodes that they had for themselves.
 
     That they still run is believed for a week. On nodes that jobs share, nothing follows from others there: such
     jobs are named, and stay.
     """
-    has_no_end = np.isinf(placed.busy.end_s)
-    suspect = has_no_end & np.isinf(placed.runs["limit_s"].to_numpy())
+    busy = placed.busy
+    suspect = np.isinf(busy.end_s) & np.isinf(placed.runs["limit_s"].to_numpy())
     if not suspect.any():
-        return placed, []
-    beside = _rows_beside(placed, suspect)
-    first_s, last_s = _next_starts_s(beside, has_no_end)
-    old = suspect & (last_s >= placed.busy.start_s + _WEEK_S)
-    over = old & ~_on_shared_nodes(beside, has_no_end)
-    notes = [
-        _named(_jobs(placed, which), what)
+        return placed
+    old = _outlived(_rows_beside(busy, suspect), suspect)
+    old = old.with_columns(placed.runs["job"].gather(old["run"]).alias("job"))
+    over = old.filter(~pl.col("is_shared"))
+    end_s = busy.end_s.copy()
+    end_s[over["run"].to_numpy()] = over["first_s"].to_numpy()
+    tally.notes += (
+        _named(which, what)
         for which, what in (
-            (old & ~over, "count as running, though others have run on their nodes for a week"),
+            (old.filter("is_shared"), "count as running, though others have run on their nodes for a week"),
             (over, "on whose nodes others ran since count until these began"),
         )
-        if which.any()
-    ]
-    return replace(placed, busy=replace(placed.busy, end_s=np.where(over, first_s, placed.busy.end_s))), notes
+        if len(which)
+    )
+    return replace(placed, busy=replace(busy, end_s=end_s))
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Rows of busy times, by node and start."""
+def _outlived(rows: pl.DataFrame, suspect: NDArray[np.bool_]) -> pl.DataFrame:
+    """Suspects on whose nodes jobs with an end began a week later or later; the first of these: ``first_s``.
 
-    node: NDArray[np.int32]
-    start_s: _Times
-    end_s: _Times
-    run: NDArray[np.int32]
-    nodes: int
-
-
-def _next_starts_s(rows: _Rows, has_no_end: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """When the first and the last job with an end began on any node of each run, after it did; inf, -inf: none."""
-    node, start_s, run = rows.node, rows.start_s, rows.run
-    ended = np.flatnonzero(~has_no_end[run])
-    first_s, last_s = np.full(len(has_no_end), np.inf), np.full(len(has_no_end), -np.inf)
-    if len(ended):
-        first = ended[np.searchsorted(ended, np.arange(len(run)), "right").clip(max=len(ended) - 1)]
-        last = ended[np.searchsorted(node[ended], node, "right") - 1]
-        for found, best, keep in ((first, first_s, np.minimum), (last, last_s, np.maximum)):
-            later = (node[found] == node) & (start_s[found] > start_s)
-            keep.at(best, run[later], start_s[found][later])
-    return first_s, last_s
-
-
-def _on_shared_nodes(rows: _Rows, has_no_end: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """For each run, whether one of its nodes had two jobs at a time, both of them with an end or both without."""
-    node, start_s, end_s, run = rows.node, rows.start_s, rows.end_s, rows.run
-    shared = np.zeros(rows.nodes, bool)
-    for kind in (has_no_end, ~has_no_end):
-        of_kind = np.flatnonzero(kind[run])
-        one, other = of_kind[:-1], of_kind[1:]
-        beside = (node[one] == node[other]) & (start_s[other] + _MOMENT_S < end_s[one])
-        shared[node[other][beside]] = True
-    return np.bincount(run, weights=shared[node], minlength=len(has_no_end)) > 0
+    ``is_shared``: one of their nodes had two jobs at a time, both of them with an end or both without.
+    """
+    has_end = pl.col("end_s").is_finite()
+    beside = pl.col("start_s").shift(-1).over("node", has_end) + _MOMENT_S < pl.col("end_s")
+    is_shared = pl.col("node").is_in(rows.filter(beside)["node"].unique().implode()).any()
+    ended = rows.filter(has_end).select("node", pl.col("start_s").alias("first_s"))
+    last = ended.group_by("node").agg(pl.col("first_s").max().alias("last_s"))
+    return (
+        rows.filter(suspect[rows["run"].to_numpy()])
+        .join_asof(
+            ended,
+            left_on="start_s",
+            right_on="first_s",
+            by="node",
+            strategy="forward",
+            allow_exact_matches=False,
+            check_sortedness=False,
+        )
+        .join(last, on="node", how="left")
+        .group_by("run", "start_s")
+        .agg(pl.col("first_s").min(), pl.col("last_s").max(), is_shared.alias("is_shared"))
+        .filter(pl.col("last_s") >= pl.col("start_s") + _WEEK_S)
+        .sort("run")
+    )
 
 
-def _rows_beside(placed: PlacedJobs, suspect: NDArray[np.bool_]) -> _Rows:
-    """All rows of the nodes that suspects have: of large logs these are few."""
-    busy = placed.busy
+def _rows_beside(busy: BusyTimes, suspect: NDArray[np.bool_]) -> pl.DataFrame:
+    """All rows of the nodes that suspects have, by node and start: of large logs these are few."""
     has_suspects = np.zeros(len(busy.node_names), bool)
     has_suspects[busy.node[taken(suspect, busy.interval)]] = True
     rows = np.flatnonzero(taken(has_suspects, busy.node))
-    rows = rows[np.lexsort((busy.start_s[busy.interval[rows]], busy.node[rows]))]
     run = busy.interval[rows]
-    return _Rows(busy.node[rows], busy.start_s[run], busy.end_s[run], run, len(busy.node_names))
-
-
-def _jobs(placed: PlacedJobs, which: NDArray[np.bool_]) -> pl.DataFrame:
-    return pl.DataFrame(
-        {"job": placed.runs["job"].filter(pl.Series(which)), "start_s": placed.busy.start_s[which]}
-    )
+    columns = {"node": busy.node[rows], "run": run, "start_s": busy.start_s[run], "end_s": busy.end_s[run]}
+    return pl.DataFrame(columns).sort("node", "start_s", maintain_order=True)
 
 
 def _named(gone: pl.DataFrame, what: str) -> str:

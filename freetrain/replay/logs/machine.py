@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -65,9 +65,14 @@ class LoggedMachine:
     uplink_gbit: float = 0.0
 
     @property
+    def pool_of(self) -> dict[str, Pool]:
+        """Node → its pool."""
+        return {name: pool for pool in self.pools for name in self.node_names[pool.begin : pool.end]}
+
+    @property
     def kind_of(self) -> dict[str, str]:
         """Node → its kind, which is its pool."""
-        return {name: pool.name for pool in self.pools for name in self.node_names[pool.begin : pool.end]}
+        return {name: pool.name for name, pool in self.pool_of.items()}
 
     def pools_of(self, partition: str) -> tuple[Pool, ...]:
         """Pools that a partition's jobs may run on: those that list it, else those for all."""
@@ -151,44 +156,32 @@ def read_machine(path: Path) -> LoggedMachine:
 
 
 def _machine(entry: _MachineEntry, path: Path) -> LoggedMachine:
-    names: list[str] = []
-    pools: list[Pool] = []
+    names, seen, pools = list[str](), set[str](), list[Pool]()
     for number, pool in enumerate(entry.pools):
         try:
             own = pool.names()
         except NodeListError as error:
             raise InputError(f"The machine file {path} is wrong: pools[{number}].nodes: {error}.", _SEE) from None
+        if twin := next((name for name in own if name in seen), ""):
+            raise InputError(f"The machine file {path} is wrong: node {twin!r} is in two pools.", _SEE)
+        seen.update(own)
         begin = len(names)
         names += own
         if len(names) > MAX_NODES:
             raise InputError(f"The machine file {path} is wrong: it has more than {MAX_NODES:,} nodes.", _SEE)
         as_written = pool.model_dump(exclude={"nodes", "memory_gib"})
         pools.append(Pool(begin=begin, end=len(names), memory_bytes=pool.memory_gib * _GIB, **as_written))
-    _refuse_twins(names, path)
     named = all(isinstance(pool.nodes, str) for pool in entry.pools)
     return LoggedMachine(
         entry.name, tuple(names), tuple(pools), named, entry.links.node_gbit, entry.links.uplink_gbit
     )
 
 
-def _refuse_twins(names: list[str], path: Path) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise InputError(f"The machine file {path} is wrong: node {name!r} is in two pools.", _SEE)
-        seen.add(name)
-
-
 _UNKNOWN = Pool("", 0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSizes:
-    """What each node has, shape (nodes,); nan: unknown."""
-
-    cpus: NDArray[np.float64]
-    memory_bytes: NDArray[np.float64]
-    gpus: NDArray[np.float64]
+NodeSizes = Mapping[str, NDArray[np.float64]]
+"""``cpus``, ``memory_bytes`` and ``gpus`` of each node, shape (nodes,); nan: unknown."""
 
 
 def node_sizes(machine: LoggedMachine | None, node_names: tuple[str, ...]) -> NodeSizes:
@@ -196,15 +189,12 @@ def node_sizes(machine: LoggedMachine | None, node_names: tuple[str, ...]) -> No
 
     A pool with one core or without GPUs is one of which these were left out: the file cannot tell the two apart.
     """
-    pools = machine.pools if machine else ()
-    pool_of = {
-        name: pool for pool in pools for name in (machine.node_names[pool.begin : pool.end] if machine else ())
-    }
+    pool_of = machine.pool_of if machine else {}
     # Logs may name nodes differently from the file; with one pool that does not matter.
-    otherwise = pools[0] if len(pools) == 1 else _UNKNOWN
+    otherwise = machine.pools[0] if machine and len(machine.pools) == 1 else _UNKNOWN
     found = [pool_of.get(name, otherwise) for name in node_names]
-    return NodeSizes(
-        np.array([pool.cores if pool.cores > 1 else np.nan for pool in found], np.float64),
-        np.array([pool.memory_bytes or np.nan for pool in found], np.float64),
-        np.array([pool.gpus or np.nan for pool in found], np.float64),
-    )
+    return {
+        "cpus": np.array([pool.cores if pool.cores > 1 else np.nan for pool in found], np.float64),
+        "memory_bytes": np.array([pool.memory_bytes or np.nan for pool in found], np.float64),
+        "gpus": np.array([pool.gpus or np.nan for pool in found], np.float64),
+    }

@@ -18,7 +18,8 @@ from freetrain.durations import show_duration
 from freetrain.errors import InputError
 from freetrain.replay.logs.busy import BusyTimes
 from freetrain.replay.logs.model import EmptyHours, Failures, ReadOptions
-from freetrain.replay.logs.nodelists import NodeIndex, NodeListError
+from freetrain.replay.logs.nodelists import NodeIndex, read_node_lists
+from freetrain.replay.logs.parsed import RowTally
 from freetrain.replay.logs.sacct_text import column_names
 from freetrain.replay.logs.source import display_name, read_source
 from freetrain.replay.logs.times import iso, parse_times
@@ -45,29 +46,30 @@ _Row = Mapping[str, str]
 """A row of a file: its ``nodes``, and from ``start`` to ``end`` they were out of service."""
 
 
-def take_out(busy: BusyTimes, window: LogWindow, options: ReadOptions) -> tuple[BusyTimes, list[str]]:
+def take_out(busy: BusyTimes, window: LogWindow, options: ReadOptions, tally: RowTally) -> BusyTimes:
     """Count nodes as not idle while they were out of service, as far as files say when that was.
 
     Raises:
         InputError: a file cannot be read, or is not what Slurm prints.
     """
-    notes = []
     for path, read, what in (
         (options.node_states, _read_node_states, "down or drained"),
         (options.reservations, _read_reservations, "reserved"),
     ):
         if path is not None:
             before = _idle_node_hours(busy, window)
-            busy, unknown = _with_outages(busy, list(read(path, options)), path, options.timezone)
+            busy, oddities = _with_outages(busy, list(read(path, options)), path, options.timezone)
             gone = before - _idle_node_hours(busy, window)
-            notes.append(f"{gone:,.1f} node-hours without jobs are not idle: the nodes were {what} ({path.name}).")
-            notes += unknown
+            tally.notes.append(
+                f"{gone:,.1f} node-hours without jobs are not idle: the nodes were {what} ({path.name})."
+            )
+            tally.notes += oddities
     if options.node_states is None:
-        notes.append(
+        tally.notes.append(
             "Job logs do not show which nodes were down or drained: those look idle; "
             "--node-states reads `sacctmgr show event -P`, which does."
         )
-    return busy, notes
+    return busy
 
 
 def _read_node_states(path: Path, options: ReadOptions) -> Iterator[_Row]:
@@ -121,29 +123,29 @@ def _rows(path: Path, command: str) -> Iterator[_Row]:
 def _with_outages(
     busy: BusyTimes, outages: Sequence[_Row], path: Path, timezone: str
 ) -> tuple[BusyTimes, list[str]]:
-    lists, start, end = ([row[role] for row in outages] for role in ("nodes", "start", "end"))
-    start_s = parse_times(pl.Series(start, dtype=pl.String), timezone).to_numpy()
-    end_s = parse_times(pl.Series(end, dtype=pl.String), timezone)
+    start_s, end_s = (
+        parse_times(pl.Series([row[role] for row in outages], dtype=pl.String), timezone)
+        for role in ("start", "end")
+    )
     # One without an end has not ended.
-    until_s = end_s.fill_null(float("inf")).to_numpy()
+    from_s, until_s = start_s.to_numpy(), end_s.fill_null(float("inf")).to_numpy()
     machine_nodes = len(busy.node_names)
     # Not closed: names that the machine lacks get positions behind it, and are counted as strangers.
     index = NodeIndex(busy.node_names)
-    named = {text: _positions(text, index) for text in set(lists)}
-    sound = [
-        number
-        for number, text in enumerate(lists)
-        if named[text] is not None and start_s[number] <= until_s[number]
-    ]
-    _refuse_if_mostly_bad(len(lists) - len(sound), len(lists), path)
-    known = {
-        text: [position for position in found or () if position < machine_nodes] for text, found in named.items()
-    }
-    node = [position for number in sound for position in known[lists[number]]]
-    row = [number for number in sound for _ in known[lists[number]]]
-    longer = busy.and_also(np.array(node, np.int32), start_s[row], until_s[row])
-    strangers = list(index.position)[machine_nodes:]
-    return longer, _oddities(path.name, len(lists) - len(sound), strangers)
+    lists = read_node_lists((row["nodes"] for row in outages), index)
+    sound = from_s <= until_s
+    sound[list(lists.bad)] = False
+    bad, rows = int((~sound).sum()), len(outages)
+    if 2 * bad > rows:
+        raise InputError(
+            f"{display_name(path)}: {bad:,} of {rows:,} rows name no nodes, or no time from which on they "
+            "were out of service.",
+            "Look whether its columns are right, and its times as SLURM_TIME_FORMAT=standard prints them.",
+        )
+    row = np.repeat(np.arange(rows), np.diff(lists.begin))
+    known = sound[row] & (lists.node < machine_nodes)
+    longer = busy.and_also(lists.node[known], from_s[row[known]], until_s[row[known]])
+    return longer, _oddities(path.name, bad, list(index.position)[machine_nodes:])
 
 
 def _oddities(name: str, bad: int, strangers: list[str]) -> list[str]:
@@ -156,28 +158,12 @@ def _oddities(name: str, bad: int, strangers: list[str]) -> list[str]:
     return notes
 
 
-def _positions(text: str, index: NodeIndex) -> Sequence[int] | None:
-    try:
-        return index.positions(text)
-    except NodeListError:
-        return None
-
-
-def _refuse_if_mostly_bad(bad: int, rows: int, path: Path) -> None:
-    if 2 * bad > rows:
-        raise InputError(
-            f"{display_name(path)}: {bad:,} of {rows:,} rows name no nodes, or no time from which on they "
-            "were out of service.",
-            "Look whether its columns are right, and its times as SLURM_TIME_FORMAT=standard prints them.",
-        )
-
-
 def _idle_node_hours(busy: BusyTimes, window: LogWindow) -> float:
     return busy.holes(window.from_s, window.until_s).idle_node_hours
 
 
-def with_failures(busy: BusyTimes, window: LogWindow, failures: Failures) -> tuple[BusyTimes, str]:
-    """Let nodes fail, at the same instants each time, and say what that takes.
+def with_failures(busy: BusyTimes, window: LogWindow, failures: Failures, tally: RowTally) -> BusyTimes:
+    """Let nodes fail, at the same instants each time, and note what that takes.
 
     Only idle time counts: what became of jobs the log says, and a node that failed with one is not idle.
     """
@@ -193,10 +179,11 @@ def with_failures(busy: BusyTimes, window: LogWindow, failures: Failures) -> tup
     gone = holes.idle_node_hours - failing.holes(window.from_s, window.until_s).idle_node_hours
     times = f"{len(at_s):,} time{'s' * (len(at_s) != 1)}"
     every, repair = show_duration(failures.every_s), show_duration(failures.repair_s)
-    return failing, (
+    tally.notes.append(
         f"Idle nodes failed at random {times}, each once in {every} of idle time and for {repair} (--mtbf, "
         f"--repair): {gone:,.1f} node-hours are not idle for that."
     )
+    return failing
 
 
 def find_empty_hours(machine: Holes, holes: Holes) -> EmptyHours | None:

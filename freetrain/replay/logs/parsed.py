@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from freetrain.errors import InputError, explained
+from freetrain.replay.logs.machine import LoggedMachine
 from freetrain.replay.logs.model import RejectedRow, RowCount
 from freetrain.replay.logs.rows import Lines, read_fields
 from freetrain.replay.logs.times import form_hint
@@ -69,14 +70,6 @@ def distinct_texts(column: pl.Series) -> tuple[pl.Series, NDArray[np.uint32]]:
 
 
 @dataclass(frozen=True, slots=True)
-class MachineSize:
-    """What an SWF header says about the machine."""
-
-    nodes: int
-    cores_per_node: int
-
-
-@dataclass(frozen=True, slots=True)
 class ParsedFile:
     """One job log.
 
@@ -88,13 +81,13 @@ class ParsedFile:
             commas) are empty where the log does not say. What a run has is meant, on all its nodes together.
         unused: what ``seen`` shows of sound rows that are no runs, as of jobs that never started: they too tell
             what time the log covers. Times are null where a row has none.
+        machine: what the file says of it.
         other_lists: node lists of jobs that were left out by choice: their nodes belong to the machine, too.
     """
 
     runs: list[pl.DataFrame]
     unused: pl.DataFrame
-    size: MachineSize | None = None
-    notes: tuple[str, ...] = ()
+    machine: LoggedMachine | None = None
     clusters: tuple[str, ...] = ()
     other_lists: tuple[str, ...] = ()
 
@@ -154,17 +147,23 @@ Reasons = Sequence[tuple[pl.Expr, str | pl.Expr]]
 
 @dataclass(slots=True)
 class RowTally:
-    """Rows counted so far.
+    """Rows counted so far, and what is odd about the log.
 
     Attributes:
         file_names: the files' names for messages; rows name them by position.
+        strict: no bad row is put up with.
         bad: (file, line, reason) of every rejected row.
+        notes: what was assumed, in sentences.
+        warnings: what makes the figures doubtful, likewise.
     """
 
     file_names: tuple[str, ...]
+    strict: bool = False
     read: int = 0
     ignored: Counter[str] = field(default_factory=Counter)
     bad: list[tuple[int, int, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     def ignore(self, reason: str, rows: int) -> None:
         """Count rows that say nothing about busy nodes."""
@@ -175,13 +174,12 @@ class RowTally:
         """Count bad rows, each as (file, line, reason)."""
         self.bad.extend(rows)
 
-    def stop_if_bad(self) -> None:
-        """Raise an InputError that names the first bad row, if there is one (``--strict``)."""
-        if not self.bad:
+    def stop_if_strict(self) -> None:
+        """Raise an InputError that names the first bad row, if there is one and none is put up with."""
+        if not (self.strict and self.bad):
             return
-        first = self._named(min(self.bad))
         raise InputError(
-            f"{first.file}, line {first.line}: {first.reason}.",
+            f"{self._first}.",
             self.hint() or "Mend or remove the row, or read without --strict, which counts bad rows and goes on.",
         )
 
@@ -195,24 +193,21 @@ class RowTally:
         """Raise an InputError if more than half of the rows that matter are bad: what is left is no log."""
         if self.rejected_share <= _TOO_MANY:
             return
-        first = self._named(min(self.bad))
         raise InputError(
             f"{_rows(len(self.bad))} cannot be used, {100 * self.rejected_share:.0f} % of those that count; the "
-            f"first is in {first.file}, line {first.line}: {first.reason}.",
+            f"first is in {self._first}.",
             self.hint()
             or "Look whether the columns are right; --rejects FILE writes down what is wrong with each row.",
         )
 
-    def warnings(self) -> list[str]:
-        """Says so if so many rows are bad that the figures suffer."""
-        if self.rejected_share <= _MANY:
-            return []
-        first = self._named(min(self.bad))
-        return [
-            f"{_rows(len(self.bad))} could not be used, {100 * self.rejected_share:.0f} % of those that count: "
-            f"nodes look idle where their jobs ran. The first is in {first.file}, line {first.line}: "
-            f"{first.reason}."
-        ]
+    def warn_if_many_bad(self) -> None:
+        """Warn if so many rows are bad that the figures suffer."""
+        share = self.rejected_share
+        if share > _MANY:
+            self.warnings.append(
+                f"{_rows(len(self.bad))} could not be used, {100 * share:.0f} % of those that count: nodes look "
+                f"idle where their jobs ran. The first is in {self._first}."
+            )
 
     def hint(self) -> str:
         """What to do about times of a form that cannot be read; empty where there are none."""
@@ -232,8 +227,16 @@ class RowTally:
             parts.append(f"{len(self.bad):,} rejected (the first: {self._named(min(self.bad)).reason})")
         return f"{self.read:,} rows read, " + (", ".join(parts) or "none ignored or rejected")
 
-    def write_rejects(self, path: Path, text_of: Callable[[int, int], str]) -> None:
-        r"""Write every rejected row as TSV: file, line, reason, text; tabs and newlines as ``\t``, ``\n``."""
+    def write_rejects(self, path: Path, texts: Sequence[bytes]) -> None:
+        r"""Write every rejected row as TSV: file, line, reason, text; tabs and newlines as ``\t``, ``\n``.
+
+        ``texts``: those of the files.
+        """
+        # Line n lies between the ends n - 1 and n.
+        ends = [
+            np.concatenate([[-1], np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")), [len(text)]])
+            for text in texts
+        ]
         hint = "Give --rejects a file in a directory that can be written to."
         with (
             explained(f"The rejected rows cannot be written to {path}", hint),
@@ -241,8 +244,14 @@ class RowTally:
         ):
             output.write("file\tline\treason\ttext\n")
             for file, line, reason in sorted(self.bad):
-                cells = (self.file_names[file], str(line), reason, text_of(file, line))
+                text = texts[file][ends[file][line - 1] + 1 : ends[file][line]].decode(errors="replace")
+                cells = (self.file_names[file], str(line), reason, text)
                 output.write("\t".join(cell.translate(_ESCAPES) for cell in cells) + "\n")
+
+    @property
+    def _first(self) -> str:
+        first = self._named(min(self.bad))
+        return f"{first.file}, line {first.line}: {first.reason}"
 
     def _named(self, row: tuple[int, int, str]) -> RejectedRow:
         return RejectedRow(self.file_names[row[0]], row[1], row[2])

@@ -178,7 +178,6 @@ class PlacedJobs:
     count: NDArray[np.int64]
     missing_nodes: NDArray[np.float64]
     cores: NDArray[np.float64]
-    notes: tuple[str, ...] = ()
     cores_by_row: bool = False
 
 
@@ -199,16 +198,16 @@ def place_by_lists(
     del runs
     runs, code = filtered(alone, ~bad), code[~bad]
     if index.closed:
-        names, notes = tuple(index.position), tuple[str, ...]()
+        names = tuple(index.position)
     else:
         others = read_node_lists(other_lists, index)
         lists, seen = _in_natural_order(lists, code, list(index.position), others.node)
-        names, notes = _padded(seen, len(machine.node_names) if machine else nodes)
-        notes += _about_spelling(seen)
+        names = _padded(seen, len(machine.node_names) if machine else nodes, tally)
+        _note_spelling(seen, tally)
     node, count = gathered(lists, code)
     cores = spread_evenly(runs["cores"], count)
     busy = _busy(names, node, count, runs)
-    return PlacedJobs(busy, runs.drop(_IN_ARRAYS), count, np.zeros(len(runs)), cores, notes)
+    return PlacedJobs(busy, runs.drop(_IN_ARRAYS), count, np.zeros(len(runs)), cores)
 
 
 def place_by_packing(runs: pl.DataFrame, machine: LoggedMachine, tally: RowTally) -> PlacedJobs:
@@ -337,37 +336,34 @@ def _in_natural_order(
     return replace(lists, node=new[lists.node]), ordered
 
 
-def _padded(seen: list[str], total: int | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The machine's names, filled up to its number of nodes, and a note if that was needed."""
+def _padded(seen: list[str], total: int | None, tally: RowTally) -> tuple[str, ...]:
+    """The machine's names, filled up to its number of nodes, with a note if that was needed."""
     if total is None:
-        note = (
+        tally.notes.append(
             f"The machine is taken to be the {len(seen):,} node{'s' * (len(seen) != 1)} that the log names; "
             "others cannot be seen in it."
         )
-        return tuple(seen), (note,)
+    if total is None or total == len(seen):
+        return tuple(seen)
     if total < len(seen):
         raise too_small(len(seen), total)
-    if total == len(seen):
-        return tuple(seen), ()
-    unseen = made_up("unseen", total - len(seen))
-    note = (
-        f"{len(unseen):,} of the machine's {total:,} nodes are never named in the log: "
+    tally.notes.append(
+        f"{total - len(seen):,} of the machine's {total:,} nodes are never named in the log: "
         "they look idle all the time."
     )
-    return (*seen, *unseen), (note,)
+    return (*seen, *made_up("unseen", total - len(seen)))
 
 
-def _about_spelling(names: list[str]) -> tuple[str, ...]:
-    """A note if nodes may be there under two names, of which one then looks idle while the other has jobs."""
+def _note_spelling(names: list[str], tally: RowTally) -> None:
+    """Note if nodes may be there under two names, of which one then looks idle while the other has jobs."""
     pairs = spelled_twice(names)
-    if not pairs:
-        return ()
-    one, other = pairs[0]
-    more = f" ({len(pairs) - 1:,} more like these)" if len(pairs) > 1 else ""
-    return (
-        f"Names of nodes differ in capitals, in zeros or in a domain alone: {one} and {other}{more}. They "
-        "count as nodes of their own; if they are the same, one of the two only looks idle.",
-    )
+    if pairs:
+        one, other = pairs[0]
+        more = f" ({len(pairs) - 1:,} more like these)" if len(pairs) > 1 else ""
+        tally.notes.append(
+            f"Names of nodes differ in capitals, in zeros or in a domain alone: {one} and {other}{more}. They "
+            "count as nodes of their own; if they are the same, one of the two only looks idle."
+        )
 
 
 def _busy(

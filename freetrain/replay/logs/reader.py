@@ -40,12 +40,12 @@ Progress = Callable[[str], None]
 
 @dataclass(slots=True)
 class _Source:
-    """A file of the log; its text can be gone through once, unless it is kept."""
+    """A file of the log, and how it is to be read; its text can be gone through once, unless it is kept."""
 
     name: str
     pieces: Iterable[bytes]
     format: LogFormat
-    names_columns: bool = False
+    options: ReadOptions
 
 
 def read_site_log(paths: Sequence[Path], options: ReadOptions, progress: Progress = lambda stage: None) -> SiteLog:
@@ -60,15 +60,14 @@ def read_site_log(paths: Sequence[Path], options: ReadOptions, progress: Progres
     sources = [_open(path, options) for path in paths]
     kind = _common_format(sources)
     _refuse_unfit(options, kind)
-    tally = RowTally(tuple(source.name for source in sources))
+    tally = RowTally(tuple(source.name for source in sources), options.strict)
     read = _read_events if kind is LogFormat.NODE_EVENTS else _read_jobs
     try:
         use = read(sources, options, tally, progress)
-        if options.strict:
-            tally.stop_if_bad()
+        tally.stop_if_strict()
     finally:
         if options.rejects is not None:
-            _write_rejects(options.rejects, sources, tally)
+            tally.write_rejects(options.rejects, [b"".join(source.pieces) for source in sources])
     return _site_log(use, kind, options, tally, progress)
 
 
@@ -77,25 +76,20 @@ def _site_log(
 ) -> SiteLog:
     progress("finding holes")
     window = choose_window(use.proof, options.from_s, options.until_s)
-    busy, notes, warnings = _busy_times(use, window, options, tally)
-    # Bad rows are held against those of the window.
-    warnings = [*tally.warnings(), *warnings]
+    busy = _busy_times(use, window, options, tally)
     if options.failures is not None:
-        busy, about = with_failures(busy, window, options.failures)
-        notes.append(about)
+        busy = with_failures(busy, window, options.failures, tally)
     whole = holes = busy.holes(window.from_s, window.until_s)
     if options.only_nodes is not None:
-        chosen, about_them = select_nodes(busy, options.only_nodes)
-        holes = chosen.holes(window.from_s, window.until_s)
-        notes += about_them
+        holes = select_nodes(busy, options.only_nodes, tally).holes(window.from_s, window.until_s)
     empty = find_empty_hours(whole, holes)
     if empty is not None and options.skip_empty_hours:
         holes, empty = without_hours(holes, empty), replace(empty, left_out=True)
     if empty is not None:
-        (warnings if empty.matter else notes).append(about_empty_hours(empty))
+        (tally.warnings if empty.matter else tally.notes).append(about_empty_hours(empty))
     shares = _idle_shares(use, busy, whole, holes, empty, options.task)
     if shares is not None:
-        notes += about_shares(shares)
+        tally.notes += about_shares(shares)
     rows, placed = tally.count(), use.placed
     holes = replace(holes, kind_of=use.kind_of)
     return SiteLog(
@@ -103,10 +97,10 @@ def _site_log(
         rows=rows,
         format=str(kind),
         packed=use.packed,
-        notes=tuple(notes),
+        notes=tuple(tally.notes),
         jobs=rows.used if placed is not None else 0,
         logged=logged_jobs(placed, holes, options.task is not None) if placed is not None else None,
-        warnings=tuple(warnings),
+        warnings=tuple(tally.warnings),
         empty=empty,
         machine=use.name,
         timezone=options.timezone,
@@ -133,14 +127,15 @@ def _idle_shares(
     return shares and shares.of(holes.node_names)
 
 
-def _busy_times(
-    use: LoggedUse, window: LogWindow, options: ReadOptions, tally: RowTally
-) -> tuple[BusyTimes, list[str], list[str]]:
+def _busy_times(use: LoggedUse, window: LogWindow, options: ReadOptions, tally: RowTally) -> BusyTimes:
     if use.placed is None:
-        return use.busy, [*use.notes, *use.proof.notes], []
-    settled, warnings = settle_window(use.placed, use.packed, window, tally)
-    busy, out_of_service = take_out(use.busy, window, options)
-    return busy, [*window.notes, *use.notes, *settled, *out_of_service], warnings
+        tally.notes += use.proof.notes
+        tally.warn_if_many_bad()
+        return use.busy
+    # What the figures are about comes first.
+    tally.notes[:0] = window.notes
+    settle_window(use.placed, use.packed, window, tally)
+    return take_out(use.busy, window, options, tally)
 
 
 def _check(paths: Sequence[Path], options: ReadOptions) -> None:
@@ -168,9 +163,10 @@ def _open(path: Path, options: ReadOptions) -> _Source:
     if as_text is None:
         kind = detect_format(head, name, bool(options.columns), options.delimiter)
     else:
-        kind, pieces = LogFormat.SACCT, as_text
+        # The text was given a header in sacct's words.
+        kind, pieces, options = LogFormat.SACCT, as_text, replace(options, columns=(), delimiter=None)
     # All of the text is kept where the text of bad rows is wanted.
-    return _Source(name, pieces if options.rejects is None else list(pieces), kind, as_text is not None)
+    return _Source(name, pieces if options.rejects is None else list(pieces), kind, options)
 
 
 def _in_sacct_columns(
@@ -215,24 +211,18 @@ def _refuse_unfit(options: ReadOptions, kind: LogFormat) -> None:
 
 def _read_jobs(sources: list[_Source], options: ReadOptions, tally: RowTally, progress: Progress) -> LoggedUse:
     files: list[ParsedFile] = []
-    for number in range(len(sources)):
-        progress(f"reading {sources[number].name}")
-        files.append(_read_job_file(sources[number], number, options, tally))
+    for number, source in enumerate(sources):
+        progress(f"reading {source.name}")
+        if source.format is LogFormat.SWF:
+            files.append(read_swf(source.pieces, number, tally))
+        else:
+            files.append(read_sacct(source.pieces, source.name, number, source.options, tally))
         if options.rejects is None:
             # The text is let go of: only rejects would be looked up in it.
-            sources[number].pieces = ()
-    if options.strict:
-        tally.stop_if_bad()
+            source.pieces = ()
+    tally.stop_if_strict()
     progress("placing jobs on nodes")
     return jobs_on_nodes(files, options, tally)
-
-
-def _read_job_file(source: _Source, number: int, options: ReadOptions, tally: RowTally) -> ParsedFile:
-    if source.format is LogFormat.SWF:
-        return read_swf(source.pieces, number, tally)
-    # The text was given a header in sacct's words.
-    own = replace(options, columns=(), delimiter=None) if source.names_columns else options
-    return read_sacct(source.pieces, source.name, number, own, tally)
 
 
 def _read_events(sources: list[_Source], options: ReadOptions, tally: RowTally, progress: Progress) -> LoggedUse:
@@ -240,8 +230,7 @@ def _read_events(sources: list[_Source], options: ReadOptions, tally: RowTally, 
     events = pl.concat(
         read_node_events(source.pieces, number, options.timezone, tally) for number, source in enumerate(sources)
     )
-    if options.strict:
-        tally.stop_if_bad()
+    tally.stop_if_strict()
     tally.stop_if_mostly_bad()
     if events.is_empty():
         raise InputError(f"There is no event in the log: {tally.summary()}.", "Check that it is the right file.")
@@ -249,18 +238,4 @@ def _read_events(sources: list[_Source], options: ReadOptions, tally: RowTally, 
     total = options.nodes
     if options.machine is not None:
         total = len(read_machine(options.machine).node_names)
-    busy, notes = add_always_busy(busy, total)
-    return LoggedUse(busy, time_covered_by_events(events), notes)
-
-
-def _write_rejects(path: Path, sources: Sequence[_Source], tally: RowTally) -> None:
-    texts = [b"".join(source.pieces) for source in sources]
-    newlines = [np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) for text in texts]
-
-    def text_of(file: int, line: int) -> str:
-        ends, data = newlines[file], texts[file]
-        begin = int(ends[line - 2]) + 1 if line > 1 else 0
-        end = int(ends[line - 1]) if line <= len(ends) else len(data)
-        return data[begin:end].decode(errors="replace")
-
-    tally.write_rejects(path, text_of)
+    return LoggedUse(add_always_busy(busy, total, tally), time_covered_by_events(events))

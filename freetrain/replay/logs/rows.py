@@ -9,9 +9,11 @@ then.
 from __future__ import annotations
 
 import csv
+import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -28,7 +30,9 @@ _OF_SPREADSHEETS = (",", ";", "\t")
 _MAX_LINES_PER_ROW = 2000
 _MAX_ENDS_TRIED = 5
 _MAX_SURPLUS_SHARED = 40
-Fits = Callable[[str], bool]
+_Checks = Sequence[tuple[int, re.Pattern[str]]]
+"""Position and shape of columns whose content tells whether a row was split rightly."""
+_Way = tuple[tuple[int, ...], Sequence[_Checks]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,24 +176,34 @@ class RowLayout:
     Attributes:
         trailing: each row ends with a separator (``sacct -p``).
         free: positions of columns known for free text.
-        unread: positions of columns that nothing is read from; surplus does no harm there either.
-        checks: (position, test) of columns whose content tells whether a row was split rightly, by position.
+        ways: which columns may own the surplus together, likeliest first, as ``way_to_share`` makes them.
+        first_checks: checks of columns before any free text: no newline can have come between them.
         hangs_below: the last column holds free text, so text after a newline in it looks like a line of its own.
-        begins: whether a line with these fields begins as rows do; None where the first columns cannot tell.
     """
 
     width: int
     trailing: bool
     free: tuple[int, ...]
-    unread: tuple[int, ...]
-    checks: tuple[tuple[int, Fits], ...]
+    ways: Sequence[_Way]
+    first_checks: _Checks
     hangs_below: bool
-    begins: Callable[[list[str]], bool | None]
 
     @property
     def separators(self) -> int:
         """Separators in a sound row."""
         return self.width - 1 + int(self.trailing)
+
+    def begins(self, fields: list[str]) -> bool | None:
+        """Whether a line with these fields begins as rows do; None where the first columns cannot tell."""
+        if not self.first_checks:
+            return None
+        whole = [check for check in self.first_checks if check[0] < len(fields) - 1]
+        return bool(whole) and _fit_all(fields, whole)
+
+
+def _fit_all(fields: list[str], checks: _Checks, shift: int = 0) -> bool:
+    """Whether the fields look as they should, where each stands so far behind its column."""
+    return all(shape.fullmatch(fields[position + shift].strip()) for position, shape in checks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,43 +280,40 @@ def _mend_at(runs: _Runs, at: int, layout: RowLayout) -> tuple[list[str], int] |
 def _fit(fields: list[str], layout: RowLayout, separator: str) -> list[str] | None:
     """The fields with the surplus given to free-text columns; None if no way makes sense."""
     surplus = len(fields) - 1 - layout.separators
-    anywhere = tuple(sorted((*layout.free, *layout.unread)))
-    for free in (*((column,) for column in layout.free), layout.free, anywhere):
-        shares = _share(fields, surplus, free, layout.checks)
+    for free, between in layout.ways:
+        shares = _share(fields, surplus, between)
         if shares is not None:
             return _give(fields, free, shares, separator)
     return None
 
 
-def _share(
-    fields: list[str], surplus: int, free: tuple[int, ...], checks: tuple[tuple[int, Fits], ...]
-) -> tuple[int, ...] | None:
+def way_to_share(free: tuple[int, ...], checks: _Checks) -> _Way:
+    """Columns that may own the surplus, and the checks before each of them and behind the last."""
+    bounds = (-1, *free, sys.maxsize)
+    return free, [[check for check in checks if low < check[0] < high] for low, high in pairwise(bounds)]
+
+
+def _share(fields: list[str], surplus: int, between: Sequence[_Checks]) -> tuple[int, ...] | None:
     """How many surplus separators each free column owns, such that all checked columns fit; None: no way does."""
+
     # A share shifts the columns behind it: from left to right, given up as soon as one before the next free column
     # does not fit.
-    bounds = (-1, *free, sys.maxsize)
-    between = [[check for check in checks if low < check[0] < high] for low, high in pairwise(bounds)]
-    # Without these the ways to share would be tried again for each beginning, exponentially many.
-    hopeless: set[tuple[int, int]] = set()
-
-    def fits(number: int, shift: int) -> bool:
-        return all(test(fields[position + shift]) for position, test in between[number])
-
+    # Without a cache the ways to share would be tried again for each beginning, exponentially many.
+    @cache
     def place(number: int, shift: int) -> tuple[int, ...] | None:
-        if number == len(free):
-            return () if shift == surplus else None
-        if (number, shift) in hopeless:
+        """Shares of the free columns from this one on, where those before it own so many."""
+        if not _fit_all(fields, between[number], shift):
             return None
         left = surplus - shift
-        last = number == len(free) - 1
-        for share in (left,) if last else range(min(left, _MAX_SURPLUS_SHARED) + 1):
-            rest = place(number + 1, shift + share) if fits(number + 1, shift + share) else None
-            if rest is not None:
+        if number == len(between) - 1:
+            return None if left else ()
+        is_last = number == len(between) - 2
+        for share in (left,) if is_last else range(min(left, _MAX_SURPLUS_SHARED) + 1):
+            if (rest := place(number + 1, shift + share)) is not None:
                 return (share, *rest)
-        hopeless.add((number, shift))
         return None
 
-    return place(0, 0) if fits(0, 0) else None
+    return place(0, 0)
 
 
 def _give(fields: list[str], free: tuple[int, ...], shares: tuple[int, ...], separator: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from itertools import chain
@@ -46,8 +47,11 @@ _LOOKED_AT = ("cluster", "shards", "mps", "lasted_s", "end", "says_suspended")
 """Columns of runs that are looked at and not kept."""
 _JOB_ID = r"^\s*(\d|[A-Za-z][\w-]*\d[\w-]*\s*$)"
 """As Slurm has it; other systems begin with letters."""
-_SHARDS = "Jobs held shards of GPUs (gres/shard), which are not counted: GPUs shared so look idle."
-_MPS = "Jobs held parts of GPUs (gres/mps): each hundred of them, or less, counts as a GPU that nobody else has."
+_SHARED_GPUS = {
+    "shards": "Jobs held shards of GPUs (gres/shard), which are not counted: GPUs shared so look idle.",
+    "mps": "Jobs held parts of GPUs (gres/mps): each hundred of them, or less, counts as a GPU that nobody else "
+    "has.",
+}
 _NOT_THE_SITE_S = "of an ignored partition or account"
 
 
@@ -245,7 +249,7 @@ def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptio
     """Read one sacct file; each piece of its text ends at the end of a line."""
     named, notes = _WantedNames(options, name), TimeNotes(name)
     runs, unused = [], []
-    others, clusters, has_shards, has_mps = set[str](), set[str](), False, False
+    others, clusters, shared_gpus = set[str](), set[str](), dict[str, str]()
     for rows in _rows(pieces, name, file, options, tally):
         typed = _typed(named.chosen(_whole_jobs(rows, tally), tally), options)
         named.look_for(typed)
@@ -254,19 +258,13 @@ def read_sacct(pieces: Iterable[bytes], name: str, file: int, options: ReadOptio
         others.update(ignored.filter(ignored["ignored"] == _NOT_THE_SITE_S)["node_list"].cast(pl.String).unique())
         notes.add(sound)
         clusters.update(distinct_texts(sound["cluster"])[0])
-        has_shards |= bool(sound["shards"].any())
-        has_mps |= bool(sound["mps"].any())
+        shared_gpus |= {kind: note for kind, note in _SHARED_GPUS.items() if sound[kind].any()}
         runs.append(as_runs(sound))
     named.stop_if_of_no_cluster()
+    tally.notes += (*notes.sentences(), *named.unused_names(), *shared_gpus.values())
     return ParsedFile(
         runs,
         pl.concat(unused),
-        notes=(
-            *notes.sentences(),
-            *named.unused_names(),
-            *([_SHARDS] if has_shards else []),
-            *([_MPS] if has_mps else []),
-        ),
         clusters=tuple(sorted(clusters - {""})),
         other_lists=tuple(sorted(others - {""})),
     )
@@ -311,12 +309,11 @@ class _WantedNames:
 
     def __init__(self, options: ReadOptions, file: str) -> None:
         self._cluster, self._file = options.cluster, file
-        self._clusters: set[str] = set()
         self._ignored = [
             *(("partition", name) for name in options.ignore_partitions),
             *(("account", name) for name in options.ignore_accounts),
         ]
-        self._seen: set[tuple[str, str]] = set()
+        self._seen: defaultdict[str, set[str]] = defaultdict(set)
 
     def chosen(self, rows: pl.DataFrame, tally: RowTally) -> pl.DataFrame:
         """The rows of the cluster that is asked for."""
@@ -324,7 +321,7 @@ class _WantedNames:
             return rows
         texts, place = distinct_texts(rows["cluster"])
         names = texts.str.strip_chars()
-        self._clusters.update(names)
+        self._seen["cluster"].update(names)
         kept = rows.filter((names == self._cluster).to_numpy()[place])
         tally.ignore("of another cluster", len(rows) - len(kept))
         return kept
@@ -332,12 +329,12 @@ class _WantedNames:
     def look_for(self, rows: pl.DataFrame) -> None:
         """Note which of the names that are ignored occur in some more rows."""
         for column in {column for column, _ in self._ignored}:
-            self._seen.update((column, name) for name in distinct_texts(rows[column])[0])
+            self._seen[column].update(distinct_texts(rows[column])[0])
 
     def stop_if_of_no_cluster(self) -> None:
-        if self._cluster is None or self._cluster in self._clusters:
+        if self._cluster is None or self._cluster in self._seen["cluster"]:
             return
-        found = sorted(self._clusters - {""})
+        found = sorted(self._seen["cluster"] - {""})
         raise InputError(
             f"{self._file} holds no job of the cluster {self._cluster!r}.",
             f"Give --cluster one of {', '.join(found)}."
@@ -350,7 +347,7 @@ class _WantedNames:
         return [
             f"No job names the {column} {name!r} (--ignore-{column})."
             for column, name in self._ignored
-            if (column, name) not in self._seen
+            if name not in self._seen[column]
         ]
 
 

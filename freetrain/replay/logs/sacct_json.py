@@ -9,7 +9,7 @@ import codecs
 import json
 import re
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from freetrain.errors import InputError
@@ -21,7 +21,7 @@ COLUMNS = (
 )  # fmt: skip
 _HEAD_BYTES = 1 << 16
 _BEGINS_AS_JSON = re.compile(rb"^[ \t]*[\[{]", re.MULTILINE)
-_JOBS_AT_ONCE = 1 << 14
+_LINES_AT_ONCE = 1 << 14
 BLANKED = re.compile(r"[|\n\r]")
 """What would cut a row of text in two: a blank stands for it."""
 _BEGINNING = re.compile(r"^[ \t]*(?=[\[{])", re.MULTILINE)
@@ -52,16 +52,22 @@ def rows_of_json(pieces: Iterable[bytes], name: str) -> Iterator[bytes]:
     Raises:
         InputError: it is not JSON, or holds no jobs as sacct prints them.
     """
-    jobs = jobs_of_json(pieces, name)
-    before = "|".join(COLUMNS) + "\n"
-    have_times = False
-    while some := list(islice(jobs, _JOBS_AT_ONCE)):
-        have_times = have_times or any(isinstance(_value(job, "time"), dict) for job in some)
-        lines = "".join("|".join(_fields(job)) + "\n" for job in some)
+    return in_pieces(chain(["|".join(COLUMNS)], _lines(pieces, name)))
+
+
+def in_pieces(lines: Iterator[str]) -> Iterator[bytes]:
+    """Lines of text, many at a time."""
+    while some := list(islice(lines, _LINES_AT_ONCE)):
         # JSON may escape half a surrogate pair, which is no text.
-        yield (before + lines).encode(errors="replace")
-        before = ""
-    if before:
+        yield ("\n".join(some) + "\n").encode(errors="replace")
+
+
+def _lines(pieces: Iterable[bytes], name: str) -> Iterator[str]:
+    has_jobs = have_times = False
+    for job in jobs_of_json(pieces, name):
+        has_jobs, have_times = True, have_times or isinstance(_value(job, "time"), dict)
+        yield "|".join(_fields(job))
+    if not has_jobs:
         raise InputError(
             f"{name} is JSON, but its list of jobs is empty.", "Run sacct with -a and the right -S and -E."
         )
@@ -82,10 +88,8 @@ def _fields(job: Any) -> Iterator[str]:
     yield _text(job, "time", "submission")
     # What has no times is no job that never started: it is not understood.
     yield _text(job, "time", "start") if isinstance(_value(job, "time"), dict) else "not given"
-    yield _text(job, "time", "end")
-    yield _text(job, "time", "elapsed")
-    yield _text(job, "time", "suspended")
-    yield _text(job, "time", "limit")
+    for what in ("end", "elapsed", "suspended", "limit"):
+        yield _text(job, "time", what)
     yield _text(job, "allocation_nodes") or _count_of(job, "node")
     yield _count_of(job, "cpu") or _text(job, "required", "CPUs")
     yield _text(job, "nodes")
@@ -207,23 +211,23 @@ class _Text:
                 return value
 
     def elements(self) -> Iterator[Any]:
-        self._read("[")
-        if self.next_mark() == "]":
-            self._read("]")
-            return
-        yield self.value()
-        while self._read(",]") == ",":
+        for _ in self._entries("[", "]"):
             yield self.value()
 
     def members(self) -> Iterator[str]:
         """Read an object key by key; the caller reads each key's value."""
-        self._read("{")
-        if self.next_mark() == "}":
-            self._read("}")
-            return
-        yield self._key()
-        while self._read(",}") == ",":
+        for _ in self._entries("{", "}"):
             yield self._key()
+
+    def _entries(self, opening: str, closing: str) -> Iterator[None]:
+        """Go from entry to entry of a list or an object; the caller reads each."""
+        self._read(opening)
+        if self.next_mark() == closing:
+            self._read(closing)
+            return
+        yield
+        while self._read(f",{closing}") == ",":
+            yield
 
     def _key(self) -> str:
         if self.next_mark() != '"':

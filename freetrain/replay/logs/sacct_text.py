@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 import polars as pl
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from freetrain.errors import InputError
 from freetrain.replay.logs.rows import (
-    Fits,
     Lines,
     RowLayout,
     mend,
@@ -22,6 +21,7 @@ from freetrain.replay.logs.rows import (
     read_fields,
     split_lines,
     text_frame,
+    way_to_share,
 )
 from freetrain.replay.logs.times import MISSING_WORDS
 
@@ -74,7 +74,9 @@ _FREE_TEXT = (
 )
 _WITH_COMMAS = ("nodelist", "alloctres", "reqtres")
 # fmt: on
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,6}|\d{9,11}|0")
+_TIME = re.compile(
+    rf"\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\S{{0,6}}|\d{{9,11}}|0|(?i:{'|'.join(map(re.escape, MISSING_WORDS))})"
+)
 _LIKE_A_TIME = re.compile(r"\d|unknown|none|^\s*$", re.IGNORECASE)
 # What the content of a column looks like, in rows that were split rightly.
 _SHAPES: Mapping[str, re.Pattern[str]] = {
@@ -134,20 +136,18 @@ def separator_of(line: str, expected: str | None = None) -> str | None:
     return separator
 
 
-def find_headers(data: bytes, expected: str | None = None) -> Iterator[Header]:
-    """Every header line of a text whose first stands near its beginning.
+def find_headers(data: bytes, expected: str | None = None, first: Header | None = None) -> Iterator[Header]:
+    """Every header line of a text whose first stands near its beginning, or stood before it (``first``).
 
     Files that were joined have one in the middle. Whatever its columns are, it names the job's as the first does.
     """
-    first = _first_header(data, expected)
+    at = 0
     if first is None:
-        return
-    yield first
-    yield from further_headers(data, first, _end_of_line(data, first.begin), expected)
-
-
-def further_headers(data: bytes, first: Header, at: int, expected: str | None = None) -> Iterator[Header]:
-    """Header lines of a text behind an offset."""
+        first = _first_header(data, expected)
+        if first is None:
+            return
+        yield first
+        at = _end_of_line(data, first.begin)
     job_column = _JOB_COLUMN.search(first.text)
     # A search for the job column's name finds the few lines that may be headers, without a look at each line.
     spelled = job_column[0].encode() if job_column else b"JobID"
@@ -193,32 +193,6 @@ class Form:
     layout: RowLayout
 
 
-def form_of(header: Header, name: str) -> Form:
-    """The form of the rows below a header."""
-    trailing = header.text.rstrip(" \r").endswith(header.separator)
-    positions = _positions(header.names, name)
-    return Form(header, positions, _layout(header.names, positions, trailing, header.separator))
-
-
-def form_without_header(header: Header, data: bytes, name: str) -> Form:
-    """The form of rows without a header: the one that the user gives does not show how they end."""
-    positions = _positions(header.names, name)
-    lines = split_lines(*one_byte_separated(data, header.separator))
-    # Made with -p, if most rows have one separator more than -P would print.
-    trailing = len(lines) > 0 and int(np.median(lines.separators)) == len(header.names)
-    return Form(header, positions, _layout(header.names, positions, trailing, header.separator))
-
-
-def _positions(names: tuple[str, ...], file: str) -> dict[str, int]:
-    positions: dict[str, int] = {}
-    for role, aliases in _ALIASES.items():
-        found = next((alias for alias in aliases if alias in names), None)
-        if found is not None:
-            positions[role] = names.index(found)
-    _require(positions, file)
-    return positions
-
-
 _NEEDED = {
     "JobID": ("job",),
     "Start": ("start",),
@@ -227,57 +201,44 @@ _NEEDED = {
 }
 
 
-def _require(positions: Mapping[str, int], file: str) -> None:
+def _form_of(header: Header, file: str, trailing: bool) -> Form:
+    """The form of the rows below a header; ``trailing``: each ends with a separator."""
+    names = header.names
+    # Of several columns that tell the same, the alias that stands first counts.
+    positions = {
+        role: names.index(alias)
+        for role, aliases in _ALIASES.items()
+        for alias in reversed(aliases)
+        if alias in names
+    }
     missing = [column for column, roles in _NEEDED.items() if positions.keys().isdisjoint(roles)]
     if missing:
         raise InputError(f"{file} lacks the column {' and the column '.join(missing)}.", MADE_WITH)
+    return Form(header, positions, _layout(names, positions, trailing, header.separator))
 
 
 def _layout(names: tuple[str, ...], positions: Mapping[str, int], trailing: bool, separator: str) -> RowLayout:
     # Node lists and TRES hold commas: where these separate columns, the surplus may be theirs.
     free_text = (*_FREE_TEXT, *_WITH_COMMAS) if separator == "," else _FREE_TEXT
-    checks = tuple((at, _test(name)) for at, name in enumerate(names) if name in _SHAPES and name not in free_text)
+    checks = [(at, _SHAPES[name]) for at, name in enumerate(names) if name in _SHAPES and name not in free_text]
     known = sorted(names.index(name) for name in free_text if name in names)
     fixed = sorted({*positions.values(), *(at for at, _ in checks)} - set(known))
-    free = _one_per_gap(known, fixed)
     others = [at for at in range(len(names)) if at not in known and at not in fixed]
-    gaps = {bisect(fixed, at) for at in free}
+    free, anywhere = _one_per_gap(known, fixed), _one_per_gap([*known, *others], fixed)
     return RowLayout(
         width=len(names),
         trailing=trailing,
         free=free,
-        unread=tuple(at for at in _one_per_gap(others, fixed) if bisect(fixed, at) not in gaps),
-        checks=checks,
+        # Surplus does no harm in columns that nothing is read from either.
+        ways=[way_to_share(own, checks) for own in (*((at,) for at in free), free, anywhere)],
         hangs_below=names[-1] in free_text and not trailing,
-        begins=_beginning([check for check in checks if check[0] < min(known, default=len(names))]),
+        first_checks=[check for check in checks if check[0] < min(known, default=len(names))],
     )
 
 
 def _one_per_gap(columns: list[int], fixed: list[int]) -> tuple[int, ...]:
-    """One column between each two whose place is checked: the others there would do as well."""
+    """The first of these between each two columns whose place is checked: the others there would do as well."""
     return tuple(sorted({bisect(fixed, at): at for at in reversed(columns)}.values()))
-
-
-def _test(name: str) -> Fits:
-    pattern = _SHAPES[name]
-
-    def fits(text: str) -> bool:
-        text = text.strip()
-        return pattern.fullmatch(text) is not None or (pattern is _TIME and text.lower() in MISSING_WORDS)
-
-    return fits
-
-
-def _beginning(checks: list[tuple[int, Fits]]) -> Callable[[list[str]], bool | None]:
-    """Looks at the columns before the first with free text: no newline can have come between them."""
-
-    def begins(fields: list[str]) -> bool | None:
-        whole = [check for check in checks if check[0] < len(fields) - 1]
-        if not whole:
-            return None if not checks else False
-        return all(fits(fields[at]) for at, fits in whole)
-
-    return begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,8 +263,8 @@ class _Section:
 
     form: Form
     begin: int
+    headers: list[int]
     end: int
-    headers: tuple[int, ...]
 
 
 def read_sacct_text(
@@ -317,10 +278,12 @@ def read_sacct_text(
     form = None
     if columns and begin:
         given = Header(0, (delimiter or "|").join(columns), delimiter or "|")
-        form, begin = form_without_header(given, head[:begin], name), 0
+        lines = split_lines(*one_byte_separated(head[:begin], given.separator))
+        # Made with -p, if most rows have one separator more than -P would print.
+        trailing = len(lines) > 0 and int(np.median(lines.separators)) == len(given.names)
+        form, begin = _form_of(given, name, trailing), 0
     banner = sum(bool(line.strip()) for line in head[:begin].split(b"\n"))
-    sections = _Sections(begin, form, headers, delimiter, name)
-    return _texts(chain([head], pieces), sections, int(form is None)), banner
+    return _texts(chain([head], pieces), name, delimiter, headers, begin, form), banner
 
 
 def _renamed(headers: list[Header], columns: tuple[str, ...], name: str) -> list[Header]:
@@ -336,62 +299,44 @@ def _renamed(headers: list[Header], columns: tuple[str, ...], name: str) -> list
     return [replace(headers[0], text=headers[0].separator.join(columns)), *headers[1:]]
 
 
-class _Sections:
-    """Cuts pieces of a file into sections, and remembers the form of the last.
+def _texts(
+    pieces: Iterable[bytes],
+    name: str,
+    delimiter: str | None,
+    headers: list[Header],
+    begin: int,
+    form: Form | None,
+) -> Iterator[SacctText]:
+    """The rows of all pieces; ``headers`` are those of the first, in which the rows, or a header, begin there.
 
-    Args:
-        begin: where the rows begin, or the first header.
-        form: the form of the rows before any header; None: the first header comes first.
+    ``form``: the form of the rows before any header; None: the first header comes first.
     """
-
-    def __init__(
-        self, begin: int, form: Form | None, headers: list[Header], delimiter: str | None, name: str
-    ) -> None:
-        self._begin, self._form, self._delimiter, self._name = begin, form, delimiter, name
-        self._first = headers[0] if headers else None
-        self._headers: list[Header] | None = headers
-
-    def of(self, data: bytes) -> list[_Section]:
-        begins, forms = [self._begin], [self._form]
-        headers: list[list[int]] = [[]]
-        for header in self._headers_of(data):
-            form = forms[-1]
-            if form is None or header.text != form.header.text:
-                begins.append(header.begin)
-                forms.append(form_of(header, self._name))
-                headers.append([])
-            headers[-1].append(header.begin)
-        self._begin, self._form = 0, forms[-1]
-        ends = [*begins[1:], len(data)]
-        found = zip(forms, begins, ends, headers, strict=True)
-        return [_Section(form, begin, end, tuple(own)) for form, begin, end, own in found if form is not None]
-
-    def _headers_of(self, data: bytes) -> list[Header]:
-        headers, self._headers = self._headers, None
-        if headers is not None:
-            return headers
-        return list(further_headers(data, self._first, 0, self._delimiter)) if self._first else []
-
-
-def _texts(pieces: Iterable[bytes], sections: _Sections, needed_headers: int) -> Iterator[SacctText]:
+    first = headers[0] if headers else None
+    # What every file needs is not counted among the repeated ones.
+    needed_headers = int(form is None)
     open_end, lines_before = b"", 0
-    for piece, is_last in _with_last(pieces):
-        data = open_end + piece
-        for section in sections.of(data):
-            text, open_end = _text(data, section, lines_before, section.end == len(data) and not is_last)
+    for number, (piece, following) in enumerate(pairwise(chain(pieces, [None]))):
+        data = open_end + (piece or b"")
+        if number:
+            begin, headers = 0, list(find_headers(data, delimiter, first)) if first else []
+        for section in _sections(data, begin, form, headers, name):
+            goes_on = section.end == len(data) and following is not None
+            text, open_end = _text(data, section, lines_before, goes_on)
             yield replace(text, headers=text.headers - needed_headers)
-            needed_headers = 0
+            form, needed_headers = section.form, 0
         lines_before += data.count(b"\n") - open_end.count(b"\n")
 
 
-def _with_last(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    earlier: bytes | None = None
-    for piece in pieces:
-        if earlier is not None:
-            yield earlier, False
-        earlier = piece
-    if earlier is not None:
-        yield earlier, True
+def _sections(data: bytes, begin: int, form: Form | None, headers: list[Header], name: str) -> list[_Section]:
+    """The sections of a text that begins with rows of this form (None: with the first header)."""
+    found: list[tuple[Form, int, list[int]]] = [] if form is None else [(form, begin, [])]
+    for header in headers:
+        if not found or header.text != found[-1][0].header.text:
+            trailing = header.text.rstrip(" \r").endswith(header.separator)
+            found.append((_form_of(header, name, trailing), header.begin, []))
+        found[-1][2].append(header.begin)
+    ends = [*(begin for _, begin, _ in found[1:]), len(data)]
+    return [_Section(*section, end) for section, end in zip(found, ends, strict=False)]
 
 
 def _text(data: bytes, section: _Section, lines_before: int, goes_on: bool) -> tuple[SacctText, bytes]:

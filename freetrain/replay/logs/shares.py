@@ -9,11 +9,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from freetrain.core.amounts import Amount
@@ -34,6 +35,7 @@ from freetrain.replay.logs.placing import PlacedJobs, nodes_used_whole, spread_e
 
 Numbers = NDArray[np.float64]
 _Kind = TypeVar("_Kind", np.float64, np.bool_)
+_Part = TypeVar("_Part", IdlePart, TaskRoom)
 _INEXACT = 1e-6
 """Sums of jobs spread over several nodes are off by so much at most."""
 _MIB = 2.0**20
@@ -92,19 +94,11 @@ class Stretches:
         sums: Numbers = np.cumsum(amount * self.sign)
         return sums
 
-    def most(self, amount: Numbers) -> Numbers:
-        """The most of it on each node, shape (nodes,); 0 where nothing happens."""
-        return self._of_each(np.maximum.reduceat, amount)
-
-    def by_node(self, seconds: Numbers) -> Numbers:
-        """Sums by node, shape (nodes,)."""
-        return self._of_each(np.add.reduceat, seconds)
-
-    def _of_each(self, reduceat: Callable[[Numbers, NDArray[np.int64]], Numbers], by_stretch: Numbers) -> Numbers:
-        """One number for each node, 0 where nothing happens."""
+    def by_node(self, values: Numbers, added_up: np.ufunc = np.add) -> Numbers:
+        """Sums by node (``np.maximum``: the most), shape (nodes,); 0 where nothing happens."""
         found = np.zeros(self.nodes)
         if len(self.first):
-            found[self.node[self.first]] = reduceat(by_stretch, self.first)
+            found[self.node[self.first]] = added_up.reduceat(values, self.first)
         return found
 
 
@@ -161,7 +155,7 @@ def free_of(stretches: Stretches, held: HeldAmount, alone: NDArray[np.bool_], no
     sure = np.where(alone, amount, np.minimum(amount, held.least))
     # Jobs that end and begin at one instant would count together in a stretch of no length.
     lasting = np.where(stretches.lasts_s > 0, stretches.held(sure), 0.0)
-    at_least = np.maximum(stretches.most(lasting), stretches.most(amount))
+    at_least = stretches.by_node(np.maximum(lasting, amount), np.maximum)
     size = np.where(np.isnan(known), at_least, known)
     free = (size[stretches.node] - stretches.held(amount)).clip(min=0.0)
     if unknown.any():
@@ -175,8 +169,8 @@ def find_idle_shares(
     busy: BusyTimes,
     from_s: float,
     until_s: float,
-    task: TaskRequest | None = None,
-    idle_s: Numbers | None = None,
+    task: TaskRequest | None,
+    idle_s: Numbers,
 ) -> IdleShares | None:
     """What lies idle on the nodes while they have jobs; None where the log does not say what any job holds.
 
@@ -195,9 +189,9 @@ def find_idle_shares(
     alone = placed.count == 1
     nodes = len(busy.node_names)
     whole = np.empty(0, np.intp)
-    if task is None and idle_s is not None and not placed.cores_by_row:
+    if task is None and not placed.cores_by_row:
         # Nodes that jobs used whole have nothing idle: their rows, most of many logs, need not be sorted.
-        used = taken(nodes_used_whole(placed, sizes.cpus, busy, idle_s, from_s, until_s), busy.node)
+        used = taken(nodes_used_whole(placed, sizes["cpus"], busy, idle_s, from_s, until_s), busy.node)
         whole, within = np.flatnonzero(within & used), within & ~used
     found = [
         _parts_of(
@@ -205,8 +199,11 @@ def find_idle_shares(
         )
         for of, rows in some_nodes_at_a_time(busy.node, within, nodes)
     ]
-    idle = {what: _joined([of_some.idle[what] for of_some in found]) for what in known_kinds}
-    parts = {what: _with_sizes(part, held[what], busy, whole) for what, part in idle.items()}
+    parts = {
+        what: _with_sizes([of_some.idle[what] for of_some in found], held[what], busy, whole)
+        for what in known_kinds
+    }
+    rooms = [of_some.room for of_some in found if of_some.room is not None]
     return IdleShares(
         node_names=busy.node_names,
         partly_used_s=np.concatenate([found_part.partly_used_s for found_part in found]),
@@ -215,7 +212,7 @@ def find_idle_shares(
         gpus=parts.get("gpus"),
         gpu_types=_gpu_types(placed, nodes),
         spread=_spread(placed, alone, from_s, until_s),
-        room=_joined_room([found_part.room for found_part in found if found_part.room is not None]),
+        room=_joined(rooms, "on_empty", "node", "start_s", "end_s", "tasks", "sizes") if rooms else None,
     )
 
 
@@ -223,26 +220,34 @@ def _held_by_jobs(
     placed: PlacedJobs, sizes: NodeSizes, runs: NDArray[np.bool_], task: TaskRequest | None
 ) -> tuple[dict[str, HeldAmount], set[str]]:
     """What jobs hold of each resource that matters, and the resources of which the log says what they hold."""
-    held = {"cpus": HeldAmount(placed.cores, sizes.cpus, 1.0, placed.cores_by_row)}
+    held = {"cpus": HeldAmount(placed.cores, sizes["cpus"], 1.0, placed.cores_by_row)}
     known_kinds = {"cpus"}
-    for what, known in (("memory_bytes", sizes.memory_bytes), ("gpus", sizes.gpus)):
+    for what in ("memory_bytes", "gpus"):
         if task is None and not (placed.runs[what] > 0).any():
             continue
         amount = spread_evenly(placed.runs[what], placed.count)
         if (amount[runs] > 0).any():
             known_kinds.add(what)
         if task is not None or what in known_kinds:
-            held[what] = HeldAmount(amount, known, 0.0)
+            held[what] = HeldAmount(amount, sizes[what], 0.0)
     return held, known_kinds
 
 
-def _with_sizes(part: IdlePart, held: HeldAmount, busy: BusyTimes, rows: NDArray[np.intp]) -> IdlePart:
-    """Idle parts with the sizes of nodes that jobs used whole, one after the other, whose rows these are."""
+def _with_sizes(parts: Sequence[IdlePart], held: HeldAmount, busy: BusyTimes, rows: NDArray[np.intp]) -> IdlePart:
+    """Idle parts of all nodes, with the sizes of those that jobs used whole, one by one, whose rows these are."""
+    part = _joined(parts, "size", "idle_s", "unknown_s")
     rows = rows[busy.interval[rows] < len(held.amount)]
     most = np.zeros(len(part.size))
     np.maximum.at(most, busy.node[rows], np.nan_to_num(held.amount)[busy.interval[rows]])
     unknown = (most > 0) & np.isnan(held.known)
-    return replace(part, size=np.where(unknown, most, part.size), is_least=part.is_least or bool(unknown.any()))
+    is_least = bool(unknown.any()) or any(some.is_least for some in parts)
+    return replace(part, size=np.where(unknown, most, part.size), is_least=is_least)
+
+
+def _joined(parts: Sequence[_Part], *columns: str) -> _Part:
+    """What was found out of some nodes after the other, as one: these columns of it one behind the other."""
+    joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
+    return replace(parts[0], **joined)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,15 +278,6 @@ def _parts_of(
     return _SharesOfNodes(stretches.by_node(np.where(partly, stretches.lasts_s, 0.0)), idle, room)
 
 
-def _joined(parts: Sequence[IdlePart]) -> IdlePart:
-    columns = _columns(parts, "size", "idle_s", "unknown_s")
-    return IdlePart(**columns, is_least=any(part.is_least for part in parts))
-
-
-def _columns(parts: Sequence[IdlePart | TaskRoom], *names: str) -> dict[str, NDArray[Any]]:
-    return {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-
-
 def _task_room(
     stretches: Stretches,
     free: Mapping[str, FreeAmount],
@@ -306,13 +302,6 @@ def _task_room(
     node = stretches.node[rows] + np.int32(nodes.start)
     sizes = np.stack([np.zeros(stretches.nodes) if name in unsaid else free[name].size for name in asked], axis=1)
     return TaskRoom(task, empty, node, stretches.at_s[rows], until_s[rows], fits[rows], sizes, ignored)
-
-
-def _joined_room(parts: Sequence[TaskRoom]) -> TaskRoom | None:
-    if not parts:
-        return None
-    columns = _columns(parts, "on_empty", "node", "start_s", "end_s", "tasks", "sizes")
-    return TaskRoom(parts[0].task, **columns, ignored=parts[0].ignored)
 
 
 def _idle_part(
@@ -365,15 +354,12 @@ def times_that_fit(parts: Iterable[tuple[Numbers, float, float]], shape: int) ->
 
 def find_places(room: TaskRoom, holes: Holes) -> TaskPlaces:
     """When there was room for each task, beside jobs and on nodes without any."""
-    stretches = _stretches(room, holes)
+    fitting = _fitting(room, holes)
     most = np.zeros(len(holes.node_names), np.int64)
-    np.maximum.at(most, stretches.node, stretches.tasks)
+    np.maximum.at(most, fitting["node"].to_numpy(), fitting["tasks"].to_numpy())
     numbers = range(1, int(most.max(initial=0)) + 1)
-    found = [stretches.without_break(number, room.task.shortest_s) for number in numbers]
-    node = np.concatenate([np.zeros(0, np.int32), *(its.node for its in found)])
-    start_s = np.concatenate([np.zeros(0), *(its.start_s for its in found)])
-    end_s = np.concatenate([np.zeros(0), *(its.end_s for its in found)])
-    number = np.concatenate([np.zeros(0, np.int64), *(its.tasks for its in found)])
+    found = pl.concat([fitting.clear(), *(_lasting(fitting, number, room.task.shortest_s) for number in numbers)])
+    node, start_s, end_s, number = (found[name].to_numpy() for name in ("node", "start_s", "end_s", "tasks"))
     names = tuple(
         new_place(name, place + 1)
         for name, count in zip(holes.node_names, most.tolist(), strict=True)
@@ -393,33 +379,25 @@ def find_places(room: TaskRoom, holes: Holes) -> TaskPlaces:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretches:
+def _fitting(room: TaskRoom, holes: Holes) -> pl.DataFrame:
     """Stretches of time in which at least one task fits on a node, in order of node and time."""
-
-    node: NDArray[np.int32]
-    start_s: Numbers
-    end_s: Numbers
-    tasks: NDArray[np.int64]
-
-    def without_break(self, number: int, shortest_s: float) -> _Stretches:
-        """When so many tasks fit, or more, without a break, for so long at least."""
-        there = self.tasks >= number
-        node, start_s, end_s = self.node[there], self.start_s[there], self.end_s[there]
-        begins = np.ones(len(node), bool)
-        begins[1:] = (node[1:] != node[:-1]) | (start_s[1:] > end_s[:-1])
-        first = np.flatnonzero(begins)
-        node, start_s, end_s = node[first], start_s[first], end_s[np.append(first[1:], len(begins)) - 1]
-        long = end_s - start_s >= shortest_s
-        return _Stretches(node[long], start_s[long], end_s[long], np.full(int(long.sum()), number))
+    columns = ("node", "start_s", "end_s")
+    beside = pl.DataFrame({name: getattr(room, name) for name in (*columns, "tasks")})
+    alone = pl.DataFrame({name: getattr(holes, name) for name in columns} | {"tasks": room.on_empty[holes.node]})
+    return pl.concat([beside, alone]).filter(pl.col("tasks") > 0).sort("node", "start_s", maintain_order=True)
 
 
-def _stretches(room: TaskRoom, holes: Holes) -> _Stretches:
-    node, tasks = np.concatenate([room.node, holes.node]), np.concatenate([room.tasks, room.on_empty[holes.node]])
-    start_s, end_s = np.concatenate([room.start_s, holes.start_s]), np.concatenate([room.end_s, holes.end_s])
-    order = np.lexsort((start_s, node))
-    order = order[tasks[order] > 0]
-    return _Stretches(node[order].astype(np.int32), start_s[order], end_s[order], tasks[order])
+def _lasting(fitting: pl.DataFrame, number: int, shortest_s: float) -> pl.DataFrame:
+    """When so many tasks fit, or more, without a break, for so long at least."""
+    node, start_s, end_s = pl.col("node"), pl.col("start_s"), pl.col("end_s")
+    begins = (node != node.shift()) | (start_s > end_s.shift())
+    return (
+        fitting.filter(pl.col("tasks") >= number)
+        .group_by(begins.fill_null(True).cum_sum().alias("stretch"), maintain_order=True)
+        .agg(node.first(), start_s.first(), end_s.last(), pl.lit(number, pl.Int64).alias("tasks"))
+        .drop("stretch")
+        .filter(end_s - start_s >= shortest_s)
+    )
 
 
 def about_shares(shares: IdleShares) -> list[str]:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 import polars as pl
 
+from freetrain.replay.logs.machine import LoggedMachine, uniform_machine
 from freetrain.replay.logs.nodelists import MAX_NODES
 from freetrain.replay.logs.parsed import (
     MAX_COUNTED,
     RUN_SCHEMA,
-    MachineSize,
     ParsedFile,
     RowTally,
     as_runs,
@@ -54,9 +54,8 @@ def read_swf(pieces: Iterable[bytes], file: int, tally: RowTally) -> ParsedFile:
         waiting.append(_numbers(rows_of_width(lines, body, _FIELDS, "SWF", _COLUMNS, (file, lines_before), tally)))
         lines_before += piece.count(b"\n")
     begin_s = float(header.get("UnixStartTime", 0))
-    notes = []
     if not 0 < begin_s <= LATEST_S:
-        notes.append("The SWF header has no UnixStartTime that is a time: times count from 1970-01-01.")
+        tally.notes.append("The SWF header has no UnixStartTime that is a time: times count from 1970-01-01.")
         begin_s = 0.0
     # Of rows whose times are known now, only what is kept of a log's rows stays.
     waiting.reverse()
@@ -65,10 +64,10 @@ def read_swf(pieces: Iterable[bytes], file: int, tally: RowTally) -> ParsedFile:
         sound, ignored = _sorted_out(_timed(waiting.pop(), begin_s), tally)
         unused.append(seen(ignored))
         runs.append(as_runs(sound))
-    size = _size(header)
-    if size is None and {"MaxNodes", "MaxProcs"} & header.keys():
-        notes.append("What the SWF header says of MaxNodes and MaxProcs is no machine.")
-    return ParsedFile(runs, pl.concat(unused), size, tuple(notes))
+    machine = _machine(header)
+    if machine is None and {"MaxNodes", "MaxProcs"} & header.keys():
+        tally.notes.append("What the SWF header says of MaxNodes and MaxProcs is no machine.")
+    return ParsedFile(runs, pl.concat(unused), machine)
 
 
 def _header(lines: Lines) -> Iterator[tuple[str, int]]:
@@ -129,10 +128,12 @@ def _sorted_out(rows: pl.DataFrame, tally: RowTally) -> tuple[pl.DataFrame, pl.D
     )
 
 
-def _size(header: Mapping[str, int]) -> MachineSize | None:
+def _machine(header: Mapping[str, int]) -> LoggedMachine | None:
     """The machine; None if the header does not say, or says what no machine is like."""
     cores = header.get("MaxProcs", 0)
     nodes = header.get("MaxNodes", 0)
     nodes = nodes if nodes > 0 else cores
     each = max(1, -(-cores // nodes)) if nodes > 0 else 1
-    return MachineSize(nodes, each) if 0 < nodes <= MAX_NODES and each <= _MAX_CORES else None
+    if not (0 < nodes <= MAX_NODES and each <= _MAX_CORES):
+        return None
+    return uniform_machine("the log's header", nodes, each)

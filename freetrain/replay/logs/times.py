@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from zoneinfo import ZoneInfo
 
 import polars as pl
@@ -75,16 +76,10 @@ def parse_times(text: pl.Series, timezone: str, later: bool = False) -> pl.Serie
     ``later``: of a time that clocks show twice, the second is meant.
     """
     zone = find_zone(timezone)
-
-    def naive(text: pl.Series) -> pl.Series:
-        return _naive_times(text, timezone if zone is not UTC else "UTC", later)
-
-    def odd(text: pl.Series) -> pl.Series:
-        return _odd_times(text, zone, later)
-
+    naive = partial(_naive_times, timezone="UTC" if zone is UTC else timezone, later=later)
     seconds = naive(text)
     # Nearly all are of this form. Other forms, and blanks around it, are looked for in what it leaves open.
-    for read in (naive, _times_with_offset, _epochs, odd):
+    for read in (naive, _times_with_offset, _epochs, partial(_odd_times, zone=zone, later=later)):
         left = seconds.is_null().arg_true()
         if len(left):
             seconds = seconds.scatter(left, read(text.gather(left).str.strip_chars()))

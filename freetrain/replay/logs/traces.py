@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from importlib import resources
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from freetrain.errors import InputError
-from freetrain.replay.logs.sacct_json import BLANKED, jobs_of_json
+from freetrain.replay.logs.sacct_json import BLANKED, in_pieces, jobs_of_json
 from freetrain.replay.logs.sacct_text import role_of
 from freetrain.replay.logs.toml_files import checked, read_toml
 
@@ -163,7 +163,7 @@ def rows_of_trace_json(pieces: Iterable[bytes], trace: Trace, file: str) -> Iter
     """The runs of a JSON text as rows of text, below a header in sacct's words; run n stands in line n + 1."""
     runs = (run for job in jobs_of_json(pieces, file) for run in _runs(job, trace.rows))
     lines = ("|".join(_leaves_text(run, trace.own_names(name)) for name in trace.columns) for run in runs)
-    return _in_pieces(chain(["|".join(trace.columns)], lines))
+    return in_pieces(chain(["|".join(trace.columns)], lines))
 
 
 def _runs(job: Any, rows: str) -> Iterator[Any]:
@@ -188,11 +188,6 @@ def _leaves(value: Any, path: list[str]) -> Iterator[Any]:
         yield from _leaves(value.get(path[0]) if isinstance(value, dict) else None, path[1:])
     elif value is not None:
         yield json.dumps(value) if isinstance(value, dict) else value
-
-
-def _in_pieces(lines: Iterator[str]) -> Iterator[bytes]:
-    while some := list(islice(lines, _ROWS_AT_ONCE)):
-        yield ("\n".join(some) + "\n").encode(errors="replace")
 
 
 def rows_of_parquet(path: Path, trace: Trace, file: str) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR
 from freetrain.errors import InputError
+from freetrain.replay.logs.parsed import TIMES
 from freetrain.replay.logs.times import iso
 
 _DAY_S = 86_400.0
@@ -37,21 +38,14 @@ class CoveredTime:
 
 def covered_time(seen: pl.DataFrame) -> CoveredTime | None:
     """The time that the rows cover; None if no job started."""
-    start_s = _ascending(seen["start_s"])
-    if not len(start_s):
+    at_s = {name: _ascending(seen[name]) for name in TIMES}
+    if not len(at_s["start_s"]):
         return None
-    earliest_start_s, latest_start_s = _first_s(start_s), _last_s(start_s)
-    end_s, ends = _ascending(seen["end_s"]), "end_s"
-    if not len(end_s):
-        end_s, ends = start_s, "start_s"
-    earliest_end_s, latest_end_s = _first_s(end_s), _last_s(end_s)
-    submit_s, submits = _ascending(seen["submit_s"]), "submit_s"
-    if not len(submit_s):
-        submit_s, submits = start_s, "start_s"
-    latest_submit_s = _last_s(submit_s)
+    ends, submits = (name if len(at_s[name]) else "start_s" for name in ("end_s", "submit_s"))
+    earliest_end_s, latest_submit_s = _first_s(at_s[ends]), _last_s(at_s[submits])
     return CoveredTime(
-        earliest_start_s=earliest_start_s,
-        latest_end_s=max(latest_start_s, latest_end_s),
+        earliest_start_s=_first_s(at_s["start_s"]),
+        latest_end_s=max(_last_s(at_s["start_s"]), _last_s(at_s[ends])),
         earliest_end_s=earliest_end_s,
         latest_submit_s=latest_submit_s,
         notes=(

@@ -52,41 +52,11 @@ class LedgerReport:
 
 
 @dataclass(frozen=True, slots=True)
-class LentHoursPart:
-    """A part of the node-hours.
-
-    Attributes:
-        kind: class of the style sheet.
-        name: what became of them.
-        percent: of all that were lent.
-    """
-
-    kind: str
-    name: str
-    hours: float
-    percent: float
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerColumn:
-    """A day or month in the picture; heights in percent of the largest."""
-
-    day: date
-    lent_hours: float
-    useful_percent: float
-    lost_percent: float
-
-
-@dataclass(frozen=True, slots=True)
 class LedgerLine:
-    """An account or a user in a table; hours are node-hours."""
+    """An account or a user in a table: what they had, and what it is worth."""
 
     names: tuple[str, ...]
-    starts: int
-    evictions: int
-    lent_hours: float
-    useful_hours: float
-    lost_hours: float
+    lent: LentTime
     worth: Worth
 
 
@@ -102,35 +72,37 @@ class LedgerTable:
 
 def render_ledger(report: LedgerReport) -> str:
     """The page as HTML."""
-    total = _line((), report.total, report.prices)
     return fill(
         "ledger.html.j2",
         report=report,
-        headline=_headline(total),
-        tiles=_tiles(report, total),
-        parts=[part for part in _parts(report.total) if part.hours],
-        columns=_columns(report.course),
+        headline=_headline(report.total),
+        tiles=_tiles(report),
+        total=report.total,
+        parts=_parts(report.total),
+        top_s=max((lent.lent_s for _, lent in report.course), default=0.0) or 1.0,
         tables=_tables(report),
-        worth=worth_rows(total.worth, report.prices),
+        worth=worth_rows(_line((), report.total, report.prices).worth, report.prices),
         delays=sorted(report.harms, key=lambda harm: -harm.delay_s)[:_MAX_DELAYS],
         delays_left_out=max(0, len(report.harms) - _MAX_DELAYS),
         about_delays=_about_delays(report.harms),
     )
 
 
-def _headline(total: LedgerLine) -> str:
-    if not total.lent_hours:
+def _headline(total: LentTime) -> str:
+    if not total.lent_s:
         return "No idle node was lent"
-    useful = share(total.useful_hours / total.lent_hours)
-    return f"{count(total.lent_hours, 'node-hour')} lent to trainings, {useful} useful"
+    hours = count(total.lent_s / SECONDS_PER_HOUR, "node-hour")
+    return f"{hours} lent to trainings, {share(total.useful_s / total.lent_s)} useful"
 
 
-def _tiles(report: LedgerReport, total: LedgerLine) -> list[FigureLine]:
+def _tiles(report: LedgerReport) -> list[FigureLine]:
+    total = report.total
     people = len({names[-1] for names, _ in report.users})
     times = count(total.starts, "that was", "that were")
+    lost = "the rest was lost when nodes came and went"
     return [
-        FigureLine("node-hours lent", number(total.lent_hours), f"to {count(people, 'user')}"),
-        FigureLine("useful", number(total.useful_hours), "the rest was lost when nodes came and went"),
+        FigureLine("node-hours lent", number(total.lent_s / SECONDS_PER_HOUR), f"to {count(people, 'user')}"),
+        FigureLine("useful", number(total.useful_s / SECONDS_PER_HOUR), lost),
         FigureLine("nodes taken back", number(total.evictions), f"by Slurm, of {times} lent"),
         FigureLine("jobs of the site delayed", number(len(report.harms)), _about_delays(report.harms)),
     ]
@@ -143,29 +115,14 @@ def _about_delays(harms: Sequence[Harm]) -> str:
     return f"by {duration(sum(delays_s))} together, {duration(max(delays_s))} at most"
 
 
-def _parts(total: LentTime) -> list[LentHoursPart]:
-    lent_s = total.lent_s or 1.0
+def _parts(total: LentTime) -> list[tuple[str, str, float]]:
+    """What became of the node-seconds: class of the style sheet, words, and how many."""
     seconds = (
         ("useful", "useful", total.useful_s),
         ("starting", "lost when nodes came", total.lost_to_starts_s),
         ("lost", "lost when nodes went", total.lost_to_ends_s),
     )
-    return [
-        LentHoursPart(kind, name, value / SECONDS_PER_HOUR, 100 * value / lent_s) for kind, name, value in seconds
-    ]
-
-
-def _columns(course: Sequence[tuple[date, LentTime]]) -> list[LedgerColumn]:
-    top_s = max((lent.lent_s for _, lent in course), default=0.0) or 1.0
-    return [
-        LedgerColumn(
-            day,
-            lent.lent_s / SECONDS_PER_HOUR,
-            round(100 * lent.useful_s / top_s, 2),
-            round(100 * (lent.lent_s - lent.useful_s) / top_s, 2),
-        )
-        for day, lent in course
-    ]
+    return [part for part in seconds if part[2]]
 
 
 def _tables(report: LedgerReport) -> list[LedgerTable]:
@@ -182,6 +139,5 @@ def _table(heads: tuple[str, ...], entries: Named, report: LedgerReport) -> Ledg
 
 
 def _line(names: tuple[str, ...], lent: LentTime, prices: Prices) -> LedgerLine:
-    hours, useful = lent.lent_s / SECONDS_PER_HOUR, lent.useful_s / SECONDS_PER_HOUR
-    worth = worth_of(hours, useful, prices)
-    return LedgerLine(names, lent.starts, lent.evictions, hours, useful, hours - useful, worth)
+    worth = worth_of(lent.lent_s / SECONDS_PER_HOUR, lent.useful_s / SECONDS_PER_HOUR, prices)
+    return LedgerLine(names, lent, worth)

@@ -188,7 +188,7 @@ def write_page(path: Path, page: str) -> None:
 
 def render(report: ReportInput) -> str:
     """The report as HTML."""
-    record = report.study.shown.record
+    record, daemon = report.study.shown.record, report.study.as_daemon
     kinds = trainer_kinds(record.runs)
     rows = () if kinds else trainer_rows(record.runs)
     return fill(
@@ -207,7 +207,8 @@ def render(report: ReportInput) -> str:
         tiles=sentences.tiles(report.study, read_aim(report.setting.objective).objective),
         parts=sentences.parts_of_idle_time(report.study.shown.outcome, record),
         empty_hours=with_and_without(record, report.log.empty),
-        daemon=_daemon(report.study),
+        daemon=daemon_beside_holes(daemon.outcome, report.study.outcome) if daemon else (),
+        about_site=about_site(daemon.site) if daemon else "",
         forecast=forecast_tables(record.forecast),
         worth=worth_rows(report.study.worth(report.prices), report.prices) if report.prices else (),
         shares=shown_shares(report.log, report.study.on_shares),
@@ -218,9 +219,7 @@ def render(report: ReportInput) -> str:
         about_trainers=sentences.about_trainers(record, len(rows), len(kinds)),
         about_rows=sentences.about_rows(report.log.rows),
         assumptions=assumptions(
-            report.setting,
-            [run.trainer for run in record.runs],
-            report.study.as_daemon.how if report.study.as_daemon else None,
+            report.setting, [run.trainer for run in record.runs], daemon.how if daemon else None
         ),
         figures=_figures(report.study),
     )
@@ -236,15 +235,6 @@ def _remarks(report: ReportInput) -> list[str]:
     plateau = find_plateau(record.holes, record.runs, report.setting.max_running)
     remarks = [*report.log.warnings, sentences.ran_out(record), about_plateau(plateau) if plateau else ""]
     return [remark for remark in remarks if remark]
-
-
-def _daemon(study: Study) -> dict[str, Any] | None:
-    if study.as_daemon is None:
-        return None
-    return {
-        "about_site": about_site(study.as_daemon.site),
-        "figures": daemon_beside_holes(study.as_daemon.outcome, study.outcome),
-    }
 
 
 def _figures(study: Study) -> list[tuple[str, list[str], str]]:

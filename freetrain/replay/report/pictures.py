@@ -327,19 +327,13 @@ def _amounts(axes: Axes, noun: str, size: Format) -> None:
     """A vertical axis with round numbers, its unit above it, and light lines."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    unit, word = _unit(axes.get_ylim()[1])
+    top = axes.get_ylim()[1]
+    unit, word = next(((unit, f"{word} ") for unit, word in words.LARGE if top >= unit), (1.0, ""))
     whole = unit == 1
     axes.yaxis.set_major_locator(MaxNLocator(4 if size.is_narrow else 5, steps=[1, 2, 5, 10], integer=whole))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: words.number(value / unit)))
     axes.set_title(f"{word}{noun}", loc="left", x=0, fontsize=size.font, color=palette.QUIET, pad=8)
     axes.grid(axis="y")
-
-
-def _unit(top: float) -> tuple[float, str]:
-    for unit, word in ((1e12, "trillion "), (1e9, "billion "), (1e6, "million ")):
-        if top >= unit:
-            return unit, word
-    return 1.0, ""
 
 
 def _note_at_right(axes: Axes, value: float, text: str, colour: str = palette.INK) -> None:

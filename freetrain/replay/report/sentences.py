@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -39,9 +40,7 @@ class IdleHoursPart:
 
     kind: str
     name: str
-    node_hours: str
-    share: str
-    percent: float
+    node_hours: float
 
 
 def headline(study: Study) -> str:
@@ -137,18 +136,12 @@ def parts_of_idle_time(shown: ReplayOutcome, record: ReplayRecord) -> tuple[Idle
     trained = record.held_node_s / SECONDS_PER_HOUR
     parts = (
         ("useful", "trained", shown.useful_node_hours),
-        ("starting", "starting and leaving", shown.lent_node_hours - trained if record.site_impact else 0.0),
+        ("starting", "starting and leaving", shown.lent_node_hours - trained),
         ("lost", "lost to evictions, rescales and starts", trained - shown.useful_node_hours),
         ("unlent", "not lent", idle - shown.lent_node_hours),
     )
     return tuple(
-        IdleHoursPart(
-            kind,
-            name,
-            _node_hours(amount(max(hours, 0.0), idle)),
-            share(max(hours, 0.0) / idle),
-            round(min(max(100 * hours / idle, 0), 100), 3),
-        )
+        IdleHoursPart(kind, name, max(hours, 0.0))
         for kind, name, hours in parts
         if kind != "starting" or record.site_impact
     )
@@ -290,10 +283,6 @@ def shown_figure(name: str, value: object) -> str:
     return f"{value:,.1f}{' s' if name.endswith('_s') else ''}"
 
 
-def _node_hours(shown: str) -> str:
-    return f"{shown} node-hour{'' if shown.removeprefix('under ') == '1' else 's'}"
-
-
 def _was(times: int) -> str:
     return "was" if times == 1 else "were"
 
@@ -368,8 +357,4 @@ def _beyond_s(level: Numbers, lasts_s: Numbers, reach: float) -> float:
 
 def _level_for_all_but(level: Numbers, lasts_s: Numbers, left_s: float) -> int:
     """The lowest number of nodes above which no more than so many node-seconds lie."""
-    low, high = 0, int(level.max())
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _beyond_s(level, lasts_s, middle) <= left_s else (middle + 1, high)
-    return low
+    return bisect_left(range(int(level.max())), True, key=lambda reach: _beyond_s(level, lasts_s, reach) <= left_s)

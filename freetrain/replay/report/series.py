@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
+from datetime import tzinfo
 from itertools import pairwise
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from freetrain.core.holes import SECONDS_PER_HOUR, Holes
@@ -237,47 +239,23 @@ class Week:
     lent_node_hours: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Hours:
-    """Clock hours of the window: how long each is, its nodes, and where it lies in day and week."""
-
-    lasts_s: Numbers
-    idle: Numbers
-    lent: Numbers
-    hour: NDArray[np.intp]
-    weekday: NDArray[np.intp]
-    monday: NDArray[np.intp]
-
-
 def find_rhythm(holes: Holes, timeline: Timeline, zone: tzinfo) -> Rhythm | None:
     """The rhythm; None where the window is shorter than a week."""
     if holes.duration_s < 7 * _DAY_S or not len(holes):
         return None
     hours = _hours(holes, timeline, zone)
-    return Rhythm(
-        _means(hours.idle, hours.lasts_s, hours.hour, 24),
-        _means(hours.lent, hours.lasts_s, hours.hour, 24),
-        _means(hours.idle, hours.lasts_s, hours.weekday, 7),
-        _means(hours.lent, hours.lasts_s, hours.weekday, 7),
-    )
+    return Rhythm(*_means(hours, "hour", 24), *_means(hours, "weekday", 7))
 
 
 def find_weeks(holes: Holes, timeline: Timeline, zone: tzinfo) -> tuple[Week, ...]:
     """The weeks that lie in the window as a whole."""
     if holes.duration_s < 7 * _DAY_S:
         return ()
-    hours = _hours(holes, timeline, zone)
-    weeks = []
-    for monday in np.unique(hours.monday).tolist():
-        within = hours.monday == monday
-        # Clocks that are put forward make a week an hour shorter.
-        if hours.lasts_s[within].sum() >= (_WEEK_HOURS - 1) * SECONDS_PER_HOUR:
-            node_hours = [
-                float((nodes * hours.lasts_s)[within].sum()) / SECONDS_PER_HOUR
-                for nodes in (hours.idle, hours.lent)
-            ]
-            weeks.append(Week(f"{datetime.fromordinal(monday):%Y-%m-%d}", *node_hours))
-    return tuple(weeks)
+    # Clocks that are put forward make a week an hour shorter.
+    is_whole = pl.col("lasts_s") >= (_WEEK_HOURS - 1) * SECONDS_PER_HOUR
+    weeks = _hours(holes, timeline, zone).group_by("monday").agg(pl.col("lasts_s", "idle_s", "lent_s").sum())
+    columns = weeks.filter(is_whole).sort("monday").select("monday", pl.col("idle_s", "lent_s") / SECONDS_PER_HOUR)
+    return tuple(Week(str(monday), idle, lent) for monday, idle, lent in columns.iter_rows())
 
 
 def about_weeks(weeks: tuple[Week, ...]) -> str:
@@ -295,23 +273,28 @@ def about_weeks(weeks: tuple[Week, ...]) -> str:
     )
 
 
-def _hours(holes: Holes, timeline: Timeline, zone: tzinfo) -> _Hours:
+def _hours(holes: Holes, timeline: Timeline, zone: tzinfo) -> pl.DataFrame:
+    """Clock hours of the window: how long each is, its node-seconds, and where it lies in day and week."""
     edges_s = clock_hours(holes.from_s, holes.until_s)
+    lasts_s = np.diff(edges_s)
     idle, lent = node_means(holes, timeline, edges_s)
     # By its middle: where clocks change, an hour begins in one hour of the day and ends in another.
-    middle = [datetime.fromtimestamp(at_s, zone) for at_s in ((edges_s[1:] + edges_s[:-1]) / 2).tolist()]
-    return _Hours(
-        np.diff(edges_s),
-        idle,
-        lent,
-        np.array([at.hour for at in middle]),
-        np.array([at.weekday() for at in middle]),
-        np.array([(at - timedelta(days=at.weekday())).toordinal() for at in middle]),
+    middle = pl.from_epoch(pl.Series((edges_s[1:] + edges_s[:-1]) / 2), "s").dt.replace_time_zone("UTC")
+    at = middle.dt.convert_time_zone(str(zone))
+    return pl.DataFrame(
+        {
+            "lasts_s": lasts_s,
+            "idle_s": idle * lasts_s,
+            "lent_s": lent * lasts_s,
+            "hour": at.dt.hour(),
+            "weekday": at.dt.weekday() - 1,
+            "monday": at.dt.truncate("1w").dt.date(),
+        }
     )
 
 
-def _means(nodes: Numbers, lasts_s: Numbers, group: NDArray[np.intp], groups: int) -> Numbers:
-    node_s = np.bincount(group, nodes * lasts_s, groups)
-    # An hour or weekday that the window does not have counts as 0.
-    means: Numbers = node_s / np.maximum(np.bincount(group, lasts_s, groups), 1e-9)
-    return means
+def _means(hours: pl.DataFrame, group: str, groups: int) -> Iterator[Numbers]:
+    """Idle and lent nodes on average, by hour or weekday; one that the window does not have counts as 0."""
+    number = hours[group].to_numpy()
+    lasts_s = np.maximum(np.bincount(number, hours["lasts_s"], groups), 1e-9)
+    return (np.bincount(number, hours[name], groups) / lasts_s for name in ("idle_s", "lent_s"))

@@ -119,9 +119,7 @@ def _rows(holes: Holes, groups: Iterable[tuple[str, NDArray[np.intp]]]) -> tuple
     idle_s = np.bincount(holes.node, holes.length_s, len(holes.node_names))
     rows = []
     for name, nodes in groups:
-        member = np.zeros(len(holes.node_names), bool)
-        member[nodes] = True
-        lengths_s = holes.length_s[member[holes.node]]
+        lengths_s = holes.length_s[np.isin(holes.node, nodes)]
         total_s = float(idle_s[nodes].sum())
         rows.append(
             GroupRow(
@@ -137,25 +135,23 @@ def _rows(holes: Holes, groups: Iterable[tuple[str, NDArray[np.intp]]]) -> tuple
 
 
 @dataclass(frozen=True, slots=True)
-class TrainerKindRow:
+class TrainerKind:
     """Trainers with the same curve, limits, costs and target.
 
     Attributes:
         name: what their names have in common; the name of a single one.
-        lost_h: hours of training lost to all of these and to starting.
     """
 
     name: str
-    trainers: int
-    completed: int
-    samples: float
-    node_hours: float
-    evictions: int
-    rescales: int
-    lost_h: float
+    runs: Sequence[TrainerRun]
+
+    @property
+    def node_hours(self) -> float:
+        """What they had together."""
+        return sum(run.node_hours for run in self.runs)
 
 
-def trainer_kinds(runs: Sequence[TrainerRun]) -> tuple[TrainerKindRow, ...]:
+def trainer_kinds(runs: Sequence[TrainerRun]) -> tuple[TrainerKind, ...]:
     """The kinds, most node-hours first; nothing where there are too many of them, or few trainers."""
     if len(runs) <= MAX_TRAINERS:
         return ()
@@ -166,27 +162,14 @@ def trainer_kinds(runs: Sequence[TrainerRun]) -> tuple[TrainerKindRow, ...]:
         kinds[own.throughput, own.min_nodes, own.max_nodes, own.weight, own.target_samples, costs].append(run)
     if len(kinds) > MAX_TRAINERS:
         return ()
-    rows = [_row(alike) for alike in kinds.values()]
-    return tuple(sorted(rows, key=lambda row: (-row.node_hours, row.name)))
+    found = (TrainerKind(_common_name([run.trainer.id for run in alike]), alike) for alike in kinds.values())
+    return tuple(sorted(found, key=lambda kind: (-kind.node_hours, kind.name)))
 
 
 def trainer_rows(runs: Sequence[TrainerRun]) -> tuple[tuple[int, TrainerRun], ...]:
     """The trainers that trained most samples, most first, with their places in the order of admission, from 0."""
     ranked = sorted(enumerate(runs), key=lambda item: (-item[1].samples, item[0]))
     return tuple(ranked[:MAX_TRAINERS])
-
-
-def _row(runs: Sequence[TrainerRun]) -> TrainerKindRow:
-    return TrainerKindRow(
-        _common_name([run.trainer.id for run in runs]),
-        len(runs),
-        sum(run.completed_s is not None for run in runs),
-        sum(run.samples for run in runs),
-        sum(run.node_hours for run in runs),
-        sum(run.evicted_nodes for run in runs),
-        sum(run.rescales for run in runs),
-        sum(run.lost_hours for run in runs),
-    )
 
 
 def _common_name(names: Sequence[str]) -> str:
@@ -291,12 +274,12 @@ def _cells(row: ShareRow, largest: ShareOutcome) -> tuple[str, ...]:
     return (
         f"{row.what} {row.name}".strip(),
         f"{row.nodes:,}",
-        _amount(parts.partly_used_node_hours, largest.partly_used_node_hours),
-        _amount(parts.partly_idle_cpu_hours, largest.partly_idle_cpu_hours),
-        _amount(parts.partly_idle_memory_gib_hours, largest.partly_idle_memory_gib_hours),
-        _amount(parts.partly_idle_gpu_hours, largest.partly_idle_gpu_hours),
+        amount(parts.partly_used_node_hours, largest.partly_used_node_hours),
+        amount(parts.partly_idle_cpu_hours, largest.partly_idle_cpu_hours),
+        amount(parts.partly_idle_memory_gib_hours, largest.partly_idle_memory_gib_hours),
+        amount(parts.partly_idle_gpu_hours, largest.partly_idle_gpu_hours),
         *(
-            _amount(hours, largest.partly_fitting_task_hours)
+            amount(hours, largest.partly_fitting_task_hours)
             for hours in (
                 parts.partly_fitting_task_hours,
                 parts.partly_lent_task_hours,
@@ -305,7 +288,3 @@ def _cells(row: ShareRow, largest: ShareOutcome) -> tuple[str, ...]:
             if hours is not None
         ),
     )
-
-
-def _amount(value: float | None, largest: float | None) -> str:
-    return NOTHING if value is None else amount(value, largest)

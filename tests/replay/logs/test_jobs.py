@@ -50,3 +50,10 @@ def test_a_job_with_a_limit_is_believed_until_then(write: Write) -> None:
     header = HEADER.replace("JobName", "TimelimitRaw")
     log = read(write(sacct(row("9", name="9999999", **LOST), row("1", name="60", list="c1"), header=header)))
     assert holes_of(log, "c1") == []
+
+
+def test_a_job_beside_which_another_began_ended_when_the_next_did(write: Write) -> None:
+    lost = {**LOST, "start": "2024-05-20T00:00:00", "submit": "2024-05-20T00:00:00"}
+    other = {"submit": "2024-05-20", "start": "2024-05-20T00:00:00", "end": "2024-05-20T00:00:30"}
+    log = read(write(sacct(row("9", **lost), row("8", **other), row("1", start="05", end="06"))))
+    assert holes_of(log, "c1") == [(6, 24)]

@@ -108,7 +108,7 @@ def test_a_file_is_not_kept_open_before_its_turn(write: Write, monkeypatch: pyte
 def test_the_text_of_a_large_log_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     for name, size in (("_CHUNK_BYTES", 1 << 16), ("_PIECE_BYTES", 1 << 16), ("_MAX_LINE_BYTES", 1 << 17)):
         monkeypatch.setattr(source, name, size)
-    monkeypatch.setattr(sacct_json, "_JOBS_AT_ONCE", 100)
+    monkeypatch.setattr(sacct_json, "_LINES_AT_ONCE", 100)
     path = tmp_path / "log"
     path.write_text("".join(large_log(kind)))
     assert path.stat().st_size > LARGE_BYTES

@@ -77,7 +77,7 @@ def test_the_parts_of_idle_time_make_a_whole_and_are_rounded_alike(daemon_report
     assert done is not None
     parts = parts_of_idle_time(done.outcome, done.record)
     assert [part.kind for part in parts] == ["useful", "starting", "lost", "unlent"]
-    assert sum(part.percent for part in parts) == pytest.approx(100, abs=0.01)
+    assert sum(part.node_hours for part in parts) == pytest.approx(done.outcome.idle_node_hours, rel=1e-4)
     allowed = parts_of_idle_time(daemon_report.study.outcome, daemon_report.study.record)
     assert [part.kind for part in allowed] == ["useful", "lost", "unlent"]
 

@@ -137,8 +137,8 @@ def test_trainers_that_are_alike_share_a_line() -> None:
     record = make_record(make_holes(ROWS, 40, 3600), tuple(islice(PRESETS["mix"], 30)), max_running=30)
     rows = trainer_kinds(record.runs)
     assert {row.name for row in rows} == {trainer.id.rpartition("-")[0] for trainer in islice(PRESETS["mix"], 7)}
-    assert sum(row.trainers for row in rows) == 30
-    assert sum(row.samples for row in rows) == sum(run.samples for run in record.runs)
+    assert sum(len(row.runs) for row in rows) == 30
+    assert sum(run.samples for row in rows for run in row.runs) == sum(run.samples for run in record.runs)
 
 
 def test_few_trainers_have_a_line_each() -> None:
