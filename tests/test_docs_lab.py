@@ -22,6 +22,8 @@ SAYS: Mapping[str, str] = {
     "it trains on two, without having stopped": "has 2; trains_on 2",
 }
 """What the page says beside ``freetrain jobs``, waited for."""
+PACED = ROOT / "tests/elastic/scripts/paced.py"
+"""Runs the page's training: four nodes are four times as fast as one, on a machine of few cores, too."""
 BEGIN = """set -eu
 trap 'freetrain explain 1; kill %1; wait; freetrain lab down' EXIT
 has() { until [ "$(freetrain jobs -P -h -o NODES)" = $1 ]; do sleep 0.5; done; }
@@ -48,8 +50,8 @@ def test_a_training_grows_and_shrinks_as_the_page_says() -> None:
     with short_directory() as directory:
         (directory / "docs").symlink_to(ROOT / "docs")
         (directory / "bin").mkdir()
-        for name, module in (("python", ""), ("freetrain", " -m freetrain")):
-            (directory / "bin" / name).write_text(f'#!/bin/sh\nexec {sys.executable}{module} "$@"\n')
+        for name, runs in (("python", PACED), ("freetrain", "-m freetrain")):
+            (directory / "bin" / name).write_text(f'#!/bin/sh\nexec {sys.executable} {runs} "$@"\n')
             (directory / "bin" / name).chmod(0o755)
         environment = os.environ | {
             "PATH": f"{directory}/bin:{os.environ['PATH']}",

@@ -28,6 +28,7 @@ from freetrain.lab.options import LabOptions, People
 from freetrain.lab.programs import (
     Launch,
     Process,
+    are_gone,
     ask,
     cancel_jobs,
     daemon_processes,
@@ -319,8 +320,9 @@ class Lab:
 
     def _stop(self, name: str) -> None:
         """Let a daemon end by itself; kill it if that takes too long."""
-        send_signal(self._running(name), signal.SIGTERM)
-        wait_until(lambda: not self._running(name), _STOP_S)
+        found = self._running(name)
+        send_signal(found, signal.SIGTERM)
+        wait_until(lambda: are_gone(found), _STOP_S)
         _kill(lambda: self._running(name))
 
     def _kill_node(self, node: str | None) -> None:
@@ -352,4 +354,4 @@ def _kill(left: Callable[[], list[Process]]) -> None:
     # The tasks' parents are known only while the parents live: all of them are found before any dies.
     while found := left():
         send_signal(found, signal.SIGKILL)
-        wait_until(lambda: not left(), _GONE_S)
+        wait_until(lambda: are_gone(found), _GONE_S)

@@ -8,6 +8,7 @@ import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +41,18 @@ policy = ["freetrain", "equal-share"]
 """
 
 
-@pytest.fixture
-def spec(tmp_path: Path) -> Path:
-    (tmp_path / "june.psv").write_text(LOG)
-    (tmp_path / "july.psv").write_text(LOG.replace("2024-06", "2024-07"))
-    path = tmp_path / "spec.toml"
+def write_spec(directory: Path) -> Path:
+    """The description of a sweep, beside its logs."""
+    (directory / "june.psv").write_text(LOG)
+    (directory / "july.psv").write_text(LOG.replace("2024-06", "2024-07"))
+    path = directory / "spec.toml"
     path.write_text(SPEC)
     return path
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    return write_spec(tmp_path)
 
 
 def freetrain(*arguments: str | Path) -> Result:
@@ -64,9 +70,25 @@ def table(spec: Path, store: Path) -> list[Any]:
     return figures(json.loads(result.stdout))
 
 
-def test_a_sweep_is_done_once_and_compared(spec: Path, tmp_path: Path) -> None:
-    store, picture = tmp_path / "runs.db", tmp_path / "sweep.html"
-    result = freetrain("sweep", spec, "--store", store, "--picture", picture)
+@dataclass
+class Swept:
+    """A sweep that has been done from its beginning to its end."""
+
+    spec: Path
+    store: Path
+    picture: Path
+    result: Result
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Swept:
+    directory = tmp_path_factory.mktemp("swept")
+    spec, store, picture = write_spec(directory), directory / "runs.db", directory / "sweep.html"
+    return Swept(spec, store, picture, freetrain("sweep", spec, "--store", store, "--picture", picture))
+
+
+def test_a_sweep_is_done_once_and_compared(swept: Swept) -> None:
+    spec, store, result = swept.spec, swept.store, swept.result
     assert result.exit_code == 0, result.output
     assert "4 of 4: " in result.stderr
     lines = result.stdout.splitlines()
@@ -77,7 +99,7 @@ def test_a_sweep_is_done_once_and_compared(spec: Path, tmp_path: Path) -> None:
         ["july", "freetrain"],
         ["july", "equal-share"],
     ]
-    assert picture.read_text().count('class="track"') == 4
+    assert swept.picture.read_text().count('class="track"') == 4
     again = freetrain("sweep", spec, "--store", store)
     assert again.stdout == result.stdout
     assert "of 4" not in again.stderr
@@ -137,17 +159,17 @@ def sweeping(spec: Path, store: Path) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.soak), signal.SIGKILL])
 def test_a_sweep_that_is_killed_in_the_middle_and_resumed_gives_the_same_table(
-    spec: Path, tmp_path: Path, number: signal.Signals
+    swept: Swept, tmp_path: Path, number: signal.Signals
 ) -> None:
-    whole, resumed = tmp_path / "whole.db", tmp_path / "resumed.db"
-    with sweeping(spec, resumed) as process:
+    resumed = tmp_path / "resumed.db"
+    with sweeping(swept.spec, resumed) as process:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("1 of 4: ")
         process.send_signal(number)
         process.wait()
     done = len(Store.open_existing(resumed).runs())
     assert 1 <= done < 4
-    assert table(spec, resumed) == table(spec, whole)
+    assert table(swept.spec, resumed) == table(swept.spec, swept.store)
     runs = Store.open_existing(resumed).runs()
     assert sum(run.status == "complete" for run in runs) == 4
 

@@ -139,16 +139,16 @@ class FakeSlurm(Gateway):
     def start_what_can(self) -> None:
         """Site's jobs first, on idle nodes and then on those of fragments; then released tasks on their nodes."""
         waiting_jobs = [
-            one
-            for one in self.jobs.values()
-            if self._is_site(one) and one.state is JobState.PENDING and not one.is_held
+            job
+            for job in self.jobs.values()
+            if self._is_site(job) and job.state is JobState.PENDING and not job.is_held
         ]
         for job in waiting_jobs if not self.is_between_cycles else ():
             taken = self._taken(self._is_site)
             free = sorted(set(self.nodes) - taken, key=lambda name: (name in self._taken(lambda one: True), name))
             if len(free) >= job.node_count:
                 self._start(job, free[: job.node_count])
-        for job in [one for one in self.jobs.values() if self.queue.has(one) and not one.is_held]:
+        for job in [job for job in self.jobs.values() if self.queue.has(job) and not job.is_held]:
             if job.state is JobState.PENDING and job.array in self.impossible:
                 self.jobs[job.id] = waiting(job, "BadConstraints", priority=0)
             elif job.state is JobState.PENDING and job.array in self.reasons:
@@ -162,7 +162,7 @@ class FakeSlurm(Gateway):
 
     def running(self, array: str) -> list[str]:
         """Nodes that an array's tasks have."""
-        tasks = [one for one in self.jobs.values() if one.array == array and one.state is JobState.RUNNING]
+        tasks = [job for job in self.jobs.values() if job.array == array and job.state is JobState.RUNNING]
         return sorted(name for task in tasks for name in task.nodes)
 
     # What the gateway is asked.
@@ -172,10 +172,10 @@ class FakeSlurm(Gateway):
         self._answer()
         taken = self._taken(lambda one: True)
         nodes = tuple(
-            replace(one, state=NodeState.BUSY, state_text="ALLOCATED")
-            if one.name in taken and one.state is NodeState.IDLE
-            else one
-            for one in self.nodes.values()
+            replace(node, state=NodeState.BUSY, state_text="ALLOCATED")
+            if node.name in taken and node.state is NodeState.IDLE
+            else node
+            for node in self.nodes.values()
         )
         return Snapshot(
             self.now_s, nodes, tuple(self.jobs.values()), tuple(self.reservations), self.partitions, self.rejected
@@ -272,7 +272,7 @@ class FakeSlurm(Gateway):
 
     def _taken(self, which: object) -> set[str]:
         assert callable(which)
-        return {name for one in self.jobs.values() if one.state.has_nodes and which(one) for name in one.nodes}
+        return {name for job in self.jobs.values() if job.state.has_nodes and which(job) for name in job.nodes}
 
     def _start(self, job: Job, names: Sequence[str]) -> None:
         for other in list(self.jobs.values()):
@@ -328,7 +328,7 @@ class FakeSlurm(Gateway):
     def _comment(self, id_: str, comment: str) -> None:
         """As the real one: what has ended is an error, and the others are changed all the same."""
         named = named_in(id_)
-        jobs = [one for one in self.jobs.values() if one.id in named or one.array == id_]
+        jobs = [job for job in self.jobs.values() if job.id in named or job.array == id_]
         for job in jobs:
             if not job.state.is_final:
                 self.jobs[job.id] = replace(job, comment=comment)

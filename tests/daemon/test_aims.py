@@ -92,7 +92,9 @@ def test_a_wrong_deadline_is_wrong_for_its_training_alone(slurm: FakeSlurm, star
     other = slurm.submit_array(f"freetrain:{CURVE}", tasks=8)
     daemon = start_daemon(objective="weighted,deadlines=9")
     assert lent(slurm, daemon, wrong, other) == [0, 8]
-    (note,) = (one.trainer.note for one in daemon.cluster.registered.trainings if one.trainer.id == wrong)
+    (note,) = (
+        training.trainer.note for training in daemon.cluster.registered.trainings if training.trainer.id == wrong
+    )
     assert note.startswith("deadline=soon is neither a time")
 
 

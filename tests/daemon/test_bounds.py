@@ -150,7 +150,7 @@ def test_what_progress_said_is_kept_as_it_was(
     costs = SeenCosts().after([SizeChange(at_s, nodes, "join", pause_s) for at_s, nodes, pause_s in changes], ())
     trainer = KnownTrainer(
         "101", "news", "freetrain:min=1", TrainerState.ACTIVE, 0.0, samples_done=done,
-        observations=usable(Observation(*one) for one in seen), costs=costs,
+        observations=usable(Observation(*observed) for observed in seen), costs=costs,
     )  # fmt: skip
     assert len(trainer.observations) == len(seen)
     with tempfile.TemporaryDirectory() as directory:

@@ -16,12 +16,16 @@ from tests.facts import node
 
 
 def one_owner_per_node(daemon: Daemon) -> bool:
-    nodes = [one.node for one in daemon.cluster.fragments if one.state is not FragmentState.LEAVING]
+    nodes = [fragment.node for fragment in daemon.cluster.fragments if fragment.state is not FragmentState.LEAVING]
     return len(nodes) == len(set(nodes))
 
 
 def same_as_slurm(daemon: Daemon) -> bool:
-    known = {(one.job, one.node) for one in daemon.cluster.fragments if one.state is not FragmentState.LEAVING}
+    known = {
+        (fragment.job, fragment.node)
+        for fragment in daemon.cluster.fragments
+        if fragment.state is not FragmentState.LEAVING
+    }
     running = {
         (job.id, name)
         for job in daemon.slurm.jobs.values()

@@ -112,8 +112,8 @@ def test_what_is_wrong_is_one_sentence_and_its_remedy_works(
         path.with_name(name).unlink(missing_ok=True)
     look(config, slurm)
     found = Store.open_existing(path).ledger().open_fragments()
-    assert {one.node for one in found} == set(slurm.running("101")) == {"n1", "n2", "n3", "n4"}
-    assert {one.state for one in found} == {FragmentState.RUNNING}
+    assert {fragment.node for fragment in found} == set(slurm.running("101")) == {"n1", "n2", "n3", "n4"}
+    assert {fragment.state for fragment in found} == {FragmentState.RUNNING}
     assert not [command for command in slurm.told[told:] if "ReqNodeList" in str(command) or "release" in command]
 
 

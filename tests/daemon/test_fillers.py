@@ -32,7 +32,7 @@ def each_once(array: str, tasks: int) -> Counter[str]:
 
 def finish_all(slurm: FakeSlurm, array: str, state: JobState = JobState.COMPLETED) -> list[str]:
     """All tasks that run end; these."""
-    running = [one.id for one in slurm.jobs.values() if one.array == array and one.state is JobState.RUNNING]
+    running = [job.id for job in slurm.jobs.values() if job.array == array and job.state is JobState.RUNNING]
     for task in running:
         slurm.finish(task, state)
     return running
@@ -211,7 +211,7 @@ def test_what_its_tasks_would_lose_is_what_they_have_done_since_they_saved(
     daemon = start_daemon()
     daemon.cycle()
     daemon.cycle(after_s=100.0)
-    asked = {one.id: one.trainer for one in daemon.cluster.registered.requests}
+    asked = {request.id: request.trainer for request in daemon.cluster.registered.requests}
     assert {array: asked[array].scale_down_s for array in arrays} == pytest.approx(arrays)
 
 

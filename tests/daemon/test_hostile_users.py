@@ -191,7 +191,10 @@ def play(site: Site, attacks: Sequence[Attack]) -> None:
                 site.train(name, *attack.lines[look])
             site.look()
             check_honest(site, honest)
-        seen = [(one.nodes, one.samples_per_s) for one in site.training(honest).trainer.observations]
+        seen = [
+            (observation.nodes, observation.samples_per_s)
+            for observation in site.training(honest).trainer.observations
+        ]
         assert seen == [(2, 64.0), (1, 33.0)]
         assert site.training(honest).trainer.samples_done == 200
     with site.daemon():

@@ -95,7 +95,7 @@ def test_that_a_policy_reserves_no_bandwidth_is_said_where_links_are_known() -> 
     known = Config.model_validate({"links": links})
     said = "links: the policy freetrain reserves no bandwidth; gadget does."
     assert without_effect(known) == {"links.uplink_gbit": said}
-    assert said in {one.what for one in inspect_files(known, [], "root").findings}
+    assert said in {finding.what for finding in inspect_files(known, [], "root").findings}
     assert (
         without_effect(Config.model_validate({"links": links, "decide": {"policy": "gadget,utility=fair"}})) == {}
     )

@@ -35,8 +35,8 @@ def test_idle_nodes_are_lent_within_one_cycle(slurm: FakeSlurm, start_daemon: St
     daemon.cycle()
     assert len(slurm.running(array)) == 4
     daemon.cycle()
-    assert {one.state for one in daemon.cluster.fragments} == {FragmentState.RUNNING}
-    assert {one.decision for one in daemon.cluster.fragments} == {"1:1"}
+    assert {fragment.state for fragment in daemon.cluster.fragments} == {FragmentState.RUNNING}
+    assert {fragment.decision for fragment in daemon.cluster.fragments} == {"1:1"}
 
 
 def test_observing_and_advising_change_nothing(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:

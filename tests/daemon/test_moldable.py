@@ -25,15 +25,15 @@ ALL = 8
 def sizes(slurm: FakeSlurm, array: str) -> dict[str, int]:
     """Task that runs → its nodes."""
     return {
-        one.id: len(one.nodes)
-        for one in slurm.jobs.values()
-        if one.array == array and one.state is JobState.RUNNING
+        job.id: len(job.nodes)
+        for job in slurm.jobs.values()
+        if job.array == array and job.state is JobState.RUNNING
     }
 
 
 def open_nodes(daemon: Daemon) -> Counter[str]:
     """Task → how many nodes the ledger knows that it has."""
-    return Counter(one.job for one in daemon.ledger.open_fragments())
+    return Counter(fragment.job for fragment in daemon.ledger.open_fragments())
 
 
 def test_each_task_runs_once_on_nodes_of_its_own_until_all_have(
@@ -89,7 +89,7 @@ def test_a_node_that_is_due_ends_the_whole_task_and_none_of_its_nodes_stays_lent
     daemon = start_daemon()
     daemon.cycle()
     daemon.cycle()
-    whose = next(one for one in slurm.jobs.values() if "n1" in one.nodes)
+    whose = next(job for job in slurm.jobs.values() if "n1" in job.nodes)
     slurm.reservations.append(Reservation("m", frozenset({"n1"}), slurm.now_s + 20, slurm.now_s + 7200))
     daemon.cycle()
     assert slurm.jobs[whose.id].state is JobState.PENDING
@@ -146,7 +146,7 @@ def test_its_time_limit_is_that_of_the_first_of_its_nodes_to_leave(
     assert job.state is JobState.RUNNING
     assert job.start_s is not None
     assert slurm.now_s + 3000 < job.start_s + job.limit_s < slurm.now_s + 3600
-    assert {one.limit_s for one in daemon.ledger.open_fragments()} == {job.limit_s}
+    assert {fragment.limit_s for fragment in daemon.ledger.open_fragments()} == {job.limit_s}
     told = [command for command in slurm.told if any(word.startswith("TimeLimit") for word in command)]
     assert told[-1][2] == f"JobId={task}"
 
@@ -186,7 +186,7 @@ def test_a_daemon_that_is_cut_off_anywhere_and_started_again_runs_no_task_twice(
     daemon.cycle()
     daemon.cycle()
     assert open_nodes(daemon) == sizes(slurm, array)
-    assert {one.state for one in daemon.ledger.open_fragments()} == {FragmentState.RUNNING}
+    assert {fragment.state for fragment in daemon.ledger.open_fragments()} == {FragmentState.RUNNING}
     run_out(slurm, daemon, array)
     assert completed_runs(slurm, array) == each_once(array, 5)
 
@@ -242,7 +242,7 @@ def test_a_filler_whose_tasks_are_larger_than_the_partition_allows_rests_and_kee
     daemon.cycle(after_s=200.0)
     assert "does not start its fragments (PartitionNodeLimit)" in daemon.ledger.trainers()[array].note
     daemon.cycle()
-    assert not any(one.goes_on for one in daemon.cluster.fragments)
+    assert not any(fragment.goes_on for fragment in daemon.cluster.fragments)
     assert slurm.jobs[task.id].is_held
 
 

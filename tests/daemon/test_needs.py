@@ -135,7 +135,9 @@ def test_who_slurm_can_start_nowhere_rests_and_its_nodes_go_to_others(
         daemon.cycle()
     assert len(slurm.running(other)) == 8
     assert len(pins(slurm)) == before + 8
-    trainer = next(one.trainer for one in daemon.cluster.registered.trainings if one.trainer.id == hopeless)
+    trainer = next(
+        training.trainer for training in daemon.cluster.registered.trainings if training.trainer.id == hopeless
+    )
     assert trainer.state == "resting"
     assert "BadConstraints" in trainer.note
 

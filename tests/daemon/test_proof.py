@@ -65,7 +65,7 @@ def test_what_only_an_operator_may_shows_who_is_none(picky: PickySlurm) -> None:
 def test_whatever_is_refused_the_job_is_gone_afterwards(picky: PickySlurm) -> None:
     picky.refused = ("TimeLimit", "Comment=")
     found = prove_rights(CONFIG, picky, picky.snapshot(), "freetrain", as_operator=True).findings
-    assert [one.what.partition(":")[0] for one in found] == [
+    assert [finding.what.partition(":")[0] for finding in found] == [
         "Slurm does not let freetrain pin a job to a node",
         "Slurm does not let freetrain change a job's time limit",
         "Slurm does not let freetrain change a job's comment",

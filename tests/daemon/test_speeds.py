@@ -32,7 +32,7 @@ def report(slurm: FakeSlurm, rate: float, offset: int, ago_s: float = 1.0) -> Re
 
 
 def request(daemon: Daemon, array: str) -> Request:
-    return next(one for one in daemon.judgement.facts.requests if one.id == array)
+    return next(request for request in daemon.judgement.facts.requests if request.id == array)
 
 
 def move_to_v100(slurm: FakeSlurm, daemon: Daemon, array: str) -> None:

@@ -59,7 +59,7 @@ def test_a_held_job_is_the_pattern_of_as_many_fragments_as_it_wants(slurm: FakeS
     daemon.cycle()
     assert len(fragments_in(slurm)) == 5
     assert slurm.jobs[f"{pattern}_0"].is_held
-    assert all(one.job.isdigit() and one.trainer == pattern for one in daemon.cluster.fragments)
+    assert all(fragment.job.isdigit() and fragment.trainer == pattern for fragment in daemon.cluster.fragments)
 
 
 def test_fragments_run_where_and_on_whose_account_the_pattern_was_submitted() -> None:
@@ -102,7 +102,7 @@ def test_a_pattern_that_slurm_does_not_show_is_its_owners_matter_alone(
     daemon = start_daemon(launcher=Submitting("freetrain", read, lambda _: ()))
     daemon.cycle()
     daemon.cycle()
-    assert {one.trainer for one in daemon.cluster.fragments} == {"102"}
+    assert {fragment.trainer for fragment in daemon.cluster.fragments} == {"102"}
     assert len(fragments_in(slurm)) == 4
     assert slurm.jobs["101_0"].comment.endswith(" | Slurm does not say where job 101 was submitted.")
 
@@ -168,7 +168,7 @@ def test_a_submission_without_an_answer_is_looked_up_and_not_repeated(
     again.cycle()
     assert fragments_in(slurm) == ["n1"]
     assert [command[0] for command in slurm.told].count("sbatch") == 1
-    assert [one.job for one in again.cluster.fragments] == ["102"]
+    assert [fragment.job for fragment in again.cluster.fragments] == ["102"]
 
 
 def test_an_order_that_did_not_reach_slurm_costs_its_node_a_minute(
@@ -267,7 +267,9 @@ def test_fragments_on_parts_of_a_node_ask_for_their_parts_and_are_told_apart() -
     submission = Submission("7", "news", "", 0.0, (pattern,), needs)
     places = [NodeLimit("n1", 600.0), NodeLimit("n2", 600.0), NodeLimit("n1", 600.0)]
     fragments = submitting().lend(submission, places, 1000.0)
-    assert len({one.job for one in fragments}) == 3, "Slurm knows them by their comments until they have a number"
+    assert len({fragment.job for fragment in fragments}) == 3, (
+        "Slurm knows them by their comments until they have a number"
+    )
     order = submitting().place(submission, fragments[0], [node("n1", cpus=64)])
     assert {"--mincpus=4", "--mem=300", "--gres=gpu:a100:2"} < set(order.command)
     assert "--exclusive" not in order.command

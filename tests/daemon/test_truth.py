@@ -22,7 +22,7 @@ LOOKS = int(os.environ.get("TRUTH_LOOKS", "400"))
 
 
 def something_happens(slurm: FakeSlurm, chance: random.Random, arrays: list[str]) -> None:
-    running = [one for one in slurm.jobs.values() if one.state is JobState.RUNNING]
+    running = [job for job in slurm.jobs.values() if job.state is JobState.RUNNING]
     match chance.randrange(7):
         case 0 if len(arrays) < 12:
             least = chance.choice((1, 1, 1, 2, 4))
@@ -82,5 +82,5 @@ def test_a_waiting_job_of_the_sites_is_explained_by_the_shadow_schedule(
         f"Job {job} is one of the site's own and waits (Priority). If nothing were"
     )
     (given_back,) = re.findall(r"would start now on (\S+): (\S+) are being given back for it", look.waiting[job])
-    leaving = {one.node for one in daemon.cluster.fragments if one.is_leaving}
+    leaving = {fragment.node for fragment in daemon.cluster.fragments if fragment.is_leaving}
     assert set(expand_nodes(given_back[1])) <= leaving | set(daemon.judgement.offers.due)

@@ -67,7 +67,7 @@ def said(script: Path) -> Counter[str]:
 
 def end_unseen(slurm: FakeSlurm, array: str, state: JobState) -> None:
     """All of an array ends in this way, and Slurm forgets it."""
-    for job in [one for one in slurm.jobs.values() if one.array == array]:
+    for job in [job for job in slurm.jobs.values() if job.array == array]:
         slurm.finish(job.id, state)
         slurm.forget(job.id)
 
@@ -147,7 +147,7 @@ def test_a_lost_node_counts_after_a_restart_and_is_not_told_again(config: Config
     slurm.nodes[node] = replace(slurm.nodes[node], **facts_of_state("IDLE+DRAIN", "Kill task failed"))
     for _ in range(3):
         live(config, slurm)
-    assert [one[0] for one in ledger_of(config).lost_nodes()] == [node]
+    assert [lost[0] for lost in ledger_of(config).lost_nodes()] == [node]
     assert sum(said(script).values()) == 1
     slurm.nodes[node] = replace(slurm.nodes[node], **facts_of_state("IDLE"))
     slurm.advance(1e6)

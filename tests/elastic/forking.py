@@ -147,11 +147,13 @@ def become(request: dict, prefix: Path) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     sys.argv = request["command"]
+    # It is called after what the script registers, and before what torch registered in the process that forks.
+    atexit.register(end)
     try:
         runpy.run_path(sys.argv[0], run_name="__main__")
         STATUS[0] = 0
-    except SystemExit as end:
-        STATUS[0] = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except SystemExit as exit_:
+        STATUS[0] = exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
         raise
 
 
@@ -172,7 +174,7 @@ def write(path: Path, number: int) -> None:
 
 
 if __name__ == "__main__":
-    atexit.register(end)  # the first is the last to be called
+    atexit.register(end)
     # What the first optimizer and the first wrapper would import otherwise, in each process again.
     import torch._dynamo
     import torch.distributed.fsdp  # noqa: F401

@@ -226,15 +226,21 @@ def workers(tmp_path: Path, script: str = "counting.py", **environment: str) -> 
         trainer.end()
 
 
-def printed_by(script: str, *arguments: str, in_folder: Path) -> str:
-    """What a script of one process prints that ends well."""
-    process = Forked(SCRIPTS / script, os.environ, in_folder / "script", arguments)
+def ended_script(script: str | Path, *arguments: str, in_folder: Path, **environment: str) -> Forked:
+    """A script of one process that has ended, with its status and all that it printed."""
+    process = Forked(SCRIPTS / script, os.environ | environment, in_folder / "script", arguments)
     try:
-        status = process.wait(PATIENCE_S)
+        process.wait(PATIENCE_S)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    assert status == 0, process.stderr
+    return process
+
+
+def printed_by(script: str, *arguments: str, in_folder: Path) -> str:
+    """What a script of one process prints that ends well."""
+    process = ended_script(script, *arguments, in_folder=in_folder)
+    assert process.returncode == 0, process.stderr
     return process.stdout
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -30,9 +32,6 @@ from tests.seeds import seeds
 
 SOLVERS = ("auto", "highs")
 BASELINES = ("equal-share", "greedy")
-EVERYDAY = range(100)
-MANY = pytest.param(range(100, 150), marks=pytest.mark.soak, id="many")
-MORE = pytest.param(range(150, 2000), marks=pytest.mark.soak, id="more")
 
 
 def about(value: float) -> object:
@@ -49,35 +48,10 @@ def assert_optimal(problem: Problem, decision: Decision, optimum: float, which: 
     assert decision.objective == about(optimum), which
 
 
-@pytest.mark.parametrize("seeds", [pytest.param(EVERYDAY, id="few"), MANY, MORE])
-@pytest.mark.parametrize("lives", [False, True], ids=["alike", "lives"])
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_freetrain_is_the_best_of_all_allocations(solver: str, lives: bool, seeds: range) -> None:
-    for seed in seeds:
-        problem = mixed_problem(seed, lives=lives)
-        assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
-
-
-@pytest.mark.parametrize("seeds", [pytest.param(range(15), id="few"), MORE])
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_freetrain_is_the_best_of_all_allocations_where_sizes_change_often(solver: str, seeds: range) -> None:
-    for seed in seeds:
-        problem = beside_moldable_tasks(replace(mixed_problem(seed, lives=True), changes=1.0 + seed), seed)
-        assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
-
-
 def beside_fillers(problem: Problem) -> Problem:
     """The same problem; the nodes of every other trainer work each by itself."""
     mixed = (replace(trainer, independent=row % 2 == 0) for row, trainer in enumerate(problem.trainers))
     return replace(problem, trainers=tuple(mixed))
-
-
-@pytest.mark.parametrize("seeds", [pytest.param(range(15), id="few"), MORE])
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_freetrain_is_the_best_of_all_allocations_beside_fillers_too(solver: str, seeds: range) -> None:
-    for seed in seeds:
-        problem = beside_fillers(mixed_problem(seed, lives=True))
-        assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
 
 
 def beside_moldable_tasks(problem: Problem, seed: int) -> Problem:
@@ -98,22 +72,45 @@ def with_moldable_tasks(seed: int, *, lives: bool) -> Problem:
     return replace(problem, objective=f"{problem.objective},evictions={seed}") if seed % 7 == 0 else problem
 
 
-@pytest.mark.parametrize("seeds", [pytest.param(range(40), id="few"), MANY, MORE])
-@pytest.mark.parametrize("lives", [False, True], ids=["alike", "lives"])
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_freetrain_is_the_best_of_all_allocations_beside_tasks_whose_size_stays(
-    solver: str, lives: bool, seeds: range
-) -> None:
-    for seed in seeds:
-        problem = with_moldable_tasks(seed, lives=lives)
-        assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
-
-
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_nodes_that_leave_before_a_task_has_booted_do_not_hide_what_it_loses_on_others(solver: str) -> None:
     """In 1148 it was started on nodes where it would lose more than it does, as if it ended before that."""
     problem = with_moldable_tasks(1148, lives=True)
     assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), "seed 1148")
+
+
+def with_changes(seed: int) -> Problem:
+    """Sizes that change often, more often with each seed."""
+    return beside_moldable_tasks(replace(mixed_problem(seed, lives=True), changes=1.0 + seed), seed)
+
+
+def where_nodes_boot(seed: int, *, lives: bool) -> Problem:
+    """New nodes must boot, those of fillers here and there, too."""
+    problem = with_boots(mixed_problem(seed, lives=lives), seed)
+    return beside_fillers(problem) if seed % 4 == 0 else problem
+
+
+def with_evictions(seed: int) -> Problem:
+    """Evictions are to be avoided, the more the higher the seed."""
+    problem = mixed_problem(seed, lives=True)
+    problem = beside_fillers(problem) if seed % 4 == 0 else problem
+    return replace(problem, objective=f"{problem.objective},evictions={seed * 7.5}")
+
+
+def with_much_besides(seed: int) -> Problem:
+    """Deadlines, electricity, or both, on nodes of some kinds here and there."""
+    problem = mixed_problem(seed, lives=seed % 4 > 0)
+    problem = with_kinds(problem, seed, kinds=1 + seed % 3) if seed % 2 else problem
+    problem = with_boots(problem, seed) if seed % 3 == 0 else problem
+    problem = with_watts(problem, seed) if seed % 5 != 1 else problem
+    return with_deadlines(problem, seed) if seed % 5 != 2 else problem
+
+
+def of_kinds(seed: int) -> Problem:
+    """Nodes of up to four kinds; some new nodes must boot, some trainers' nodes work each by itself."""
+    problem = with_kinds(mixed_problem(seed, lives=seed % 8 > 0), seed, kinds=1 + seed % 4)
+    problem = with_boots(problem, seed) if seed % 3 == 0 else problem
+    return beside_fillers(problem) if seed % 5 == 0 else problem
 
 
 def with_everything(seed: int) -> Problem:
@@ -124,11 +121,30 @@ def with_everything(seed: int) -> Problem:
     return replace(problem, objective=f"{problem.objective},evictions={seed}") if seed % 3 == 0 else problem
 
 
-@pytest.mark.parametrize("seeds", [pytest.param(range(30), id="few"), MORE])
+FAMILIES: Mapping[str, tuple[int, Callable[[int], Problem]]] = {
+    "alike": (100, partial(mixed_problem, lives=False)),
+    "lives": (100, partial(mixed_problem, lives=True)),
+    "changes": (15, with_changes),
+    "fillers": (15, lambda seed: beside_fillers(mixed_problem(seed, lives=True))),
+    "moldable-alike": (40, partial(with_moldable_tasks, lives=False)),
+    "moldable-lives": (40, partial(with_moldable_tasks, lives=True)),
+    "boots-alike": (20, partial(where_nodes_boot, lives=False)),
+    "boots-lives": (20, partial(where_nodes_boot, lives=True)),
+    "evictions": (20, with_evictions),
+    "deadlines-and-electricity": (40, with_much_besides),
+    "kinds": (25, of_kinds),
+    "everything": (30, with_everything),
+}
+"""Problems by what counts in them: how many are solved in every run, and what makes them of seeds."""
+
+
+@pytest.mark.parametrize("more", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["few", "more"])
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_freetrain_is_the_best_of_all_allocations_where_all_comes_together(solver: str, seeds: range) -> None:
-    for seed in seeds:
-        problem = with_everything(seed)
+def test_freetrain_is_the_best_of_all_allocations(solver: str, family: str, more: bool) -> None:
+    few, make = FAMILIES[family]
+    for seed in range(few, 2000) if more else range(few):
+        problem = make(seed)
         assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
 
 
@@ -144,50 +160,6 @@ def test_no_policy_changes_a_size_that_stays(policy: str) -> None:
                 set(placement.get(trainer.id, ())) for placement in (problem.held_names, decision.placement)
             )
             assert not (trainer.moldable and now) or then in (now, set()), f"seed {seed}"
-
-
-@pytest.mark.parametrize("seeds", [pytest.param(range(20), id="few"), MANY, MORE])
-@pytest.mark.parametrize("lives", [False, True], ids=["alike", "lives"])
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_freetrain_is_the_best_of_all_allocations_where_new_nodes_must_boot(
-    solver: str, lives: bool, seeds: range
-) -> None:
-    for seed in seeds:
-        problem = with_boots(mixed_problem(seed, lives=lives), seed)
-        if seed % 4 == 0:
-            problem = beside_fillers(problem)
-        assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
-
-
-@pytest.mark.parametrize("seeds", [pytest.param(range(20), id="few"), MANY, MORE])
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_freetrain_is_the_best_of_all_allocations_where_evictions_are_to_be_avoided(
-    solver: str, seeds: range
-) -> None:
-    for seed in seeds:
-        problem = mixed_problem(seed, lives=True)
-        problem = beside_fillers(problem) if seed % 4 == 0 else problem
-        problem = replace(problem, objective=f"{problem.objective},evictions={seed * 7.5}")
-        assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
-
-
-def with_much_besides(seed: int) -> Problem:
-    """Deadlines, electricity, or both, on nodes of some kinds here and there."""
-    problem = mixed_problem(seed, lives=seed % 4 > 0)
-    problem = with_kinds(problem, seed, kinds=1 + seed % 3) if seed % 2 else problem
-    problem = with_boots(problem, seed) if seed % 3 == 0 else problem
-    problem = with_watts(problem, seed) if seed % 5 != 1 else problem
-    return with_deadlines(problem, seed) if seed % 5 != 2 else problem
-
-
-@pytest.mark.parametrize("seeds", [pytest.param(range(40), id="few"), MANY, MORE])
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_freetrain_is_the_best_of_all_allocations_where_deadlines_and_electricity_count(
-    solver: str, seeds: range
-) -> None:
-    for seed in seeds:
-        problem = with_much_besides(seed)
-        assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
 
 
 @pytest.mark.parametrize("baseline", BASELINES)
@@ -207,24 +179,6 @@ def test_greedy_lends_no_node_that_is_worth_less_than_its_electricity() -> None:
         problem = Problem(NOW_S, nodes, (trainer,), 600.0, f"speedup,energy={energy}")
         placement = decide(find_policy("greedy"), problem).placement
         assert len(placement.get("a", ())) == lent, energy
-
-
-def of_kinds(seed: int) -> Problem:
-    """Nodes of up to four kinds; some new nodes must boot, some trainers' nodes work each by itself."""
-    problem = with_kinds(mixed_problem(seed, lives=seed % 8 > 0), seed, kinds=1 + seed % 4)
-    problem = with_boots(problem, seed) if seed % 3 == 0 else problem
-    return beside_fillers(problem) if seed % 5 == 0 else problem
-
-
-@pytest.mark.parametrize(
-    "seeds",
-    [pytest.param(range(25), id="few"), pytest.param(range(25, 500), id="many", marks=pytest.mark.soak), MORE],
-)
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_freetrain_is_the_best_of_all_allocations_where_nodes_differ_in_kind(solver: str, seeds: range) -> None:
-    for seed in seeds:
-        problem = of_kinds(seed)
-        assert_optimal(problem, solve(problem, solver), best_by_enumeration(problem), f"seed {seed}")
 
 
 @pytest.mark.parametrize("policy", ["freetrain", *BASELINES, "gadget", "gadget,utility=log", "smd", "smd-menu"])

@@ -147,8 +147,8 @@ def test_a_thousand_connections_that_stay_open_hold_up_nobody(heard: Heard) -> N
         assert opened[0].recv(64) == b"taken"
         assert opened[0].recv(64) == b"", "the daemon keeps no connection open"
     finally:
-        for one in opened:
-            one.close()
+        for connection in opened:
+            connection.close()
 
 
 def test_a_listener_that_runs_out_of_files_comes_back(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,8 +91,8 @@ def sizes_in_slurm(site: Site, array: str) -> dict[str, int]:
 
 def sizes_in_the_ledger(site: Site) -> dict[str, int]:
     sizes: dict[str, int] = {}
-    for one in Store.open_existing(site.directory / "state" / "freetrain.db").ledger().open_fragments():
-        sizes[one.job] = sizes.get(one.job, 0) + 1
+    for fragment in Store.open_existing(site.directory / "state" / "freetrain.db").ledger().open_fragments():
+        sizes[fragment.job] = sizes.get(fragment.job, 0) + 1
     return sizes
 
 

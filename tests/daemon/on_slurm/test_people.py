@@ -93,7 +93,9 @@ def test_bob_cannot_touch_alices_trainer_and_hostile_tags_only_get_an_answer(dae
     audit = daemon.freetrain("daemon", "audit", "--since", "5m", "--json")
     commands = json.loads(audit.stdout)["commands"]
     assert {"done"} == {command["result"] for command in commands}
-    assert {f"JobId={alices}_0", f"JobId={alices}_1"} <= {word for one in commands for word in one["command"]}
+    assert {f"JobId={alices}_0", f"JobId={alices}_1"} <= {
+        word for command in commands for word in command["command"]
+    }
 
 
 @several_people

@@ -51,7 +51,7 @@ def mends(site: Site) -> list[str]:
         "root", "config", "check", "--config", str(path), "--user", site.lab.users["daemon"], "--json"
     )
     found = json.loads(done.stdout)["findings"]
-    lines = [mend["line"] for one in found for mend in one["mends"] if mend["place"] == "run"]
+    lines = [mend["line"] for finding in found for mend in finding["mends"] if mend["place"] == "run"]
     return [line for line in dict.fromkeys(lines) if "PartitionName" not in line]
 
 

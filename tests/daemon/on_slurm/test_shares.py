@@ -77,7 +77,7 @@ def test_the_gpus_that_the_site_leaves_are_lent_and_no_more(daemon: Site) -> Non
     wait_until(lambda: lent() == ((3 + 5 * 2, 2 + 5), (8 + 3 * 2, 3)), LIMIT_S, daemon)
     assert running(daemon, *jobs) == {"n001": 1, "n002": 1}
     books = Store.open_existing(daemon.directory / "state" / "freetrain.db").ledger()
-    assert {one.share for one in books.open_fragments()} == {1 / 8}, (
+    assert {fragment.share for fragment in books.open_fragments()} == {1 / 8}, (
         "each has one GPU of eight, and two CPUs of 16"
     )
 
@@ -131,7 +131,7 @@ def test_who_waits_for_data_gets_the_cpus_that_belong_to_his_gpu_each_time(daemo
     for share in (0.0, 0.5, 0.5):
         ((node, _),) = fragments(daemon)
         job, (other,) = take(daemon, node, "-c16"), {"n001", "n002"} - {node}
-        wait_until(lambda other=other: [each[0] for each in fragments(daemon)] == [other], LIMIT_S, daemon)
+        wait_until(lambda other=other: [fragment[0] for fragment in fragments(daemon)] == [other], LIMIT_S, daemon)
         had.append(fragments(daemon)[0][1])
         line = progress_line(9 + len(had), share, int(had[-1]))
         daemon.run("alice", "tee", "-a", f"{directory}/progress.jsonl", stdin=line)

@@ -69,6 +69,9 @@ def test_a_training_grows_gives_way_to_the_site_and_completes(site: Site) -> Non
         wait_until(lambda: "is complete" in site.daemon_says, 20, site)
         assert in_the_ledger(site, job).samples_done > 0
     assert min(rate.cpus for rate in progress_of(trainer).rates) > 0, "as Slurm tells each task"
+    members = [json.loads(path.read_text()) for path in (trainer / "members").glob("*.json")]
+    # Ranks follow them: test_switches.py.
+    assert {member["switches"] for member in members} == {"top.leaf1.n001", "top.leaf1.n002", "top.leaf2.n003"}
     changes = [change.cause for change in progress_of(trainer).rescales]
     assert sum(cause in ("join", "leave", "loss") for cause in changes) >= 2
     worlds = [set(json.loads(path.read_text())["members"]) for path in generations(trainer)]

@@ -103,9 +103,9 @@ def test_a_training_whose_tasks_have_all_failed_is_kept_and_its_owner_can_resume
     more = 'back_off = "1s"\nfailures_to_pause = 2'
     with daemon_that_polls_every(POLL_S, site, more=more):
         trainers = [site.submit_trainer("alice", tasks, "min=1", script) for tasks in (1, 2, 40)]
-        wait_until(lambda: all(" | paused after" in comment_of(site, one) for one in trainers), 120, site)
+        wait_until(lambda: all(" | paused after" in comment_of(site, trainer) for trainer in trainers), 120, site)
         # Slurm forgets those in any other state.
-        states = lambda: {state for one in trainers for state in states_of(site, one)}  # noqa: E731
+        states = lambda: {state for trainer in trainers for state in states_of(site, trainer)}  # noqa: E731
         wait_until(lambda: states() == {"PENDING"}, 30, site)
         site.kill_daemon()
         site.start_daemon(POLL_S, margin_s=5, shortest_hole_s=10, more=more)
@@ -115,6 +115,6 @@ def test_a_training_whose_tasks_have_all_failed_is_kept_and_its_owner_can_resume
         for trainer in trainers:
             resumed = site.freetrain("alice", "resume", trainer)
             assert (resumed.returncode, "competes for nodes again" in resumed.stdout) == (0, True), resumed.stderr
-        wait_until(lambda: all(lent(site, one) for one in trainers), 60, site)
-        wait_until(lambda: all(comment_of(site, one) == "freetrain:min=1" for one in trainers), 30, site)
+        wait_until(lambda: all(lent(site, trainer) for trainer in trainers), 60, site)
+        wait_until(lambda: all(comment_of(site, trainer) == "freetrain:min=1" for trainer in trainers), 30, site)
     flag.unlink()

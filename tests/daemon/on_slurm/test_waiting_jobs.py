@@ -50,13 +50,13 @@ def no_training_is_left(site: Site) -> Iterator[None]:
 def harm_of(site: Site, job: str) -> Harm:
     """What the meter counted of a job, once it has."""
     ledger = Store.open_existing(site.directory / "state" / "freetrain.db").ledger()
-    wait_until(lambda: any(one.job == job for one in ledger.harms()), 60, site)
-    return next(one for one in ledger.harms() if one.job == job)
+    wait_until(lambda: any(harm.job == job for harm in ledger.harms()), 60, site)
+    return next(harm for harm in ledger.harms() if harm.job == job)
 
 
 def whole_delay_s(site: Site, job: str) -> float:
     """From its submission to its start: where nothing is lent it starts within a second."""
-    (ran,) = [one for one in site.accounting("main") if one.id == job]
+    (ran,) = [run for run in site.accounting("main") if run.id == job]
     return ran.start_s - ran.submitted_s
 
 

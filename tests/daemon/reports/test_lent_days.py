@@ -157,7 +157,7 @@ def test_a_day_is_summed_up_once_nothing_of_it_changes_any_more(tmp_path: Path) 
         sum_up_days(ledger, BEGIN_S + days * DAY_S)
         until_s = ledger.days.summed_until_s()
         assert (0 if until_s is None else (until_s - BEGIN_S) / DAY_S) == summed
-    assert [one.lent.lent_s for one in ledger.days.between(0.0, BEGIN_S + 9 * DAY_S)] == [82800.0, DAY_S, DAY_S]
+    assert [day.lent.lent_s for day in ledger.days.between(0.0, BEGIN_S + 9 * DAY_S)] == [82800.0, DAY_S, DAY_S]
 
 
 def test_what_is_forgotten_is_given_back_to_the_file_system(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def expressions() -> str:
     """All that the two files ask Prometheus."""
     dashboard = json.loads(DASHBOARD.read_text())
     asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
-    asked += [one["query"] for one in dashboard["templating"]["list"]]
+    asked += [variable["query"] for variable in dashboard["templating"]["list"]]
     rules = re.findall(r"^ +expr: (.*(?:\n {10}\S.*)*)", ALERTS.read_text(), re.MULTILINE)
     assert len(rules) == ALERTS.read_text().count("alert: ")
     return "\n".join([*asked, *rules])

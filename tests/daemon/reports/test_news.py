@@ -22,7 +22,7 @@ PAUSED = TrainerStatus("7", "news", "paused", note="paused after 5 failures in a
 
 
 def told(look: LookStatus, before: Noticed = NOTHING, memory: Memory | None = None) -> list[tuple[str, str]]:
-    return [(one.kind, one.what) for one in news_of(look, memory or Memory(), before, 60.0)]
+    return [(news_item.kind, news_item.what) for news_item in news_of(look, memory or Memory(), before, 60.0)]
 
 
 def test_a_delay_is_told_if_it_is_longer_than_the_limit() -> None:
@@ -57,7 +57,11 @@ def test_a_training_that_is_paused_and_a_node_that_is_lost_are_failures() -> Non
 def told_owners(before: Noticed, *trainers: TrainerStatus) -> list[tuple[str, str, str]]:
     look = LookStatus(time_s=1000.0, took_s=0.1, trainers=trainers)
     news = news_of(look, Memory(), before, 60.0)
-    return [(one.kind, one.owner, one.what) for one in news if NewsKind(one.kind).is_for_owners]
+    return [
+        (news_item.kind, news_item.owner, news_item.what)
+        for news_item in news
+        if NewsKind(news_item.kind).is_for_owners
+    ]
 
 
 def test_an_owner_hears_that_a_training_is_registered_once() -> None:

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
+from freetrain.elastic.gpu_check import __main__ as gpu_check
 from freetrain.elastic.gpu_check.__main__ import CheckOutcome, CheckVerdict, status_of, summary, table
+from tests.elastic.harness import ended_script
 
 COMMAND = [sys.executable, "-m", "freetrain.elastic.gpu_check"]
 WELL = CheckOutcome("health", CheckVerdict.WELL, "a product is right", 1.25)
@@ -16,8 +19,8 @@ CANNOT = CheckOutcome("join, leave, kill", CheckVerdict.NOT_POSSIBLE, "needs two
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_it_says_so_and_ends_with_2() -> None:
-    done = subprocess.run(COMMAND, capture_output=True, text=True, timeout=120)
+def test_without_a_gpu_it_says_so_and_ends_with_2(tmp_path: Path) -> None:
+    done = ended_script(Path(gpu_check.__file__), in_folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "no GPU here that torch can use: nothing was checked\n"
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,15 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from freetrain import elastic
 from freetrain.errors import InputError
+from tests.elastic.harness import ended_script
 
+WRONG_ARGUMENTS = """
+import torch
+from freetrain import elastic
+
+model = torch.nn.Linear(1, 1)
+elastic.Loop(model, torch.optim.SGD(model.parameters(), 0.1), [1, 2])
+"""
 NUMBERS = TensorDataset(torch.arange(20.0).reshape(20, 1))
 
 
@@ -110,13 +115,9 @@ def test_the_package_shows_its_names() -> None:
 
 
 def test_wrong_arguments_end_with_a_sentence_and_no_traceback(tmp_path: Path) -> None:
-    program = (
-        "import torch; from freetrain import elastic; model = torch.nn.Linear(1, 1); "
-        "elastic.Loop(model, torch.optim.SGD(model.parameters(), 0.1), [1, 2])"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=os.environ, cwd=tmp_path, timeout=150
-    )
+    script = tmp_path / "script.py"
+    script.write_text(WRONG_ARGUMENTS)
+    ended = ended_script(script, in_folder=tmp_path)
     assert ended.returncode == 1
     assert "freetrain: nothing says how many samples a batch has." in ended.stderr
     assert "Traceback" not in ended.stderr

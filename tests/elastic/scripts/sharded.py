@@ -15,8 +15,6 @@ import time
 from pathlib import Path
 
 import torch
-from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor
 
 from freetrain import elastic
 
@@ -84,7 +82,7 @@ class Trained:
     def state(self):
         """Of all that is trained, whole."""
         state = {**self.model.state_dict(), **{f"last.{key}": one for key, one in self.last.state_dict().items()}}
-        return {name: each.full_tensor() if isinstance(each, DTensor) else each for name, each in state.items()}
+        return {name: each.full_tensor() if hasattr(each, "full_tensor") else each for name, each in state.items()}
 
 
 class Pace:
@@ -117,6 +115,9 @@ def perhaps_die(out, run):
 
 
 def main():
+    # Not above: each process that only finds the tests of this would import it, too, for half a second.
+    from torch.distributed.fsdp import fully_shard
+
     torch.set_num_threads(1)
     out, me = Path(os.environ["OUT"]), os.environ["FREETRAIN_MEMBER"]
     pace, log = Pace(out), (out / f"{me}.jsonl").open("a")

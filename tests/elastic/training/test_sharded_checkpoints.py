@@ -6,9 +6,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from torch.distributed.checkpoint import metadata
 
-from freetrain.elastic.training.sharded_checkpoints import _Unpickler
 from tests.elastic.harness import printed_by
 
 
@@ -33,6 +31,11 @@ def pickled_attribute(module: str, kind: str, name: str) -> io.BytesIO:
 
 
 def test_members_of_enumerations_are_read_as_older_pythons_write_them_and_no_other_attribute_is() -> None:
+    # Not above: each process that only finds the tests would import them, too, for half a second.
+    from torch.distributed.checkpoint import metadata
+
+    from freetrain.elastic.training.sharded_checkpoints import _Unpickler
+
     kind = metadata._MEM_FORMAT_ENCODING
     of_older = pickled_attribute(kind.__module__, kind.__name__, kind.TORCH_CONTIGUOUS_FORMAT.name)
     assert _Unpickler(of_older).load() is kind.TORCH_CONTIGUOUS_FORMAT
