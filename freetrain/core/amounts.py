@@ -57,7 +57,7 @@ class Amount:
         return ", ".join([*words, f"{self.cpus} CPUs", f"{self.memory_mb} MB"])
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def left_of(room: Amount, taken: Amount) -> Amount | None:
     """The rest of ``room``; None: there is not as much in it."""
     gres, missing = _gres_left(room.gres, taken.gres)
@@ -67,7 +67,7 @@ def left_of(room: Amount, taken: Amount) -> Amount | None:
 
 
 # Nodes and tasks come in few sizes, and each look asks for all of them again.
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def times_in(room: Amount, each: Amount) -> int:
     """How often ``each`` fits into ``room`` at once; at most as often as it has CPUs."""
     # What asks for nothing would fit without end, hence the CPUs as a limit.

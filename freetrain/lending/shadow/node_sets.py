@@ -54,8 +54,9 @@ class NodeSets:
         return [self.names_in_order[number] for number in numbers(nodes)]
 
 
-# Only for frozen sets, whose hash is kept: those of partitions and jobs are the same from look to look.
-@lru_cache(maxsize=16384)
+# Only for frozen sets, whose hash is kept: those of partitions and jobs are the same from look to look. Not many
+# more than there are at a time: those of jobs that have gone may hold thousands of names each.
+@lru_cache(maxsize=4096)
 def _set_of(sets: NodeSets, names: frozenset[str]) -> NodeSet:
     return sets._of(names)
 

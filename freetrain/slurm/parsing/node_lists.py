@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -26,9 +27,8 @@ _PIECE = re.compile(r"(\d+)(?:-(\d+)(?:/\d+)?)?")
 _GAP = re.compile(r"[^\s,\[]\s+[^\s,\]]")
 
 
-@lru_cache(maxsize=65536)
 def expand_nodes(text: str) -> Nodes:
-    """The nodes of a list such as ``c[01-16,20]``; the same lists come again in every cycle.
+    """The nodes of a list such as ``c[01-16,20]``.
 
     Raises:
         ValueError: it is no list of nodes, or names too many.
@@ -39,11 +39,18 @@ def expand_nodes(text: str) -> Nodes:
         if not _NAME.fullmatch(text):
             raise _no_list(text)
         return frozenset((text,))
+    return _expanded(text)
+
+
+# Those of partitions come again and again. Not many: each may name thousands, and jobs go by for years.
+@lru_cache(maxsize=1024)
+def _expanded(text: str) -> Nodes:
     if _GAP.search(text):
         raise _no_list(text)
     require_countable(text)
     try:
-        return frozenset(NodeSet(text, resolver=RESOLVER_NOGROUP))
+        # ClusterShell makes new strings of names that thousands of lists have in common.
+        return frozenset(map(sys.intern, NodeSet(text, resolver=RESOLVER_NOGROUP)))
     # ClusterShell asserts that ranges are not too large.
     except (NodeSetException, AssertionError, ValueError) as error:
         raise _no_list(text) from error
