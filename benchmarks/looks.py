@@ -3,10 +3,11 @@
     python -m benchmarks.looks --looks 100000
 
 Half a minute passes from one look to the next, during which the site's jobs, trainings and fillers come and go.
-Memory and database are printed twenty times, with the CPU time of a look since the row before. Anonymous memory is
-the daemon's own, when the allocator has given back its free pages: resident memory has pages of files besides,
-which the kernel takes back when it likes. Blocks are what Python has allocated. ``state.keep`` is short, so that
-the warm-up is: what is older than that is forgotten.
+Memory and database are printed twenty times, with the CPU time of a look since the row before. What is in use is
+what Python and the C library have given out and not got back: that grows if something is kept. Anonymous memory is
+the daemon's own, with the room between, when the allocators have given back their free pages; resident memory has
+pages of files besides, which the kernel takes back when it likes. ``state.keep`` is short, so that the warm-up is:
+what is older than that is forgotten.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import argparse
 import ctypes
 import gc
 import logging
+import os
 import random
+import re
 import sys
 import tempfile
 import time
@@ -116,7 +119,7 @@ class Growth:
         self._database, self._every = database, every
         self._looks, self._cpu_s = 0, time.process_time()
         print(
-            f"{'looks':>8} {'RSS MB':>8} {'anonymous MB':>13} {'blocks':>9} {'database MB':>12} {'log MB':>8}"
+            f"{'looks':>8} {'RSS MB':>8} {'anonymous MB':>13} {'in use MB':>10} {'database MB':>12} {'log MB':>8}"
             f" {'CPU ms a look':>14}"
         )
 
@@ -128,13 +131,41 @@ class Growth:
             gc.collect()
             ctypes.CDLL(None).malloc_trim(0)
             print(
-                f"{self._looks:8,} {resident_mb:8.1f} {_memory_mb('RssAnon'):13.2f} {sys.getallocatedblocks():9,}"
+                f"{self._looks:8,} {resident_mb:8.1f} {_memory_mb('RssAnon'):13.2f} {_in_use_mb():10.2f}"
                 f" {_mb(self._database):12.3f}"
                 f" {_mb(self._database.with_name(f'{DAEMONS_STORE}-wal')):8.3f}"
                 f" {1000 * (cpu_s - self._cpu_s) / self._every:14.1f}",
                 flush=True,
             )
             self._cpu_s = cpu_s
+
+
+class _Mallinfo(ctypes.Structure):
+    """What ``mallinfo2(3)`` returns."""
+
+    _fields_ = (
+        ("arenas", ctypes.c_size_t * 4),
+        ("hblkhd", ctypes.c_size_t),
+        ("fast", ctypes.c_size_t * 2),
+        ("uordblks", ctypes.c_size_t),
+        ("rest", ctypes.c_size_t * 2),
+    )
+
+
+def _in_use_mb() -> float:
+    """What Python's allocator, which only prints it, and the C library's have given out."""
+    with tempfile.TemporaryFile() as printed:
+        errors = os.dup(2)
+        os.dup2(printed.fileno(), 2)
+        sys._debugmallocstats()
+        os.dup2(errors, 2)
+        os.close(errors)
+        printed.seek(0)
+        found = re.search(r"bytes in allocated blocks *= *([\d,]+)", printed.read().decode())
+    libc: Any = ctypes.CDLL(None)
+    libc.mallinfo2.restype = _Mallinfo
+    given: Any = libc.mallinfo2()
+    return ((int(found[1].replace(",", "")) if found else 0) + int(given.uordblks + given.hblkhd)) / 1e6
 
 
 def _mb(path: Path) -> float:
