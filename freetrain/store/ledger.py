@@ -46,6 +46,11 @@ UNKNOWN = "unknown"
 Found = TypeVar("Found")
 _FRAGMENTS = select(FragmentRow.__table__).order_by(FragmentRow.id)
 _TRAINERS = select(LiveTrainerRow.__table__)
+_NEW_FRAGMENT = insert(FragmentRow)
+_SAVE_FRAGMENT = _NEW_FRAGMENT.on_conflict_do_update(
+    index_elements=["id"],
+    set_={column.name: column for column in _NEW_FRAGMENT.excluded if column.name != "id"},
+)
 _AT_ONCE = 10_000
 _PAGES_AT_ONCE, _INCREMENTAL = 1000, 2
 _NONE: Mapping[End, int] = {}
@@ -279,15 +284,14 @@ class Ledger:
     def save_fragments(self, fragments: Iterable[Fragment], ends: Mapping[End, int] = _NONE) -> list[Fragment]:
         """Write new and changed fragments, and count the ends of some; new ones get their number."""
         saved = []
-        with self._database.writing() as session:
+        with self._database.writing_rows() as connection:
             for fragment in fragments:
-                row = session.merge(row_of_fragment(fragment))
-                session.flush()
-                saved.append(replace(fragment, id=row.id))
+                found = connection.execute(_SAVE_FRAGMENT, row_of_fragment(fragment))
+                saved.append(replace(fragment, id=fragment.id or int(found.lastrowid)))
             for end, count in ends.items():
                 row_of_end = insert(EndCountRow).values(end=str(end), count=count)
                 more = {"count": EndCountRow.count + count}
-                session.execute(row_of_end.on_conflict_do_update(index_elements=["end"], set_=more))
+                connection.execute(row_of_end.on_conflict_do_update(index_elements=["end"], set_=more))
         return saved
 
     def end_counts(self) -> dict[End, int]:
@@ -323,17 +327,15 @@ class Ledger:
         Returns:
             The number of the entry.
         """
-        row = CommandRow(time_s=time_s, actor=actor, argv=list(argv), why=why, decision=decision, result=result)
-        with self._database.writing() as session:
-            session.add(row)
-            session.flush()
-            return row.id
+        facts = {"time_s": time_s, "actor": actor, "argv": list(argv), "why": why, "decision": decision}
+        with self._database.writing_rows() as connection:
+            return int(connection.execute(insert(CommandRow), {**facts, "result": result}).lastrowid)
 
     def complete_command(self, number: int, result: str, return_code: int | None) -> None:
         """Write down what came of a command whose result is unknown so far."""
         query = update(CommandRow).where(CommandRow.id == number, CommandRow.result == UNKNOWN)
-        with self._database.writing() as session:
-            session.execute(query.values(result=result, return_code=return_code))
+        with self._database.writing_rows() as connection:
+            connection.execute(query.values(result=result, return_code=return_code))
 
     def unknown_commands(self) -> list[CommandRow]:
         """The commands whose result has not been written down, oldest first."""

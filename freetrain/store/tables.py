@@ -303,15 +303,15 @@ def fragment_of(row: Sequence[Any]) -> Fragment:
     )  # fmt: skip
 
 
-def row_of_fragment(fragment: Fragment) -> FragmentRow:
-    """The row of this fragment; a new one has no number yet."""
-    values = asdict(fragment)
-    values["state"] = str(fragment.state)
-    values["end"] = str(fragment.end) if fragment.end else None
-    values["parts"] = list(fragment.parts) or None
-    if not fragment.id:
-        del values["id"]
-    return FragmentRow(**values)
+def row_of_fragment(fragment: Fragment) -> dict[str, Any]:
+    """The columns of this fragment's row; a new one has no number yet."""
+    return {
+        **asdict(fragment),
+        "id": fragment.id or None,
+        "state": str(fragment.state),
+        "end": str(fragment.end) if fragment.end else None,
+        "parts": list(fragment.parts) or None,
+    }
 
 
 def trainer_of(row: Any) -> KnownTrainer:
