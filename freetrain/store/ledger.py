@@ -283,9 +283,11 @@ class Ledger:
 
     def save_fragments(self, fragments: Iterable[Fragment], ends: Mapping[End, int] = _NONE) -> list[Fragment]:
         """Write new and changed fragments, and count the ends of some; new ones get their number."""
-        saved = []
+        changed, saved = list(fragments), []
+        if not changed and not ends:
+            return []
         with self._database.writing_rows() as connection:
-            for fragment in fragments:
+            for fragment in changed:
                 found = connection.execute(_SAVE_FRAGMENT, row_of_fragment(fragment))
                 saved.append(replace(fragment, id=fragment.id or int(found.lastrowid)))
             for end, count in ends.items():
