@@ -24,6 +24,8 @@ from freetrain.store.tables import DecisionRow, RunRow, RunTrainerRow
 
 BATCH_DECISIONS = 256
 """Decisions per transaction: what a process that is killed outright loses at most."""
+NOTED_EVERY_S = 3600.0
+"""So late it may be written down that a trainer was part of a decision."""
 # Trainers of earlier decisions beyond this are read again where they come back: memory must not grow with the log.
 _MOST_GONE = 1000
 # Ctrl-C may strike between a commit and the clearing of the buffers; the rows then come a second time.
@@ -32,6 +34,7 @@ _INSERT_DECISION = insert_or_skip(DecisionRow).on_conflict_do_nothing(index_elem
 _UPDATE_TRAINER = update(RunTrainerRow).where(
     RunTrainerRow.run_id == bindparam("of_run"), RunTrainerRow.id == bindparam("of_id")
 )
+_NOTE_TRAINER = _UPDATE_TRAINER.values(last_s=bindparam("noted_s"))
 
 
 class RunStatus(StrEnum):
@@ -126,6 +129,15 @@ class DecisionSummary:
     notes: tuple[str, ...]
 
 
+@dataclass(slots=True)
+class _Enrolled:
+    """A trainer of the run: its number, what it was when it was enrolled, and the time in its row."""
+
+    number: int
+    trainer: Trainer
+    noted_s: float
+
+
 class RunJournal:
     """Records one run. Use it as a context manager; ``Store.begin_run`` makes it.
 
@@ -136,9 +148,10 @@ class RunJournal:
         self._path = database.path
         self._batch_decisions = batch_decisions
         self._packer = Packer(run.node_names)
-        self._seen: dict[str, tuple[int, Trainer]] = {}
+        self._seen: dict[str, _Enrolled] = {}
         self._trainers = 0
-        self._new_trainers: list[dict[str, Any]] = []
+        self._new_trainers: dict[str, dict[str, Any]] = {}
+        self._noted: dict[str, dict[str, Any]] = {}
         self._new_decisions: list[dict[str, Any]] = []
         self._decisions = 0
         self._finished = False
@@ -166,7 +179,7 @@ class RunJournal:
 
     def record(self, problem: Problem, decision: Decision) -> None:
         """Record the next decision, which has passed ``verify``; the first one has number 1."""
-        roll = self._call_roll(problem.trainers)
+        roll = self._call_roll(problem.trainers, float(problem.now_s))
         packed = self._packer.pack(problem, decision.placement, roll, decision.serving)
         self._decisions += 1
         self._new_decisions.append(
@@ -211,37 +224,47 @@ class RunJournal:
         with self._connection.begin():
             return int(self._connection.execute(insert(RunRow).values(values)).lastrowid)
 
-    def _call_roll(self, trainers: Sequence[Trainer]) -> Roll:
+    def _call_roll(self, trainers: Sequence[Trainer], now_s: float) -> Roll:
         numbers = []
         redefined = []
         for trainer in trainers:
-            number, known = self._seen.get(trainer.id) or self._recall(trainer.id) or self._enrol(trainer)
-            numbers.append(number)
+            enrolled = self._find(trainer.id, now_s) or self._enrol(trainer, now_s)
+            numbers.append(enrolled.number)
             # Identity first: comparing the curves of all trainers would take longer than packing.
-            if known is not trainer and known != trainer:
+            if enrolled.trainer is not trainer and enrolled.trainer != trainer:
                 redefined.append(trainer)
         return Roll(numbers, redefined)
 
-    def _enrol(self, trainer: Trainer) -> tuple[int, Trainer]:
+    def _enrol(self, trainer: Trainer, now_s: float) -> _Enrolled:
         self._trainers = number = self._trainers + 1
         definition = TRAINER.dump_json(trainer, by_alias=True).decode()
-        self._new_trainers.append(
-            {"run_id": self.run_id, "number": number, "id": trainer.id, "definition": definition}
-        )
-        self._seen[trainer.id] = number, trainer
-        return number, trainer
+        facts = {"run_id": self.run_id, "number": number, "id": trainer.id, "definition": definition}
+        self._new_trainers[trainer.id] = {**facts, "last_s": now_s}
+        self._seen[trainer.id] = enrolled = _Enrolled(number, trainer, now_s)
+        return enrolled
 
-    def _recall(self, id_: str) -> tuple[int, Trainer] | None:
-        if len(self._seen) == self._trainers:
+    def _find(self, id_: str, now_s: float) -> _Enrolled | None:
+        """The trainer, if it has a number; its row notes from time to time that it has been part of a decision."""
+        enrolled = self._seen.get(id_)
+        if enrolled is None and len(self._seen) == self._trainers:
             return None
+        if enrolled is not None and now_s - enrolled.noted_s < NOTED_EVERY_S:
+            return enrolled
+        if enrolled is not None and id_ in self._new_trainers:
+            self._new_trainers[id_]["last_s"] = enrolled.noted_s = now_s
+            return enrolled
+        # Of one that was gone for long the row may have been forgotten.
         query = select(RunTrainerRow.number, RunTrainerRow.definition)
         with explained(self._path), self._connection.begin():
             row = self._connection.execute(
                 query.where(RunTrainerRow.run_id == self.run_id, RunTrainerRow.id == id_)
             ).first()
-        if row is not None:
-            self._seen[id_] = row.number, TRAINER.validate_json(row.definition)
-        return self._seen.get(id_)
+        if row is None:
+            return None
+        trainer = TRAINER.validate_json(row.definition) if enrolled is None else enrolled.trainer
+        self._seen[id_] = _Enrolled(row.number, trainer, now_s)
+        self._noted[id_] = {"of_run": self.run_id, "of_id": id_, "noted_s": now_s}
+        return self._seen[id_]
 
     def _forget_all_but(self, trainers: Sequence[Trainer]) -> None:
         """Keep in memory what is written nowhere else, and about as many trainers as there are."""
@@ -258,10 +281,13 @@ class RunJournal:
             return
         with explained(self._path), self._connection.begin():
             if self._new_trainers:
-                self._connection.execute(_INSERT_TRAINER, self._new_trainers)
+                self._connection.execute(_INSERT_TRAINER, list(self._new_trainers.values()))
+            if self._noted:
+                self._connection.execute(_NOTE_TRAINER, list(self._noted.values()))
             self._connection.execute(_INSERT_DECISION, self._new_decisions)
             self._update_run(decision_count=self._decisions)
         self._new_trainers.clear()
+        self._noted.clear()
         self._new_decisions.clear()
 
     def _update_run(self, **values: object) -> None:

@@ -6,7 +6,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
-from sqlalchemy import Executable, Select, and_, delete, func, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    Select,
+    and_,
+    delete,
+    func,
+    literal_column,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.orm import InstrumentedAttribute
 
@@ -16,6 +27,7 @@ from freetrain.core.harm import Harm
 from freetrain.core.known_trainer import KnownTrainer
 from freetrain.core.trainer import TrainerPast
 from freetrain.store.engine import Database
+from freetrain.store.journal import NOTED_EVERY_S
 from freetrain.store.tables import (
     IS_OPEN,
     CommandRow,
@@ -28,6 +40,7 @@ from freetrain.store.tables import (
     LiveTrainerRow,
     LostNodeRow,
     RunRow,
+    RunTrainerRow,
     StaysRow,
     fragment_of,
     row_of_fragment,
@@ -396,7 +409,10 @@ class Ledger:
             return None if row is None else (row.idle_node_s, row.departures)
 
     def forget(self, before_s: float) -> None:
-        """Drop commands, harms and the decisions of the daemon that are older; this is how the audit loses any."""
+        """Drop commands, harms and decisions of the daemon that are older, with their trainers.
+
+        This is how the audit loses any.
+        """
         daemons = select(RunRow.id).where(RunRow.command == DAEMON_COMMAND)
         with self._database.writing() as session:
             kept = session.get(KeptSinceRow, CommandRow.__tablename__)
@@ -409,6 +425,14 @@ class Ledger:
             session.execute(
                 delete(DecisionRow).where(DecisionRow.run_id.in_(daemons), DecisionRow.now_s < before_s)
             )
+            # Some at once, and those without a time, of earlier versions, with the last decision of their run.
+            decided = select(DecisionRow.run_id).where(DecisionRow.run_id == RunTrainerRow.run_id).exists()
+            seen_before = RunTrainerRow.last_s < before_s - NOTED_EVERY_S
+            rowid: ColumnElement[int] = literal_column("trainers.rowid")
+            old = select(rowid).where(
+                RunTrainerRow.run_id.in_(daemons), seen_before | (RunTrainerRow.last_s.is_(None) & ~decided)
+            )
+            session.execute(delete(RunTrainerRow).where(rowid.in_(old.limit(_AT_ONCE))))
 
     def ends_by_trainer(self, trainers: Collection[str]) -> dict[str, dict[End, int]]:
         """Trainer → how often its fragments ended in which way; those of one job end together, once."""

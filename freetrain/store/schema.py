@@ -27,7 +27,7 @@ from freetrain.store.tables import Base
 if TYPE_CHECKING:
     from alembic.config import Config
 
-SCHEMA = "0015"
+SCHEMA = "0016"
 """The newest migration's number."""
 MIGRATIONS = Path(__file__).with_name("migrations")
 NO_SCHEMA = "none"

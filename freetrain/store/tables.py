@@ -84,6 +84,8 @@ class RunTrainerRow(Base):
     number: Mapped[int] = mapped_column(primary_key=True)
     id: Mapped[str]
     definition: Mapped[str]
+    # When it was last part of a decision, to the hour; NULL: an earlier version wrote the row.
+    last_s: Mapped[float | None]
     started_s: Mapped[float | None]
     completed_s: Mapped[float | None]
     samples: Mapped[float | None]

@@ -162,12 +162,16 @@ def test_decisions_of_an_older_store_are_written_anew(tmp_path, monkeypatch):
     path = tmp_path / "runs.db"
     with monkeypatch.context() as older:
         begin_older_store(path, "0004")
+        # The journal of today writes a column that there was not.
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("ALTER TABLE trainers ADD COLUMN last_s FLOAT")
         older.setattr(schema, "SCHEMA", "0004")
         with Store.open(path).begin_run(new_run()) as run:
             run.record(PROBLEM, decide())
             run.record(PROBLEM, decide())
             run.record(PROBLEM, decide())
     with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("ALTER TABLE trainers DROP COLUMN last_s")
         for number, kept in OLD.items():
             packed_problem, packed_placement = map(base64.b85decode, kept)
             connection.execute(

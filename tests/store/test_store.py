@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from freetrain.core.trainer import Trainer
 from freetrain.core.verify import verify
 from freetrain.errors import InputError, StateError
 from freetrain.store import NewRun, RunStatus, Store, default_store_path
+from freetrain.store.ledger import DAEMON_COMMAND
 from tests.store.samples import (
     BERT,
     NAMES,
@@ -142,7 +144,7 @@ def test_an_interrupted_run_keeps_what_was_recorded(store, error):
 
 
 def test_ctrl_c_right_after_a_batch_was_written_does_not_write_it_twice(store):
-    class InterruptedOnce(list):
+    class InterruptedOnce(dict):
         def clear(self):
             super().clear()
             raise KeyboardInterrupt
@@ -234,3 +236,40 @@ def test_trainers_that_are_gone_are_forgotten_and_known_again_when_they_come_bac
             assert len(journal._seen) <= 6
     assert [store.decision(journal.run_id, 1 + at)[0] for at in range(40)] == problems
     assert store.run(journal.run_id).trainer_count == 20
+
+
+def test_trainers_go_with_the_last_decision_that_they_are_part_of_and_may_come_back(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "runs.db")
+    ledger, hour_s, keep_s = store.ledger(), 3600.0, 8 * 3600.0
+    trainers = [Trainer(f"t{number}", ((1, 1.0 + number),)) for number in range(60)]
+    # One stays, one comes every ten hours, and each of the others is there for two hours.
+    problems = [
+        Problem(
+            hour * hour_s,
+            (Place("n1"),),
+            (trainers[0], *trainers[hour + 2 : hour + 4], *trainers[1:2][hour % 10 :]),
+        )
+        for hour in range(50)
+    ]
+    decision = Decision(Status.OPTIMAL, 1.0, {}, "none", 0.0, 0.0, ())
+    with store.begin_run(NewRun(DAEMON_COMMAND, "1", {}, 0.0, 0.0, 0.0, ("n1",)), batch_decisions=1) as journal:
+        for number, problem in enumerate(problems, 1):
+            journal.record(problem, decision)
+            ledger.forget(problem.now_s - keep_s)
+            for kept in range(max(1, number - 8), number + 1):
+                assert store.decision(journal.run_id, kept)[0] == problems[kept - 1]
+            assert store.run(journal.run_id).trainer_count <= 14
+
+
+def test_what_an_earlier_version_wrote_of_trainers_goes_with_the_last_decision_of_its_run(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "runs.db")
+    problem = Problem(1000.0, (Place("n1"),), (Trainer("t", ((1, 1.0),)),))
+    decision = Decision(Status.OPTIMAL, 1.0, {}, "none", 0.0, 0.0, ())
+    with store.begin_run(NewRun(DAEMON_COMMAND, "1", {}, 0.0, 0.0, 0.0, ("n1",)), batch_decisions=1) as journal:
+        journal.record(problem, decision)
+    with closing(sqlite3.connect(tmp_path / "runs.db")) as connection, connection:
+        connection.execute("UPDATE trainers SET last_s = NULL")
+    store.ledger().forget(1000.0)
+    assert store.run(journal.run_id).trainer_count == 1
+    store.ledger().forget(1001.0)
+    assert store.run(journal.run_id).trainer_count == 0

@@ -8,6 +8,7 @@ import torch
 
 from freetrain.elastic.feeding.parts import Packet, room_for
 from freetrain.elastic.worlds.exchange import decode, encode
+from freetrain.errors import InputError
 
 
 @pytest.fixture
@@ -59,5 +60,5 @@ def test_room_is_what_tensors_take_up(memory: mmap.mmap) -> None:
 def test_documents_hold_numbers_and_tensors_and_run_no_code() -> None:
     document = {"groups": [{"lr": 0.1, "betas": (0.9, 0.99)}], "gradients": {3: (0, [2], "torch.float32", "cpu")}}
     assert decode(encode(document)) == document
-    with pytest.raises(Exception, match="Unsupported"):
+    with pytest.raises(InputError, match="holds print"):
         decode(encode({"code": print}))
