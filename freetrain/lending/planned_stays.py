@@ -19,8 +19,6 @@ PARTS_OF_HORIZON = (0.0, 0.25, 0.5, 1.0)
 """Parts of the horizon up to which forecasts are scored together; a job that would start now has the first."""
 # Slurm plans in steps of a minute: a job that is to start now does so by then, or not yet.
 SOON_S = 60.0
-# A prior: as if so many nodes had been taken soon after a job could start there, before any was seen.
-_SOON_BEFORE = 5.0
 # With a smaller number of forecasts a score is chance: until then plans are believed as they are.
 _FEWEST = 20.0
 
@@ -143,7 +141,7 @@ class PlannedStays:
         """
         score = self.scores[0]
         spent_node_s = score.came_s + max(score.forecasts - score.soon, 0.0) * again_node_s
-        return (score.soon + _SOON_BEFORE) * saved_node_s > spent_node_s
+        return score.soon * saved_node_s > spent_node_s
 
     def believed_s(self, now_s: float, planned_s: Mapping[str, float], horizon_s: float) -> dict[str, float]:
         """Node → when it is expected to be taken, UTC epoch seconds; only those whose plans are believed."""

@@ -161,8 +161,7 @@ class ReplayedCluster:
         self.note_idle()
         self.note_sizes()
         horizon_s, changes = self._look_ahead()
-        if self._plans is not None:
-            self._look_at_plans(self._plans, horizon_s)
+        self._look_at_plans(horizon_s)
         nodes = self._foreseen(horizon_s)
         orders, serving = self._due(), dict(self._serving)
         return Idle(self.now_s, nodes, trainers, horizon_s, orders, self.running, serving, changes)
@@ -186,9 +185,14 @@ class ReplayedCluster:
             self._serving[action.trainer] = action.nodes
 
     def note_idle(self) -> None:
-        """Learn from the nodes that are idle now, also where there are none and nothing is decided."""
+        """Learn from the nodes that are idle now."""
         self.stays = self.stays.after_changes(self.now_s, sorted(self._idle.came), self._idle.gone)
         self._idle.note_seen()
+
+    def learn(self) -> None:
+        """Learn where nothing is decided: all nodes may have been taken, which plans are scored by."""
+        self.note_idle()
+        self._look_at_plans(self._look_ahead()[0])
 
     def note_sizes(self) -> None:
         """Learn from the sizes that trainers have now: before a decision and after it, so that none is missed."""
@@ -258,9 +262,11 @@ class ReplayedCluster:
         horizon_s = self.stays.expected_by_age_s
         return horizon_s, self.size_changes.within(horizon_s)
 
-    def _look_at_plans(self, plans: SitePlans, horizon_s: float) -> None:
+    def _look_at_plans(self, horizon_s: float) -> None:
         """Score the plans that came true, or did not, and find which of those of now are believed."""
-        self.planned_s, self._planned_at_s = plans.look(self.now_s), self.now_s
+        if self._plans is None:
+            return
+        self.planned_s, self._planned_at_s = self._plans.look(self.now_s), self.now_s
         idle = self._idle.holder
         self.planned_stays = self.planned_stays.after(self.now_s, idle, self.planned_s, horizon_s)
         self.believed_s = self.planned_stays.believed_s(self.now_s, self.planned_s, horizon_s)
@@ -435,5 +441,5 @@ class Replay:
                 cluster.now_s, cluster.stays, cluster.planned_s.items(), cluster.planned_stays
             )
         else:
-            self._cluster.note_idle()
+            self._cluster.learn()
         self._course.note()
