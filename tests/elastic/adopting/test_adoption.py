@@ -172,3 +172,11 @@ def test_a_loop_that_takes_batches_ahead_of_its_steps_is_refused(
             train()
     else:
         train()
+
+
+def test_a_training_whose_loader_is_another_one_in_the_next_epoch_is_restarted_and_does_not_fail() -> None:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], 0.1)
+    adoption: Any = Adoption()
+    adoption.is_rehearsing, adoption._loop = False, SimpleNamespace(is_in_step=False)
+    with pytest.raises(NotAdoptedError):
+        adoption.before_step(optimizer)
