@@ -58,6 +58,7 @@ _NO_RESERVATIONS = "No reservations in the system"
 # Kept until the next snapshot reports them: a Slurm that answers nonsense must not fill the memory.
 _MOST_REJECTED = 1000
 
+_LOOK = "See whether slurmctld runs."
 _MOST_SHOWN = 120
 """Letters of a command in a message."""
 
@@ -210,7 +211,7 @@ class CommandLine(Gateway):
     def _check_answering(self) -> None:
         # After a failure: a ping is answered at once, other questions take ten seconds with nobody there.
         if self._was_away and "is UP" not in self._ask(queries.PING):
-            raise SlurmUnreachableError("Slurm's controller is still away.", "See whether slurmctld runs.")
+            raise SlurmUnreachableError("Slurm does not answer: its controller is away.", _LOOK)
 
     def _ask(self, command: Command, stdin: str = "") -> str:
         self.calls += 1
@@ -227,7 +228,7 @@ class CommandLine(Gateway):
         except subprocess.TimeoutExpired as error:
             self._was_away = True
             raise SlurmUnreachableError(
-                f"{_shown(command)} got no answer within {self._timeout_s:g} s.", "See whether slurmctld runs."
+                f"Slurm does not answer {_shown(command)} within {self._timeout_s:g} s.", _LOOK
             ) from error
         except (OSError, MemoryError) as error:
             raise SlurmUnreachableError(

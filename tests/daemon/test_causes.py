@@ -230,7 +230,7 @@ def test_orders_for_one_owner_that_slurm_does_not_answer_cost_the_others_no_look
 
     def perform_others(command: Command, stdin: str = "") -> str:
         if command[:2] == ("scontrol", "uhold") and f"{released}_" in command[2]:
-            raise SlurmUnreachableError("scontrol uhold got no answer within 30 s.")
+            raise SlurmUnreachableError("Slurm does not answer scontrol uhold within 30 s.")
         return perform(command, stdin)
 
     monkeypatch.setattr(slurm, "perform", perform_others)
@@ -268,7 +268,7 @@ def test_two_owners_whose_orders_fail_at_the_same_look_mean_that_slurm_is_silent
 
     def perform_others(command: Command, stdin: str = "") -> str:
         if command[:2] == ("scontrol", "update") and command[-1].startswith("Comment="):
-            raise SlurmUnreachableError("scontrol update got no answer within 30 s.")
+            raise SlurmUnreachableError("Slurm does not answer scontrol update within 30 s.")
         return perform(command, stdin)
 
     monkeypatch.setattr(slurm, "perform", perform_others)
