@@ -45,11 +45,12 @@ def main(data: Path, logs: tuple[str, ...], store: Path, workers: int, output: P
     store.parent.mkdir(parents=True, exist_ok=True)
     there = Store.open(store)
     in_orders = with_orders(sweep)
-    for each in (sweep, in_orders):
-        _do(each, logs or names, there, workers)
+    chosen = logs or names
+    for wanted in (sweep, in_orders):
+        _do(wanted, chosen, there, workers)
     runs, runs_in_orders = (
-        [run for run in compare_sweep(there.runs(), each.name).runs if run.labels["log"] in (logs or names)]
-        for each in (sweep, in_orders)
+        [run for run in compare_sweep(there.runs(), done.name).runs if run.labels["log"] in chosen]
+        for done in (sweep, in_orders)
     )
     page = output.read_text() if output.exists() else "# Results\n"
     output.write_text(with_sections(page, dict(_sections(runs, runs_in_orders)), names))

@@ -57,6 +57,7 @@ class Amount:
         return ", ".join([*words, f"{self.cpus} CPUs", f"{self.memory_mb} MB"])
 
 
+# Nodes and tasks come in few sizes, and each look asks for all of them again.
 @lru_cache(maxsize=16384)
 def left_of(room: Amount, taken: Amount) -> Amount | None:
     """The rest of ``room``; None: there is not as much in it."""
@@ -66,7 +67,6 @@ def left_of(room: Amount, taken: Amount) -> Amount | None:
     return Amount(room.cpus - taken.cpus, room.memory_mb - taken.memory_mb, gres)
 
 
-# Nodes and tasks come in few sizes, and each look asks for all of them again.
 @lru_cache(maxsize=16384)
 def times_in(room: Amount, each: Amount) -> int:
     """How often ``each`` fits into ``room`` at once; at most as often as it has CPUs."""

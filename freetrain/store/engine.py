@@ -115,7 +115,7 @@ class Database:
 
     @contextmanager
     def writing_rows(self) -> Iterator[Connection]:
-        """Write rows without a session, in a third of its time; they are kept when the block ends well."""
+        """Write rows without a session, which takes longer; they are kept when the block ends well."""
         with explained(self.path), for_writing(self.engine).begin() as connection:
             yield connection
 
