@@ -278,6 +278,10 @@ class Adoption:
 @contextlib.contextmanager
 def noticing_reads_of_gradients(note: Callable[[], None]) -> Iterator[None]:
     """Let ``note`` know where the script itself, and not torch, reads a gradient that is there."""
+    # A script that keeps one loop over a loader open while it begins another is noticed by the first.
+    if "grad" in vars(torch.Tensor):
+        yield
+        return
     # Torch defines it in C, in the base class, so that Python sees a replacement first.
     own: Any = torch.Tensor.grad
 

@@ -180,3 +180,18 @@ def test_a_training_whose_loader_is_another_one_in_the_next_epoch_is_restarted_a
     adoption.is_rehearsing, adoption._loop = False, SimpleNamespace(is_in_step=False)
     with pytest.raises(NotAdoptedError):
         adoption.before_step(optimizer)
+
+
+def test_two_loops_that_are_open_at_once_may_end_in_any_order() -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    weight.sum().backward()
+    noticed: list[str] = []
+    first = noticing_reads_of_gradients(lambda: noticed.append("first"))
+    second = noticing_reads_of_gradients(lambda: noticed.append("second"))
+    first.__enter__()
+    second.__enter__()
+    assert weight.grad is not None
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert weight.grad is not None
+    assert noticed == ["first"]
