@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from types import MappingProxyType
 
-from freetrain.core.fragment import End, Fragment
+from freetrain.core.fragment import End, Fragment, FragmentState
 from freetrain.core.grouping import grouped
 from freetrain.core.harm import Harm
 from freetrain.core.job import Job, JobState
@@ -144,6 +144,8 @@ class Meter:
         expected: waiting job → when it would have started.
         ready_s: waiting job with no fragment in its way → since when it could start.
         ended: fragments that ended lately.
+        lost: fragments that have left and of whose end accounting does not know yet; as their end, the first look
+            that missed them.
         measured: job that started lately → when, so that it counts once: squeue may drop it for a moment.
         harms: delays, as far back as they count for a back-off.
         new: the delays found at the last look.
@@ -154,6 +156,7 @@ class Meter:
     expected: ExpectedStarts = field(default_factory=dict)
     ready_s: Mapping[str, float] = field(default_factory=dict)
     ended: tuple[Fragment, ...] = ()
+    lost: tuple[Fragment, ...] = ()
     measured: Mapping[str, float] = field(default_factory=dict)
     harms: tuple[Harm, ...] = ()
     new: tuple[Harm, ...] = ()
@@ -179,6 +182,7 @@ class Meter:
             self,
             began_s=now_s if self.began_s is None else self.began_s,
             ended=tuple(fragment for fragment in lately if (fragment.ended_s or now_s) > now_s - IN_THE_WAY_S),
+            lost=self._lost_in(facts),
         )
         started = {
             job.id: job
@@ -199,6 +203,14 @@ class Meter:
             },
             harms=(*(harm for harm in self.harms if harm.started_s > oldest_s), *new),
             new=new,
+        )
+
+    def _lost_in(self, facts: Facts) -> tuple[Fragment, ...]:
+        missed_s = {fragment.job: fragment.ended_s for fragment in self.lost}
+        return tuple(
+            replace(fragment, ended_s=missed_s.get(fragment.job, facts.snapshot.time_s))
+            for fragment in facts.fragments
+            if fragment.state is FragmentState.LOST
         )
 
     def _expect(
@@ -266,9 +278,12 @@ class Meter:
             for name in job.nodes
         }
         expected = self.expected.get(job.id)
+        # Two jobs do not have a node at the same time: a lost fragment had left it when this job started.
+        lost = [replace(fragment, ended_s=min(fragment.ended_s or 0.0, start_s)) for fragment in self.lost]
+        ended_lately = [*self.ended, *lost]
         in_the_way = [
             fragment
-            for fragment in self.ended
+            for fragment in ended_lately
             if fragment.node in job.nodes
             and since_s[fragment.node] <= (fragment.ended_s or 0.0) <= start_s + SAME_S
             if not rules.in_parts or _gave_way(fragment, expected)
@@ -278,7 +293,7 @@ class Meter:
         if expected is None:
             return None
         noticed_s = min(max(expected.noticed_s, expected.start_s), start_s)
-        of_limit = [fragment for fragment in self.ended if fragment.job in expected.by_limit]
+        of_limit = [fragment for fragment in ended_lately if fragment.job in expected.by_limit]
         free_s = min(
             max([noticed_s, *(fragment.ended_s or 0.0 for fragment in (*in_the_way, *of_limit))]), start_s
         )

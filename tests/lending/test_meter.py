@@ -113,6 +113,21 @@ def test_between_two_looks_it_counts_from_the_moment_when_only_fragments_were_in
     assert harm.delay_s == 7.0, "from the last look on, at which it could not start yet"
 
 
+def test_a_fragment_of_whose_end_accounting_does_not_know_yet_had_left_when_the_job_started() -> None:
+    lost = replace(LENT, state=FragmentState.LOST)
+    before = facts(988.0), cannot_start(988.0)
+    starts = replace(facts(1008.0, started(1005.0)), fragments=(lost,)), cannot_start(1008.0)
+    (harm,) = measured(before, (facts(993.0, WAITING), could_start(993.0)), starts)
+    assert (harm.unnoticed_s, harm.leaving_s, harm.window_s) == (3.0, 12.0, 0.0)
+    (harm,) = measured(before, starts)
+    assert (harm.delay_s, harm.fragments) == (15.0, ("7_1",)), "no look saw the job waiting"
+    other = replace(SITES, nodes=frozenset({"n1"}), start_s=996.0)
+    missed = replace(facts(997.0, WAITING, other), fragments=(lost,)), cannot_start(997.0)
+    over = replace(other, state=JobState.COMPLETED, end_s=1005.0)
+    later = replace(facts(1008.0, started(1005.0), over), fragments=(lost,)), cannot_start(1008.0)
+    assert [harm.job for harm in measured(before, missed, later)] == ["8"], "another job has had the node since"
+
+
 def test_a_fragment_that_left_for_another_job_was_in_nobody_elses_way() -> None:
     between = replace(SITES, nodes=frozenset({"n1"}), state=JobState.COMPLETED, start_s=996.0, end_s=1005.0)
     before = facts(988.0), cannot_start(988.0)
