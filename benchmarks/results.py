@@ -114,7 +114,10 @@ def _tables(cells: Sequence[ComparedRun], in_orders: Sequence[ComparedRun]) -> I
     work: dict[str, list[float]] = {}
     for run in in_orders:
         work.setdefault(run.labels["method"], []).append(run.allowed.work or 0.0)
-    yield from orders_table(work)
+    # An order whose replay failed would be compared with another one.
+    whole = {method: values for method, values in work.items() if len(values) == ORDERS}
+    if _BESIDE in whole:
+        yield from orders_table(whole)
 
 
 def orders_table(work: Mapping[str, Sequence[float]]) -> Iterator[str]:

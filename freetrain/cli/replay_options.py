@@ -103,7 +103,8 @@ class ReplayOptions:
 
     trainers_source: str = option(
         "--trainers",
-        "A freetrain-trainers/1 file (JSON or TOML), or " + ", ".join(f"preset:{name}" for name in PRESETS) + ".",
+        f"A freetrain-trainers/1 file (JSON or TOML), or {', '.join(f'preset:{name}' for name in PRESETS)}; "
+        "@1 after a preset's name, or another number, draws the order of its networks.",
         metavar="SOURCE",
         default="preset:mix",
     )

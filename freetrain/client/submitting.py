@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from freetrain.config import ConfigError, Slurm, load_config
-from freetrain.errors import InputError
+from freetrain.errors import InputError, explained
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.opening import OpenedWhenAsked
@@ -197,11 +197,8 @@ def hand_in(prepared: Prepared) -> str:
 def _check_script(script: Path) -> Path:
     """Its absolute path, which no sbatch takes for an option or looks for elsewhere."""
     absolute = Path(os.path.abspath(script))  # noqa: PTH100 (Path.resolve would follow links)
-    try:
-        with absolute.open("rb") as file:
-            beginning = file.read(2)
-    except OSError as error:
-        raise InputError(f"cannot read the script {script}: {error.strerror}.") from error
+    with explained(f"cannot read the script {script}"), absolute.open("rb") as file:
+        beginning = file.read(2)
     if beginning != b"#!":
         raise InputError(
             f"{script} does not begin with #!, so it is no batch script.", "Let its first line be #!/bin/bash."

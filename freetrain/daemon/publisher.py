@@ -28,7 +28,7 @@ from freetrain.daemon.reports.metrics import Metrics
 from freetrain.daemon.reports.notices import Notices
 from freetrain.daemon.reports.status import StatusFile
 from freetrain.daemon.state_directory import replace_file
-from freetrain.errors import FreetrainError
+from freetrain.errors import FreetrainError, explained
 from freetrain.lending.judge import Judgement
 from freetrain.policies.solver.guests import Agreement
 from freetrain.showing.ready_text import HttpAnswer, HttpRequest, ReadyTextServer, sentence
@@ -156,13 +156,9 @@ class MetricsOutlets:
             yield
             return
         host, _, port = self._settings.listen.rpartition(":")
-        try:
+        hint = "Give a free address and port of this machine."
+        with explained(f"metrics.listen: {self._settings.listen} cannot be used", hint, ConfigError):
             self._server = ReadyTextServer(host.strip("[]"), int(port), self._answer)
-        except OSError as error:
-            raise ConfigError(
-                f"metrics.listen: {self._settings.listen} cannot be used: {error.strerror}.",
-                "Give a free address and port of this machine.",
-            ) from error
         with self._server.running():
             yield
 

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import IO
 
-from freetrain.errors import ExitCode, FreetrainError, StateError
+from freetrain.errors import ExitCode, FreetrainError, StateError, explained
 
 _NETWORK = ("nfs", "cifs", "smb", "lustre", "gpfs", "beegfs", "ceph", "afs", "9p", "pvfs", "orangefs", "fuse.")
 LOCK_NAME = "daemon.lock"
@@ -81,12 +81,10 @@ def make_private(path: Path) -> None:
     Raises:
         StateError: it cannot be created or changed.
     """
-    try:
+    with explained(f"{path} cannot be used", _HINT, StateError):
         # SQLite gives the files that it makes beside a database the database's permissions.
         path.touch(0o640)
         path.chmod(path.stat().st_mode & 0o770)
-    except OSError as error:
-        raise StateError(f"{path} cannot be used: {error.strerror}.", _HINT) from error
 
 
 def is_claimed(directory: Path) -> bool:

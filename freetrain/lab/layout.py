@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from freetrain.errors import InputError, StateError
+from freetrain.errors import InputError, StateError, explained
 from freetrain.lab.options import LabOptions, People
 
 MAX_SOCKET_BYTES = 107
@@ -125,14 +125,12 @@ def read_parameters(layout: LabLayout) -> tuple[LabOptions, int, dict[str, str]]
 
 def _make_own(root: Path) -> None:
     """Make the directory, or take one that is this user's alone."""
-    try:
+    with explained(f"No lab can be made in {root}"):
         root.mkdir(mode=0o755, parents=True, exist_ok=True)
         found = root.stat()
-        # Another user's links and files could lead the daemons astray.
-        if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_MAY_WRITE:
-            raise InputError(f"{root} is not yours alone to write to.", "Choose another directory with --dir.")
-    except OSError as error:
-        raise InputError(f"No lab can be made in {root}: {error.strerror}.") from error
+    # Another user's links and files could lead the daemons astray.
+    if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_MAY_WRITE:
+        raise InputError(f"{root} is not yours alone to write to.", "Choose another directory with --dir.")
 
 
 def _require_passable(root: Path, people: People) -> None:

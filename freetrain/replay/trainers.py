@@ -172,11 +172,11 @@ def find_trainers(source: str) -> Iterable[Trainer]:
         InputError: there is no such preset, or the file does not say what trainers there are.
     """
     if source.startswith(PRESET_PREFIX):
-        name, _, seed_text = source.removeprefix(PRESET_PREFIX).partition("@")
+        name, at, seed_text = source.removeprefix(PRESET_PREFIX).partition("@")
         if name not in PRESETS:
             known = ", ".join(f"{PRESET_PREFIX}{known} ({PRESETS[known].means})" for known in PRESETS)
             raise InputError(f"There is no preset {name!r}.", f"Choose one of {known}, or name a file.")
-        if not seed_text:
+        if not at:
             return PRESETS[name]
         if not seed_text.isdecimal() or len(seed_text) > _MAX_SEED_DIGITS:
             raise InputError(

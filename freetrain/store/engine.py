@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
-from freetrain.errors import StateError
+from freetrain.errors import StateError, explained
 
 BUSY_TIMEOUT_S = 10.0
 """Seconds that a transaction waits for another process's to end; freetrain's own take milliseconds."""
@@ -104,25 +104,25 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Session]:
         """Read objects; values in them that make no sense are damage, too."""
-        with explained(self.path), sensible(self.path), Session(self.engine) as session:
+        with as_state_errors(self.path), sensible(self.path), Session(self.engine) as session:
             yield session
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """Read and write objects, which are kept when the block ends well."""
-        with explained(self.path), Session(for_writing(self.engine)) as session, session.begin():
+        with as_state_errors(self.path), Session(for_writing(self.engine)) as session, session.begin():
             yield session
 
     @contextmanager
     def writing_rows(self) -> Iterator[Connection]:
         """Write rows without a session, which takes longer; they are kept when the block ends well."""
-        with explained(self.path), for_writing(self.engine).begin() as connection:
+        with as_state_errors(self.path), for_writing(self.engine).begin() as connection:
             yield connection
 
     @contextmanager
     def connected(self) -> Iterator[Connection]:
         """Read rows without a session, which would look at each of very many."""
-        with explained(self.path), sensible(self.path), self.engine.connect() as connection:
+        with as_state_errors(self.path), sensible(self.path), self.engine.connect() as connection:
             yield connection
 
 
@@ -145,7 +145,7 @@ def _plain(value: Any) -> object:
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def as_state_errors(path: Path) -> Iterator[None]:
     """Turn what goes wrong with the store at ``path`` into a StateError with a hint."""
     try:
         yield
@@ -180,12 +180,8 @@ def nothing_recorded(path: Path) -> StateError:
 
 def make_folder(folder: Path) -> None:
     """Create a folder and those above it."""
-    try:
+    with explained(f"The store's folder {folder} cannot be created", _ELSEWHERE, StateError):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StateError(
-            f"The store's folder {folder} cannot be created: {error.strerror}.", _ELSEWHERE
-        ) from error
 
 
 def _state_error(path: Path, error: BaseException | None) -> StateError:

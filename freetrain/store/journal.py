@@ -18,7 +18,7 @@ from freetrain.core.decision import Decision, Status
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.errors import StateError
-from freetrain.store.engine import Database, explained, for_writing
+from freetrain.store.engine import Database, as_state_errors, for_writing
 from freetrain.store.packing import TRAINER, Packer, Roll
 from freetrain.store.tables import DecisionRow, RunRow, RunTrainerRow
 
@@ -155,7 +155,7 @@ class RunJournal:
         self._new_decisions: list[dict[str, Any]] = []
         self._decisions = 0
         self._finished = False
-        with explained(self._path), ExitStack() as on_error:
+        with as_state_errors(self._path), ExitStack() as on_error:
             # One connection for the whole run: SQLite tidies up the file each time the last one closes.
             self._connection: Connection = on_error.enter_context(for_writing(database.engine).connect())
             self.run_id = self._insert_run(run)
@@ -206,7 +206,7 @@ class RunJournal:
     def finish(self, outcome: dict[str, Any], trainers: Sequence[TrainerRecord], ended_s: float) -> None:
         """Mark the run complete, with numbers by name, nested as needed, and what became of its trainers."""
         self._flush()
-        with explained(self._path), self._connection.begin():
+        with as_state_errors(self._path), self._connection.begin():
             if trainers:
                 self._connection.execute(_UPDATE_TRAINER, [self._results(record) for record in trainers])
             self._update_run(status=str(RunStatus.COMPLETE), outcome=outcome, ended_s=ended_s)
@@ -255,7 +255,7 @@ class RunJournal:
             return enrolled
         # Of one that was gone for long the row may have been forgotten.
         query = select(RunTrainerRow.number, RunTrainerRow.definition)
-        with explained(self._path), self._connection.begin():
+        with as_state_errors(self._path), self._connection.begin():
             row = self._connection.execute(
                 query.where(RunTrainerRow.run_id == self.run_id, RunTrainerRow.id == id_)
             ).first()
@@ -279,7 +279,7 @@ class RunJournal:
     def _flush(self) -> None:
         if not self._new_decisions:
             return
-        with explained(self._path), self._connection.begin():
+        with as_state_errors(self._path), self._connection.begin():
             if self._new_trainers:
                 self._connection.execute(_INSERT_TRAINER, list(self._new_trainers.values()))
             if self._noted:
@@ -303,5 +303,5 @@ class RunJournal:
             if second.what != str(error):
                 error.add_note(f"Besides, the last {len(self._new_decisions)} decisions are lost: {second.what}")
         finally:
-            with suppress(StateError), explained(self._path), self._connection.begin():
+            with suppress(StateError), as_state_errors(self._path), self._connection.begin():
                 self._update_run(status=str(RunStatus.INTERRUPTED))

@@ -14,8 +14,8 @@ from sqlalchemy import Connection, Engine
 from freetrain.errors import ExitCode, StateError
 from freetrain.store.engine import (
     BUSY_TIMEOUT_S,
+    as_state_errors,
     begin_anew,
-    explained,
     for_writing,
     make_engine,
     make_folder,
@@ -56,7 +56,7 @@ def read_schema(connection: Connection) -> str | None:
 
 def require_up_to_date(engine: Engine, path: Path) -> None:
     """Refuse a store with another schema than this freetrain needs; nothing is written."""
-    with explained(path), engine.connect() as connection:
+    with as_state_errors(path), engine.connect() as connection:
         found = read_schema(connection)
     if found is None:
         raise nothing_recorded(path)
@@ -74,7 +74,7 @@ def require_up_to_date(engine: Engine, path: Path) -> None:
 
 def bring_up_to_date(engine: Engine, path: Path) -> None:
     """Create the tables, or migrate them to what this freetrain needs with a copy of the old file beside it."""
-    with explained(path):
+    with as_state_errors(path):
         if not path.exists() or not path.stat().st_size:
             _begin_file(path)
         # Also shows, before any work is done, whether the store can be written at all.
@@ -177,7 +177,7 @@ def find_problems(path: Path) -> list[str]:
     """Problems of the store, in sentences; none: it is whole. Nothing is written."""
     _require(path)
     uri = f"{path.absolute().as_uri()}?mode=ro"
-    with explained(path), closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
+    with as_state_errors(path), closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
         lines = [row[0] for row in connection.execute(f"PRAGMA integrity_check({_MOST_PROBLEMS})")]
         broken = connection.execute("PRAGMA foreign_key_check").fetchmany(_MOST_PROBLEMS)
     problems = [f"SQLite says: {line}" for line in lines if line != "ok"]
@@ -193,7 +193,7 @@ def find_problems(path: Path) -> list[str]:
 def schema_of(path: Path) -> str:
     """The number of its schema, or ``NO_SCHEMA``; older ones have smaller numbers."""
     _require(path)
-    with explained(path), make_engine(path).connect() as connection:
+    with as_state_errors(path), make_engine(path).connect() as connection:
         return read_schema(connection) or NO_SCHEMA
 
 
@@ -207,7 +207,7 @@ def back_up(path: Path, target: Path) -> None:
     if target.exists():
         raise StateError(f"{target} is there already.", "Name another file.")
     make_folder(target.parent)
-    with explained(path):
+    with as_state_errors(path):
         copy_store(path, target)
     target.chmod(path.stat().st_mode & 0o777)
 

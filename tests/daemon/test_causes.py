@@ -172,8 +172,8 @@ def test_bad_nodes_cost_no_task_of_a_filler_and_no_training_its_nodes(
     assert states.count(JobState.COMPLETED) == 200
     for training in trainings:
         assert daemon.ledger.trainers()[training].state in (TrainerState.ACTIVE, TrainerState.RESTING)
-    failed = [one for one in daemon.ledger.fragments(0.0) if one.end == "failed"]
-    assert {one.node for one in failed} <= bad
+    failed = [fragment for fragment in daemon.ledger.fragments(0.0) if fragment.end == "failed"]
+    assert {fragment.node for fragment in failed} <= bad
     assert len(failed) <= 30, "a node that fails everybody is left alone, longer each time"
 
 

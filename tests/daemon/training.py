@@ -97,7 +97,7 @@ class Site:
     def competes(self, array: str) -> bool:
         """Whether it may have nodes."""
         assert self.lender.judgement is not None
-        return any(one.id == array for one in self.lender.judgement.selection.competing)
+        return any(request.id == array for request in self.lender.judgement.selection.competing)
 
     def directory(self, name: str) -> Path:
         """A trainer's directory."""

@@ -31,7 +31,9 @@ class LookRecorder:
         judgement = look.judgement
         now_s = judgement.now_s
         verdicts = {
-            "offered": {one.name: [one.until_s, one.holder, one.kind] for one in judgement.offers.offered},
+            "offered": {
+                place.name: [place.until_s, place.holder, place.kind] for place in judgement.offers.offered
+            },
             "due": judgement.offers.due,
             "withheld": judgement.offers.withheld,
             "planned": {plan.job: [plan.start_s, sorted(plan.nodes)] for plan in judgement.shadow.plans},

@@ -104,9 +104,10 @@ def test_a_preset_with_a_seed_takes_all_networks_in_each_turn_in_an_order_of_its
         assert sorted(turn) == sorted(networks("preset:mix")[:7])
 
 
-def test_a_seed_that_is_no_whole_number_is_refused() -> None:
+@pytest.mark.parametrize("seed_text", ["", "x", "-1", "1.5"])
+def test_a_seed_that_is_no_whole_number_is_refused(seed_text: str) -> None:
     with pytest.raises(InputError, match="no whole number"):
-        find_trainers("preset:mix@x")
+        find_trainers(f"preset:mix@{seed_text}")
 
 
 def test_presets_hold_the_seven_measured_networks() -> None:

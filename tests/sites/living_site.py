@@ -91,7 +91,7 @@ class LivingSite(PlantedSite):
             case ("squeue", "-h", *_):
                 return ""
             case (*_, "nodes"):
-                return "".join(_node_line(one) for one in self.nodes.values())
+                return "".join(_node_line(node) for node in self.nodes.values())
             case (*_, "reservation"):
                 return self.reservations or "No reservations in the system\n"
         return super()._ask(command, stdin)
@@ -113,23 +113,23 @@ def what_freetrain_does(site: LivingSite) -> str:
     snapshot, facts = site.snapshot(), site.site(0.0, ALL_QUESTIONS)
     premise = premise_of(config, owners_in(config, snapshot))
     findings = judge_harm(facts, premise)
-    refused = [one.what for one in findings if one.is_unsafe]
+    refused = [finding.what for finding in findings if finding.is_unsafe]
     if refused:
         return f"refuses: {' '.join(refused)}"
     rules, reader = rules_of(config, facts.settings), SubmissionReader(site)
     queue = config.slurm.queue
     found = reader.read(snapshot, snapshot.jobs, roster_rules_of(config, facts.settings, Steering()))
-    kinds = kinds_of(one for one in snapshot.nodes if one.name in snapshot.partitions[queue.partition].nodes)
+    kinds = kinds_of(node for node in snapshot.nodes if node.name in snapshot.partitions[queue.partition].nodes)
     misfits = {id_: why for id_, one in found.items() if (why := find_misfit(one.needs, kinds))}
     requests = tuple(_request(one) for id_, one in found.items() if id_ not in misfits)
     # What confines jobs: all other terms have tests of their own.
-    terms = [one for one in judge_terms(facts, premise) if "confines" in one.what]
+    terms = [term for term in judge_terms(facts, premise) if "confines" in term.what]
     judgement = judge(Facts(snapshot, requests=requests), Memory(), rules)
     said = [
         *(_dealt(judgement) if requests else [_lent(judgement)]),
         *_withheld(judgement),
         *(f"training {id_} waits: {why}" for id_, why in misfits.items()),
-        *(f"warns: {one.what}" for one in [*findings, *terms]),
+        *(f"warns: {finding.what}" for finding in [*findings, *terms]),
     ]
     return "; ".join(filter(None, said))
 
@@ -140,7 +140,7 @@ def _request(submission: Submission) -> Request:
 
 
 def _lent(judgement: Judgement) -> str:
-    offered = {one.node: one.until_s for one in judgement.offers.offered}
+    offered = {place.node: place.until_s for place in judgement.offers.offered}
     if not offered:
         return "lends nothing"
     ends = {name: end_s for name, end_s in offered.items() if end_s is not None and end_s < inf}
@@ -151,7 +151,7 @@ def _lent(judgement: Judgement) -> str:
 def _dealt(judgement: Judgement) -> list[str]:
     """Trainer by trainer: the nodes that it may have, with how many parts of each."""
     said = []
-    for claimant in (one for some, _ in judgement.allotment for one in some):
+    for claimant in (claimant for claimants, _ in judgement.allotment for claimant in claimants):
         parts = Counter(node_of(name) for name in judgement.allotment.dealt.places[claimant.key])
         in_parts = judgement.rules.nodes.in_parts
         named = [f"{count} x {name}" for name, count in sorted(parts.items())] if in_parts else [fold_nodes(parts)]

@@ -123,7 +123,7 @@ def test_gpus_of_a_node() -> None:
     assert rejected == []
     assert (node.gres, node.cpus, node.memory_mb) == ((("gpu:a100", 4),), 4, 1000)
     assert (node.sockets, node.cores_per_socket, node.threads_per_core) == (1, 2, 2)
-    (later,) = [one for one in parse_nodes((RECORDED / "nodes_25.11.txt").read_text())[0] if one.gres]
+    (later,) = [node for node in parse_nodes((RECORDED / "nodes_25.11.txt").read_text())[0] if node.gres]
     assert (later.name, later.gres) == ("n008", (("gpu:a100", 4),))
 
 

@@ -107,7 +107,7 @@ def test_single_lines_that_make_no_sense_are_named_and_the_rest_is_used(slurm: F
     slurm.answers("scontrol", reserved + reserved.replace("n[1-", "n1"), when="show reservation")
     found = CommandLine().snapshot()
     assert [job.id for job in found.jobs] == ["7"]
-    assert [len(one.nodes) for one in found.reservations] == [1]
+    assert [len(reservation.nodes) for reservation in found.reservations] == [1]
     assert len(found.rejected) == 5
     assert [text.split(":")[0] for text in found.rejected[:3]] == [
         "job '9_[x]'", "job '8'", "scontrol -a -o show nodes"

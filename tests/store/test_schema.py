@@ -20,7 +20,7 @@ from alembic.script import ScriptDirectory
 from freetrain.core.harm import Harm
 from freetrain.errors import ExitCode, StateError
 from freetrain.store import Store, engine, schema
-from freetrain.store.engine import explained
+from freetrain.store.engine import as_state_errors
 from freetrain.store.schema import SCHEMA, back_up, find_problems, name_of_backup, remove_old_backups, schema_of
 from freetrain.store.tables import Base
 from tests.store.samples import PROBLEM, begin_older_store, decide, new_run
@@ -236,7 +236,7 @@ def test_reading_before_anything_was_recorded_is_told_and_creates_nothing(tmp_pa
 
 def test_a_wrong_statement_is_a_fault_of_freetrain_and_not_of_the_file(tmp_path):
     store = Store.open(tmp_path / "runs.db")
-    with pytest.raises(sqlite3.IntegrityError), explained(store.path):
+    with pytest.raises(sqlite3.IntegrityError), as_state_errors(store.path):
         execute(store.path, *["INSERT INTO alembic_version VALUES ('0005')"] * 2)
 
 

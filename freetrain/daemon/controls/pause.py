@@ -24,7 +24,7 @@ from freetrain.core import bounds
 from freetrain.core.node import Nodes
 from freetrain.daemon.log_output import Problems
 from freetrain.daemon.state_directory import CHANGE_HINT, READ_HINT, replace_file
-from freetrain.errors import StateError
+from freetrain.errors import StateError, explained
 
 log = logging.getLogger(__name__)
 
@@ -125,13 +125,11 @@ def _read(path: Path, model: type[_Model], remedy: str) -> _Model | None:
 def write_pause(directory: Path, pause: Pause | None) -> None:
     """Pause, or end the pause: None."""
     path = directory / _PAUSE
-    try:
+    with explained(f"cannot change {path}", CHANGE_HINT, StateError):
         if pause is None:
             path.unlink(missing_ok=True)
         else:
             replace_file(path, pause.model_dump_json().encode() + b"\n", 0o644)
-    except OSError as error:
-        raise StateError(f"cannot change {path}: {error.strerror}.", CHANGE_HINT) from error
 
 
 @contextlib.contextmanager

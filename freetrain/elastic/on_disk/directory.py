@@ -22,6 +22,7 @@ from freetrain.elastic.on_disk.files import (
 )
 from freetrain.elastic.on_disk.members import Generation, Member, Secret, from_document
 from freetrain.elastic.on_disk.next_generation import View, spread
+from freetrain.errors import explained
 
 TRAINER_VARIABLE = "FREETRAIN_TRAINER"
 _KEPT_GENERATIONS = 50
@@ -79,16 +80,12 @@ class TrainerDirectory:
         return cls.open(root)
 
     def _check_writable(self) -> None:
-        try:
-            # A full disk, or a quota, shows only when something is written.
-            with tempfile.TemporaryFile(dir=self._members) as probe:
-                probe.write(bytes(4096))
-                probe.flush()
-        except OSError as error:
-            raise DirectoryError(
-                f"cannot write to the trainer's directory {self.root}: {error.strerror}.",
-                "All members of a trainer must be able to write there; check its owner, mode, quota and mount.",
-            ) from error
+        what = f"cannot write to the trainer's directory {self.root}"
+        hint = "All members of a trainer must be able to write there; check its owner, mode, quota and mount."
+        # A full disk, or a quota, shows only when something is written.
+        with explained(what, hint, DirectoryError), tempfile.TemporaryFile(dir=self._members) as probe:
+            probe.write(bytes(4096))
+            probe.flush()
 
     # -- members
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 from freetrain.elastic.on_node import template
-from freetrain.errors import InputError
+from freetrain.errors import explained
 
 log = logging.getLogger(__name__)
 
@@ -81,23 +81,19 @@ def start_process(
     command: Sequence[str], environment: Mapping[str, str], log: Path | None = None, pass_fds: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
     """Start a process with more variables, in a session of its own: a signal reaches all that it has started."""
-    try:
-        with contextlib.ExitStack() as stack:
-            output = stack.enter_context(log.open("ab")) if log is not None else None
-            return subprocess.Popen(
-                list(command),
-                env={**os.environ, **environment},
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                # Only the child itself can ask the kernel to end it with its parent.
-                preexec_fn=partial(template.die_with_parent, os.getpid()),
-                pass_fds=pass_fds,
-            )
-    except OSError as error:
-        raise InputError(
-            f"cannot start {command[0]}: {error.strerror}.", "Look at what follows '--' on the command line."
-        ) from error
+    hint = "Look at what follows '--' on the command line."
+    with explained(f"cannot start {command[0]}", hint), contextlib.ExitStack() as stack:
+        output = stack.enter_context(log.open("ab")) if log is not None else None
+        return subprocess.Popen(
+            list(command),
+            env={**os.environ, **environment},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            # Only the child itself can ask the kernel to end it with its parent.
+            preexec_fn=partial(template.die_with_parent, os.getpid()),
+            pass_fds=pass_fds,
+        )
 
 
 class Worker:

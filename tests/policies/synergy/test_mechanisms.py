@@ -335,7 +335,7 @@ class Still:
         if draw.random() < 0.2:
             raise RuntimeError("no licence")
         parts = draw.sample(node.parts, draw.randint(0, len(node.parts)))
-        return {one.place: replace(one.asks, cpus=one.asks.cpus + draw.randint(-1, 9)) for one in parts}
+        return {part.place: replace(part.asks, cpus=part.asks.cpus + draw.randint(-1, 9)) for part in parts}
 """
 
 

@@ -62,7 +62,7 @@ def lines(plan: Plan) -> list[str]:
 
 def check(site: Site, plan: Plan, meant: FragmentQueue) -> None:
     """Nothing is unsafe after it, and each pair of the site's kinds of jobs is as it was; none is locked out."""
-    assert not any(one.is_unsafe for one in judge_harm(plan.site, Premise(plan.queue)))
+    assert not any(finding.is_unsafe for finding in judge_harm(plan.site, Premise(plan.queue)))
     own = [plan.queue] + ([meant] if meant.partition == plan.queue.partition and not meant.qos else [])
     kinds = [kind for kind in kinds_of(site) if not any(is_of_fragments(kind, queue) for queue in own)]
     for taker, holder in product(kinds, repeat=2):
@@ -159,7 +159,7 @@ def test_a_first_qos_for_fragments_is_preempted_by_every_other_and_it_is_named_w
         "sacctmgr -i modify qos high set Preempt+=spare",
     } <= set(lines(plan))
     findings = advise(site, Premise(FragmentQueue("main", "spare"))).findings
-    assert any("QOS normal (all 2 users without another QOS)" in one.what for one in findings)
+    assert any("QOS normal (all 2 users without another QOS)" in finding.what for finding in findings)
 
 
 def test_where_nothing_mends_it_without_harm_no_line_is_printed() -> None:
@@ -167,8 +167,8 @@ def test_where_nothing_mends_it_without_harm_no_line_is_printed() -> None:
     partitions = {name: row | {"PreemptMode": "REQUEUE,PRIORITY"} for name, row in tiers(low=1, high=5).items()}
     advice = advise(Site(conf, partitions), Premise(FragmentQueue("freetrain")))
     assert advice.plan is None
-    assert any(one.is_unsafe for one in advice.findings)
-    assert all(one.mend == "" for one in advice.findings if one.is_unsafe)
+    assert any(finding.is_unsafe for finding in advice.findings)
+    assert all(finding.mend == "" for finding in advice.findings if finding.is_unsafe)
 
 
 TIERS = st.integers(0, 4)

@@ -45,7 +45,7 @@ def test_the_rows_are_those_of_a_real_slurm() -> None:
     scavenger = site.qos["scavenger"]
     assert (scavenger.preempt_mode, scavenger.grace_s, scavenger.exempt_s) == ("REQUEUE", 600.0, 5400.0)
     assert scavenger.limits == {"MaxWall": "01:00:00", "MaxTRESPU": "cpu=8,node=2", "MaxSubmitPU": "1000"}
-    assert {one.account: one.limits for one in site.associations if not one.user} == {
+    assert {tie.account: tie.limits for tie in site.associations if not tie.user} == {
         "root": {}, "ml": {"GrpTRES": "cpu=4"},
     }  # fmt: skip
     assert list(site.accounts_above("ml")) == ["ml", "root"]

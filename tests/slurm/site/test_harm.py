@@ -194,9 +194,12 @@ def test_qos_that_nobody_knows_are_not_taken_for_safe() -> None:
 def test_a_later_slurm_shows_the_same() -> None:
     site = site_of(CONFIG, (RECORDED / "partition_25.11.txt").read_text())
     assert [name for name, one in site.partitions.items() if one.is_default] == ["main"]
-    assert all(one.accounts.admits("any") and one.job_qos.admits("any") for one in site.partitions.values())
+    assert all(
+        partition.accounts.admits("any") and partition.job_qos.admits("any")
+        for partition in site.partitions.values()
+    )
     found = judge_harm(site, Premise(FragmentQueue("freetrain")))
-    assert [(one.mend, one.is_unsafe) for one in found] == [
+    assert [(finding.mend, finding.is_unsafe) for finding in found] == [
         (
             "\n".join(
                 [
@@ -252,8 +255,8 @@ def test_fragments_must_be_admitted() -> None:
 
 
 def test_fragments_that_preempt_the_sites_jobs_are_refused() -> None:
-    found = [one for one in shared(qos=with_qos("scavenger", Preempt="normal")) if one.is_unsafe]
-    assert [one.mend for one in found] == ["sacctmgr -i modify qos scavenger set Preempt-=normal"]
+    found = [finding for finding in shared(qos=with_qos("scavenger", Preempt="normal")) if finding.is_unsafe]
+    assert [finding.mend for finding in found] == ["sacctmgr -i modify qos scavenger set Preempt-=normal"]
     assert "which preempts jobs with QOS normal: the site's" in found[0].what
 
 
@@ -322,7 +325,7 @@ def test_a_signal_that_scripts_ask_for_delays_fragments_in_their_grace_time_only
     config = f"{BY_QOS}PreemptParameters       = send_user_signal,strict_order\n"
     assert shared(config=config) == []
     found = shared(config=config, qos=with_qos("scavenger", GraceTime="00:00:20"))
-    assert [(one.mend, one.is_unsafe) for one in found] == [
+    assert [(finding.mend, finding.is_unsafe) for finding in found] == [
         ("sacctmgr -i modify qos scavenger set GraceTime=0", False),
         ("PreemptParameters=strict_order", False),
     ]
@@ -332,7 +335,7 @@ def test_of_several_partitions_of_fragments_each_is_judged_and_none_is_warned_of
     second = DEBUG.replace("PartitionName=debug", "PartitionName=second").replace("State=INACTIVE", "State=UP")
     site = site_of(BY_QOS, f"{MAIN}\n{second}", QOS)
     both = Premise(FragmentQueue("main,second", "scavenger"))
-    assert [one.what for one in judge_harm(site, both)] == [
+    assert [finding.what for finding in judge_harm(site, both)] == [
         "Partition second does not admit QOS scavenger: no fragment can start."
     ]
     assert exempt_s(site, both.queue) == 0.0
