@@ -23,25 +23,30 @@ class Truth:
 
     def __init__(self, look: Look) -> None:
         self.look, self.judgement = look, look.judgement
-        self.sizes = {id_: len(names) for one in look.decisions for id_, names in one.placement.items()}
+        self.sizes = {id_: len(names) for decision in look.decisions for id_, names in decision.placement.items()}
         self.requests = self.judgement.facts.request
         self.allotment = self.judgement.allotment
 
     def dealt(self, trainer: str) -> tuple[int, int, bool]:
         """Nodes of it and its user's others, how many of them were given, whether rivals got such nodes."""
-        wanting = ((some, want.trainer) for some in self.allotment.together for one in some for want in one.wants)
+        wanting = (
+            (some, want.trainer)
+            for some in self.allotment.together
+            for claimant in some
+            for want in claimant.wants
+        )
         together = next(some for some, wants in wanting if wants == trainer)
-        keys = {one.key for one in together}
+        keys = {claimant.key for claimant in together}
         own = [name for key in keys for name in self.allotment.dealt.places[key]]
-        taken = sum(self.sizes.get(want.trainer, 0) for one in together for want in one.wants)
-        eligible = set().union(*(one.eligible for one in together))
+        taken = sum(self.sizes.get(want.trainer, 0) for claimant in together for want in claimant.wants)
+        eligible = set().union(*(claimant.eligible for claimant in together))
         theirs = [name for key, names in self.allotment.dealt.places.items() if key not in keys for name in names]
         return len(own), taken, any(node_of(name) in eligible for name in theirs)
 
     def one_more_is_worth(self, trainer: str) -> tuple[float, float]:
         """What it is worth with the nodes that it has, and with one more, all free for the whole horizon."""
         request, size = self.requests[trainer].trainer, self.sizes[trainer]
-        held = {one.name for one in self.judgement.offers.offered if one.holder == trainer}
+        held = {place.name for place in self.judgement.offers.offered if place.holder == trainer}
         names = [f"x{number}" for number in range(size + 1)]
         offers = tuple(Place(n, None, trainer if number < len(held) else None) for number, n in enumerate(names))
         rules = self.judgement.rules

@@ -13,8 +13,8 @@ def test_cycles_on_a_site_of_texts_are_measured() -> None:
     measured = measure_site(SMALL)
     assert len(measured.cycles) == 12
     assert 100 < measured.cycles[-1].lent <= 160
-    assert all(one.spent.cpu_s > 0 and one.questions == 0 for one in measured.cycles)
-    assert max(one.orders for one in measured.later) > 0
+    assert all(cycle.spent.cpu_s > 0 and cycle.questions == 0 for cycle in measured.cycles)
+    assert max(cycle.orders for cycle in measured.later) > 0
     assert total_table([measured]).row_count == 1
     assert json.loads(as_json([measured], []))["cases"][0]["name"] == "texts, act"
 

@@ -35,27 +35,27 @@ def busy_site(seed: int = 3) -> SiteRuns:
 def test_jobs_start_in_order_on_the_first_nodes_with_room_and_each_runs_once() -> None:
     jobs = [job(0, "8"), job(1, "8"), job(2, "h100:8"), job(3, "8"), job(4, "8"), job(5, "1", partition="last")]
     runs = play_site(jobs).runs
-    assert [(one.nodes, one.start_s) for one in runs] == [
+    assert [(run.nodes, run.start_s) for run in runs] == [
         ("n001", 0.0), ("n002", 1.0), ("n003", 2.0), ("n004", 3.0), ("n001", 30.0), ("n002", 31.0),
     ]  # fmt: skip
 
 
 def test_a_small_job_goes_before_a_large_one_only_where_it_is_over_in_time() -> None:
     jobs = [*(job(0, "8", 200.0) for _ in range(3)), job(1, "4", 200.0), job(2, "8"), job(3, "2", 20.0)]
-    starts = {one.gpus: one.start_s for one in play_site(jobs).runs if one.nodes == "n004"}
+    starts = {run.gpus: run.start_s for run in play_site(jobs).runs if run.nodes == "n004"}
     assert starts == {4: 1.0, 2: 5.0}, "at the next plan of a backfill scheduler every 5 s"
 
 
 def test_no_job_gets_a_gpu_that_another_has_or_that_it_may_not_use() -> None:
     jobs = draw_shares(300.0, 0.9, 5)
     site = play_site(jobs)
-    assert len(site.runs) == sum(one.nodes for one in jobs)
-    assert sum(one.gpus * (one.end_s - one.start_s) for one in site.runs) == pytest.approx(
-        sum(one.nodes * gpus_of(one) * one.run_s for one in jobs)
+    assert len(site.runs) == sum(job.nodes for job in jobs)
+    assert sum(run.gpus * (run.end_s - run.start_s) for run in site.runs) == pytest.approx(
+        sum(job.nodes * gpus_of(job) * job.run_s for job in jobs)
     )
     changes: defaultdict[str, list[tuple[float, int]]] = defaultdict(list)
-    for one in site.runs:
-        changes[one.nodes] += [(one.start_s, one.gpus), (one.end_s, -one.gpus)]
+    for run in site.runs:
+        changes[run.nodes] += [(run.start_s, run.gpus), (run.end_s, -run.gpus)]
     for steps in changes.values():
         used = 0
         for _, more in sorted(steps):
@@ -73,7 +73,7 @@ def test_each_task_is_done_once_and_no_gpu_is_lent_that_the_site_has(rules: Rule
     hole = [(name, 0.0, lending.now_s) for name in NAMES for _ in range(GPUS)]
     both = [*runs, *site.runs]
     assert lent_within_s(both, hole) == pytest.approx(
-        sum(one.gpus * (min(one.end_s, lending.now_s) - min(one.start_s, lending.now_s)) for one in both), rel=0.01
+        sum(run.gpus * (min(run.end_s, lending.now_s) - min(run.start_s, lending.now_s)) for run in both), rel=0.01
     ), "together they never have more than there is"
     lost = [run for run, is_useful in lending.runs if not is_useful]
     assert bool(lost) is not rules.knows_ends

@@ -36,7 +36,7 @@ def test_what_was_cut_off_is_lent_and_not_useful_and_only_whole_holes_count(tmp_
 def test_where_jobs_share_nodes_it_counts_gpus(tmp_path: Path) -> None:
     of_site = [replace(ran("1", 0.0, 100.0, "a"), gpus=7)]
     runs = [ran("7_0", 10.0, 30.0, "a", "PREEMPTED"), ran("7_0", 40.0, 90.0, "a"), ran("8_0", 0.0, 9.0, "a")]
-    lent = [replace(one, gpus=1) for one in runs]
+    lent = [replace(run, gpus=1) for run in runs]
     site: Any = SimpleNamespace(
         out=tmp_path,
         lab=SimpleNamespace(node_names=("a",)),

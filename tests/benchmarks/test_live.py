@@ -67,7 +67,7 @@ def test_a_start_is_compared_with_the_shadows_at_each_submission_and_end() -> No
         Ran("2", 10, 101, 150, "a", "COMPLETED", 60.0),
         Ran("3", 20, 60, 99, "b", "COMPLETED", 60.0),
     ]
-    found = {one.job: one for one in verdicts(site, ["a", "b"], BackfillRules())}
+    found = {verdict.job: verdict for verdict in verdicts(site, ["a", "b"], BackfillRules())}
     assert (found["1"].late_s, found["2"].late_s) == (0, 1)
     assert found["3"].late_s is None, "its node was not free when it is said to have started"
 

@@ -83,4 +83,4 @@ def test_a_shifted_workload_comes_a_little_later_in_the_same_order() -> None:
     assert all(0 <= each <= 1.01 for each in added_s)
     assert max(added_s) > 0.5
     assert [replace(late, at_s=job.at_s) for job, late in zip(jobs, later, strict=True)] == jobs
-    assert [one.at_s for one in later] == sorted(one.at_s for one in later)
+    assert [job.at_s for job in later] == sorted(job.at_s for job in later)

@@ -7,9 +7,9 @@ from benchmarks.objectives import WISHES, Wish, read_log, replay, table, trainer
 
 def test_every_wish_has_a_row_and_everybody_his_trainings() -> None:
     assert len({wish.name for wish in WISHES}) == len(WISHES)
-    people = {(one.owner, one.account) for one in trainers()}
+    people = {(trainer.owner, trainer.account) for trainer in trainers()}
     assert people == {("ann", "vision"), ("ben", "vision"), ("cat", "language"), ("dan", "language")}
-    assert sum(one.deadline_s is not None for one in trainers()) == 8
+    assert sum(trainer.deadline_s is not None for trainer in trainers()) == 8
 
 
 def test_electricity_that_counts_is_saved_at_the_cost_of_work() -> None:

@@ -284,7 +284,9 @@ def test_why_a_deadline_makes_no_difference_is_said(
 
 def test_who_has_no_deadline_is_told_whose_took_nodes_from_it(state: Path) -> None:
     problem = with_deadline(400.0)
-    swapped = tuple(replace(one, id=other) for one, other in zip(problem.trainers, ("6", "7"), strict=True))
+    swapped = tuple(
+        replace(trainer, id=other) for trainer, other in zip(problem.trainers, ("6", "7"), strict=True)
+    )
     sentences = explained(state, replace(problem, trainers=swapped), {"6": 4})
     assert "Without deadlines of 6 it would have got 2 nodes." in sentences
 

@@ -159,8 +159,8 @@ def test_where_accounting_tells_something_else_it_is_named(monkeypatch: pytest.M
     assert "there is nothing to check against" in run("--month", "2026-02", "--check").stderr
     slurm.config = f"{CONFIG}AccountingStorageType = accounting_storage/slurmdbd\n"
     slurm.runs = lambda arrays: [run for run in slurm.history if run.id.split("_")[0] in arrays]
-    for one in FRAGMENTS[:4]:
-        slurm.history.append(JobRun(one.job, JobState.COMPLETED, one.started_s, one.ended_s))
+    for fragment in FRAGMENTS[:4]:
+        slurm.history.append(JobRun(fragment.job, JobState.COMPLETED, fragment.started_s, fragment.ended_s))
     agreed = run("--month", "2026-02", "--check")
     assert agreed.stdout.startswith("No daemon is at work here")
     assert (agreed.exit_code, agreed.stdout.splitlines()[-1]) == (

@@ -50,5 +50,5 @@ def test_the_unit_runs_the_command_for_this_machine_alone() -> None:
     (command,) = re.findall(r"ExecStart=(.*)", unit)
     assert shlex.split(command)[1:3] == ["freetrain", "web"]
     defaults = web_command.get_params(click.Context(web_command))
-    assert next(one.default for one in defaults if one.name == "host") == "127.0.0.1"
+    assert next(parameter.default for parameter in defaults if parameter.name == "host") == "127.0.0.1"
     assert "IPAddressDeny=any\nIPAddressAllow=localhost\n" in unit

@@ -111,7 +111,7 @@ def test_all_that_happened_is_told_and_written_down_once(
     ledger = ledger_of(config)
     cancelled = [(row.actor, row.why) for row in ledger.commands() if row.actor != "daemon"]
     assert cancelled == [(ME, f"training {gone} of news was cancelled")]
-    states = {id_: str(one.state) for id_, one in ledger.trainers().items()}
+    states = {id_: str(known.state) for id_, known in ledger.trainers().items()}
     assert (states[done], states[goes_on]) == ("complete", "active")
 
 

@@ -75,7 +75,7 @@ def test_whatever_deadlines_one_user_claims_the_others_are_dealt_the_same(
 
 def sizes_of(judgement: Judgement) -> dict[str, int]:
     """User → nodes that he is dealt."""
-    return {one.path[-1]: len(names) for some, names in judgement.allotment for one in some}
+    return {claimant.path[-1]: len(names) for some, names in judgement.allotment for claimant in some}
 
 
 def test_a_node_that_would_earn_less_than_its_electricity_is_lent_to_nobody() -> None:
@@ -133,4 +133,4 @@ def test_a_part_of_a_node_takes_a_part_of_its_electricity() -> None:
     found = judge(facts(request("7", "news")), Memory(), RULES)
     ((nodes, _),) = found.questions
     halves = with_watts(nodes, found.facts.snapshot, ENERGY.draw, ENERGY.objective, 0.5)
-    assert {one.watts for one in halves} == {500.0}
+    assert {place.watts for place in halves} == {500.0}

@@ -138,9 +138,9 @@ def tables(draw: st.DrawFn) -> tuple[list[Place], list[Claimant], Shares]:
         claimant(f"u{number}-", *draw(wants), on=draw(st.sampled_from(kinds)))
         for number in range(draw(st.integers(1, 5)))
     ]
-    trainers = [want.trainer for one in who for want in one.wants]
+    trainers = [want.trainer for claimant in who for want in claimant.wants]
     offered = [Place(name, holder=draw(st.sampled_from([None, *trainers]))) for name in names(count)]
-    labels = [one.path[0] for one in who]
+    labels = [claimant.path[0] for claimant in who]
     shares = Shares(
         {label: draw(weights) for label in labels},
         {label: draw(st.floats(0, 10)) for label in labels},
@@ -155,19 +155,19 @@ def test_every_deal_keeps_its_promises(table: tuple[list[Place], list[Claimant],
     offered, who, shares = table
     found = deal(offered, who, shares)
     dealt = Counter(name for part in found.places.values() for name in part)
-    holder = {want.trainer: one.key for one in who for want in one.wants}
+    holder = {want.trainer: claimant.key for claimant in who for want in claimant.wants}
     assert not dealt or max(dealt.values()) == 1, "a node is dealt to one claimant at most"
     unused = {node.name for node in offered} - dealt.keys()
-    for one in who:
-        part = found.places[one.key]
-        assert set(part) <= one.eligible, "and to one that may use it"
-        assert one.sizes >> len(part) & 1, "a number of nodes that can be used"
-        limit = shares.caps.get(one.path[0], 99)
+    for claimant in who:
+        part = found.places[claimant.key]
+        assert set(part) <= claimant.eligible, "and to one that may use it"
+        assert claimant.sizes >> len(part) & 1, "a number of nodes that can be used"
+        limit = shares.caps.get(claimant.path[0], 99)
         assert len(part) <= limit
-        bigger = [size for size in range(len(part) + 1, 25) if one.sizes >> size & 1]
+        bigger = [size for size in range(len(part) + 1, 25) if claimant.sizes >> size & 1]
         if bigger and bigger[0] <= limit:
-            assert len(part) + len(unused & one.eligible) < bigger[0], "no step fits into what is left"
-        held = {node.name for node in offered if holder.get(node.holder or "") == one.key}
+            assert len(part) + len(unused & claimant.eligible) < bigger[0], "no step fits into what is left"
+        held = {node.name for node in offered if holder.get(node.holder or "") == claimant.key}
         assert {name for name in held if name not in part} == found.leaving.keys() & held
     for name, key in found.leaving.items():
         assert (key is None and name in unused) or name in found.places[key]
@@ -208,7 +208,7 @@ def test_dealing_again_what_was_dealt_moves_nothing(
 ) -> None:
     offered, who, shares = table
     first = deal(offered, who, shares)
-    now = {name: one.wants[0].trainer for one in who for name in first.places[one.key]}
+    now = {name: claimant.wants[0].trainer for claimant in who for name in first.places[claimant.key]}
     again = deal([Place(node.name, holder=now.get(node.name)) for node in offered], who, shares)
     assert again.leaving == {}
     assert {key: set(part) for key, part in again.places.items()} == {
@@ -223,9 +223,9 @@ def test_nothing_that_others_hand_in_takes_what_somebody_can_use_of_his_share(
 ) -> None:
     """Nor does a node that somebody else leaves, or can use, go to nobody."""
     who = [claimant(f"u{number}-", *given_wants, on=count) for number, (given_wants, _) in enumerate(others)]
-    weight = {one.path[0]: each for one, (_, each) in zip(who, others, strict=True)}
+    weight = {claimant.path[0]: each for claimant, (_, each) in zip(who, others, strict=True)}
     found = deal(nodes(count), who, Shares(weight))
-    taking_part = [one for one in who if one.sizes > 1]
+    taking_part = [claimant for claimant in who if claimant.sizes > 1]
     for one in taking_part:
         share = count * weight[one.path[0]] / sum(weight[each.path[0]] for each in taking_part)
         assert len(found.places[one.key]) >= largest_usable(one.sizes, floor(share + 1e-9))

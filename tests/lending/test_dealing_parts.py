@@ -62,7 +62,7 @@ def test_as_many_tasks_get_a_place_as_fit() -> None:
     rooms = rooms_of(8, 5, 0)
     found = deal(offers_of(rooms), [claimant("a", gpus(2), rooms)], Shares(), rooms)
     assert on_nodes(found, "a") == {"n0": 4, "n1": 2}
-    assert len({one.name for one in found.new}) == 6
+    assert len({place.name for place in found.new}) == 6
     assert found.leaving == {}
 
 
@@ -132,7 +132,7 @@ def test_nobody_gives_up_a_place_and_gets_another_on_the_same_node() -> None:
     three = [claimant(user, size, small) for user, size in zip("abc", each, strict=True)]
     found = deal(offers_of(small, held), three, Shares(), small)
     leaving = {held[name][0] for name in found.leaving}
-    gained = {one.key for one in three for name in found.places[one.key] if name not in held}
+    gained = {claimant.key for claimant in three for name in found.places[claimant.key] if name not in held}
     assert not leaving & gained
 
 
@@ -199,15 +199,17 @@ def problems(draw: st.DrawFn) -> Problem:
 def left_after(problem: Problem, found: Deal) -> dict[str, Amount | None]:
     """Node → what is left of it once everybody has what he was dealt; None: more was dealt than there is."""
     rooms, claimants, held = problem
-    each = {f"{one.key}0": one.each for one in claimants}
+    each = {f"{claimant.key}0": claimant.each for claimant in claimants}
     left: dict[str, Amount | None] = {name: room.free for name, room in rooms.items()}
     for name in found.leaving:
         left[node_of(name)] = (left[node_of(name)] or Amount()) + (each[held[name]] or Amount())
-    for one in claimants:
-        for name in found.places[one.key]:
+    for claimant in claimants:
+        for name in found.places[claimant.key]:
             room = left[node_of(name)]
             if name not in held:
-                left[node_of(name)] = None if room is None or one.each is None else left_of(room, one.each)
+                left[node_of(name)] = (
+                    None if room is None or claimant.each is None else left_of(room, claimant.each)
+                )
     return left
 
 
@@ -219,8 +221,8 @@ def test_no_node_is_dealt_beyond_what_there_is_of_it(problem: Problem) -> None:
     dealt = [name for part in found.places.values() for name in part]
     assert len(dealt) == len(set(dealt))
     assert not set(dealt) & found.leaving.keys()
-    for one in claimants:
-        want, size = one.wants[0], len(found.places[one.key])
+    for claimant in claimants:
+        want, size = claimant.wants[0], len(found.places[claimant.key])
         assert size == 0 or want.min_nodes <= size <= want.max_nodes
 
 
@@ -315,13 +317,13 @@ def test_nobody_goes_without_a_place_that_enumeration_finds_for_him(seed: int) -
             rooms[name] = Room(left, TOTAL, not is_whole)
         claimants = [claimant("abc"[row], size, rooms, (1, random.randint(1, 4))) for row, size in enumerate(each)]
         found = deal(offers_of(rooms, held), claimants, Shares(), rooms)
-        base: dict[str, Amount | None] = {name: one.free for name, one in rooms.items()}
+        base: dict[str, Amount | None] = {name: room.free for name, room in rooms.items()}
         for name in found.leaving:
             base[node_of(name)] = (base[node_of(name)] or Amount()) + (each["ab".index(held[name][0])] or Amount())
         new = [
             size
-            for size, one in zip(each, claimants, strict=True)
-            for name in found.places[one.key]
+            for size, claimant in zip(each, claimants, strict=True)
+            for name in found.places[claimant.key]
             if name not in held
         ]
         assert can_lie(list(base.values()), sorted(new, key=str)), "what was dealt lies somewhere"

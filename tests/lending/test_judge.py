@@ -49,7 +49,7 @@ def lent(name: str, trainer: str = "7") -> Fragment:
 
 
 def facts(*requests: Request, jobs: tuple[Job, ...] = (), lent_nodes: tuple[Fragment, ...] = ()) -> Facts:
-    busy = {one.node for one in lent_nodes}
+    busy = {fragment.node for fragment in lent_nodes}
     nodes = tuple(node(name, "ALLOCATED" if name in busy else "IDLE") for name in NAMES)
     return Facts(Snapshot(NOW_S, nodes, jobs, partitions=PARTITIONS), lent_nodes, requests=requests)
 
@@ -60,8 +60,8 @@ def waiting(node_count: int = 1) -> Job:
 
 def test_each_claimant_is_asked_about_its_own_part() -> None:
     found = judge(facts(request("7", "news"), request("8", "games")), Memory(), RULES)
-    assert [[one.id for one in trainers] for _, trainers in found.questions] == [["7"], ["8"]]
-    parts = [{one.name for one in nodes} for nodes, _ in found.questions]
+    assert [[trainer.id for trainer in trainers] for _, trainers in found.questions] == [["7"], ["8"]]
+    parts = [{place.name for place in nodes} for nodes, _ in found.questions]
     assert [len(part) for part in parts] == [2, 2]
     assert not parts[0] & parts[1]
 
@@ -69,8 +69,8 @@ def test_each_claimant_is_asked_about_its_own_part() -> None:
 def of_features(seen: Facts, *names: str) -> Facts:
     """The same; these nodes have feature a100."""
     nodes = tuple(
-        replace(one, features=frozenset({"a100"}) if one.name in names else one.features)
-        for one in seen.snapshot.nodes
+        replace(node, features=frozenset({"a100"}) if node.name in names else node.features)
+        for node in seen.snapshot.nodes
     )
     return replace(seen, snapshot=replace(seen.snapshot, nodes=nodes))
 
@@ -83,8 +83,8 @@ def picky(one: Request) -> Request:
 def test_one_users_trainers_are_decided_together_whatever_each_asks_of_its_nodes() -> None:
     seen = of_features(facts(request("7"), picky(request("8"))), "n1", "n2", "n3")
     ((nodes, trainers),) = judge(seen, Memory(), RULES).questions
-    assert {one.name: one.kind for one in nodes} == {"n1": "a100", "n2": "a100", "n3": "a100", "n4": "other"}
-    assert [(one.id, one.choices) for one in trainers] == [
+    assert {place.name: place.kind for place in nodes} == {"n1": "a100", "n2": "a100", "n3": "a100", "n4": "other"}
+    assert [(trainer.id, trainer.choices) for trainer in trainers] == [
         ("7", (KindChoice(("a100", "other")),)),
         ("8", (KindChoice(("a100",)),)),
     ]
@@ -93,18 +93,18 @@ def test_one_users_trainers_are_decided_together_whatever_each_asks_of_its_nodes
 def test_trainers_of_different_users_never_compete_in_one_decision() -> None:
     seen = of_features(facts(request("7", "news"), picky(request("8", "games"))), "n1", "n2", "n3")
     found = judge(seen, Memory(), RULES)
-    assert [[one.id for one in trainers] for _, trainers in found.questions] == [["7"], ["8"]]
-    assert all(one.choices is None for _, trainers in found.questions for one in trainers)
+    assert [[trainer.id for trainer in trainers] for _, trainers in found.questions] == [["7"], ["8"]]
+    assert all(trainer.choices is None for _, trainers in found.questions for trainer in trainers)
 
 
 def test_trainers_that_can_take_no_node_from_each_other_are_decided_apart() -> None:
     others = replace(request("7"), needs=Needs("v100"))
     seen = of_features(facts(others, picky(request("8"))), "n1", "n2")
     nodes = tuple(
-        one if one.features else replace(one, features=frozenset({"v100"})) for one in seen.snapshot.nodes
+        node if node.features else replace(node, features=frozenset({"v100"})) for node in seen.snapshot.nodes
     )
     found = judge(replace(seen, snapshot=replace(seen.snapshot, nodes=nodes)), Memory(), RULES)
-    assert [[one.id for one in trainers] for _, trainers in found.questions] == [["7"], ["8"]]
+    assert [[trainer.id for trainer in trainers] for _, trainers in found.questions] == [["7"], ["8"]]
 
 
 def test_nodes_that_may_change_hands_within_a_decision_are_not_released_before_it() -> None:
@@ -113,7 +113,7 @@ def test_nodes_that_may_change_hands_within_a_decision_are_not_released_before_i
     assert found.allotment.dealt.leaving
     assert found.orders == ()
     ((nodes, _),) = found.questions
-    assert {one.holder for one in nodes} == {"7"}
+    assert {place.holder for place in nodes} == {"7"}
 
 
 def test_who_leaves_nodes_to_another_trainer_of_its_owner_has_left_nothing() -> None:
@@ -156,7 +156,7 @@ def test_without_a_trainer_there_is_one_question_all_the_same() -> None:
 def test_what_is_due_is_given_back_before_anything_else_is_done() -> None:
     all_lent = tuple(map(lent, NAMES))
     seen = replace(facts(request(), jobs=(waiting(2),), lent_nodes=all_lent), to_tidy=("7",))
-    long = replace(seen, fragments=tuple(replace(one, limit_s=99_999.0) for one in all_lent))
+    long = replace(seen, fragments=tuple(replace(fragment, limit_s=99_999.0) for fragment in all_lent))
     orders = judge(long, Memory(), RULES).orders
     assert [type(order) for order in orders] == [Release, TidySubmission, Limit]
     first = orders[0]

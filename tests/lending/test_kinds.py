@@ -34,7 +34,7 @@ def usable(request: Request) -> frozenset[str]:
 
 
 def asked(*requests: Request, nodes: tuple[Node, ...] = NODES) -> Question:
-    groups = [([one], usable(one)) for one in requests]
+    groups = [([request], usable(request)) for request in requests]
     there = frozenset().union(*(names for _, names in groups))
     offered = [Place(each.name) for each in nodes if each.name in there]
     return ask_by_kind(offered, groups, Snapshot(0.0, nodes, ()))

@@ -32,20 +32,21 @@ def seen(
 ) -> Facts:
     """A look; what leaves is COMPLETING in Slurm, and so are its nodes."""
     states = {
-        one.node: "ALLOCATED" if one.state is FragmentState.RUNNING else "IDLE+COMPLETING" for one in fragments
+        fragment.node: "ALLOCATED" if fragment.state is FragmentState.RUNNING else "IDLE+COMPLETING"
+        for fragment in fragments
     }
     taken = {name: "ALLOCATED" for job in jobs for name in job.nodes}
     nodes = tuple(node(name, {**states, **taken}.get(name, "IDLE")) for name in NAMES)
     ours = tuple(
         Job(
-            one.job,
-            one.trainer,
+            fragment.job,
+            fragment.trainer,
             "news",
             "freetrain",
-            JobState.COMPLETING if one.is_leaving else JobState.RUNNING,
-            nodes=frozenset({one.node}),
+            JobState.COMPLETING if fragment.is_leaving else JobState.RUNNING,
+            nodes=frozenset({fragment.node}),
         )
-        for one in fragments
+        for fragment in fragments
     )
     found = Snapshot(at_s, nodes, (*jobs, *ours), reservations, PARTITIONS)
     return Facts(found, fragments, ended, (request("7"),), last_plan_s=at_s - 1, leaving_bound_s=120.0)
@@ -53,16 +54,17 @@ def seen(
 
 def looks(*facts: Facts, rules: Rules = RULES, memory: Memory | None = None) -> list[Judgement]:
     memory, judgements = memory or Memory(), []
-    for one in facts:
-        judgements.append(judge(one, memory, rules))
+    for look in facts:
+        judgements.append(judge(look, memory, rules))
         memory = judgements[-1].memory
     return judgements
 
 
 ALL = tuple(map(lent, NAMES))
-TOLD = tuple(replace(one, state=FragmentState.LEAVING) for one in ALL)
+TOLD = tuple(replace(fragment, state=FragmentState.LEAVING) for fragment in ALL)
 GONE = tuple(
-    replace(one, state=FragmentState.ENDED, end=End.RELEASED, ended_s=NOW_S, limit_s=one.limit_s) for one in ALL
+    replace(fragment, state=FragmentState.ENDED, end=End.RELEASED, ended_s=NOW_S, limit_s=fragment.limit_s)
+    for fragment in ALL
 )
 """Slurm calls the moment in which they were told to go their end."""
 WAITS = Job("9", "9", "games", "main", JobState.PENDING, node_count=4, submitted_s=NOW_S - 1)

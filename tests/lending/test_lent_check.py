@@ -17,7 +17,7 @@ RUNS = [
 
 def said(lendings: list[Lending], runs: list[JobRun], from_s: float = 0.0) -> list[tuple[str, float, str]]:
     found = compare(lendings, runs, from_s, 1000.0, 1000.0)
-    return [(one.job, one.start_s, one.what) for one in found.differences]
+    return [(difference.job, difference.start_s, difference.what) for difference in found.differences]
 
 
 def test_what_both_tell_in_the_same_way_within_a_second_or_two_is_no_difference() -> None:

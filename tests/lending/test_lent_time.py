@@ -38,22 +38,22 @@ def test_what_is_lost_at_the_same_time_is_lost_once() -> None:
 
 def test_a_node_is_lent_once_at_a_time_to_who_came_last() -> None:
     found = each_node_once([lending("n1", 100, 300), lending("n1", 200, 250, "8"), lending("n2", 100, 300)])
-    assert [(one.trainer, one.node, one.start_s, one.end_s) for one in found] == [
+    assert [(lending.trainer, lending.node, lending.start_s, lending.end_s) for lending in found] == [
         ("7", "n1", 100, 200), ("7", "n2", 100, 300), ("8", "n1", 200, 250),
     ]  # fmt: skip
     twice = each_node_once([lending("n1", 100, 300), lending("n1", 100, 300)])
-    assert [(one.start_s, one.end_s) for one in twice] == [(100, 300)], "found twice"
+    assert [(lending.start_s, lending.end_s) for lending in twice] == [(100, 300)], "found twice"
 
 
 def test_parts_of_a_node_count_beside_each_other_as_far_as_they_are_no_more_than_the_node() -> None:
     quarters = [replace(lending("n1", 100 + 10 * number, 300, str(number)), share=0.25) for number in range(4)]
     assert each_node_once(quarters) == quarters
     found = each_node_once([*quarters, replace(lending("n1", 200, 300, "late"), share=0.5)])
-    assert [(one.trainer, one.end_s) for one in found] == [
+    assert [(lending.trainer, lending.end_s) for lending in found] == [
         ("0", 200), ("1", 200), ("2", 300), ("3", 300), ("late", 300),
     ]  # fmt: skip
     whole = each_node_once([*quarters, lending("n1", 200, 300, "late")])
-    assert [one.end_s for one in whole] == [200] * 4 + [300]
+    assert [lending.end_s for lending in whole] == [200] * 4 + [300]
 
 
 def test_parts_of_different_resources_lie_beside_each_other_and_of_the_same_one_the_later_counts() -> None:
@@ -62,10 +62,10 @@ def test_parts_of_different_resources_lie_beside_each_other_and_of_the_same_one_
     more_gpus = replace(lending("n1", 200, 300, "more"), share=0.5, parts=(0.1, 0.1, 0.5))
     whole = lending("n1", 250, 300, "whole")
     assert each_node_once([gpus, cpus]) == [gpus, cpus]
-    assert [(one.job, one.end_s) for one in each_node_once([gpus, cpus, more_gpus])] == [
+    assert [(lending.job, lending.end_s) for lending in each_node_once([gpus, cpus, more_gpus])] == [
         (gpus.job, 200), (cpus.job, 300), (more_gpus.job, 300),
     ]  # fmt: skip
-    assert [one.end_s for one in each_node_once([cpus, more_gpus, whole])] == [250, 250, 300]
+    assert [lending.end_s for lending in each_node_once([cpus, more_gpus, whole])] == [250, 250, 300]
 
 
 def test_of_a_part_as_much_counts_as_it_is_of_the_node() -> None:
@@ -104,7 +104,9 @@ def test_it_is_what_counting_second_by_second_gives_and_ranges_side_by_side_add_
     bounds = [0, *inner, 140]
     parts = [lent_times(lendings, {"7": COSTS}, low, high).get("7", LentTime()) for low, high in pairwise(bounds)]
     for (low, high), part in zip(pairwise(bounds), parts, strict=True):
-        seconds = [sum(one.start_s <= second < one.end_s for one in lendings) for second in range(low, high)]
+        seconds = [
+            sum(lending.start_s <= second < lending.end_s for lending in lendings) for second in range(low, high)
+        ]
         assert part.lent_s == sum(seconds)
         assert 0 <= part.useful_s <= part.lent_s
     assert sum(parts, LentTime()) == lent_times(lendings, {"7": COSTS}, 0, 140)["7"]

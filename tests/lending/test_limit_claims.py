@@ -34,14 +34,22 @@ def seen(
 ) -> Facts:
     """Four nodes of eight CPUs each; n4 is idle, on the others are fragments of account ml."""
     fragments = tuple(fragments)
-    taken = {one.node for one in fragments} | {name for job in jobs for name in job.nodes}
+    taken = {fragment.node for fragment in fragments} | {name for job in jobs for name in job.nodes}
     nodes = tuple(
         node(name, "ALLOCATED" if name in taken else "IDLE", cpus=8, memory_mb=1000)
         for name in ("n1", "n2", "n3", "n4")
     )
     ours = (
-        Job(one.job, one.trainer, "news", "freetrain", JobState.RUNNING, account="ml", nodes=frozenset({one.node}))
-        for one in fragments
+        Job(
+            fragment.job,
+            fragment.trainer,
+            "news",
+            "freetrain",
+            JobState.RUNNING,
+            account="ml",
+            nodes=frozenset({fragment.node}),
+        )
+        for fragment in fragments
     )
     found = Snapshot(NOW_S + after_s, nodes, (*jobs, *ours), partitions=PARTITIONS)
     requests = (replace(request("7"), account="ml"),)
@@ -50,8 +58,8 @@ def seen(
 
 def looks(*facts: Facts) -> list[Judgement]:
     memory, judgements = Memory(), []
-    for one in facts:
-        judgements.append(judge(one, memory, RULES))
+    for look in facts:
+        judgements.append(judge(look, memory, RULES))
         memory = judgements[-1].memory
     return judgements
 
@@ -109,7 +117,7 @@ def test_those_come_first_that_a_job_takes_the_nodes_of() -> None:
 
 def gone(*fragments: Fragment) -> tuple[Fragment, ...]:
     ended = FragmentState.ENDED
-    return tuple(replace(one, state=ended, end=End.RELEASED, ended_s=NOW_S + 1) for one in fragments)
+    return tuple(replace(fragment, state=ended, end=End.RELEASED, ended_s=NOW_S + 1) for fragment in fragments)
 
 
 def test_no_more_is_given_back_until_slurm_has_planned_without_the_first() -> None:
@@ -124,7 +132,7 @@ def test_no_more_is_given_back_until_slurm_has_planned_without_the_first() -> No
         replace(seen(WAITS, fragments=others, after_s=10), last_plan_s=NOW_S + 8),
         replace(seen(WAITS, fragments=others, after_s=13), last_plan_s=NOW_S + 12),
     )
-    assert [len(given_back(one)) for one in found] == [1, 0, 0, 0, 1]
+    assert [len(given_back(judgement)) for judgement in found] == [1, 0, 0, 0, 1]
 
 
 def test_who_counts_in_the_limit_gets_no_more_nodes_until_the_job_has_started() -> None:
@@ -140,7 +148,10 @@ def test_who_counts_in_the_limit_gets_no_more_nodes_until_the_job_has_started() 
 def test_that_holds_too_while_it_waits_for_the_nodes_of_what_was_given_back() -> None:
     """Slurm frees the limit when a fragment is told to go, and its node later."""
     first = looks(seen(WAITS))[0].memory.limits["9"].fragments[0]
-    after = [replace(one, state=FragmentState.LEAVING) if one.job == first else one for one in HELD[:2]]
+    after = [
+        replace(fragment, state=FragmentState.LEAVING) if fragment.job == first else fragment
+        for fragment in HELD[:2]
+    ]
     frees = replace(WAITS, limit=None, reason="Resources", waits_for=WaitsFor.NODES)
     *_, found = looks(seen(WAITS), seen(frees, fragments=after, after_s=5))
     assert set(found.memory.limits) == {"9"}
@@ -157,9 +168,9 @@ def test_that_holds_too_while_it_waits_for_the_nodes_of_what_was_given_back() ->
 def test_the_delay_is_harm(shown: Job, leaving_s: float) -> None:
     started = replace(WAITS, state=JobState.RUNNING, limit=None, nodes=frozenset({"n4"}), start_s=NOW_S + 12)
     first = looks(seen(WAITS))[0].memory.limits["9"].fragments[0]
-    left = [one for one in HELD if one.job == first]
-    others = [one for one in HELD if one.job != first]
-    leaving = [replace(one, state=FragmentState.LEAVING) for one in left]
+    left = [fragment for fragment in HELD if fragment.job == first]
+    others = [fragment for fragment in HELD if fragment.job != first]
+    leaving = [replace(fragment, state=FragmentState.LEAVING) for fragment in left]
     *_, last = looks(
         seen(after_s=-5),
         seen(shown),

@@ -25,7 +25,9 @@ def left(node: str) -> Fragment:
 def test_a_node_that_slurm_could_not_clear_after_a_fragment_is_lost_once() -> None:
     found = snapshot(NOW_S, n1="Kill task failed", n2="bad fan", n3="Kill task failed")
     lost = LostNodes().after(found, [left("n1"), left("n2")], LIMITS)
-    assert [(one.node, one.fragment, one.state_text) for one in lost.new] == [("n1", "7_n1", "IDLE+DRAIN")]
+    assert [(lost_node.node, lost_node.fragment, lost_node.state_text) for lost_node in lost.new] == [
+        ("n1", "7_n1", "IDLE+DRAIN")
+    ]
     assert lost.after(found, [left("n1")], LIMITS).new == ()
 
 
@@ -33,5 +35,10 @@ def test_it_is_remembered_for_as_long_as_it_counts_and_while_it_is_out_of_servic
     found = snapshot(NOW_S, n1="Kill task failed", n2="Epilog error")
     both = LostNodes().after(found, [left("n1"), left("n2")], LIMITS)
     cleared = replace(found, nodes=found.nodes[:1])
-    assert [one.node for one in both.after(replace(cleared, time_s=NOW_S + 1199), [], LIMITS).all] == ["n1", "n2"]
-    assert [one.node for one in both.after(replace(cleared, time_s=NOW_S + 1201), [], LIMITS).all] == ["n1"]
+    assert [lost_node.node for lost_node in both.after(replace(cleared, time_s=NOW_S + 1199), [], LIMITS).all] == [
+        "n1",
+        "n2",
+    ]
+    assert [lost_node.node for lost_node in both.after(replace(cleared, time_s=NOW_S + 1201), [], LIMITS).all] == [
+        "n1"
+    ]

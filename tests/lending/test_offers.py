@@ -204,7 +204,7 @@ def test_a_node_must_have_been_idle_for_a_while_and_rests_after_it_was_taken_bac
 def lives_of(nodes: Sequence[Place], *trainers: Trainer) -> dict[str, float | None]:
     """In how many seconds each node is expected back, once the nodes are in few classes."""
     few = in_few_classes(nodes, NOW_S, 1200.0, trainers)
-    return {one.name: None if one.until_s is None else one.until_s - NOW_S for one in few}
+    return {place.name: None if place.until_s is None else place.until_s - NOW_S for place in few}
 
 
 def leaving_in(*left_s: float) -> list[Place]:

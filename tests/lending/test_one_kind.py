@@ -32,7 +32,7 @@ def request(id_: str, needs: Needs = ANY_GPU, most: int = 9, **facts: object) ->
 
 def claimant(*requests: Request, nodes: Sequence[Node] = NODES) -> Claimant:
     """Of one owner and with the same needs, as many nodes wanted as the curves say."""
-    wants = tuple(SizeRange(one.id, 1, one.trainer.most_nodes) for one in requests)
+    wants = tuple(SizeRange(request.id, 1, request.trainer.most_nodes) for request in requests)
     eligible = frozenset(each.name for each in nodes if requests[0].needs.met_by(each))
     return Claimant(requests[0].owner, (f"user {requests[0].owner}",), wants, eligible)
 
@@ -47,9 +47,9 @@ def kept(
     """The nodes that each group of trainers, of one owner each, may use then."""
     offered = [Place(each.name, None, (held or {}).get(each.name)) for each in nodes]
     claimants = [replace(claimant(*some, nodes=nodes), decided_with=decided_with) for some in groups]
-    competing = [one for some in groups for one in some]
+    competing = [request for some in groups for request in some]
     found = keep_to_kinds(claimants, competing, offered, Snapshot(0.0, tuple(nodes), ()), tasks or Tasks())
-    return [set(one.eligible) for one in found]
+    return [set(claimant.eligible) for claimant in found]
 
 
 def test_two_owners_with_a_trainer_each_take_a_kind_each() -> None:
@@ -102,11 +102,12 @@ def test_what_is_held_stays_usable_whatever_is_chosen() -> None:
 
 def test_nodes_in_parts_count_by_what_is_left_of_them() -> None:
     each = Amount(1, 0, (("gpu", 1),))
-    whole = [Amount(8, 0, one.gres) for one in NODES]
+    whole = [Amount(8, 0, node.gres) for node in NODES]
     little = [
-        Amount(1, 0, ((one.gres[0][0], 1),)) if one in A100S else of for one, of in zip(NODES, whole, strict=True)
+        Amount(1, 0, ((node.gres[0][0], 1),)) if node in A100S else of
+        for node, of in zip(NODES, whole, strict=True)
     ]
-    nodes = [replace(one, cpus=8, memory_mb=0) for one in NODES]
-    rooms = {one.name: Room(left, of, True) for one, left, of in zip(nodes, little, whole, strict=True)}
+    nodes = [replace(node, cpus=8, memory_mb=0) for node in NODES]
+    rooms = {node.name: Room(left, of, True) for node, left, of in zip(nodes, little, whole, strict=True)}
     tasks = Tasks(rooms=rooms, each={ANY_GPU: each}, capacity={name: room.free for name, room in rooms.items()})
     assert kept([request("1")], [request("2", Needs())], tasks=tasks, nodes=nodes)[0] == H

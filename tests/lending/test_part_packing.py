@@ -24,8 +24,8 @@ def may_lie(on_node: Counts, sizes: Sizes, node: Bin) -> bool:
     if None in each:
         return len(each) == 1
     room: Amount | None = node.room
-    for one in sorted(filter(None, each), key=lambda one: str(one.gres), reverse=True):
-        room = None if room is None else left_of(room, one)
+    for amount in sorted(filter(None, each), key=lambda asked: str(asked.gres), reverse=True):
+        room = None if room is None else left_of(room, amount)
     return room is not None
 
 

@@ -41,7 +41,7 @@ def runs(id_: str, names: str, has: Amount | None, left_s: float, age_s: float =
 
 def until_s(found: Judgement) -> dict[str, float | None]:
     """Offered place → when its hole ends, from now on."""
-    ends = {one.name: one.until_s for one in found.offers.offered}
+    ends = {place.name: place.until_s for place in found.offers.offered}
     return {name: None if end_s is None else end_s - NOW_S for name, end_s in ends.items()}
 
 
@@ -125,7 +125,9 @@ def test_only_what_gives_way_to_a_job_is_in_its_way() -> None:
     expected = found.memory.meter.expected["9"]
     assert {f"n1#{job}" for job in expected.fragments} == found.offers.due.keys()
 
-    gone = [replace(one, state=FragmentState.ENDED, end=End.RELEASED, ended_s=NOW_S + 1) for one in parts]
+    gone = [
+        replace(fragment, state=FragmentState.ENDED, end=End.RELEASED, ended_s=NOW_S + 1) for fragment in parts
+    ]
     started = replace(
         waiting_job(gpus(2)), state=JobState.RUNNING, nodes=frozenset({"n1"}), start_s=NOW_S + 2, end_s=NOW_S + 99
     )

@@ -56,7 +56,7 @@ def gpu_node(name: str, cpus: int = 0, memory_mb: int = 0, gpus: int = 0, gres: 
 
 
 def snapshot(*nodes: Node, jobs: Iterable[Job] = (), reservations: tuple[Reservation, ...] = ()) -> Snapshot:
-    names = frozenset(one.name for one in nodes)
+    names = frozenset(node.name for node in nodes)
     partitions = {
         name: Partition(name, names, priority_tier=tier) for name, tier in (("main", 9), ("freetrain", 1))
     }
@@ -83,9 +83,11 @@ def judged(
     **facts: Mapping[str, Any],
 ) -> Judgement:
     ours = [
-        Job(one.job, one.trainer, "news", "freetrain", JobState.RUNNING, nodes=frozenset({one.node}))
-        for one in lent_parts
-        if one.state is FragmentState.RUNNING
+        Job(
+            fragment.job, fragment.trainer, "news", "freetrain", JobState.RUNNING, nodes=frozenset({fragment.node})
+        )
+        for fragment in lent_parts
+        if fragment.state is FragmentState.RUNNING
     ]
     seen = replace(seen, jobs=(*seen.jobs, *ours))
     return judge(Facts(seen, tuple(lent_parts), requests=requests, **facts), Memory(), rules)
@@ -97,7 +99,7 @@ def places(found: Judgement, trainer: str) -> list[str]:
         place.node
         for nodes, trainers in found.questions
         for place in nodes
-        if trainer in [one.id for one in trainers]
+        if trainer in [trainer.id for trainer in trainers]
     ]
 
 
@@ -143,7 +145,7 @@ def test_a_fragment_that_has_not_started_has_its_part_already() -> None:
 def test_what_a_job_of_the_sites_took_before_it_began_is_given_back_at_once_and_its_node_does_not_rest() -> None:
     """The job has six of eight GPUs: the first two that were asked for may start, beside none that leaves."""
     asked = [lent("n1", number, state=FragmentState.ASKED) for number in range(4)]
-    late = [replace(one, started_s=None, asked_s=NOW_S - 500) for one in asked]
+    late = [replace(fragment, started_s=None, asked_s=NOW_S - 500) for fragment in asked]
     job = replace(site_job("n1"), asks=Amount(12, 600, (("gpu", 6),)))
     seen = snapshot(gpu_node("n1", 12, 600, 6), gpu_node("n2"), jobs=[job])
     found = judged(seen, request("7", ONE_GPU), lent_parts=asked)
@@ -156,7 +158,7 @@ def test_what_a_job_of_the_sites_took_before_it_began_is_given_back_at_once_and_
     only = judged(
         replace(seen, jobs=(replace(job, asks=Amount(16, 800, GPUS)),)), request("7", ONE_GPU), lent_parts=late
     )
-    assert only.offers.due == dict.fromkeys((one.place for one in late), why)
+    assert only.offers.due == dict.fromkeys((fragment.place for fragment in late), why)
     assert only.memory.sightings.start_timeouts_s == {}
 
 
@@ -194,7 +196,7 @@ def test_a_node_that_is_wanted_gives_all_its_parts_back() -> None:
 def test_new_places_are_lent_by_the_names_of_their_nodes_and_for_as_long_as_their_holes() -> None:
     found = judged(snapshot(gpu_node("n1")), request("7", ONE_GPU, most=2))
     ((nodes, _),) = found.questions
-    (action,) = plan_moves({}, {"7": tuple(one.name for one in nodes[:2])})
+    (action,) = plan_moves({}, {"7": tuple(place.name for place in nodes[:2])})
     assert isinstance(action, Lend)
     assert [node_of(name) for name in action.nodes] == ["n1", "n1"]
     assert [found.limit_s(name) for name in action.nodes] == [3600.0, 3600.0]
@@ -403,7 +405,7 @@ def new_places(found: Judgement, trainer: str) -> list[str]:
         place.name
         for nodes, trainers in found.questions
         for place in nodes
-        if place.holder is None and trainer in [one.id for one in trainers]
+        if place.holder is None and trainer in [trainer.id for trainer in trainers]
     ]
 
 

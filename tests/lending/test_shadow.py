@@ -224,7 +224,7 @@ def test_each_job_starts_now_if_it_can_and_never_delays_those_before_it(
         assert plan.nodes <= could_start(job, plan.start_s, free_s, before, jobs)
         if plan.start_s > NOW_S:
             assert len(could_start(job, NOW_S, free_s, before, jobs)) < job.node_count
-        assert plan.start_s in {NOW_S, *free_s.values(), *(ends_of(one, jobs) for one in before)}
+        assert plan.start_s in {NOW_S, *free_s.values(), *(ends_of(planned, jobs) for planned in before)}
         before.append(plan)
     assert {plan.job for plan in shadow.plans if plan.start_s == NOW_S} <= shadow.fitting
 
@@ -314,7 +314,7 @@ def test_a_look_at_the_same_jobs_searches_for_none_of_them_anew() -> None:
     queue, rules = FragmentQueue("freetrain"), BackfillRules()
     again = find_shadow(later, queue, frozenset(), {}, rules, before=first)
     assert len(first.searches.all) == 3
-    assert all(one is other for one, other in zip(first.searches.all, again.searches.all, strict=True))
+    assert all(search is other for search, other in zip(first.searches.all, again.searches.all, strict=True))
 
 
 @given(looks(), st.floats(0.0, 1.0))

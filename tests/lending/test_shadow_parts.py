@@ -59,7 +59,7 @@ def used_by(jobs: Sequence[Job], parts: Mapping[str, Sequence[LentPart]]) -> dic
             used[name] = used.get(name, Amount()) + (job.asks or TOTAL)
     for name, lent in parts.items():
         if lent:
-            used[name] = sum((one.amount for one in lent), used.get(name, Amount()))
+            used[name] = sum((part.amount for part in lent), used.get(name, Amount()))
     return used
 
 
@@ -154,7 +154,7 @@ def test_the_type_counts_that_a_job_asks_for() -> None:
 
 
 def test_cores_are_given_whole() -> None:
-    nodes = tuple(replace(one, cpus=4, threads_per_core=2) for one in machine({}))
+    nodes = tuple(replace(node, cpus=4, threads_per_core=2) for node in machine({}))
     found = Snapshot(
         NOW_S, nodes, tuple(waiting(str(id_), gpus(1, cpus=1)) for id_ in range(10, 19)), (), PARTITIONS
     )
@@ -163,7 +163,7 @@ def test_cores_are_given_whole() -> None:
 
 
 def test_of_a_core_nobody_else_gets_the_other_thread() -> None:
-    nodes = tuple(replace(one, cpus=4, threads_per_core=2, used=Amount(2, 10)) for one in machine({})[:1])
+    nodes = tuple(replace(node, cpus=4, threads_per_core=2, used=Amount(2, 10)) for node in machine({})[:1])
     site = {"main": Partition("main", frozenset({"n1"}))}
     each_has_one_cpu = [running(id_, ["n1"], gpus(0, cpus=1), for_s) for id_, for_s in (("8", 90.0), ("9", 300.0))]
     found = Snapshot(NOW_S, nodes, (*each_has_one_cpu, waiting("10", gpus(0, cpus=2))), (), site)
@@ -197,7 +197,7 @@ def test_who_starts_now_takes_what_is_free_and_else_as_few_lent_parts_as_will_do
 
 def test_of_equal_parts_those_of_the_largest_trainer_are_given_back_and_of_these_the_youngest() -> None:
     since_s = (10.0, 40.0, 20.0)
-    of_seven = [replace(one, started_s=at_s) for one, at_s in zip(four_lent("n1"), since_s, strict=False)]
+    of_seven = [replace(part, started_s=at_s) for part, at_s in zip(four_lent("n1"), since_s, strict=False)]
     lent = {"n1": [*of_seven, LentPart("n1#8_0", "8", gpus(1), started_s=90.0)]}
     busy = [running(name, [name], gpus(4), 900.0) for name in NAMES[1:]]
     one, two = (shadow_of(*busy, waiting("10", gpus(count)), lent=lent).plans[0].back for count in (1, 2))
@@ -346,7 +346,7 @@ class _Real:
     def __init__(self, site: Sequence[Job], lent: Mapping[str, Sequence[LentPart]]) -> None:
         used = used_by(site, lent)
         self.free = {name: TOTAL.without(used.get(name, Amount())) for name in NAMES}
-        self.lent = {one.place: (name, one.amount) for name, parts in lent.items() for one in parts}
+        self.lent = {part.place: (name, part.amount) for name, parts in lent.items() for part in parts}
 
     def start(self, plan: PlannedStart, part: Amount) -> None:
         """Give back what the plan gives back; then there is room, unless the site's own job is still there."""

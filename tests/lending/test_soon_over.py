@@ -72,7 +72,7 @@ def test_a_task_ends_for_the_share_of_others_unless_it_will_soon_have_ended(
 ) -> None:
     two = filler("7", "news", task_s, most_lost_s), request("8", ONE_GPU, "games")
     found = judged(snapshot(full_node()), *two, lent_parts=running(ran_s))
-    assert sum(len(one.nodes) for one in found.allotment.releases) == given_up
+    assert sum(len(release.nodes) for release in found.allotment.releases) == given_up
     assert {len(nodes) for _, nodes in found.allotment} == ({8} if not given_up else {4})
 
 
@@ -94,12 +94,12 @@ def test_of_whole_nodes_it_is_the_same() -> None:
             for who, of in (("7", "news"), ("8", "games"))
         )
         found = judged(seen, *two, lent_parts=tasks, rules=rules)
-        assert sum(len(one.nodes) for one in found.allotment.releases) == given_up
+        assert sum(len(release.nodes) for release in found.allotment.releases) == given_up
 
 
 def test_who_shares_with_nobody_is_left_to_his_own_decision() -> None:
     found = judged(snapshot(full_node()), filler("7", "news", 30.0), lent_parts=running(10.0))
-    assert [one.settled for one in found.allotment.claimants] == [()]
+    assert [claimant.settled for claimant in found.allotment.claimants] == [()]
 
 
 @given(problems())
@@ -107,21 +107,22 @@ def test_what_is_settled_stays_and_the_others_are_dealt_the_rest(problem: Proble
     rooms, claimants, held = problem
     stay = {name for number, name in enumerate(held) if number % 2}
     of = {
-        one.key: tuple(name for name in held if held[name] == f"{one.key}0" and name in stay) for one in claimants
+        claimant.key: tuple(name for name in held if held[name] == f"{claimant.key}0" and name in stay)
+        for claimant in claimants
     }
-    settled = [replace(one, settled=of[one.key]) for one in claimants]
+    settled = [replace(claimant, settled=of[claimant.key]) for claimant in claimants]
     found = deal(offers_of(rooms, held), settled, Shares(), rooms)
     assert None not in left_after(problem, found).values()
     assert not stay & found.leaving.keys()
-    for one in settled:
-        part, want = found.places[one.key], one.wants[0]
-        assert part[: len(one.settled)] == one.settled
-        assert len(part) == len(set(part)) <= max(want.max_nodes, len(one.settled))
+    for claimant in settled:
+        part, want = found.places[claimant.key], claimant.wants[0]
+        assert part[: len(claimant.settled)] == claimant.settled
+        assert len(part) == len(set(part)) <= max(want.max_nodes, len(claimant.settled))
 
 
 def test_a_share_counts_what_is_settled() -> None:
     nodes = [Place(f"n{number}", holder="a0" if number < 3 else None) for number in range(6)]
-    every = frozenset(one.name for one in nodes)
+    every = frozenset(place.name for place in nodes)
     two = [Claimant(user, (f"user {user}",), (SizeRange(f"{user}0", 1, 9),), every) for user in "ab"]
     found = deal(nodes, [replace(two[0], settled=("n0", "n1")), two[1]])
     assert {key: len(part) for key, part in found.places.items()} == {"a": 3, "b": 3}

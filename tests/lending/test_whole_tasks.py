@@ -36,29 +36,29 @@ def released(found: Judgement) -> set[str]:
 def test_a_task_that_can_keep_its_nodes_is_asked_about_with_all_of_them() -> None:
     found = judge(seen(TASK, OTHER), Memory(), RULES)
     (nodes, trainers) = found.questions[0]
-    assert [one.id for one in trainers] == ["7_0", "7_1"]
-    assert [one.holder for one in nodes].count("7_0") == 2
+    assert [trainer.id for trainer in trainers] == ["7_0", "7_1"]
+    assert [place.holder for place in nodes].count("7_0") == 2
     assert not released(found)
 
 
 def test_where_one_of_its_nodes_has_to_go_all_go_and_it_does_not_compete() -> None:
     found = judge(seen(TASK, OTHER, jobs=(waiting(node_count=3),)), Memory(), RULES)
     assert released(found) == set(NAMES[:2])
-    assert "7_0" not in {one.id for _, trainers in found.questions for one in trainers}
+    assert "7_0" not in {trainer.id for _, trainers in found.questions for trainer in trainers}
 
 
 def test_where_nothing_is_certain_of_one_of_its_nodes_all_are_left_as_they_are() -> None:
     found = judge(seen(TASK, OTHER, said={NAMES[0]: "UNKNOWN"}), Memory(), RULES)
     assert not released(found)
     assert found.offers.withheld[NAMES[1]] == "its task has other nodes of which nothing is certain"
-    assert "7_0" not in {one.id for _, trainers in found.questions for one in trainers}
+    assert "7_0" not in {trainer.id for _, trainers in found.questions for trainer in trainers}
 
 
 def test_a_task_that_is_ending_keeps_nothing() -> None:
-    ending = tuple(replace(one, state=FragmentState.ENDING) for one in seen(TASK).fragments)
+    ending = tuple(replace(fragment, state=FragmentState.ENDING) for fragment in seen(TASK).fragments)
     found = judge(replace(seen(TASK), fragments=ending), Memory(), RULES)
     assert not released(found)
-    assert all(one.holder is None for one in found.offers.offered)
+    assert all(place.holder is None for place in found.offers.offered)
 
 
 def test_a_filler_waits_only_while_none_of_its_tasks_has_nodes() -> None:

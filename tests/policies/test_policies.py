@@ -107,7 +107,7 @@ def in_parts(problem: Problem) -> Problem:
     """Its nodes are parts of nodes: three of each, those that fragments have and those that nobody has yet."""
     names = (f"n{number // 3}#{'' if one.holder else '+'}{number}" for number, one in enumerate(problem.nodes))
     return replace(
-        problem, nodes=tuple(replace(one, name=name) for one, name in zip(problem.nodes, names, strict=True))
+        problem, nodes=tuple(replace(place, name=name) for place, name in zip(problem.nodes, names, strict=True))
     )
 
 

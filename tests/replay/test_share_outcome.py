@@ -68,7 +68,9 @@ class LastNodes:
         return place(problem, counts, lambda there, count, beside: there[len(there) - count :])
 
 
-BRIEF = tuple(replace(one, id=f"{one.id}/{again}", target_samples=2e4) for one in SOME for again in range(9))
+BRIEF = tuple(
+    replace(trainer, id=f"{trainer.id}/{again}", target_samples=2e4) for trainer in SOME for again in range(9)
+)
 
 
 def play(
@@ -131,11 +133,12 @@ def test_what_is_lent_and_of_use_adds_up(write: Write) -> None:
     ) == pytest.approx(out.useful_node_hours)
     assert out.useful_node_hours < out.lent_node_hours
     by_type = [share_row.outcome for share_row in share_rows(done.log, lent) if share_row.what == "GPU"]
-    assert sum(one.partly_lent_task_hours or 0 for one in by_type) == pytest.approx(
+    assert sum(outcome.partly_lent_task_hours or 0 for outcome in by_type) == pytest.approx(
         all_nodes.partly_lent_task_hours
     )
     assert all(
-        0 < (one.partly_lent_task_hours or 0) <= (one.partly_fitting_task_hours or 0) + 1e-9 for one in by_type
+        0 < (outcome.partly_lent_task_hours or 0) <= (outcome.partly_fitting_task_hours or 0) + 1e-9
+        for outcome in by_type
     )
 
 

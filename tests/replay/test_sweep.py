@@ -162,7 +162,7 @@ def no_pause(seconds: float) -> None:
 
 def test_each_replay_is_a_task_and_its_answer_comes_back(tmp_path: Path) -> None:
     slurm = FakeSlurm(tmp_path, fails=["key1"])
-    done = {one.cell.key: one for one in do_on_slurm(CELLS, tmp_path, ["--partition=x"], slurm, no_pause)}
+    done = {replay.cell.key: replay for replay in do_on_slurm(CELLS, tmp_path, ["--partition=x"], slurm, no_pause)}
     assert done["key0"].document == {"key": "key0"}
     assert done["key1"].document is None
     assert done["key1"].why == "freetrain: There is no preset 'nas'."
@@ -175,7 +175,7 @@ def test_who_asks_again_waits_for_what_slurm_still_has(tmp_path: Path) -> None:
     first = do_on_slurm(CELLS, tmp_path, (), slurm, no_pause)
     assert next(first).document == {"key": "key0"}
     first.close()
-    again = [one.document for one in do_on_slurm(CELLS, tmp_path, (), slurm, no_pause)]
+    again = [replay.document for replay in do_on_slurm(CELLS, tmp_path, (), slurm, no_pause)]
     assert again == [{"key": f"key{number}"} for number in range(3)]
     assert len(slurm.arrays) == 1
 
@@ -183,7 +183,7 @@ def test_who_asks_again_waits_for_what_slurm_still_has(tmp_path: Path) -> None:
 def test_what_failed_is_tried_again(tmp_path: Path) -> None:
     list(do_on_slurm(CELLS, tmp_path, (), FakeSlurm(tmp_path, fails=["key1"]), no_pause))
     slurm = FakeSlurm(tmp_path)
-    assert all(one.document for one in do_on_slurm(CELLS, tmp_path, (), slurm, no_pause))
+    assert all(replay.document for replay in do_on_slurm(CELLS, tmp_path, (), slurm, no_pause))
     assert list(slurm.arrays) == ["7"]
 
 
@@ -195,7 +195,7 @@ def test_a_slurm_that_does_not_answer_is_waited_for(tmp_path: Path) -> None:
         trouble = next(answers, "") if command[0] == "squeue" else ""
         return subprocess.CompletedProcess(command, 1, "", trouble) if trouble else slurm(command)
 
-    assert all(one.document for one in do_on_slurm(CELLS, tmp_path, (), sometimes, no_pause))
+    assert all(replay.document for replay in do_on_slurm(CELLS, tmp_path, (), sometimes, no_pause))
 
 
 def test_a_slurm_that_refuses_is_quoted(tmp_path: Path) -> None:

@@ -276,7 +276,7 @@ def trainer(name: str, fewest: int = 1, submitted_s: float | None = None) -> Tra
 
 
 def ids(trainers: list[Trainer]) -> list[str]:
-    return [one.id for one in trainers]
+    return [trainer.id for trainer in trainers]
 
 
 def test_so_many_are_let_in_as_may_compete_in_order_of_submission() -> None:
@@ -315,12 +315,12 @@ def test_those_compete_that_could_run_whoever_came_first_first() -> None:
     admission = TrainerQueue([], 2)
     needs = (("A", 5), ("B", 1), ("C", 2), ("D", 1))
     here = tuple(Request(trainer(name, fewest), "everybody") for name, fewest in needs)
-    assert [one.id for one in admission.competing(here, 4)] == ["B", "C"]
-    assert [one.id for one in admission.competing(here, 5)] == ["A", "B"]
+    assert [request.id for request in admission.competing(here, 4)] == ["B", "C"]
+    assert [request.id for request in admission.competing(here, 5)] == ["A", "B"]
 
 
 def test_where_all_compete_they_are_the_same_ones() -> None:
     here = Request(trainer("A"), "everybody"), Request(trainer("B", fewest=3), "everybody")
     assert TrainerQueue([], 2).competing(here, 3) is here
-    assert [one.id for one in TrainerQueue([], 2).competing(here, 2)] == ["A"]
-    assert [one.id for one in TrainerQueue([], 1).competing(here, 3)] == ["A"]
+    assert [request.id for request in TrainerQueue([], 2).competing(here, 2)] == ["A"]
+    assert [request.id for request in TrainerQueue([], 1).competing(here, 3)] == ["A"]

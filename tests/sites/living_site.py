@@ -120,8 +120,8 @@ def what_freetrain_does(site: LivingSite) -> str:
     queue = config.slurm.queue
     found = reader.read(snapshot, snapshot.jobs, roster_rules_of(config, facts.settings, Steering()))
     kinds = kinds_of(node for node in snapshot.nodes if node.name in snapshot.partitions[queue.partition].nodes)
-    misfits = {id_: why for id_, one in found.items() if (why := find_misfit(one.needs, kinds))}
-    requests = tuple(_request(one) for id_, one in found.items() if id_ not in misfits)
+    misfits = {id_: why for id_, submission in found.items() if (why := find_misfit(submission.needs, kinds))}
+    requests = tuple(_request(submission) for id_, submission in found.items() if id_ not in misfits)
     # What confines jobs: all other terms have tests of their own.
     terms = [term for term in judge_terms(facts, premise) if "confines" in term.what]
     judgement = judge(Facts(snapshot, requests=requests), Memory(), rules)

@@ -49,5 +49,5 @@ def test_values_arrive_however_they_lie_in_memory_on_either_side(
     wire.sending = False
     broadcast_tensors(received, 0, cast(World, wire))
     assert wire.is_empty
-    assert all(torch.equal(one, other) for one, other in zip(sent, received, strict=True))
+    assert all(torch.equal(tensor, other) for tensor, other in zip(sent, received, strict=True))
     assert received[1].is_contiguous(memory_format=receiving)

@@ -199,8 +199,10 @@ def test_where_only_uplinks_are_known_only_they_are_reserved() -> None:
 def in_parts(problem: Problem, draw: random.Random) -> Problem:
     """Its nodes are parts of fewer nodes; gradients of all sizes."""
     nodes = tuple(
-        replace(one, name=f"n{draw.randrange(5)}#{number}" if one.holder else f"n{draw.randrange(5)}#+{number}")
-        for number, one in enumerate(problem.nodes)
+        replace(
+            place, name=f"n{draw.randrange(5)}#{number}" if place.holder else f"n{draw.randrange(5)}#+{number}"
+        )
+        for number, place in enumerate(problem.nodes)
     )
     sizes = (0.0, 1e5, 1e7, 1e9)
     trainers = tuple(replace(trainer, bytes_per_sample=draw.choice(sizes)) for trainer in problem.trainers)

@@ -36,9 +36,9 @@ def test_slurm_starts_what_ends_before_somebody_wants_the_node() -> None:
     lent.start(lambda one: one.node in ("n1", "n2"), {"n1": 70.0, "n2": 69.0}, 9.5)
     assert [(fragment.node, fragment.started_s) for fragment in lent.open] == [("n1", 9.5), ("n2", None)]
     lent.start(lambda one: one.node in ("n1",), {}, 20.0)
-    assert [one.started_s for one in lent.open] == [9.5, None], "n2 is not idle"
+    assert [fragment.started_s for fragment in lent.open] == [9.5, None], "n2 is not idle"
     lent.start(lambda one: one.node in ("n1", "n2"), {}, 30.0)
-    assert [one.started_s for one in lent.open] == [9.5, 30.0]
+    assert [fragment.started_s for fragment in lent.open] == [9.5, 30.0]
     assert lent.queued == set()
 
 
@@ -49,7 +49,7 @@ def test_a_backfill_cycle_starts_what_slurm_has_been_told_by_then() -> None:
     assert [fragment.started_s for fragment in lent.open] == [None]
     lent.advance(0.5)
     lent.start(lambda one: one.node == "n1", {}, 0.7, by_backfill=True)
-    assert [one.started_s for one in lent.open] == [0.7]
+    assert [fragment.started_s for fragment in lent.open] == [0.7]
 
 
 def test_what_is_called_off_never_starts_and_what_runs_goes_on() -> None:
@@ -59,7 +59,7 @@ def test_what_is_called_off_never_starts_and_what_runs_goes_on() -> None:
     lent.call_off(["n1", "n2", "n3"], 3.0)
     at(lent, 4.0)
     assert [(fragment.node, fragment.state) for fragment in lent.open] == [("n1", FragmentState.RUNNING)]
-    assert [(one.node, one.end) for one in lent.ended] == [("n2", End.NEVER_STARTED)]
+    assert [(fragment.node, fragment.end) for fragment in lent.ended] == [("n2", End.NEVER_STARTED)]
     assert lent.holder_of("n2") is None
 
 
@@ -82,7 +82,7 @@ def test_what_runs_on_a_node_that_goes_down_ends_at_once() -> None:
     assert [(fragment.node, fragment.end, fragment.ended_s) for fragment in lent.ended] == [
         ("n1", End.NODE_FAILED, 20.0)
     ]
-    assert ([one.node for one in lent.open], run.nodes) == (["n2"], {"n2"})
+    assert ([fragment.node for fragment in lent.open], run.nodes) == (["n2"], {"n2"})
     assert run.losses == {Loss.START: 1, Loss.EVICTION: 1, Loss.EVICTION_PAUSE: 1}
 
 
@@ -93,7 +93,7 @@ def test_a_node_trains_when_slurm_has_started_it_and_it_has_booted() -> None:
     assert {fragment.state for fragment in lent.open} == {FragmentState.ASKED}
     assert lent.next_s == 2.0
     at(lent, 2.0)
-    assert {one.state for one in lent.open} == {FragmentState.RUNNING}
+    assert {fragment.state for fragment in lent.open} == {FragmentState.RUNNING}
     assert run.nodes == set()
     at(lent, 10.0)
     assert run.nodes == {"n1", "n2"}

@@ -191,11 +191,11 @@ def test_those_that_leave_make_way_first_then_the_youngest() -> None:
         lent.lend("a", ["n#+1"], [600.0], at_s)
         lent.advance(at_s)
         lent.start(lambda fragment: True, {}, at_s)
-    assert [one.place for one in lent.open] == ["n#1", "n#2", "n#3"]
+    assert [fragment.place for fragment in lent.open] == ["n#1", "n#2", "n#3"]
     lent.release(["n#1"], None, 10.0)
     assert lent.make_room([{"n": Amount(14)}], 10.0) == [0.0]
     assert lent.make_room([{"n": Amount(11)}], 10.5) == [2.5], "it leaves until 13"
     assert lent.make_room([{"n": Amount(4)}], 11.0) == [2.0], "the youngest one is gone at 12"
     lent.advance(13.0)
-    assert [one.place for one in lent.open] == ["n#2"]
-    assert [(one.place, one.until_s) for one in lent.times] == [("n#3", 11.0), ("n#1", 10.5)]
+    assert [fragment.place for fragment in lent.open] == ["n#2"]
+    assert [(lease.place, lease.until_s) for lease in lent.times] == [("n#3", 11.0), ("n#1", 10.5)]

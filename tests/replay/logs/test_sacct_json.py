@@ -161,7 +161,7 @@ def test_jobs_are_the_same_wherever_the_text_is_cut(indent: int | None, length: 
     text = json.dumps(DOCUMENT, indent=indent, ensure_ascii=False)
     texts = (text, f"{text}\n\x1e{json.dumps(JOBS)}, {json.dumps(JOBS[0])}\n\n", json.dumps(JOBS))
     expected = (JOBS, [*JOBS, *JOBS, JOBS[0]], JOBS)
-    assert tuple(jobs(one, max(length, 1)) for one in texts) == expected
+    assert tuple(jobs(text, max(length, 1)) for text in texts) == expected
 
 
 @given(st.lists(JSON, max_size=4), st.integers(1, 20), st.sampled_from([None, 2]))

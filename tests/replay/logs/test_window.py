@@ -68,17 +68,17 @@ def counted(*jobs: tuple[str, str, int]) -> str:
 
 def test_a_machine_that_is_too_small_for_its_log_is_a_warning_with_what_mends_it(write: Write) -> None:
     log = read(write(counted(*[("01", "05", 4)] * 6)), nodes=6)
-    (warning,) = (one for one in log.warnings if "found no room" in one)
+    (warning,) = (warning for warning in log.warnings if "found no room" in warning)
     assert "up to 24 in use at once" in warning
     assert "--nodes 24" in warning
-    assert not any("no room" in one for one in read(write(counted(("01", "05", 4))), nodes=4).warnings)
+    assert not any("no room" in warning for warning in read(write(counted(("01", "05", 4))), nodes=4).warnings)
 
 
 def test_a_log_that_never_fills_its_machine_is_a_warning(write: Write) -> None:
     log = read(write(counted(("01", "05", 4), ("06", "09", 20))), nodes=100)
-    (warning,) = (one for one in log.warnings if "never has more" in one)
+    (warning,) = (warning for warning in log.warnings if "never has more" in warning)
     assert "20 of the machine's 100 nodes" in warning
-    assert not any("never has" in one for one in read(write(counted(("01", "05", 4))), nodes=5).warnings)
+    assert not any("never has" in warning for warning in read(write(counted(("01", "05", 4))), nodes=5).warnings)
 
 
 def test_bad_rows_are_judged_within_the_window(write: Write) -> None:

@@ -193,7 +193,7 @@ def test_qos_that_nobody_knows_are_not_taken_for_safe() -> None:
 
 def test_a_later_slurm_shows_the_same() -> None:
     site = site_of(CONFIG, (RECORDED / "partition_25.11.txt").read_text())
-    assert [name for name, one in site.partitions.items() if one.is_default] == ["main"]
+    assert [name for name, partition in site.partitions.items() if partition.is_default] == ["main"]
     assert all(
         partition.accounts.admits("any") and partition.job_qos.admits("any")
         for partition in site.partitions.values()
