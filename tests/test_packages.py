@@ -56,7 +56,7 @@ def rpm(place: Path) -> Path:
         "version_": freetrain.__version__,
         "pip_options": " ".join(PIP_OPTIONS),
         "_topdir": place,
-        "_binary_payload": "w1.gzdio",
+        "_binary_payload": "w.ufdio",
     }
     defined = [word for name, value in names.items() for word in ("--define", f"{name} {value}")]
     make(place, ["rpmbuild", "-bb", *defined, PROJECT / "etc/packages/freetrain.spec"])

@@ -213,7 +213,7 @@ def test_who_takes_all_that_there_is_has_what_is_counted_second_by_second(write:
 def test_tasks_of_several_shapes_leave_no_room_for_any_and_take_no_more_than_there_is(
     write: Write, seed: int
 ) -> None:
-    text = make_gpu_log(seed, tries=250)
+    text = make_gpu_log(seed, tries=120)
     done = play(gpu_log(write, text), SMALL, LARGE, CPUS)
     for node, kinds in left_by_second(text, done.record, list(OF)).items():
         assert all((left >= 0).all() for left in kinds.values()), node
@@ -224,7 +224,7 @@ def test_tasks_of_several_shapes_leave_no_room_for_any_and_take_no_more_than_the
 
 
 def test_as_the_daemon_they_never_have_more_than_there_is(write: Write) -> None:
-    text = make_gpu_log(3, tries=250)
+    text = make_gpu_log(3, tries=120)
     log = gpu_log(write, text)
     record = play_as_daemon(log, [SMALL, LARGE, CPUS], WOKEN)
     for node, kinds in left_by_second(text, record, list(OF)).items():

