@@ -17,7 +17,7 @@ from freetrain.core.throughput import Curve, Observation, fit_throughput, rates
 PAUSE_NOTE = "paused after"
 """Begin of the note of a paused trainer."""
 
-UNKNOWN_END = "its end cannot be told: freetrain reads no progress of it, so its other tasks go on"
+UNKNOWN_END = "its end is unknown: freetrain reads no progress of it, so its other tasks go on"
 """The note of a trainer of which tasks have completed, and that shows no sign of the runtime."""
 
 

@@ -172,7 +172,7 @@ def _idle_units(rooms: Rooms, lent: LentParts) -> Nodes:
     for name, room in rooms.items():
         free = sum((part.amount for part in lent.get(name, ())), room.free)
         count = free.gpus if room.total.gpus else _CPU_UNITS * free.cpus // max(room.total.cpus, 1)
-        # Which of a node's GPUs a job has is not told apart: the last one to come free is the first to be taken
+        # Which of a node's GPUs a job has is not known: the last one to come free is the first to be taken
         # again.
         units |= {f"{name}/{number}" for number in range(count)}
     return frozenset(units)

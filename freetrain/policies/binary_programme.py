@@ -64,7 +64,7 @@ class ProgrammeGuest:
             return None, f"HiGHS {report.message}"
         found, status_text = report.answer if isinstance(report.answer, tuple) else (None, "it gave no answer")
         if found is None or not programme.is_met_by(found):
-            return None, f"HiGHS found nothing that may be used ({status_text or 'it said that all is well'})"
+            return None, f"HiGHS found nothing that may be used ({status_text or 'its own status is OK'})"
         return found, status_text
 
 

@@ -80,7 +80,7 @@ USUAL = {
         _DAY_S, 30 * _YEAR_S, "decisions, orders and delays are forgotten before anybody can look at them", ""
     ),
     "freeze.within": Usual(1, _HOUR_S, "no program is saved so fast", "Slurm has ended the task before"),
-    "notify.every": Usual(_MINUTE_S, 30 * _DAY_S, "one cause sends many messages", "nobody is told in time"),
+    "notify.every": Usual(_MINUTE_S, 30 * _DAY_S, "one cause sends many messages", "nobody hears of it in time"),
     "notify.timeout": Usual(1, 10 * _MINUTE_S, "commands are ended before they are done", "commands pile up"),
 }  # fmt: skip
 """Durations, and counts that are judged in the same way; values beyond are allowed, with a warning."""

@@ -131,16 +131,16 @@ class Rejects:
     """Which lines were reported."""
 
     def __init__(self) -> None:
-        self._told: dict[str, None] = {}
+        self._reported: dict[str, None] = {}
 
     def tell(self, lines: Iterable[str]) -> None:
         """Say those that are new, but only the first few if there are many."""
-        new = [line for line in dict.fromkeys(lines) if line not in self._told]
+        new = [line for line in dict.fromkeys(lines) if line not in self._reported]
         for line in new[:_MOST_AT_ONCE]:
             log.warning("not understood, and left aside: %s", line)
         if len(new) > _MOST_AT_ONCE:
             log.warning("%d more lines of Slurm's were not understood", len(new) - _MOST_AT_ONCE)
-        self._told |= dict.fromkeys(new)
+        self._reported |= dict.fromkeys(new)
         # The oldest are forgotten, so that a Slurm that answers nonsense does not fill the memory.
-        for line in list(self._told)[: max(0, len(self._told) - _MOST_REMEMBERED)]:
-            del self._told[line]
+        for line in list(self._reported)[: max(0, len(self._reported) - _MOST_REMEMBERED)]:
+            del self._reported[line]

@@ -117,7 +117,7 @@ def _wanted_names(wanted: str) -> list[str]:
 def too_small(seen: int, total: int) -> InputError:
     """The error for a machine with fewer nodes than its log names."""
     return InputError(
-        f"The log names {seen:,} nodes, but the machine is said to have {total:,}.",
+        f"The log names {seen:,} nodes, but the machine has {total:,}.",
         f"Give at least --nodes {seen}, or choose nodes with --only-nodes.",
     )
 

@@ -102,7 +102,7 @@ def test_of_an_ordinary_array_every_task_runs_once_and_none_is_cancelled(daemon:
     array = daemon.submit_trainer("alice", 12, "min=2,max=4", ORDINARY.format(out=daemon.out))
     ran = lambda: {path.name: path.read_text() for path in daemon.out.glob("task-*")}  # noqa: E731
     wait_until(lambda: len(ran()) > 4, 60, daemon)
-    wait_until(lambda: "its end cannot be told" in daemon.freetrain("alice", "jobs").stdout, 30, daemon)
+    wait_until(lambda: "its end is unknown" in daemon.freetrain("alice", "jobs").stdout, 30, daemon)
     (daemon.out / "go-on").touch()
     wait_until(lambda: len(ran()) == 12, 120, daemon)
     wait_until(

@@ -83,7 +83,7 @@ def test_more_nodes_than_the_log_names_look_idle_and_the_notes_say_so(write: Wri
 
 
 def test_fewer_nodes_than_the_log_names_are_refused(write: Write) -> None:
-    with pytest.raises(InputError, match="names 2 nodes, but the machine is said to have 1"):
+    with pytest.raises(InputError, match="names 2 nodes, but the machine has 1"):
         read(write(sacct(row(list="c[1-2]"))), nodes=1)
 
 
