@@ -66,7 +66,7 @@ local KEYS = {
     { name = "cache", reader = "megabytes", only = "training" },
     { name = "gradients", reader = "gradients", only = "training" },
     { name = "mixed", reader = "yes", only = "training" },
-    { name = "deadline", reader = "deadline", only = "training" },
+    { name = "deadline", reader = "time", only = "training" },
 }
 
 ---- Written by hand again -----------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ function read.kind(text)
 end
 
 -- A time that there is, or a span.
-function read.deadline(text)
+function read.time(text)
     local year, month, day, hour, minute = text:match("^(20%d%d)%-(%d%d)%-(%d%d)T(%d%d):(%d%d)$")
     if year then
         year, month, day = tonumber(year), tonumber(month), tonumber(day)

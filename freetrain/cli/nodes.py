@@ -135,8 +135,8 @@ def find_node_groups(config: Config, standing: Standing, gateway: Gateway) -> Se
     if standing.look:
         return _brought_up_to_date(standing.look.nodes, snapshot, running, config.lend.in_parts)
     drained = reasons(read_drains(Path(config.state.directory), snapshot.time_s))
-    rules = rules_of(config, read_settings(gateway)).nodes
-    return _judged_here(snapshot, running, rules, drained)
+    facts = Facts(snapshot, tuple(running), drained=drained)
+    return _judged_here(facts, rules_of(config, read_settings(gateway)).nodes)
 
 
 def _brought_up_to_date(
@@ -185,12 +185,10 @@ def _another_reason(verdict: NodeGroup, node: Node, jobs: Sequence[str], in_part
     return f"Slurm showed {found['state']} a moment ago"
 
 
-def _judged_here(
-    snapshot: Snapshot, running: Sequence[Fragment], rules: NodeRules, drained: Mapping[str, str]
-) -> Sequence[NodeGroup]:
+def _judged_here(facts: Facts, rules: NodeRules) -> Sequence[NodeGroup]:
     """States by Slurm alone: no node that is free will be lent before a daemon is at work."""
-    facts = Facts(snapshot, tuple(running), drained=drained)
-    shadow = shadow_of(snapshot, running, rules, Sightings())
+    running = facts.fragments
+    shadow = shadow_of(facts.snapshot, running, rules, Sightings())
     rooms, _ = find_rooms(facts, rules)
     groups = groups_of(judge_nodes(NodeContext(facts, Memory(), shadow, rules, rooms)), running)
     return [

@@ -19,7 +19,7 @@ import click
 from freetrain.core.node import Nodes
 from freetrain.durations import parse_duration, show_duration
 from freetrain.errors import InputError
-from freetrain.slurm.node_groups import expand_with_groups
+from freetrain.slurm.node_groups import read_node_list
 
 _FROM_NOW = re.compile(r"now(?:(?P<sign>[-+])(?P<duration>.+))?")
 
@@ -242,7 +242,7 @@ def read_nodes(text: str) -> Nodes:
         InputError: it is no list of nodes, or names none.
     """
     try:
-        names = expand_with_groups(text)
+        names = read_node_list(text)
     except ValueError as error:
         what = str(error)
         raise InputError(f"{what[0].upper()}{what[1:]}.", _FORMS) from error

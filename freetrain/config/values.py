@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from freetrain.core import bounds
 from freetrain.durations import parse_duration
-from freetrain.slurm.node_groups import expand_with_groups
+from freetrain.slurm.node_groups import read_node_list
 from freetrain.slurm.parsing import expand_nodes, fold_nodes, parse_amount
 
 
@@ -83,7 +83,7 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 def _node_list(given: str) -> str:
-    nodes = expand_with_groups(given)
+    nodes = read_node_list(given)
     is_plain = "@" not in given and expand_nodes(given) == nodes
     return given if is_plain else fold_nodes(nodes)
 

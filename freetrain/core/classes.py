@@ -18,18 +18,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from freetrain.core.deadlines import DeadlineRates
-from freetrain.core.place import Place
+from freetrain.core.place import TRAITS, Place
 from freetrain.core.terms import Sizes, Terms, read_only
 from freetrain.core.trainer import KindChoice, Trainer
 
 _HOLDER = attrgetter("holder")
-_GROUP = attrgetter("until_s", "kind", "watts", "holder")
+_GROUP = attrgetter("until_s", "holder", *TRAITS)
 Mask = NDArray[np.bool_]
 EACH_BY_ITSELF = -1
 """No class with which all nodes of a trainer leave."""
@@ -67,13 +67,14 @@ def holders_of(nodes: Sequence[Place]) -> set[str | None]:
 
 @dataclass(frozen=True)
 class NodeClass:
-    """Nodes of one kind that are expected to be taken back at the same time, and take as much electricity.
+    """Nodes that are expected to be taken back at the same time, and have the same traits.
+
+    What follows their names are these traits, as of :class:`freetrain.core.place.Place`.
 
     Attributes:
         life_s: how long they are expected to stay, at most the horizon.
         taken_back: whether they leave before the horizon ends (and cost their holders a loss).
         names: holder (None: free) → names of the nodes it holds, in the problem's order.
-        watts: of each while it is lent.
     """
 
     life_s: float
@@ -89,26 +90,26 @@ class NodeClass:
 
 
 def group_nodes(nodes: Sequence[Place], now_s: float, horizon_s: float) -> tuple[NodeClass, ...]:
-    """Put nodes of one kind together by the time they are expected to stay, longest first, then by kind and watts.
+    """Put nodes of the same traits together by the time they are expected to stay, longest first, then by traits.
 
     Those already due are left out.
     """
     if isinstance(nodes, AlikeNodes):
         return (NodeClass(horizon_s, False, nodes.names),) if nodes else ()
-    groups: defaultdict[tuple[float | None, str, float, str | None], list[str]] = defaultdict(list)
+    groups: defaultdict[tuple[Any, ...], list[str]] = defaultdict(list)
     for node in nodes:
         # Few groups of many nodes: lives are computed for each group, not for each node.
         groups[_GROUP(node)].append(node.name)
-    classes: defaultdict[tuple[float, str, float], defaultdict[str | None, list[str]]] = defaultdict(
+    classes: defaultdict[tuple[Any, ...], defaultdict[str | None, list[str]]] = defaultdict(
         lambda: defaultdict(list)
     )
-    for (end_s, kind, watts, holder), names in groups.items():
+    for (end_s, holder, *traits), names in groups.items():
         life_s = horizon_s if end_s is None else min(end_s - now_s, horizon_s)
         # Negative, so that sorting puts the longest-lived class first.
-        classes[-life_s, kind, watts][holder] += names
+        classes[-life_s, *traits][holder] += names
     return tuple(
-        NodeClass(-minus_s, -minus_s < horizon_s, classes[minus_s, kind, watts], kind, watts)
-        for minus_s, kind, watts in sorted(classes)
+        NodeClass(-minus_s, -minus_s < horizon_s, classes[minus_s, *traits], *traits)
+        for minus_s, *traits in sorted(classes)
         if minus_s < 0
     )
 

@@ -7,7 +7,8 @@ node ``c01#``. These names hold for one look.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Annotated
 
 from pydantic import ConfigDict, Field
@@ -21,6 +22,8 @@ _MARK = "#"
 @dataclass(frozen=True, slots=True)
 class Place:
     """An idle node, or a part of one, that freetrain may lend, or lends already.
+
+    What follows its holder are its traits, by which policies tell places apart (:data:`TRAITS`).
 
     Attributes:
         name: of the place; the node's where it is all of it.
@@ -42,6 +45,21 @@ class Place:
     def node(self) -> str:
         """The node on which it is."""
         return node_of(self.name)
+
+    def ending(self, until_s: float | None) -> Place:
+        """The same place, expected to be taken back then."""
+        # Each look makes thousands of these, and dataclasses.replace takes three times as long.
+        return Place(self.name, until_s, self.holder, *_traits_of(self))
+
+
+TRAITS = tuple(own.name for own in fields(Place) if own.name not in ("name", "until_s", "holder"))
+"""The traits of places: fields that say nothing while they are empty or 0."""
+
+NO_TRAITS = tuple(own.default for own in fields(Place) if own.name in TRAITS)
+"""Those of a place of which nothing is said."""
+
+# Of one name attrgetter would give no tuple.
+_traits_of = attrgetter(*TRAITS)
 
 
 def node_of(place: str) -> str:

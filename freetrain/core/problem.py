@@ -20,7 +20,7 @@ from freetrain.core.aim import read_aim
 from freetrain.core.classes import Choices, NodeClass, choices_of, first_of_life, group_nodes
 from freetrain.core.deadlines import DeadlineRates, deadline_rates_of
 from freetrain.core.objectives import find_objective
-from freetrain.core.place import Place
+from freetrain.core.place import TRAITS, Place
 from freetrain.core.terms import Sizes, Terms, read_only, terms_of, with_changes, with_sizes_that_stay
 from freetrain.core.trainer import Serving, Trainer, TrainerPast, past_of_samples
 from freetrain.errors import InputError
@@ -220,7 +220,7 @@ def problem_to_dict(problem: Problem) -> dict[str, Any]:
         _leave_out(past, tuple(past))
     for trainer in document["trainers"]:
         _leave_out(trainer, ("servers", "bytes_per_sample", "task"))
-    for name in ("kind", "watts"):
+    for name in TRAITS:
         if not any(node[name] for node in document["nodes"]):
             for node in document["nodes"]:
                 del node[name]

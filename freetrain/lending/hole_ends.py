@@ -142,10 +142,7 @@ def in_few_classes(
     for (halvings, _), ends_s in groups.items():
         left_s = fmean((max(end_s - now_s, 0.0) for end_s in ends_s), [nodes[end_s] for end_s in ends_s])
         mean_s |= dict.fromkeys(ends_s, now_s + left_s if halvings else None)
-    return tuple(
-        node if node.until_s is None else Place(node.name, mean_s[node.until_s], node.holder, node.kind)
-        for node in offered
-    )
+    return tuple(node if node.until_s is None else node.ending(mean_s[node.until_s]) for node in offered)
 
 
 def _group_of(left_s: float, horizon_s: float, boots_s: Sequence[float]) -> tuple[int, int]:

@@ -158,10 +158,7 @@ class Judgement:
             return nodes
         planned_s = {node.name: node.until_s for node in nodes if node.until_s is not None}
         believed_s = self.memory.planned_stays.believed_s(self.now_s, planned_s, self.rules.horizon_s)
-        return [
-            node if node.until_s is None else Place(node.name, believed_s.get(node.name), node.holder, node.kind)
-            for node in nodes
-        ]
+        return [node if node.until_s is None else node.ending(believed_s.get(node.name)) for node in nodes]
 
     @property
     def plans_compared(self) -> PlansCompared:

@@ -25,8 +25,8 @@ _BARE_RANGE = re.compile(r"([A-Za-z][A-Za-z_.-]*)(\d+)-\1(\d+)")
 _FORM = "write nodes as c[01-04,17], with commas between"
 
 
-def expand_with_groups(text: str) -> Nodes:
-    """The nodes of a list such as ``c[01-16,20],@rack2``.
+def read_node_list(text: str) -> Nodes:
+    """The nodes of a list such as ``c[01-16,20],@rack2``, which people or programs of the site have written.
 
     Raises:
         ValueError: it is no list of nodes, or names a group that does not exist.

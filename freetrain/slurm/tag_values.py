@@ -152,7 +152,7 @@ def read_kind(text: str) -> ArrayKind:
     return ArrayKind(text)
 
 
-def read_deadline(text: str) -> str:
+def read_time(text: str) -> str:
     """A time, or how long after the submission."""
     if not _SPAN.fullmatch(text) and not _is_time(text):
         raise ValueError(
@@ -176,7 +176,9 @@ def read_yes(text: str) -> bool:
     return text == "yes"
 
 
-def seconds_until_deadline(text: str) -> float | None:
-    """How long after the submission it is; None: it is a time of its own."""
+def time_s(text: str, submitted_s: float) -> float:
+    """When that is, UTC epoch seconds; a time is this machine's, as in Slurm's commands."""
     span = _SPAN.fullmatch(text)
-    return None if span is None else int(span[1]) * _SPAN_S[span[2]]
+    return (
+        datetime.fromisoformat(text).timestamp() if span is None else submitted_s + int(span[1]) * _SPAN_S[span[2]]
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +14,6 @@ from freetrain.slurm.comments import ANSWER
 from freetrain.slurm.tag_values import (
     ArrayKind,
     read_curve,
-    read_deadline,
     read_gradients,
     read_kind,
     read_megabytes,
@@ -29,9 +27,10 @@ from freetrain.slurm.tag_values import (
     read_servers,
     read_speeds,
     read_step,
+    read_time,
     read_weight,
     read_yes,
-    seconds_until_deadline,
+    time_s,
 )
 
 TAG_PREFIX = "freetrain:"
@@ -93,11 +92,8 @@ class Tag:
         return self.task_nodes is not None
 
     def deadline_s(self, submitted_s: float) -> float | None:
-        """When it shall be complete, UTC epoch seconds; a time is this machine's, as in Slurm's commands."""
-        if self.deadline is None:
-            return None
-        after_s = seconds_until_deadline(self.deadline)
-        return datetime.fromisoformat(self.deadline).timestamp() if after_s is None else submitted_s + after_s
+        """When it shall be complete, UTC epoch seconds; None: whenever."""
+        return None if self.deadline is None else time_s(self.deadline, submitted_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +179,7 @@ KEYS = {
         "mixed", read_yes, "whether its nodes may be of different kinds at once: yes or no (no)", _TRAINING,
         metavar="YES|NO"),
     "deadline": TagKey(
-        "deadline", read_deadline, "when it shall have done its target, as 2026-12-01T08:00, or how long after "
+        "deadline", read_time, "when it shall have done its target, as 2026-12-01T08:00, or how long after "
         "its submission, as 90m, 12h, 3d (whenever)", _TRAINING, metavar="TIME"),
 }  # fmt: skip
 

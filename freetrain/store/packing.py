@@ -17,13 +17,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import accumulate, pairwise, repeat
 from math import inf
+from operator import attrgetter
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from freetrain.core.decision import Placement
 from freetrain.core.grouping import grouped
-from freetrain.core.place import Place
+from freetrain.core.place import NO_TRAITS, TRAITS, Place
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Serving, Trainer, TrainerPast
 from freetrain.errors import StateError
@@ -83,8 +84,7 @@ class Packer:
             **({"past": list(map(_past, problem.trainers, repeat(problem)))} if problem.past else {}),
             "holder": [seats.get(node.holder, node.holder) for node in nodes],
             **_serving(problem.serving),
-            **({"kind": [node.kind for node in nodes]} if any(node.kind for node in nodes) else {}),
-            **({"watts": [node.watts for node in nodes]} if any(node.watts for node in nodes) else {}),
+            **_traits(nodes),
         }
         moves = {**self._moves(nodes, placement, seats), **_serving(serving or {})}
         return PackedDecision(compressed(document), compressed(moves))
@@ -128,9 +128,8 @@ def unpack(
         names = [*(node_names[number] for number in accumulate(document["nodes"])), *document["unnumbered"]]
         ends_s = [document["ends_s"][position] for position in document["end"]]
         holders = [named(seat) for seat in document["holder"]]
-        kinds = document.get("kind", [""] * len(names))
-        watts = document.get("watts", [0.0] * len(names))
-        nodes = tuple(Place(*node) for node in zip(names, ends_s, holders, kinds, watts, strict=True))
+        traits = (document.get(trait, [none] * len(names)) for trait, none in zip(TRAITS, NO_TRAITS, strict=True))
+        nodes = tuple(Place(*node) for node in zip(names, ends_s, holders, *traits, strict=True))
         past = {
             trainer.id: TrainerPast(*values)
             for trainer, values in zip(trainers, _pasts(document), strict=False)
@@ -188,6 +187,12 @@ def _pasts(document: Mapping[str, Any]) -> Sequence[Sequence[Any] | None]:
     """The values of each trainer's past; decisions kept by an older freetrain have its samples alone."""
     samples = document.get("done", ())
     return document.get("past") or [None if done is None else (done,) for done in samples]
+
+
+def _traits(nodes: Sequence[Place]) -> dict[str, Any]:
+    """A column for each trait; left out where it says nothing of any node."""
+    columns = ((trait, list(map(attrgetter(trait), nodes))) for trait in TRAITS)
+    return {trait: column for trait, column in columns if any(column)}
 
 
 def _serving(serving: Serving) -> dict[str, Any]:

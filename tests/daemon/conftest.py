@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,40 +45,18 @@ class Daemon:
     loop: LendingLoop = field(init=False)
     journal: sqlite3.Connection = field(init=False)
 
-    def cycle(
-        self,
-        reports: dict[str, Report] | None = None,
-        stopped: str = "",
-        after_s: float = 5.0,
-        drained: dict[str, str] | None = None,
-        paused: str = "",
-        exempt_s: float = 0.0,
-    ) -> Decision:
-        """Some time goes by, and the daemon looks."""
+    def cycle(self, reports: dict[str, Report] | None = None, after_s: float = 5.0, **known: Any) -> Decision:
+        """Some time goes by, and the daemon looks; it knows these facts besides what Slurm answers."""
         self.slurm.advance(after_s)
-        self.tell(reports, stopped, drained, paused, exempt_s)
+        self.tell(reports, **known)
         look = self.loop.look(Goal.of(find_policy("freetrain"), self.loop.rules.objective))
         self.slurm.start_what_can()
         return look.decisions[-1]
 
-    def tell(
-        self,
-        reports: dict[str, Report] | None = None,
-        stopped: str = "",
-        drained: dict[str, str] | None = None,
-        paused: str = "",
-        exempt_s: float = 0.0,
-    ) -> None:
-        """Let the next looks know this, besides what Slurm answers."""
+    def tell(self, reports: dict[str, Report] | None = None, **known: Any) -> None:
+        """Let the next looks know these facts, besides what Slurm answers."""
         half_life_s = self.loop.rules.sharing.half_life_s
-        facts = Facts(
-            NO_SNAPSHOT,
-            drained=drained or {},
-            stopped=stopped,
-            paused=paused,
-            exempt_s=exempt_s,
-            leaving_bound_s=0.0,
-        )
+        facts = replace(Facts(NO_SNAPSHOT, leaving_bound_s=0.0), **known)
         self.told = LookInputs(self.roster_rules, half_life_s, facts, reports or {})
 
     @property

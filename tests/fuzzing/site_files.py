@@ -14,7 +14,7 @@ from freetrain.config.settings import find_mistakes, load_config
 from freetrain.core.problem import problem_from_json, problem_to_dict
 from freetrain.daemon.controls.pause import DrainsReader, PauseReader
 from freetrain.daemon.reports.status import STATUS_NAME, DaemonStatus, Identity, StatusUnknownError, read_status
-from freetrain.slurm.node_groups import expand_with_groups
+from freetrain.slurm.node_groups import read_node_list
 from freetrain.store.packing import VERSION, PackedDecision, Packer, Roll, unpack, unpack_serving
 from tests.fuzzing.damage import damaged, damaged_text
 from tests.fuzzing.running import Parser
@@ -109,7 +109,7 @@ def problem_file(random: random.Random, folder: Path) -> None:
 
 def nodes_of_people(random: random.Random, folder: Path) -> None:
     """A list of nodes as people write them."""
-    expand_with_groups(damaged_text(random, random.choice(("c[01-04,17]", "c01,c02", "rack[1-3]n[1-40]"))))
+    read_node_list(damaged_text(random, random.choice(("c[01-04,17]", "c01,c02", "rack[1-3]n[1-40]"))))
 
 
 PARSERS: Mapping[str, Parser] = {

@@ -16,6 +16,7 @@ from freetrain.slurm.tag_values import ArrayKind
 from freetrain.slurm.tags import KEYS, Tag, WrongTag, parse_tag
 from tests.slurm.lua import INTERPRETERS, JOB_SUBMIT
 
+# By the function of tag_values.py that reads them, without its read_.
 VALUES = {
     "nodes": [
         *(
@@ -56,13 +57,11 @@ VALUES = {
 }
 VALUES["kind"] = ["training", "tasks", "Tasks", "", "task"]
 VALUES["yes"] = ["yes", "no", "1", "YES", ""]
-KINDS = {"min": "nodes", "max": "nodes", "name": "name", "freeze": "name", "dir": "path", "curve": "curve"}
-VALUES["speed"] = [
+VALUES["speeds"] = [
     *("a100:1", "a100:1/v100:0.4", "a100:0.01/b:100", "a100:0.001", "a100:101", "a100", ":1", "a100:", "a100:1/"),
     *("a100:1/a100:2", "a b:1", "é:1", "a:1:2", "twice:1", "a:x", "/a:1"),
 ]
-KINDS |= {"kind": "kind", "notice": "yes", "mixed": "yes", "speed": "speed", "nodes": "range"}
-VALUES["range"] = [
+VALUES["range_of_nodes"] = [
     *("2-8", "4", "1-1", "8-2", "0-2", "2-0", "2-", "-8", "-", "2-8-9", "2--8", "2 - 8", "x-8", "2-x", "2-100001"),
     *("2-8,max=1", "2-8,max=2", "4,max=3", "2-8,curve=1:1/2:2", "2-8,min=2"),
 ]
@@ -76,14 +75,12 @@ VALUES["gradients"] = [
     *("98/192", "0.5/1", "1/3", "1e9/1", "1e9/0.999999", "1.1e9/1", "98", "98/", "/192", "/", "0/1", "1/0"),
     *("98/192/1", "x/1", "1/x", "-1/2", "1e99/1", "1/1e99", ""),
 ]
-KINDS |= {"servers": "servers", "step": "step", "cache": "megabytes", "gradients": "gradients"}
-VALUES["deadline"] = [
+VALUES["time"] = [
     *("2026-12-01T08:00", "2028-02-29T23:59", "2026-02-29T08:00", "2100-02-29T00:00", "2026-13-01T00:00"),
     *("2026-00-10T00:00", "2026-04-31T00:00", "2026-04-00T00:00", "2026-12-01T24:00", "2026-12-01T08:60"),
     *("2026-12-01", "2026-12-01T08:00:00", "2026-12-01 08:00", "1999-12-01T08:00", "2026-12-01T08:00Z", "x"),
     *("12h", "90m", "3d", "99999d", "100000d", "0h", "012h", "12", "12H", "1.5h", "-1h", "12h ", "1-12", ""),
 ]
-KINDS |= {"deadline": "deadline"}
 WHOLE = [
     *("", ",", ",,,", "min", "min=", "=", "=5", "=min", "min==2", "min=2=3", "min=2,min=3", "min=2,,max=4"),
     *("min=8,max=4", "max=4,min=8", "max=1,min=1", "min=2 ,max=3", " min=2", "min=2 ", "\tmin=2\r\n"),
@@ -118,14 +115,23 @@ WHOLE = [
     *("é" * 41 + "=1", "min" * 400, "min=" + "1" * 4000, "min=2," * 400, " " * 4000 + "min=2", "\u202emin=2"),
     *("min=\u0662", "a\u2028b=1", "😀=1", "name=😀" * 30),
 ]
-SINGLE = [f"{key}={value}" for key in KEYS for value in VALUES[KINDS.get(key, "number")]]
+NUMBERS = {"seconds", "period", "samples", "weight"}
+
+
+def reader(key: str) -> str:
+    """Which of VALUES are for a key."""
+    name = KEYS[key].read.__name__.removeprefix("read_")
+    return "number" if name in NUMBERS else name
+
+
+SINGLE = [f"{key}={value}" for key in KEYS for value in VALUES[reader(key)]]
 PAIRS = [
     f"{a},{b}"
     for a, b in product(["min=2", "min=9", "name=x", "curve=1:1/2:2", "q=1"], ["max=4", "weight=0", "x"])
 ]
-DEADLINES = [f"target=1e6,deadline={value}" for value in VALUES["deadline"]]
-FILLERS = [f"kind=tasks,{key}={VALUES[KINDS.get(key, 'number')][0]}" for key in KEYS]
-FILLERS += [f"kind=tasks,nodes={value}" for value in VALUES["range"]]
+DEADLINES = [f"target=1e6,deadline={value}" for value in VALUES["time"]]
+FILLERS = [f"kind=tasks,{key}={VALUES[reader(key)][0]}" for key in KEYS]
+FILLERS += [f"kind=tasks,nodes={value}" for value in VALUES["range_of_nodes"]]
 FILLERS += ["kind=tasks,shortest=9,save=3,boot=2,notice=yes,max=4", "save=3,min=1,kind=tasks", "notice=no"]
 TAGS = [f"freetrain:{text}" for text in (*WHOLE, *SINGLE, *PAIRS, *FILLERS, *DEADLINES)]
 
@@ -146,10 +152,9 @@ def read_back(said: str) -> Tag:
     values: dict[str, Any] = {}
     for line in said.splitlines():
         name, _, text = line.partition("=")
-        kind = KINDS.get(name, "number")
         values[KEYS[name].field] = {
             "nodes": int,
-            "range": lambda text: tuple(map(int, text.split("/"))),
+            "range_of_nodes": lambda text: tuple(map(int, text.split("/"))),
             "servers": int,
             "megabytes": int,
             "step": lambda text: tuple(map(float, text.split("/"))),
@@ -160,10 +165,10 @@ def read_back(said: str) -> Tag:
             "curve": lambda text: tuple(
                 (int(n), float(r)) for n, _, r in (p.partition(":") for p in text.split("/"))
             ),
-            "speed": lambda text: tuple(
+            "speeds": lambda text: tuple(
                 (name, float(speed)) for name, _, speed in (p.partition(":") for p in text.split("/"))
             ),
-        }.get(kind, str)(text)
+        }.get(reader(name), str)(text)
     return Tag(**values)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from freetrain.slurm import node_groups
-from freetrain.slurm.node_groups import expand_with_groups
+from freetrain.slurm.node_groups import read_node_list
 from freetrain.slurm.parsing import expand_nodes
 
 GROUPS = """[Main]
@@ -44,12 +44,12 @@ def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_groups_stand_for_their_nodes(text: str, nodes: str) -> None:
-    assert expand_with_groups(text) == expand_nodes(nodes)
+    assert read_node_list(text) == expand_nodes(nodes)
 
 
 def test_too_many_are_refused_beside_groups_too() -> None:
     with pytest.raises(ValueError, match="more than 100,000 nodes in"):
-        expand_with_groups("@gpu,c[1-99999999]")
+        read_node_list("@gpu,c[1-99999999]")
 
 
 @pytest.mark.parametrize(
@@ -61,32 +61,32 @@ def test_too_many_are_refused_beside_groups_too() -> None:
 )  # fmt: skip
 def test_a_group_that_does_not_exist_is_named(text: str, group: str) -> None:
     with pytest.raises(ValueError, match=f"there is no group of nodes {group}, or nothing in it"):
-        expand_with_groups(text)
+        read_node_list(text)
 
 
 def test_without_any_groups_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_groups, "_SITES", "/nowhere")
     with pytest.raises(ValueError, match="there is no group of nodes @gpu"):
-        expand_with_groups("@gpu")
+        read_node_list("@gpu")
 
 
 def test_a_variable_names_other_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "groups.conf").write_text("[Main]\ndefault: own\n[own]\nmap: echo x[1-3]\n")
     monkeypatch.setenv("CLUSTERSHELL_CFGDIR", str(tmp_path))
-    assert expand_with_groups("@any") == {"x1", "x2", "x3"}
+    assert read_node_list("@any") == {"x1", "x2", "x3"}
 
 
 def test_groups_that_cannot_be_read_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "groups.conf").write_text("[Main]\ndefault: own\n[own]\nall: echo x1\n")
     monkeypatch.setenv("CLUSTERSHELL_CFGDIR", str(tmp_path))
     with pytest.raises(ValueError, match="the groups of nodes in '@any' cannot be read"):
-        expand_with_groups("@any")
+        read_node_list("@any")
 
 
 @pytest.mark.parametrize("text", ["@gpu,c[1-", "@gpu,"])
 def test_what_is_no_list_of_nodes_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="no list of nodes"):
-        expand_with_groups(text)
+        read_node_list(text)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_what_is_no_list_of_nodes_is_named(text: str) -> None:
 )  # fmt: skip
 def test_what_is_not_a_list_of_nodes_is_refused_and_never_taken_for_one_node(text: str) -> None:
     with pytest.raises(ValueError, match="no list of nodes: "):
-        expand_with_groups(text)
+        read_node_list(text)
 
 
 @pytest.mark.parametrize(
@@ -113,4 +113,4 @@ def test_what_is_not_a_list_of_nodes_is_refused_and_never_taken_for_one_node(tex
     ],
 )
 def test_spaces_around_names_are_no_part_of_them(text: str, nodes: set[str]) -> None:
-    assert expand_with_groups(text) == nodes
+    assert read_node_list(text) == nodes

@@ -28,7 +28,9 @@ _GAP = re.compile(r"[^\s,\[]\s+[^\s,\]]")
 
 
 def expand_nodes(text: str) -> Nodes:
-    """The nodes of a list such as ``c[01-16,20]``.
+    """The nodes of a list such as ``c[01-16,20]``, as Slurm prints it; ``n1;n2`` would be one name.
+
+    What people write is for ``slurm/node_groups.py``, which refuses that.
 
     Raises:
         ValueError: it is no list of nodes, or names too many.
