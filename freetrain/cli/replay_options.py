@@ -149,12 +149,12 @@ class ReplayOptions:
     )
     foresight: str = option(
         "--foresight",
-        "What is known of the ends of holes. learned: how long nodes stayed that had been idle for as long "
-        "as those that are idle now. plan: that too, and when waiting jobs are planned to start. perfect: each "
-        "end within the horizon, as nobody can know: the most that forecasts could bring. As daemon, plans are "
-        "known in any case.",
+        "What is known of the ends of holes. none: how long holes have lasted on average. learned: how long "
+        "nodes stayed that had been idle for as long as those that are idle now. plan: that too, and when waiting "
+        "jobs are planned to start. perfect: each end within the horizon, as nobody can know: the most that "
+        "forecasts could bring. As daemon, plans are known in any case.",
         type=click.Choice(list(map(str, Knowledge))),
-        default=Knowledge.NONE.value,
+        default=Knowledge.LEARNED.value,
     )
     poll_s: float = option(
         "--poll", "How often idle nodes are looked for, as by a daemon; 0: they are seen at once.", default="0"
@@ -385,8 +385,7 @@ def daemon_setup(options: ReplayOptions, in_parts: bool = False) -> DaemonSetup 
     if own is None:
         sharing = replace(rules.sharing, max_running=options.max_running)
         rules = replace(rules, sharing=sharing, objective=goal.objective, horizon_s=options.horizon_s)
-    by_age = options.knowledge.knows in (Knowledge.LEARNED, Knowledge.PLAN)
-    rules = replace(rules, draw=power_draw(options, goal.objective), by_age=by_age)
+    rules = replace(rules, draw=power_draw(options, goal.objective))
     timing = Timing(
         config.pace.poll,
         Wakes() if options.wake else None,

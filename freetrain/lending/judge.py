@@ -178,7 +178,16 @@ class Judgement:
     def remember(self, decisions: Iterable[Decision]) -> Memory:
         """The memory after all decisions."""
         sizes = {trainer: len(names) for decision in decisions for trainer, names in decision.placement.items()}
-        return replace(self.memory, declined=self.allotment.declined_after(sizes, self.now_s))
+        declined, changes = self.allotment.declined_after(sizes, self.now_s), self.memory.size_changes
+        if not self.facts.paused:
+            changes = changes.after(self.now_s, self._sizes_after(sizes))
+        return replace(self.memory, declined=declined, size_changes=changes)
+
+    def _sizes_after(self, sizes: Mapping[str, int]) -> Mapping[str, int]:
+        """How many nodes trainers have after the decisions, which say nothing of places that were not offered."""
+        rescaling = (request.id for request in self.facts.requests if request.trainer.rescales)
+        before, held = self.memory.size_changes.sizes, self.offers.held
+        return {id_: before.get(id_, 0) - held[id_] + sizes.get(id_, 0) for id_ in rescaling}
 
 
 def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
@@ -254,8 +263,7 @@ def _still_held(facts: Facts, shadow: Shadow, memory: Memory) -> set[str]:
 def _with_horizon(rules: Rules, memory: Memory) -> Rules:
     if rules.horizon_s:
         return rules
-    if not rules.by_age:
-        return replace(rules, horizon_s=memory.stays.expected_s)
+    # Not as long as holes last: most of them are short, and most idle nodes stand in long ones.
     horizon_s = memory.stays.expected_by_age_s
     return replace(rules, horizon_s=horizon_s, changes=memory.size_changes.within(horizon_s))
 

@@ -197,7 +197,6 @@ class Rules:
 
     Attributes:
         horizon_s: how far ahead value is counted; 0: as long as idle nodes are expected to stay.
-        by_age: whether it counts then how long the nodes have been idle already, and how often sizes change.
         changes: how often growing and shrinking are charged.
     """
 
@@ -207,7 +206,6 @@ class Rules:
     sharing: SharingRules
     objective: str
     horizon_s: float
-    by_age: bool = False
     changes: float = 1.0
     draw: PowerDraw = NO_DRAW
 

@@ -192,6 +192,7 @@ class ReplayedCluster:
     def learn(self) -> None:
         """Learn where nothing is decided: all nodes may have been taken, which plans are scored by."""
         self.note_idle()
+        self.note_sizes()
         self._look_at_plans(self._look_ahead()[0])
 
     def note_sizes(self) -> None:

@@ -24,7 +24,7 @@ class Knowledge(StrEnum):
     """What is known of the ends of holes."""
 
     NONE = "none"
-    """Only how long nodes stay on the whole."""
+    """Only how long holes have lasted on average."""
     LEARNED = "learned"
     """How long those that are idle now are expected to stay, as nodes of their ages did in the log so far."""
     PLAN = "plan"
@@ -43,7 +43,7 @@ class Foresight:
     """
 
     horizon_s: float = 0.0
-    knows: Knowledge = Knowledge.NONE
+    knows: Knowledge = Knowledge.LEARNED
 
 
 class SitePlans:

@@ -124,20 +124,19 @@ def test_who_leaves_nodes_to_another_trainer_of_its_owner_has_left_nothing() -> 
     assert judge_trainings(TrainingContext(found, decided))["8"].why == "its user's share is 4 nodes, lent to 7"
 
 
-def test_the_horizon_heeds_how_long_nodes_have_been_idle_where_that_is_wanted() -> None:
+def test_the_horizon_heeds_how_long_nodes_have_been_idle_unless_one_is_given() -> None:
     old = Stays(by_age=(Seen(100.0, 50.0), *[Seen(5e5, 1.0)] * 7), seen_s=NOW_S, since_s=dict.fromkeys(NAMES, 0.0))
-    learning = replace(RULES, horizon_s=0.0, by_age=True)
-    assert judge(facts(), Memory(stays=old), replace(learning, by_age=False)).horizon_s == 1200.0
+    learning = replace(RULES, horizon_s=0.0)
+    assert old.expected_s == 1200.0
     assert judge(facts(), Memory(stays=old), learning).horizon_s > 3600.0
     assert judge(facts(), Memory(stays=old), replace(learning, horizon_s=60.0)).horizon_s == 60.0
 
 
-def test_where_that_is_wanted_changes_count_as_often_as_sizes_change_within_the_horizon() -> None:
+def test_changes_count_as_often_as_sizes_change_within_a_horizon_that_is_learned() -> None:
     often = Memory(size_changes=SizeChanges(trainer_s=6000.0, changes=100.0))
-    learning = replace(RULES, horizon_s=0.0, by_age=True)
+    learning = replace(RULES, horizon_s=0.0)
     found = judge(facts(), often, learning)
     assert found.changes == found.horizon_s / 60.0
-    assert judge(facts(), often, replace(learning, by_age=False)).changes == 1.0
     assert judge(facts(), often, replace(learning, horizon_s=3600.0)).changes == 1.0
 
 

@@ -58,7 +58,6 @@ def as_a_daemon_without_time(log: SiteLog) -> ReplayRecord:
         sharing=replace(rules.sharing, max_running=20),
         objective="speedup",
         horizon_s=0.0,
-        by_age=False,
     )
     return DaemonReplay(log.holes, log.logged, SETUP, rules, AT_ONCE, as_ideal=True).run()
 

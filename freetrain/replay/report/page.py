@@ -50,8 +50,8 @@ from freetrain.showing import pages, palette
 from freetrain.showing.words import NOTHING, FigureLine, brief_duration, count, number
 
 _FORESIGHT = {
-    "learned": "nodes are expected to stay as those of their ages did before",
-    "plan": "the same, and it is known when waiting jobs are planned to start there, as far as plans came true",
+    "none": "nodes are expected to stay as long as holes have lasted on average",
+    "plan": "it is known when waiting jobs are planned to start there, as far as plans came true",
     "perfect": "as the holes allow the ends of holes are known, as nobody can know them",
 }
 
@@ -74,7 +74,7 @@ class ReplaySetting:
     trainers: str
     max_running: int
     published_losses: bool = False
-    foresight: str = "none"
+    foresight: str = "learned"
 
 
 def assumptions(
@@ -89,7 +89,7 @@ def _deciding(setting: ReplaySetting, trainers: Sequence[Trainer]) -> Iterator[F
     yield FigureLine("what is maximised", setting.objective, "the objective, in whose unit work is counted")
     ahead = _seconds([setting.horizon_s]) if setting.horizon_s else "learned"
     yield FigureLine("looks ahead", ahead, "" if setting.horizon_s else "as long as idle nodes have stayed so far")
-    if setting.foresight != "none":
+    if setting.foresight != "learned":
         yield FigureLine("foresight", setting.foresight, _FORESIGHT[setting.foresight])
     yield FigureLine("trainers", setting.trainers)
     sizes = [trainer.min_nodes for trainer in trainers], [trainer.most_nodes for trainer in trainers]

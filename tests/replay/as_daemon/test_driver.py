@@ -181,12 +181,12 @@ def test_plans_and_what_was_learned_are_compared_with_the_log() -> None:
     assert record.forecast.calibration
 
 
-def test_what_is_learned_is_the_same_for_who_uses_it_and_who_does_not() -> None:
+def test_what_is_learned_is_the_same_with_a_horizon_that_is_learned_and_one_that_is_given() -> None:
     rows = [(100.0 * number, 100.0 * number, 100.0 * number + 60, 100.0, (number % 4,)) for number in range(18)]
-    goal, learning = Goal.of(find_policy("freetrain"), "throughput"), replace(rules(), by_age=True)
+    goal, learning = Goal.of(find_policy("freetrain"), "throughput"), replace(rules(), horizon_s=0.0)
     scores = [
         DaemonReplay(*site(*rows), ReplaySetup([TRAINER], goal, time.perf_counter), each, Timing()).run().forecast
-        for each in (rules(), learning)
+        for each in (replace(rules(), horizon_s=600.0), learning)
     ]
     assert scores[0].calibration == scores[1].calibration
 

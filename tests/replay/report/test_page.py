@@ -295,7 +295,7 @@ def test_how_the_published_method_charges_is_said() -> None:
     assert said["losing nodes to the site costs"] == "12 s each time"
     assert said["looks ahead"] == "120 s"
     assert not any("foresight" in name for name in said)
-    for knows in set(Knowledge) - {Knowledge.NONE}:
+    for knows in set(Knowledge) - {Knowledge.LEARNED}:
         assert "foresight" in values(replace(SETTING, foresight=knows), TRAINERS, None)
 
 
