@@ -22,7 +22,7 @@ SPEC = Path(__file__).with_name("results.toml")
 ORDERS = 5
 """So many orders of the trainings show what chance there is in one of them."""
 _COSTS_OF_ORDERS = "60 / 60 / 360 / 60"
-_BESIDE = "freetrain, learned"
+_BESIDE = "freetrain"
 _METHODS_OF_ORDERS = (_BESIDE, "freetrain, perfect", "published, 600 s", "equal share", "greedy")
 _WAYS = (
     ("Work as the daemon would have gone, as a share of a dedicated machine's", "daemon"),

@@ -15,10 +15,10 @@ def test_nothing_new_leaves_the_page_as_it_is() -> None:
 
 
 def test_a_difference_within_its_interval_is_called_none() -> None:
-    work = {"freetrain, learned": [0.80, 0.81, 0.82], "far": [0.70, 0.71, 0.72], "near": [0.81, 0.80, 0.82]}
+    work = {"freetrain": [0.80, 0.81, 0.82], "far": [0.70, 0.71, 0.72], "near": [0.81, 0.80, 0.82]}
     rows = list(orders_table(work))
     assert rows[-4:] == [
-        "| freetrain, learned | 0.810 ± 0.025 |  |",
+        "| freetrain | 0.810 ± 0.025 |  |",
         "| far | 0.710 ± 0.025 | -0.100 ± 0.000 |",
         "| near | 0.810 ± 0.025 | +0.000 ± 0.025 (none seen) |",
         "",
