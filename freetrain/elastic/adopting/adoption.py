@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, DistributedSampler
 
+from freetrain.elastic.adopting.counts import Counts
 from freetrain.elastic.data.drawing import KEPT_OPTIONS
 from freetrain.elastic.errors import NotAdoptedError
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
@@ -41,7 +42,7 @@ class Adoption:
         self._loop: AdoptedLoop | None = None
         self._loader: DataLoader[Any] | None = None
         self._modules: list[weakref.ref[torch.nn.Module]] = []  # that it made or copied before its first batch
-        self._others_batches = 0  # more than its own that its loops have passed over: others took them
+        self._counts = Counts()
         self._before: Beside | None = None
         self._is_in_batch = False
         self._has_stepped = False
@@ -67,38 +68,18 @@ class Adoption:
         if self._before is None:
             self._modules.append(weakref.ref(module))
 
-    def enumerate(self, items: Iterable[Any], start: int) -> Iterator[tuple[int, Any]]:
-        """Number items as the training numbers its batches where taking an item takes a batch, by whatever way."""
-        iterator = iter(items)
-        for taken in itertools.count():
-            before = self._others_batches
-            try:
-                item = next(iterator)
-            except StopIteration:
-                return
-            start += self._others_batches - before
-            yield start + taken, item
-
     def iterate(self, loader: DataLoader[Any], plain: Iterate) -> Iterator[Any]:
         """The batches of a loop over a loader, which torch alone would iterate over as ``plain`` does."""
         sampler: Any = loader.sampler
         is_divided = isinstance(sampler, DistributedSampler)
         if self.is_rehearsing:
             rehearses = is_divided or self._loader is not None
-            return self._counting(self._rehearse(loader, plain)) if rehearses else plain(loader)
+            return self._rehearse(loader, plain) if rehearses else plain(loader)
         if loader is self._loader:
-            return self._counting(self._train(loader))
+            return self._train(loader)
         if is_divided and self._loop is not None:
             divide(sampler, self._loop.rank, self._loop.world_size)
         return plain(loader)
-
-    def _counting(self, batches: Iterator[tuple[int, Any]]) -> Iterator[Any]:
-        """Numbered batches without their numbers, which :meth:`enumerate` gives."""
-        expected = 0
-        for number, batch in batches:
-            self._others_batches += number - expected
-            expected = number + 1
-            yield batch
 
     def before_step(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
         """The hook before each step of an optimizer: in a rehearsal it changes nothing."""
@@ -167,18 +148,19 @@ class Adoption:
 
     # -- rehearsal
 
-    def _rehearse(self, loader: DataLoader[Any], plain: Iterate) -> Iterator[tuple[int, Any]]:
+    def _rehearse(self, loader: DataLoader[Any], plain: Iterate) -> Iterator[Any]:
         """Batches until the script steps with one; then those of the training, if the script is where that is."""
         is_evaluation = self._loader is not None and loader is not self._loader
         self._has_stepped = False
-        taken, steps_after = 0, list[int]()
+        steps_after = list[int]()
+        self._counts.begin_rehearsal()
         for taken, batch in enumerate(plain(loader), 1):
             if self._before is None:
                 self.carried += modules_beside(self.models, [made() for made in self._modules])
                 self._before = Beside(self.models, self.optimizers, self.carried)
             self._has_stepped = False
             with self._in_batch():
-                yield taken - 1, batch
+                yield batch
             if self._has_stepped:
                 steps_after.append(taken)
             if is_evaluation or self._shows_form(steps_after):
@@ -186,10 +168,10 @@ class Adoption:
         # After the loop, so that the loader's worker processes have ended.
         if not steps_after:
             return
+        self._counts.end_rehearsal()
         if self._arrives(loader) and self._loop is not None:
-            yield from self._loop.batches.numbered()
-        else:
-            self._others_batches += len(loader) - taken
+            self._counts.put_back()
+            yield from self._loop.batches
 
     def _shows_form(self, steps_after: Sequence[int]) -> bool:
         """Whether the script's steps show how it trains, each after so many batches of its loop.
@@ -239,7 +221,7 @@ class Adoption:
 
     def _join(self, loader: DataLoader[Any], epoch: int) -> AdoptedLoop:
         self._put_back()
-        loop = AdoptedLoop(self.models, self.optimizers, loader, self.carried)
+        loop = AdoptedLoop(self.models, self.optimizers, loader, self.carried, self._counts)
         # By its home: torch.distributed has the replacement, which would end the adoption.
         torch.distributed.distributed_c10d.destroy_process_group()
         # A newcomer that is fed steps its optimizers while it joins.
@@ -263,11 +245,11 @@ class Adoption:
 
     # -- training
 
-    def _train(self, loader: DataLoader[Any]) -> Iterator[tuple[int, Any]]:
+    def _train(self, loader: DataLoader[Any]) -> Iterator[Any]:
         assert self._loop is not None
         self._loop.next_epoch(self._epoch_of_script(loader))
         self._loops += 1
-        yield from self._loop.batches.numbered()
+        yield from self._loop.batches
 
     def _epoch_of_script(self, loader: DataLoader[Any]) -> int:
         """As the script says with ``set_epoch``; without, its loops over the loader are counted."""
@@ -366,10 +348,12 @@ class AdoptedLoop(Loop):
         optimizers: Sequence[torch.optim.Optimizer],
         loader: DataLoader[Any],
         carried: Sequence[Stateful],
+        counts: Counts,
     ) -> None:
         also = {f"adopted.{place}": item for place, item in enumerate(carried)}
         # A model that is alone keeps the names of its parameters: in a list they would begin with its place.
         given = models[0] if len(models) == 1 else models
+        also["adopted.counts"] = self._counts = counts
         super().__init__(given, optimizers, batches_of_all(loader), epochs=_ENDLESS, also=also)
         self._epochs = self.epochs()
 
@@ -377,6 +361,14 @@ class AdoptedLoop(Loop):
     def epoch(self) -> int:
         """The epoch in which the training is, as the script counts them."""
         return self.state.sampler.epoch
+
+    def take(self) -> tuple[int, Any] | None:
+        """This rank's part of the next batch; the script then counts as the training does."""
+        if self._updates.is_complete or not self._updates.is_under_way:
+            self._counts.begin_step()
+        taken = super().take()
+        self._counts.begin_batch()
+        return taken
 
     def enter(self, epoch: int) -> None:
         """Join, and come to the state of the others; the script is in this epoch."""

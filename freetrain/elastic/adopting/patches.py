@@ -18,6 +18,7 @@ from torch.optim.lr_scheduler import ChainedScheduler, LRScheduler, ReduceLROnPl
 from torch.utils.data import DataLoader, DistributedSampler
 
 from freetrain.elastic.adopting.adoption import Adoption, note_set_epoch
+from freetrain.elastic.adopting.counts import numbered
 from freetrain.elastic.errors import NotAdoptedError
 from freetrain.elastic.worlds.groups import form_alone
 
@@ -68,7 +69,7 @@ def patches(adoption: Adoption) -> Iterable[Patch]:
     yield DataLoader, "__iter__", lambda original: lambda loader: adoption.iterate(loader, original)
     yield DistributedSampler, "set_epoch", lambda original: _then(original, note_set_epoch)
     yield torch, "save", lambda original: _sparing_files(adoption, original)
-    yield builtins, "enumerate", lambda original: _numbering(adoption, original)
+    yield builtins, "enumerate", _numbering
     for name in ("all_reduce", "reduce"):
         yield dist, name, lambda original: _noticing_sums(adoption, original)
     for name in ("clip_grad_norm_", "clip_grad_value_"):
@@ -141,15 +142,15 @@ def _clipping_sums(adoption: Adoption, original: Original) -> Original:
     return clip
 
 
-def _numbering(adoption: Adoption, original: Any) -> Original:
-    """Enumerate batches as the training does: a newcomer has not taken those before its first one."""
+def _numbering(original: Any) -> Original:
+    """Enumerate in Python, so that the number is one of the script's counts."""
 
     # A class, as enumerate is one: scripts may use it in isinstance() or derive from it.
     class Enumerate(original):  # type: ignore[misc]
         def __new__(cls, iterable: Iterable[Any], start: int = 0) -> Any:
             if type(iterable) in _HOLD_NO_BATCHES:
                 return original(iterable, start)
-            return adoption.enumerate(iterable, start)
+            return numbered(iterable, start)
 
     return Enumerate
 

@@ -13,7 +13,13 @@ import torch
 from tests.elastic.forking import PATIENCE_S, Forked
 from tests.elastic.harness import SCRIPTS, Agents
 
-FORMS = ("adopted_tutorial.py", "adopted_imagenet.py", "adopted_gpt.py", "adopted_teacher.py")
+FORMS = (
+    "adopted_tutorial.py",
+    "adopted_imagenet.py",
+    "adopted_gpt.py",
+    "adopted_teacher.py",
+    "adopted_counting.py",
+)
 RANKS = 2
 
 

@@ -106,19 +106,6 @@ def test_modules_beside_the_models_are_those_with_tensors_of_their_own_that_no_o
     torch.testing.assert_close(teacher[0].weight, model[0].weight)
 
 
-def test_items_are_numbered_as_the_training_numbers_the_batches_that_each_of_them_took() -> None:
-    adoption: Any = Adoption()
-    items = (batch for _ in range(2) for batch in adoption._counting(iter([(0, "a"), (7, "b"), (8, "c")])))
-    assert list(adoption.enumerate(items, 100)) == [
-        (100, "a"), (107, "b"), (108, "c"), (109, "a"), (116, "b"), (117, "c"),
-    ]  # fmt: skip
-    epochs = []
-    for number, epoch in adoption.enumerate(iter("xy"), 0):
-        epochs.append((number, epoch))
-        list(adoption._counting(iter([(5, "a")])))
-    assert epochs == [(0, "x"), (1, "y")]
-
-
 def test_only_the_scripts_own_reads_of_gradients_are_noticed() -> None:
     weight = torch.nn.Parameter(torch.ones(2))
     noticed: list[str] = []
