@@ -6,8 +6,10 @@ import contextlib
 import copy
 import itertools
 import logging
+import math
 import os
 import sys
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,7 +19,8 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from freetrain.elastic.adopting.counts import Counts
 from freetrain.elastic.data.drawing import KEPT_OPTIONS
-from freetrain.elastic.errors import NotAdoptedError
+from freetrain.elastic.errors import EVICTED_STATUS, Departed, NotAdoptedError
+from freetrain.elastic.membership.identity import MAIN_VARIABLE
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.script.gradients import parameters_of
 from freetrain.elastic.script.loop import Loop
@@ -27,6 +30,7 @@ from freetrain.errors import InputError
 log = logging.getLogger(__name__)
 
 Iterate = Callable[[DataLoader[Any]], Iterator[Any]]
+_WARN_WAITING_AFTER_S = 30.0
 # Epochs of a script that says by its end how many there are.
 _ENDLESS = 1 << 40
 
@@ -224,6 +228,7 @@ class Adoption:
         loop = AdoptedLoop(self.models, self.optimizers, loader, self.carried, self._counts)
         # By its home: torch.distributed has the replacement, which would end the adoption.
         torch.distributed.distributed_c10d.destroy_process_group()
+        await_main()
         # A newcomer that is fed steps its optimizers while it joins.
         self.is_rehearsing = False
         loop.enter(epoch)
@@ -320,6 +325,21 @@ def epoch_of_others() -> int:
     """The epoch in which the others train, or a bit before; 0 where nobody trains."""
     root = trainer_from_environment()
     return TrainerDirectory.open(root).epoch() if root is not None else 0
+
+
+def await_main() -> None:
+    """Let the script that is rank 0 join first: all get its model, as from DistributedDataParallel."""
+    root = trainer_from_environment()
+    if root is None or os.environ.get(MAIN_VARIABLE):
+        return
+    directory, warn_s = TrainerDirectory.open(root), time.monotonic() + _WARN_WAITING_AFTER_S
+    while directory.awaits_main():
+        if directory.has_lost_main():
+            raise Departed("the script that was rank 0 was lost before training began", EVICTED_STATUS)
+        if time.monotonic() > warn_s:
+            warn_s = math.inf
+            log.warning("waiting for the script that is rank 0, with whose model the training begins")
+        time.sleep(0.1)
 
 
 def check_form(

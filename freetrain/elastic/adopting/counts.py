@@ -78,8 +78,8 @@ class Counts:
     def put_back(self) -> None:
         """Let the script go on with the numbers that were given, if there are any."""
         if self._given is not None:
-            values = self._given["values"]
-            write({name: values[name] for name in self._changing if name in values})
+            values = {name: value for name, value in self._given["values"].items() if name in self._changing}
+            write(values)
             self._values, self._given = {**self._values, **values}, None
 
     def _note(self) -> None:

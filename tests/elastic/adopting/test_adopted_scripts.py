@@ -100,6 +100,18 @@ def test_it_trains_what_it_trains_in_a_fixed_world_while_workers_join_leave_and_
         trainer.end()
 
 
+def test_all_begin_with_the_model_of_rank_0_though_others_are_ready_before(tmp_path: Path) -> None:
+    trainer = Adopted(tmp_path, "adopted_counting.py", EPOCHS="2", LATE_S="4")
+    try:
+        agents = [trainer.start(), trainer.start()]
+        assert trainer.finish(*agents) == dict.fromkeys(agents, 0), trainer.errors()
+        mine = trained(trainer.out)
+        for name, values in fixed_run("adopted_counting.py", tmp_path / "fixed", 2).items():
+            torch.testing.assert_close(mine[name], values, rtol=1e-4, atol=1e-5)
+    finally:
+        trainer.end()
+
+
 def test_when_its_rank_0_is_lost_another_script_is_started_in_that_place(tmp_path: Path) -> None:
     trainer = Adopted(tmp_path, "adopted_imagenet.py", EPOCHS="100000")
     (trainer.out / "slow").touch()

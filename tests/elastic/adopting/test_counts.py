@@ -54,6 +54,7 @@ def test_numbers_that_do_not_change_are_a_workers_own() -> None:
         updates = 0
         for _ in batches(counts, 1, 3, given):
             updates += 1
+        assert not [name for name in counts.state_dict()["changing"] if "rank" in name]
         return rank, updates
 
     old = Counts()

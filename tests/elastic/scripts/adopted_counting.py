@@ -1,4 +1,7 @@
-"""A script for torchrun in the form of timm's and DiT's: it counts its updates itself, and follows the counts."""
+"""A script for torchrun in the form of timm's and DiT's: it counts its updates itself, and follows the counts.
+
+Rank 0 alone loads the values with which all begin.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +47,11 @@ dist.init_process_group("gloo")
 torch.manual_seed(8)
 dataset = TensorDataset(torch.randn(72, 6), torch.randn(72, 2))
 model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+if dist.get_rank() == 0:
+    # What rank 0 has loaded is what all begin with, however late it is.
+    with torch.no_grad():
+        model[2].bias.fill_(1.0)
+    time.sleep(float(os.environ.get("LATE_S", "0")))
 ddp = DistributedDataParallel(model)
 optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
 loader = DataLoader(dataset, batch_size=4, sampler=DistributedSampler(dataset))
