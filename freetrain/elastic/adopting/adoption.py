@@ -52,7 +52,7 @@ class Adoption:
         self._has_stepped = False
         self._loops = 0
         self._has_ended = False
-        self._knows_of_sums = False
+        self._knows_of_sums = self._knows_of_parts = False
         self._knows_of_gradients = False
 
     # -- what the script does
@@ -103,18 +103,35 @@ class Adoption:
         if not self.is_rehearsing and self._loop is not None:
             self._loop.sum_gradients_of(parameters)
 
-    def before_sum(self) -> None:
-        """Say once that the script's own sums are over fewer or more ranks than it was started for."""
-        ranks, loop = int(os.environ["WORLD_SIZE"]), self._loop
-        if self.is_rehearsing or loop is None or self._knows_of_sums or loop.world_size == ranks:
+    def before_exchange(self, name: str, tensors: Sequence[torch.Tensor]) -> None:
+        """Refuse losses that take other ranks' samples: over other numbers of ranks these are others."""
+        is_step = self._is_in_batch and not self._has_stepped and any(model.training for model in self.models)
+        is_sum = name in ("all_reduce", "reduce")
+        exchanges = [tensor for tensor in tensors if tensor.requires_grad or (not is_sum and tensor.numel() > 1)]
+        if is_step and (exchanges or is_called_by("torch.distributed.nn.functional")):
+            raise NotAdoptedError(f"it calls {name} to compute its loss from other ranks' samples, too")
+
+    def before_sum(self, tensor: torch.Tensor) -> None:
+        """Say once that the script's own sums are over fewer or more ranks, or samples, than it may believe."""
+        loop = self._loop
+        if self.is_rehearsing or loop is None:
             return
-        self._knows_of_sums = True
-        log.warning(
-            "the script sums over the %d workers that there are now, not over %d ranks: a mean has to be divided "
-            "by dist.get_world_size(), not by a world size that the script keeps",
-            loop.world_size,
-            ranks,
-        )
+        ranks = int(os.environ["WORLD_SIZE"])
+        if not self._knows_of_sums and loop.world_size != ranks:
+            self._knows_of_sums = True
+            log.warning(
+                "the script sums over the %d workers that there are now, not over %d ranks: a mean has to be "
+                "divided by dist.get_world_size(), not by a world size that the script keeps",
+                loop.world_size,
+                ranks,
+            )
+        if not self._knows_of_parts and loop.is_in_step and tensor.numel() > 1 and loop.have_unequal_parts:
+            self._knows_of_parts = True
+            log.warning(
+                "the script sums tensors over %d workers whose parts of a batch differ by a sample: a mean that "
+                "it divides by the number of this worker's own samples is off by as much",
+                loop.world_size,
+            )
 
     def _note_read(self) -> None:
         """Say once that the script looks at gradients that are not summed yet."""
@@ -286,6 +303,14 @@ def noticing_reads_of_gradients(note: Callable[[], None]) -> Iterator[None]:
         del torch.Tensor.grad
 
 
+def is_called_by(module: str) -> bool:
+    """Whether this Python module is among the callers."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__") != module:
+        frame = frame.f_back
+    return frame.f_globals.get("__name__") == module
+
+
 class ModuleBeside:
     """A module beside those that are trained, such as an average by hand or a loss with buffers; a Stateful.
 
@@ -424,6 +449,11 @@ class AdoptedLoop(Loop):
         sampler.epochs = sampler.epoch if self._is_catching_up else sampler.epoch + 1
         for _ in self._epochs:
             pass
+
+    @property
+    def have_unequal_parts(self) -> bool:
+        """Whether the ranks' parts of a batch differ in size."""
+        return bool(self._drawing.batch.per_step(self.world_size) % self.world_size)
 
     @property
     def is_in_step(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import logging
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -22,6 +23,8 @@ from freetrain.elastic.adopting.counts import numbered
 from freetrain.elastic.errors import NotAdoptedError
 from freetrain.elastic.worlds.groups import form_alone
 
+log = logging.getLogger(__name__)
+
 Original = Callable[..., Any]
 Patch = tuple[Any, str, Callable[[Original], Original]]
 
@@ -37,6 +40,10 @@ _OTHER_FORMS = (
     (torch.nn.SyncBatchNorm, "convert_sync_batchnorm"),
     # Which rank is the other one changes with the world.
     *((dist, name) for name in ("send", "recv", "isend", "irecv", "batch_isend_irecv")),
+)
+_EXCHANGES = (
+    *("all_reduce", "reduce", "broadcast", "all_gather", "all_gather_into_tensor", "gather", "scatter"),
+    *("reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single"),
 )
 
 
@@ -70,17 +77,35 @@ def patches(adoption: Adoption) -> Iterable[Patch]:
     yield DistributedSampler, "set_epoch", lambda original: _then(original, note_set_epoch)
     yield torch, "save", lambda original: _sparing_files(adoption, original)
     yield builtins, "enumerate", _numbering
-    for name in ("all_reduce", "reduce"):
-        yield dist, name, lambda original: _noticing_sums(adoption, original)
+    for name in _EXCHANGES:
+        yield dist, name, partial(_noticing_exchanges, adoption, name)
     for name in ("clip_grad_norm_", "clip_grad_value_"):
         yield torch.nn.utils, name, lambda original: _clipping_sums(adoption, original)
     for owner, name in _OTHER_FORMS:
         yield owner, name, partial(_refusing, name)
 
 
-def _init_process_group(*_: object, **__: object) -> None:
-    """Make the group of the set-up; backend, address, rank and size are the runtime's affair later."""
-    form_alone(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+def _init_process_group(
+    _backend: object = None,
+    _init_method: object = None,
+    _timeout: object = None,
+    world_size: int = -1,
+    rank: int = -1,
+    *_: object,
+    **__: object,
+) -> None:
+    """Make the group of the set-up; backend and address are the runtime's affair later."""
+    my_rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if world_size not in (-1, ranks):
+        raise NotAdoptedError(f"it says that there are {world_size} ranks, and freetrain runs it as for {ranks}")
+    if rank not in (-1, my_rank):
+        log.warning(
+            "the script says that it is rank %d, and was started as rank %d: what it leaves to rank 0 may be done "
+            "twice, or not at all",
+            rank,
+            my_rank,
+        )
+    form_alone(my_rank, ranks)
 
 
 def _spawn(fn: Callable[..., Any], args: tuple[Any, ...] = (), *_: object, **__: object) -> None:
@@ -121,16 +146,20 @@ def _sparing_files(adoption: Adoption, original: Original) -> Original:
     return save
 
 
-def _noticing_sums(adoption: Adoption, original: Original) -> Original:
-    """The script sums over the default group; the runtime names its groups."""
+def _noticing_exchanges(adoption: Adoption, name: str, original: Original) -> Original:
+    """The script exchanges tensors over the default group; the runtime names its groups."""
 
-    def add_up(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        operations = [given for given in (*args, kwargs.get("op")) if isinstance(given, dist.ReduceOp.RedOpType)]
-        if kwargs.get("group") is None and operations in ([], [dist.ReduceOp.SUM]):
-            adoption.before_sum()
-        return original(tensor, *args, **kwargs)
+    def exchange(*args: Any, **kwargs: Any) -> Any:
+        given = [*args, *kwargs.values()]
+        if kwargs.get("group") is None:
+            tensors = [item for item in given if isinstance(item, torch.Tensor)]
+            adoption.before_exchange(name, tensors)
+            operations = [item for item in given if isinstance(item, dist.ReduceOp.RedOpType)]
+            if name in ("all_reduce", "reduce") and operations in ([], [dist.ReduceOp.SUM]):
+                adoption.before_sum(tensors[0])
+        return original(*args, **kwargs)
 
-    return add_up
+    return exchange
 
 
 def _clipping_sums(adoption: Adoption, original: Original) -> Original:

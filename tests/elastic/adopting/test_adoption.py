@@ -18,7 +18,7 @@ from freetrain.elastic.adopting.adoption import (
     modules_beside,
     noticing_reads_of_gradients,
 )
-from freetrain.elastic.adopting.patches import _noticing_sums, patches
+from freetrain.elastic.adopting.patches import _init_process_group, _noticing_exchanges, patches
 from freetrain.elastic.errors import NotAdoptedError
 from freetrain.elastic.training.state import Beside
 
@@ -65,23 +65,73 @@ def test_other_loaders_are_divided_by_the_world_as_it_is() -> None:
     assert (list(sampler), sampler.epoch) == ([2, 7], 4)
 
 
-def test_a_sum_over_other_workers_than_the_scripts_ranks_is_named_once(
+def test_sums_over_other_workers_or_samples_than_the_script_may_believe_are_named_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "8")
     adoption: Any = Adoption()
-    adoption._loop, adoption.is_rehearsing = SimpleNamespace(world_size=8), False
-    all_reduce = _noticing_sums(adoption, lambda tensor, *args, **kwargs: tensor)
-    loss = torch.ones(1)
+    adoption._loop, adoption.is_rehearsing = SimpleNamespace(world_size=8, is_in_step=True), False
+    adoption._loop.have_unequal_parts = False
+    all_reduce = _noticing_exchanges(adoption, "all_reduce", lambda tensor, *args, **kwargs: tensor)
+    loss, centre = torch.ones(1), torch.ones(3)
     all_reduce(loss)
-    adoption._loop.world_size = 2
+    adoption._loop.world_size = 3
     all_reduce(loss, dist.ReduceOp.MAX)
     all_reduce(loss, group="of the runtime")
     assert caplog.messages == []
     for _ in range(2):
         all_reduce(loss, op=dist.ReduceOp.SUM)
-    (message,) = caplog.messages
-    assert message.startswith("the script sums over the 2 workers that there are now, not over 8 ranks")
+        all_reduce(centre)
+    adoption._loop.have_unequal_parts = True
+    for _ in range(2):
+        all_reduce(loss)
+        all_reduce(centre)
+    of_ranks, of_parts = caplog.messages
+    assert of_ranks.startswith("the script sums over the 3 workers that there are now, not over 8 ranks")
+    assert of_parts.startswith("the script sums tensors over 3 workers whose parts of a batch differ by a sample")
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "trains", "is_refused"),
+    [
+        ("all_reduce", torch.ones(3, requires_grad=True) * 2, True, True),  # BarlowTwins
+        ("all_gather", torch.ones(4, 3), True, True),  # SimCLR, MoCo
+        ("all_reduce", torch.ones(3), True, False),  # DINO's centre
+        ("all_gather", torch.ones(1), True, False),  # a loss that is logged
+        ("broadcast", torch.ones(1), True, False),  # a flag
+        ("all_gather", torch.ones(4, 3), False, False),  # predictions
+    ],
+)
+def test_losses_over_samples_of_other_ranks_are_refused_by_what_exchanges_them(
+    name: str, given: torch.Tensor, trains: bool, is_refused: bool
+) -> None:
+    adoption: Any = Adoption()
+    adoption.models = [torch.nn.Linear(1, 1).train(trains)]
+    exchange = _noticing_exchanges(adoption, name, lambda *_: "exchanged")
+    assert exchange([], given) == "exchanged"
+    with adoption._in_batch():
+        if is_refused:
+            with pytest.raises(NotAdoptedError) as refused:
+                exchange([], given)
+            assert refused.value.reason == f"it calls {name} to compute its loss from other ranks' samples, too"
+        else:
+            assert exchange([], given) == "exchanged"
+
+
+def test_a_script_that_counts_its_ranks_otherwise_is_refused_or_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setattr("freetrain.elastic.adopting.patches.form_alone", lambda rank, size: None)
+    _init_process_group("nccl", "env://", world_size=8, rank=3)
+    _init_process_group("nccl")
+    assert caplog.messages == []
+    _init_process_group(backend="nccl", init_method="tcp://localhost:1", world_size=8, rank=0)
+    assert "the script says that it is rank 0, and was started as rank 3" in caplog.text
+    with pytest.raises(NotAdoptedError) as refused:
+        _init_process_group(backend="nccl", world_size=4, rank=3)
+    assert refused.value.reason == "it says that there are 4 ranks, and freetrain runs it as for 8"
 
 
 @pytest.mark.parametrize("name", ["new_group", "send", "recv", "batch_isend_irecv"])
