@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import itertools
 import logging
 import math
@@ -15,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import DataLoader
 
 from freetrain.elastic.adopting.counts import Counts
-from freetrain.elastic.data.drawing import KEPT_OPTIONS
+from freetrain.elastic.adopting.samplers import WholeOrder, batches_of_all, divided_by, epoch_set, part_of
 from freetrain.elastic.errors import EVICTED_STATUS, Departed, NotAdoptedError
 from freetrain.elastic.membership.identity import MAIN_VARIABLE
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
@@ -74,15 +73,13 @@ class Adoption:
 
     def iterate(self, loader: DataLoader[Any], plain: Iterate) -> Iterator[Any]:
         """The batches of a loop over a loader, which torch alone would iterate over as ``plain`` does."""
-        sampler: Any = loader.sampler
-        is_divided = isinstance(sampler, DistributedSampler)
         if self.is_rehearsing:
-            rehearses = is_divided or self._loader is not None
+            rehearses = divided_by(loader) is not None or self._loader is not None
             return self._rehearse(loader, plain) if rehearses else plain(loader)
         if loader is self._loader:
             return self._train(loader)
-        if is_divided and self._loop is not None:
-            divide(sampler, self._loop.rank, self._loop.world_size)
+        if self._loop is not None:
+            loader = part_of(loader, self._loop.rank, self._loop.world_size)
         return plain(loader)
 
     def before_step(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
@@ -111,7 +108,7 @@ class Adoption:
         if is_step and (exchanges or is_called_by("torch.distributed.nn.functional")):
             raise NotAdoptedError(f"it calls {name} to compute its loss from other ranks' samples, too")
 
-    def before_sum(self, tensor: torch.Tensor) -> None:
+    def before_sum(self) -> None:
         """Say once that the script's own sums are over fewer or more ranks, or samples, than it may believe."""
         loop = self._loop
         if self.is_rehearsing or loop is None:
@@ -125,11 +122,11 @@ class Adoption:
                 loop.world_size,
                 ranks,
             )
-        if not self._knows_of_parts and loop.is_in_step and tensor.numel() > 1 and loop.have_unequal_parts:
+        if not self._knows_of_parts and loop.is_before_update and loop.have_unequal_parts:
             self._knows_of_parts = True
             log.warning(
-                "the script sums tensors over %d workers whose parts of a batch differ by a sample: a mean that "
-                "it divides by the number of this worker's own samples is off by as much",
+                "the script sums over %d workers whose parts of a batch differ by a sample: a mean that it "
+                "divides by their number, or by that of this worker's own samples, is off by as much",
                 loop.world_size,
             )
 
@@ -275,8 +272,8 @@ class Adoption:
 
     def _epoch_of_script(self, loader: DataLoader[Any]) -> int:
         """As the script says with ``set_epoch``; without, its loops over the loader are counted."""
-        sampler: Any = loader.sampler
-        return int(sampler.epoch) if follows_epochs(sampler) else self._loops
+        epoch = epoch_set(divided_by(loader))
+        return self._loops if epoch is None else epoch
 
 
 @contextlib.contextmanager
@@ -371,11 +368,11 @@ def check_form(
     loader: DataLoader[Any], models: list[torch.nn.Module], optimizers: list[torch.optim.Optimizer]
 ) -> None:
     """Raises NotAdoptedError if the script trains in another way than adopted ones may."""
-    sampler = loader.sampler
-    if not isinstance(sampler, DistributedSampler):
-        raise NotAdoptedError("its training's loader has no DistributedSampler")
-    if loader.batch_size is None or type(sampler).__iter__ is not DistributedSampler.__iter__:
-        raise NotAdoptedError("its training's loader makes batches, or an order, of its own")
+    sampler = divided_by(loader)
+    if sampler is None:
+        raise NotAdoptedError("its training's loader has no sampler that divides batches of one size among ranks")
+    if not WholeOrder(sampler).is_known:
+        raise NotAdoptedError("its training's sampler has another order each time, or one that no rank changes")
     wrapped = {id(parameter) for model in models for parameter in model.parameters()}
     trained = {id(parameter) for parameter in parameters_in(*optimizers)}
     if not trained <= wrapped:
@@ -456,6 +453,11 @@ class AdoptedLoop(Loop):
         return bool(self._drawing.batch.per_step(self.world_size) % self.world_size)
 
     @property
+    def is_before_update(self) -> bool:
+        """Whether the script has taken a batch for which an optimizer has to step yet."""
+        return self._updates.is_under_way and not self._updates.is_complete
+
+    @property
     def is_in_step(self) -> bool:
         """Whether a step of an optimizer belongs to a batch of the training's loader."""
         return self._updates.is_under_way
@@ -464,56 +466,3 @@ class AdoptedLoop(Loop):
         """Let newcomers know how far to rehearse before they join."""
         if self.is_main:
             self._training.session.directory.note_epoch(self.epoch)
-
-
-def batches_of_all(loader: DataLoader[Any]) -> DataLoader[Any]:
-    """A loader whose batches are those of all ranks of the script's DistributedSampler together."""
-    sampler: Any = loader.sampler
-    options = {name: getattr(loader, name) for name in (*KEPT_OPTIONS, "drop_last")}
-    together = (loader.batch_size or 1) * sampler.num_replicas
-    return DataLoader(loader.dataset, together, sampler=WholeOrder(sampler), **options)
-
-
-class WholeOrder(torch.utils.data.Sampler[int]):
-    """The samples of all ranks of a DistributedSampler, one of each rank at a time.
-
-    Rank r of N has every Nth sample from the rth on, so a batch of all ranks is one piece of this order.
-    """
-
-    def __init__(self, sampler: DistributedSampler[Any]) -> None:
-        self._follows_epochs = follows_epochs(sampler)
-        self._sampler = copy.copy(sampler)
-        # One rank of one, but as many samples as N ranks have, repeated ones included.
-        self._sampler.num_replicas, self._sampler.rank = 1, 0
-        self._sampler.num_samples = sampler.total_size
-
-    def __len__(self) -> int:
-        return self._sampler.num_samples
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._sampler)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Order by this epoch, if the script does that at all."""
-        if self._follows_epochs:
-            self._sampler.set_epoch(epoch)
-
-
-def note_set_epoch(sampler: Any) -> None:
-    """The script has called ``set_epoch``."""
-    sampler.follows_epochs = True
-
-
-def follows_epochs(sampler: DistributedSampler[Any]) -> bool:
-    """Whether the script has called ``set_epoch``."""
-    return bool(getattr(sampler, "follows_epochs", False))
-
-
-def divide(sampler: DistributedSampler[Any], rank: int, size: int) -> None:
-    """Let the sampler give this rank's part in a world of this size."""
-    epoch = sampler.epoch
-    # Torch's constructor computes the lengths that follow from rank and size; it also begins with epoch 0.
-    DistributedSampler.__init__(
-        sampler, sampler.dataset, size, rank, sampler.shuffle, sampler.seed, sampler.drop_last
-    )
-    sampler.epoch = epoch

@@ -16,10 +16,11 @@ import torch.distributed as dist
 import torch.multiprocessing
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import ChainedScheduler, LRScheduler, ReduceLROnPlateau, SequentialLR
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import DataLoader
 
-from freetrain.elastic.adopting.adoption import Adoption, note_set_epoch
+from freetrain.elastic.adopting.adoption import Adoption
 from freetrain.elastic.adopting.counts import numbered
+from freetrain.elastic.adopting.samplers import note_loader
 from freetrain.elastic.errors import NotAdoptedError
 from freetrain.elastic.worlds.groups import form_alone
 
@@ -74,7 +75,7 @@ def patches(adoption: Adoption) -> Iterable[Patch]:
     for name in ("__init__", "__setstate__"):
         yield torch.nn.Module, name, lambda original: _then(original, adoption.note_module)
     yield DataLoader, "__iter__", lambda original: lambda loader: adoption.iterate(loader, original)
-    yield DistributedSampler, "set_epoch", lambda original: _then(original, note_set_epoch)
+    yield DataLoader, "__init__", lambda original: _then(original, note_loader)
     yield torch, "save", lambda original: _sparing_files(adoption, original)
     yield builtins, "enumerate", _numbering
     for name in _EXCHANGES:
@@ -156,7 +157,7 @@ def _noticing_exchanges(adoption: Adoption, name: str, original: Original) -> Or
             adoption.before_exchange(name, tensors)
             operations = [item for item in given if isinstance(item, dist.ReduceOp.RedOpType)]
             if name in ("all_reduce", "reduce") and operations in ([], [dist.ReduceOp.SUM]):
-                adoption.before_sum(tensors[0])
+                adoption.before_sum()
         return original(*args, **kwargs)
 
     return exchange

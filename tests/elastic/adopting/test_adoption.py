@@ -7,43 +7,16 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from hypothesis import given
-from hypothesis import strategies as st
 from torch.utils.data import DataLoader, DistributedSampler
 
 from freetrain.elastic.adopting.adoption import (
     Adoption,
-    batches_of_all,
-    divide,
     modules_beside,
     noticing_reads_of_gradients,
 )
 from freetrain.elastic.adopting.patches import _init_process_group, _noticing_exchanges, patches
 from freetrain.elastic.errors import NotAdoptedError
 from freetrain.elastic.training.state import Beside
-
-
-@given(
-    samples=st.integers(1, 60),
-    ranks=st.integers(2, 5),
-    batch=st.integers(1, 7),
-    drop_last=st.booleans(),
-    epoch=st.integers(0, 3),
-)
-def test_a_batch_of_all_ranks_has_the_samples_of_their_batches(
-    samples: int, ranks: int, batch: int, drop_last: bool, epoch: int
-) -> None:
-    samplers: list[Any] = [
-        DistributedSampler(range(samples), ranks, rank, drop_last=drop_last) for rank in range(ranks)
-    ]
-    loaders = [DataLoader(range(samples), batch, sampler=sampler) for sampler in samplers]
-    for sampler in samplers:
-        sampler.follows_epochs = True
-        sampler.set_epoch(epoch)
-    together: Any = batches_of_all(loaders[0])
-    together.sampler.set_epoch(epoch)
-    expected = [sorted(id_ for part in parts for id_ in part.tolist()) for parts in zip(*loaders, strict=True)]
-    assert [sorted(part.tolist()) for part in together] == expected
 
 
 def test_what_a_rehearsal_changes_beside_the_parameters_is_put_back() -> None:
@@ -58,22 +31,15 @@ def test_what_a_rehearsal_changes_beside_the_parameters_is_put_back() -> None:
     assert (int(model.num_batches_tracked), optimizer.param_groups[0]["lr"], schedule.last_epoch) == (0, 1.0, 0)
 
 
-def test_other_loaders_are_divided_by_the_world_as_it_is() -> None:
-    sampler = DistributedSampler(range(10), 2, 1, shuffle=False)
-    sampler.set_epoch(4)
-    divide(sampler, 2, 5)
-    assert (list(sampler), sampler.epoch) == ([2, 7], 4)
-
-
 def test_sums_over_other_workers_or_samples_than_the_script_may_believe_are_named_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "8")
     adoption: Any = Adoption()
-    adoption._loop, adoption.is_rehearsing = SimpleNamespace(world_size=8, is_in_step=True), False
+    adoption._loop, adoption.is_rehearsing = SimpleNamespace(world_size=8, is_before_update=True), False
     adoption._loop.have_unequal_parts = False
     all_reduce = _noticing_exchanges(adoption, "all_reduce", lambda tensor, *args, **kwargs: tensor)
-    loss, centre = torch.ones(1), torch.ones(3)
+    loss = torch.ones(1)
     all_reduce(loss)
     adoption._loop.world_size = 3
     all_reduce(loss, dist.ReduceOp.MAX)
@@ -81,14 +47,12 @@ def test_sums_over_other_workers_or_samples_than_the_script_may_believe_are_name
     assert caplog.messages == []
     for _ in range(2):
         all_reduce(loss, op=dist.ReduceOp.SUM)
-        all_reduce(centre)
     adoption._loop.have_unequal_parts = True
     for _ in range(2):
         all_reduce(loss)
-        all_reduce(centre)
     of_ranks, of_parts = caplog.messages
     assert of_ranks.startswith("the script sums over the 3 workers that there are now, not over 8 ranks")
-    assert of_parts.startswith("the script sums tensors over 3 workers whose parts of a batch differ by a sample")
+    assert of_parts.startswith("the script sums over 3 workers whose parts of a batch differ by a sample")
 
 
 @pytest.mark.parametrize(
