@@ -140,6 +140,11 @@ class Adoption:
                 "before"
             )
 
+    @property
+    def has_joined(self) -> bool:
+        """Whether this worker is one of those that train."""
+        return self._loop is not None
+
     def end(self) -> None:
         """The script has come to its end, or takes leave of the other ranks."""
         if self._has_ended:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,13 +10,15 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, DistributedSampler
 
+from freetrain.elastic.adopting.__main__ import refuse
 from freetrain.elastic.adopting.adoption import (
     Adoption,
     modules_beside,
     noticing_reads_of_gradients,
 )
 from freetrain.elastic.adopting.patches import _init_process_group, _noticing_exchanges, patches
-from freetrain.elastic.errors import NotAdoptedError
+from freetrain.elastic.errors import ODD_STATUS, NotAdoptedError
+from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.training.state import Beside
 
 
@@ -96,6 +99,24 @@ def test_a_script_that_counts_its_ranks_otherwise_is_refused_or_named(
     with pytest.raises(NotAdoptedError) as refused:
         _init_process_group(backend="nccl", world_size=4, rank=3)
     assert refused.value.reason == "it says that there are 4 ranks, and freetrain runs it as for 8"
+
+
+@pytest.mark.parametrize(("others_train", "is_member"), [(False, False), (True, True), (True, False)])
+def test_a_newcomer_that_cannot_be_adopted_ends_alone_where_others_train(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others_train: bool, is_member: bool
+) -> None:
+    directory = TrainerDirectory.open(tmp_path)
+    monkeypatch.setenv("FREETRAIN_TRAINER", str(tmp_path))
+    view = SimpleNamespace(current=("another",) if others_train else ())
+    monkeypatch.setattr(TrainerDirectory, "view", lambda _: view)
+    if others_train and not is_member:
+        with pytest.raises(SystemExit) as ended:
+            refuse("it ended without a step", is_member=is_member)
+        assert ended.value.code == ODD_STATUS
+        assert directory.why_not_adopted() is None
+    else:
+        refuse("it ended without a step", is_member=is_member)
+        assert directory.why_not_adopted() == "it ended without a step"
 
 
 @pytest.mark.parametrize("name", ["new_group", "send", "recv", "batch_isend_irecv"])
