@@ -47,7 +47,7 @@ class Adoption:
         self._modules: list[weakref.ref[torch.nn.Module]] = []  # that it made or copied before its first batch
         self._counts = Counts()
         self._before: Beside | None = None
-        self._is_in_batch = False
+        self._is_in_batch = self._has_sums = False
         self._has_stepped = False
         self._loops = 0
         self._has_ended = False
@@ -97,8 +97,13 @@ class Adoption:
 
     def before_clipping(self, parameters: Sequence[torch.Tensor]) -> None:
         """Sums are clipped, and not a rank's own gradients."""
+        self.note_sums()
         if not self.is_rehearsing and self._loop is not None:
             self._loop.sum_gradients_of(parameters)
+
+    def note_sums(self, _: object = None) -> None:
+        """From here on to the end of the batch gradients are sums; the training's scalers make them so, too."""
+        self._has_sums = True
 
     def before_exchange(self, name: str, tensors: Sequence[torch.Tensor]) -> None:
         """Refuse losses that take other ranks' samples: over other numbers of ranks these are others."""
@@ -132,12 +137,11 @@ class Adoption:
 
     def _note_read(self) -> None:
         """Say once that the script looks at gradients that are not summed yet."""
-        if not self._knows_of_gradients:
+        if not self._knows_of_gradients and not self._has_sums:
             self._knows_of_gradients = True
             log.warning(
-                "the script looks at gradients before its optimizer steps: they are this worker's own, and not "
-                "the mean of all ranks, unless torch.nn.utils.clip_grad_norm_ or clip_grad_value_ was called "
-                "before"
+                "the script looks at gradients before they are clipped, unscaled or applied by torch: they are "
+                "this worker's own, and not the mean of all ranks"
             )
 
     @property
@@ -210,7 +214,7 @@ class Adoption:
     @contextlib.contextmanager
     def _in_batch(self) -> Iterator[None]:
         """What the script does with a batch that it rehearses with."""
-        self._is_in_batch = True
+        self._is_in_batch, self._has_sums = True, False
         try:
             with noticing_reads_of_gradients(self._note_read):
                 yield

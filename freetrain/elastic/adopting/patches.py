@@ -71,6 +71,7 @@ def patches(adoption: Adoption) -> Iterable[Patch]:
     yield torch.optim.Optimizer, "__init__", lambda original: _then(original, adoption.note_optimizer)
     for kind in (*_SCHEDULES, torch.amp.GradScaler):
         yield kind, "__init__", lambda original: _then(original, adoption.note_carried)
+    yield torch.amp.GradScaler, "unscale_", lambda original: _then(original, adoption.note_sums)
     # copy.deepcopy() makes modules without their constructor.
     for name in ("__init__", "__setstate__"):
         yield torch.nn.Module, name, lambda original: _then(original, adoption.note_module)

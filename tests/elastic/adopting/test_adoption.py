@@ -155,6 +155,20 @@ def test_only_the_scripts_own_reads_of_gradients_are_noticed() -> None:
     assert noticed == ["read"]
 
 
+@pytest.mark.parametrize("is_scaled", [True, False])
+def test_gradients_that_are_sums_already_are_no_matter_of_a_warning(
+    is_scaled: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    adoption: Any = Adoption()
+    weight.sum().backward()
+    with adoption._in_batch():
+        if is_scaled:
+            adoption.note_sums()
+        assert weight.grad is not None
+    assert bool(caplog.messages) is not is_scaled
+
+
 def test_a_script_that_trains_without_a_divided_loader_is_refused_at_its_first_step() -> None:
     weight = torch.nn.Parameter(torch.ones(2))
     optimizer = torch.optim.SGD([weight], 0.1)
