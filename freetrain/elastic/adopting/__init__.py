@@ -10,6 +10,7 @@ A worker goes through three phases:
 2. *Rehearsal.* The first optimizer step shows which loader is the training's. It changes nothing, nor do those
    that follow until the script is in the epoch in which the training is: each loop over a loader ends after one
    step, or one batch. Collectives give the worker's own values; ``torch.save`` leaves files that exist alone.
+   What the script counts is put back.
 3. *Training.* The worker joins when the script asks for its next batch. From there on the loader gives this rank's
    part of each batch, and all else is a :class:`freetrain.elastic.script.loop.Loop`. ``get_rank`` and
    ``get_world_size`` now tell of the world as it is; other loaders with a DistributedSampler are divided by it.
@@ -18,5 +19,6 @@ The end of the script is the end of the training. A script of another form ends 
 ``NOT_ADOPTED_STATUS``, and the agents go on in restart mode.
 
 Files, in reading order: ``adoption.py`` (the phases, and the loop that the script does not know of),
-``patches.py`` (what of torch is replaced), ``__main__.py`` (runs the script).
+``counts.py`` (numbers in the script's variables), ``samplers.py`` (which samples are whose), ``patches.py`` (what
+of torch is replaced), ``__main__.py`` (runs the script).
 """

@@ -6,7 +6,7 @@ import sys
 
 from freetrain.elastic.adopting.adoption import Adoption
 from freetrain.elastic.adopting.patches import patch
-from freetrain.elastic.errors import Departed, NotAdoptedError, as_exit
+from freetrain.elastic.errors import ODD_STATUS, Departed, NotAdoptedError, as_exit
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.on_node.template import run_script
 from freetrain.errors import FreetrainError
@@ -25,15 +25,27 @@ def main() -> None:
                 raise
         adoption.end()
     except NotAdoptedError as error:
-        # All agents then go on in restart mode.
-        if (root := trainer_from_environment()) is not None:
-            TrainerDirectory.open(root).give_up_adopting(error.reason)
+        refuse(error.reason, is_member=adoption.has_joined)
         raise
     except BaseException as error:
         adoption.leave(error)
         if isinstance(error, FreetrainError):
             raise as_exit(error) from None
         raise
+
+
+def refuse(reason: str, *, is_member: bool) -> None:
+    """Let all agents go on in restart mode; a newcomer ends alone where others train this script as it is.
+
+    Raises SystemExit in that newcomer.
+    """
+    if (root := trainer_from_environment()) is None:
+        return
+    directory = TrainerDirectory.open(root)
+    if directory.view().current and not is_member:
+        print(f"freetrain: the others train, and this worker's script does not: {reason}.", file=sys.stderr)
+        raise SystemExit(ODD_STATUS)
+    directory.give_up_adopting(reason)
 
 
 if __name__ == "__main__":

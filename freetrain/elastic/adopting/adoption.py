@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import itertools
 import logging
+import math
 import os
 import sys
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import DataLoader
 
-from freetrain.elastic.data.drawing import KEPT_OPTIONS
-from freetrain.elastic.errors import NotAdoptedError
+from freetrain.elastic.adopting.counts import Counts
+from freetrain.elastic.adopting.samplers import WholeOrder, batches_of_all, divided_by, epoch_set, part_of
+from freetrain.elastic.errors import EVICTED_STATUS, Departed, NotAdoptedError
+from freetrain.elastic.membership.identity import MAIN_VARIABLE
 from freetrain.elastic.on_disk.directory import TrainerDirectory, trainer_from_environment
 from freetrain.elastic.script.gradients import parameters_of
 from freetrain.elastic.script.loop import Loop
@@ -26,6 +29,7 @@ from freetrain.errors import InputError
 log = logging.getLogger(__name__)
 
 Iterate = Callable[[DataLoader[Any]], Iterator[Any]]
+_WARN_WAITING_AFTER_S = 30.0
 # Epochs of a script that says by its end how many there are.
 _ENDLESS = 1 << 40
 
@@ -41,13 +45,13 @@ class Adoption:
         self._loop: AdoptedLoop | None = None
         self._loader: DataLoader[Any] | None = None
         self._modules: list[weakref.ref[torch.nn.Module]] = []  # that it made or copied before its first batch
-        self._others_batches = 0  # more than its own that its loops have passed over: others took them
+        self._counts = Counts()
         self._before: Beside | None = None
-        self._is_in_batch = False
+        self._is_in_batch = self._has_sums = False
         self._has_stepped = False
         self._loops = 0
         self._has_ended = False
-        self._knows_of_sums = False
+        self._knows_of_sums = self._knows_of_parts = False
         self._knows_of_gradients = False
 
     # -- what the script does
@@ -67,38 +71,16 @@ class Adoption:
         if self._before is None:
             self._modules.append(weakref.ref(module))
 
-    def enumerate(self, items: Iterable[Any], start: int) -> Iterator[tuple[int, Any]]:
-        """Number items as the training numbers its batches where taking an item takes a batch, by whatever way."""
-        iterator = iter(items)
-        for taken in itertools.count():
-            before = self._others_batches
-            try:
-                item = next(iterator)
-            except StopIteration:
-                return
-            start += self._others_batches - before
-            yield start + taken, item
-
     def iterate(self, loader: DataLoader[Any], plain: Iterate) -> Iterator[Any]:
         """The batches of a loop over a loader, which torch alone would iterate over as ``plain`` does."""
-        sampler: Any = loader.sampler
-        is_divided = isinstance(sampler, DistributedSampler)
         if self.is_rehearsing:
-            rehearses = is_divided or self._loader is not None
-            return self._counting(self._rehearse(loader, plain)) if rehearses else plain(loader)
+            rehearses = divided_by(loader) is not None or self._loader is not None
+            return self._rehearse(loader, plain) if rehearses else plain(loader)
         if loader is self._loader:
-            return self._counting(self._train(loader))
-        if is_divided and self._loop is not None:
-            divide(sampler, self._loop.rank, self._loop.world_size)
+            return self._train(loader)
+        if self._loop is not None:
+            loader = part_of(loader, self._loop.rank, self._loop.world_size)
         return plain(loader)
-
-    def _counting(self, batches: Iterator[tuple[int, Any]]) -> Iterator[Any]:
-        """Numbered batches without their numbers, which :meth:`enumerate` gives."""
-        expected = 0
-        for number, batch in batches:
-            self._others_batches += number - expected
-            expected = number + 1
-            yield batch
 
     def before_step(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
         """The hook before each step of an optimizer: in a rehearsal it changes nothing."""
@@ -115,31 +97,57 @@ class Adoption:
 
     def before_clipping(self, parameters: Sequence[torch.Tensor]) -> None:
         """Sums are clipped, and not a rank's own gradients."""
+        self.note_sums()
         if not self.is_rehearsing and self._loop is not None:
             self._loop.sum_gradients_of(parameters)
 
+    def note_sums(self, _: object = None) -> None:
+        """From here on to the end of the batch gradients are sums; the training's scalers make them so, too."""
+        self._has_sums = True
+
+    def before_exchange(self, name: str, tensors: Sequence[torch.Tensor]) -> None:
+        """Refuse losses that take other ranks' samples: over other numbers of ranks these are others."""
+        is_step = self._is_in_batch and not self._has_stepped and any(model.training for model in self.models)
+        is_sum = name in ("all_reduce", "reduce")
+        exchanges = [tensor for tensor in tensors if tensor.requires_grad or (not is_sum and tensor.numel() > 1)]
+        if is_step and (exchanges or is_called_by("torch.distributed.nn.functional")):
+            raise NotAdoptedError(f"it calls {name} to compute its loss from other ranks' samples, too")
+
     def before_sum(self) -> None:
-        """Say once that the script's own sums are over fewer or more ranks than it was started for."""
-        ranks, loop = int(os.environ["WORLD_SIZE"]), self._loop
-        if self.is_rehearsing or loop is None or self._knows_of_sums or loop.world_size == ranks:
+        """Say once that the script's own sums are over fewer or more ranks, or samples, than it may believe."""
+        loop = self._loop
+        if self.is_rehearsing or loop is None:
             return
-        self._knows_of_sums = True
-        log.warning(
-            "the script sums over the %d workers that there are now, not over %d ranks: a mean has to be divided "
-            "by dist.get_world_size(), not by a world size that the script keeps",
-            loop.world_size,
-            ranks,
-        )
+        ranks = int(os.environ["WORLD_SIZE"])
+        if not self._knows_of_sums and loop.world_size != ranks:
+            self._knows_of_sums = True
+            log.warning(
+                "the script sums over the %d workers that there are now, not over %d ranks: a mean has to be "
+                "divided by dist.get_world_size(), not by a world size that the script keeps",
+                loop.world_size,
+                ranks,
+            )
+        if not self._knows_of_parts and loop.is_before_update and loop.have_unequal_parts:
+            self._knows_of_parts = True
+            log.warning(
+                "the script sums over %d workers whose parts of a batch differ by a sample: a mean that it "
+                "divides by their number, or by that of this worker's own samples, is off by as much",
+                loop.world_size,
+            )
 
     def _note_read(self) -> None:
         """Say once that the script looks at gradients that are not summed yet."""
-        if not self._knows_of_gradients:
+        if not self._knows_of_gradients and not self._has_sums:
             self._knows_of_gradients = True
             log.warning(
-                "the script looks at gradients before its optimizer steps: they are this worker's own, and not "
-                "the mean of all ranks, unless torch.nn.utils.clip_grad_norm_ or clip_grad_value_ was called "
-                "before"
+                "the script looks at gradients before they are clipped, unscaled or applied by torch: they are "
+                "this worker's own, and not the mean of all ranks"
             )
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether this worker is one of those that train."""
+        return self._loop is not None
 
     def end(self) -> None:
         """The script has come to its end, or takes leave of the other ranks."""
@@ -167,18 +175,19 @@ class Adoption:
 
     # -- rehearsal
 
-    def _rehearse(self, loader: DataLoader[Any], plain: Iterate) -> Iterator[tuple[int, Any]]:
+    def _rehearse(self, loader: DataLoader[Any], plain: Iterate) -> Iterator[Any]:
         """Batches until the script steps with one; then those of the training, if the script is where that is."""
         is_evaluation = self._loader is not None and loader is not self._loader
         self._has_stepped = False
-        taken, steps_after = 0, list[int]()
+        steps_after = list[int]()
+        self._counts.begin_rehearsal()
         for taken, batch in enumerate(plain(loader), 1):
             if self._before is None:
                 self.carried += modules_beside(self.models, [made() for made in self._modules])
                 self._before = Beside(self.models, self.optimizers, self.carried)
             self._has_stepped = False
             with self._in_batch():
-                yield taken - 1, batch
+                yield batch
             if self._has_stepped:
                 steps_after.append(taken)
             if is_evaluation or self._shows_form(steps_after):
@@ -186,10 +195,10 @@ class Adoption:
         # After the loop, so that the loader's worker processes have ended.
         if not steps_after:
             return
+        self._counts.end_rehearsal()
         if self._arrives(loader) and self._loop is not None:
-            yield from self._loop.batches.numbered()
-        else:
-            self._others_batches += len(loader) - taken
+            self._counts.put_back()
+            yield from self._loop.batches
 
     def _shows_form(self, steps_after: Sequence[int]) -> bool:
         """Whether the script's steps show how it trains, each after so many batches of its loop.
@@ -205,7 +214,7 @@ class Adoption:
     @contextlib.contextmanager
     def _in_batch(self) -> Iterator[None]:
         """What the script does with a batch that it rehearses with."""
-        self._is_in_batch = True
+        self._is_in_batch, self._has_sums = True, False
         try:
             with noticing_reads_of_gradients(self._note_read):
                 yield
@@ -239,9 +248,10 @@ class Adoption:
 
     def _join(self, loader: DataLoader[Any], epoch: int) -> AdoptedLoop:
         self._put_back()
-        loop = AdoptedLoop(self.models, self.optimizers, loader, self.carried)
+        loop = AdoptedLoop(self.models, self.optimizers, loader, self.carried, self._counts)
         # By its home: torch.distributed has the replacement, which would end the adoption.
         torch.distributed.distributed_c10d.destroy_process_group()
+        await_main()
         # A newcomer that is fed steps its optimizers while it joins.
         self.is_rehearsing = False
         loop.enter(epoch)
@@ -263,16 +273,16 @@ class Adoption:
 
     # -- training
 
-    def _train(self, loader: DataLoader[Any]) -> Iterator[tuple[int, Any]]:
+    def _train(self, loader: DataLoader[Any]) -> Iterator[Any]:
         assert self._loop is not None
         self._loop.next_epoch(self._epoch_of_script(loader))
         self._loops += 1
-        yield from self._loop.batches.numbered()
+        yield from self._loop.batches
 
     def _epoch_of_script(self, loader: DataLoader[Any]) -> int:
         """As the script says with ``set_epoch``; without, its loops over the loader are counted."""
-        sampler: Any = loader.sampler
-        return int(sampler.epoch) if follows_epochs(sampler) else self._loops
+        epoch = epoch_set(divided_by(loader))
+        return self._loops if epoch is None else epoch
 
 
 @contextlib.contextmanager
@@ -297,6 +307,14 @@ def noticing_reads_of_gradients(note: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         del torch.Tensor.grad
+
+
+def is_called_by(module: str) -> bool:
+    """Whether this Python module is among the callers."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__") != module:
+        frame = frame.f_back
+    return frame.f_globals.get("__name__") == module
 
 
 class ModuleBeside:
@@ -340,15 +358,30 @@ def epoch_of_others() -> int:
     return TrainerDirectory.open(root).epoch() if root is not None else 0
 
 
+def await_main() -> None:
+    """Let the script that is rank 0 join first: all get its model, as from DistributedDataParallel."""
+    root = trainer_from_environment()
+    if root is None or os.environ.get(MAIN_VARIABLE):
+        return
+    directory, warn_s = TrainerDirectory.open(root), time.monotonic() + _WARN_WAITING_AFTER_S
+    while directory.awaits_main():
+        if directory.has_lost_main():
+            raise Departed("the script that was rank 0 was lost before training began", EVICTED_STATUS)
+        if time.monotonic() > warn_s:
+            warn_s = math.inf
+            log.warning("waiting for the script that is rank 0, with whose model the training begins")
+        time.sleep(0.1)
+
+
 def check_form(
     loader: DataLoader[Any], models: list[torch.nn.Module], optimizers: list[torch.optim.Optimizer]
 ) -> None:
     """Raises NotAdoptedError if the script trains in another way than adopted ones may."""
-    sampler = loader.sampler
-    if not isinstance(sampler, DistributedSampler):
-        raise NotAdoptedError("its training's loader has no DistributedSampler")
-    if loader.batch_size is None or type(sampler).__iter__ is not DistributedSampler.__iter__:
-        raise NotAdoptedError("its training's loader makes batches, or an order, of its own")
+    sampler = divided_by(loader)
+    if sampler is None:
+        raise NotAdoptedError("its training's loader has no sampler that divides batches of one size among ranks")
+    if not WholeOrder(sampler).is_known:
+        raise NotAdoptedError("its training's sampler has another order each time, or one that no rank changes")
     wrapped = {id(parameter) for model in models for parameter in model.parameters()}
     trained = {id(parameter) for parameter in parameters_in(*optimizers)}
     if not trained <= wrapped:
@@ -366,10 +399,12 @@ class AdoptedLoop(Loop):
         optimizers: Sequence[torch.optim.Optimizer],
         loader: DataLoader[Any],
         carried: Sequence[Stateful],
+        counts: Counts,
     ) -> None:
         also = {f"adopted.{place}": item for place, item in enumerate(carried)}
         # A model that is alone keeps the names of its parameters: in a list they would begin with its place.
         given = models[0] if len(models) == 1 else models
+        also["adopted.counts"] = self._counts = counts
         super().__init__(given, optimizers, batches_of_all(loader), epochs=_ENDLESS, also=also)
         self._epochs = self.epochs()
 
@@ -377,6 +412,14 @@ class AdoptedLoop(Loop):
     def epoch(self) -> int:
         """The epoch in which the training is, as the script counts them."""
         return self.state.sampler.epoch
+
+    def take(self) -> tuple[int, Any] | None:
+        """This rank's part of the next batch; the script then counts as the training does."""
+        if self._updates.is_complete or not self._updates.is_under_way:
+            self._counts.begin_step()
+        taken = super().take()
+        self._counts.begin_batch()
+        return taken
 
     def enter(self, epoch: int) -> None:
         """Join, and come to the state of the others; the script is in this epoch."""
@@ -414,6 +457,16 @@ class AdoptedLoop(Loop):
             pass
 
     @property
+    def have_unequal_parts(self) -> bool:
+        """Whether the ranks' parts of a batch differ in size."""
+        return bool(self._drawing.batch.per_step(self.world_size) % self.world_size)
+
+    @property
+    def is_before_update(self) -> bool:
+        """Whether the script has taken a batch for which an optimizer has to step yet."""
+        return self._updates.is_under_way and not self._updates.is_complete
+
+    @property
     def is_in_step(self) -> bool:
         """Whether a step of an optimizer belongs to a batch of the training's loader."""
         return self._updates.is_under_way
@@ -422,56 +475,3 @@ class AdoptedLoop(Loop):
         """Let newcomers know how far to rehearse before they join."""
         if self.is_main:
             self._training.session.directory.note_epoch(self.epoch)
-
-
-def batches_of_all(loader: DataLoader[Any]) -> DataLoader[Any]:
-    """A loader whose batches are those of all ranks of the script's DistributedSampler together."""
-    sampler: Any = loader.sampler
-    options = {name: getattr(loader, name) for name in (*KEPT_OPTIONS, "drop_last")}
-    together = (loader.batch_size or 1) * sampler.num_replicas
-    return DataLoader(loader.dataset, together, sampler=WholeOrder(sampler), **options)
-
-
-class WholeOrder(torch.utils.data.Sampler[int]):
-    """The samples of all ranks of a DistributedSampler, one of each rank at a time.
-
-    Rank r of N has every Nth sample from the rth on, so a batch of all ranks is one piece of this order.
-    """
-
-    def __init__(self, sampler: DistributedSampler[Any]) -> None:
-        self._follows_epochs = follows_epochs(sampler)
-        self._sampler = copy.copy(sampler)
-        # One rank of one, but as many samples as N ranks have, repeated ones included.
-        self._sampler.num_replicas, self._sampler.rank = 1, 0
-        self._sampler.num_samples = sampler.total_size
-
-    def __len__(self) -> int:
-        return self._sampler.num_samples
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._sampler)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Order by this epoch, if the script does that at all."""
-        if self._follows_epochs:
-            self._sampler.set_epoch(epoch)
-
-
-def note_set_epoch(sampler: Any) -> None:
-    """The script has called ``set_epoch``."""
-    sampler.follows_epochs = True
-
-
-def follows_epochs(sampler: DistributedSampler[Any]) -> bool:
-    """Whether the script has called ``set_epoch``."""
-    return bool(getattr(sampler, "follows_epochs", False))
-
-
-def divide(sampler: DistributedSampler[Any], rank: int, size: int) -> None:
-    """Let the sampler give this rank's part in a world of this size."""
-    epoch = sampler.epoch
-    # Torch's constructor computes the lengths that follow from rank and size; it also begins with epoch 0.
-    DistributedSampler.__init__(
-        sampler, sampler.dataset, size, rank, sampler.shuffle, sampler.seed, sampler.drop_last
-    )
-    sampler.epoch = epoch

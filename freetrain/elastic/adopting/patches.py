@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import logging
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -15,11 +16,15 @@ import torch.distributed as dist
 import torch.multiprocessing
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import ChainedScheduler, LRScheduler, ReduceLROnPlateau, SequentialLR
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import DataLoader
 
-from freetrain.elastic.adopting.adoption import Adoption, note_set_epoch
+from freetrain.elastic.adopting.adoption import Adoption
+from freetrain.elastic.adopting.counts import numbered
+from freetrain.elastic.adopting.samplers import note_loader
 from freetrain.elastic.errors import NotAdoptedError
 from freetrain.elastic.worlds.groups import form_alone
+
+log = logging.getLogger(__name__)
 
 Original = Callable[..., Any]
 Patch = tuple[Any, str, Callable[[Original], Original]]
@@ -36,6 +41,10 @@ _OTHER_FORMS = (
     (torch.nn.SyncBatchNorm, "convert_sync_batchnorm"),
     # Which rank is the other one changes with the world.
     *((dist, name) for name in ("send", "recv", "isend", "irecv", "batch_isend_irecv")),
+)
+_EXCHANGES = (
+    *("all_reduce", "reduce", "broadcast", "all_gather", "all_gather_into_tensor", "gather", "scatter"),
+    *("reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single"),
 )
 
 
@@ -62,24 +71,43 @@ def patches(adoption: Adoption) -> Iterable[Patch]:
     yield torch.optim.Optimizer, "__init__", lambda original: _then(original, adoption.note_optimizer)
     for kind in (*_SCHEDULES, torch.amp.GradScaler):
         yield kind, "__init__", lambda original: _then(original, adoption.note_carried)
+    yield torch.amp.GradScaler, "unscale_", lambda original: _then(original, adoption.note_sums)
     # copy.deepcopy() makes modules without their constructor.
     for name in ("__init__", "__setstate__"):
         yield torch.nn.Module, name, lambda original: _then(original, adoption.note_module)
     yield DataLoader, "__iter__", lambda original: lambda loader: adoption.iterate(loader, original)
-    yield DistributedSampler, "set_epoch", lambda original: _then(original, note_set_epoch)
+    yield DataLoader, "__init__", lambda original: _then(original, note_loader)
     yield torch, "save", lambda original: _sparing_files(adoption, original)
-    yield builtins, "enumerate", lambda original: _numbering(adoption, original)
-    for name in ("all_reduce", "reduce"):
-        yield dist, name, lambda original: _noticing_sums(adoption, original)
+    yield builtins, "enumerate", _numbering
+    for name in _EXCHANGES:
+        yield dist, name, partial(_noticing_exchanges, adoption, name)
     for name in ("clip_grad_norm_", "clip_grad_value_"):
         yield torch.nn.utils, name, lambda original: _clipping_sums(adoption, original)
     for owner, name in _OTHER_FORMS:
         yield owner, name, partial(_refusing, name)
 
 
-def _init_process_group(*_: object, **__: object) -> None:
-    """Make the group of the set-up; backend, address, rank and size are the runtime's affair later."""
-    form_alone(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+def _init_process_group(
+    _backend: object = None,
+    _init_method: object = None,
+    _timeout: object = None,
+    world_size: int = -1,
+    rank: int = -1,
+    *_: object,
+    **__: object,
+) -> None:
+    """Make the group of the set-up; backend and address are the runtime's affair later."""
+    my_rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if world_size not in (-1, ranks):
+        raise NotAdoptedError(f"it says that there are {world_size} ranks, and freetrain runs it as for {ranks}")
+    if rank not in (-1, my_rank):
+        log.warning(
+            "the script says that it is rank %d, and was started as rank %d: what it leaves to rank 0 may be done "
+            "twice, or not at all",
+            rank,
+            my_rank,
+        )
+    form_alone(my_rank, ranks)
 
 
 def _spawn(fn: Callable[..., Any], args: tuple[Any, ...] = (), *_: object, **__: object) -> None:
@@ -120,16 +148,20 @@ def _sparing_files(adoption: Adoption, original: Original) -> Original:
     return save
 
 
-def _noticing_sums(adoption: Adoption, original: Original) -> Original:
-    """The script sums over the default group; the runtime names its groups."""
+def _noticing_exchanges(adoption: Adoption, name: str, original: Original) -> Original:
+    """The script exchanges tensors over the default group; the runtime names its groups."""
 
-    def add_up(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        operations = [given for given in (*args, kwargs.get("op")) if isinstance(given, dist.ReduceOp.RedOpType)]
-        if kwargs.get("group") is None and operations in ([], [dist.ReduceOp.SUM]):
-            adoption.before_sum()
-        return original(tensor, *args, **kwargs)
+    def exchange(*args: Any, **kwargs: Any) -> Any:
+        given = [*args, *kwargs.values()]
+        if kwargs.get("group") is None:
+            tensors = [item for item in given if isinstance(item, torch.Tensor)]
+            adoption.before_exchange(name, tensors)
+            operations = [item for item in given if isinstance(item, dist.ReduceOp.RedOpType)]
+            if name in ("all_reduce", "reduce") and operations in ([], [dist.ReduceOp.SUM]):
+                adoption.before_sum()
+        return original(*args, **kwargs)
 
-    return add_up
+    return exchange
 
 
 def _clipping_sums(adoption: Adoption, original: Original) -> Original:
@@ -141,15 +173,15 @@ def _clipping_sums(adoption: Adoption, original: Original) -> Original:
     return clip
 
 
-def _numbering(adoption: Adoption, original: Any) -> Original:
-    """Enumerate batches as the training does: a newcomer has not taken those before its first one."""
+def _numbering(original: Any) -> Original:
+    """Enumerate in Python, so that the number is one of the script's counts."""
 
     # A class, as enumerate is one: scripts may use it in isinstance() or derive from it.
     class Enumerate(original):  # type: ignore[misc]
         def __new__(cls, iterable: Iterable[Any], start: int = 0) -> Any:
             if type(iterable) in _HOLD_NO_BATCHES:
                 return original(iterable, start)
-            return adoption.enumerate(iterable, start)
+            return numbered(iterable, start)
 
     return Enumerate
 

@@ -152,7 +152,7 @@ class StragglerDetector:
 
     def _slow(self, here: Mapping[str, WorkerProgress], now_s: float) -> dict[str, float]:
         elapsed_s = now_s - self._first_s
-        if elapsed_s < _WINDOW_S:
+        if elapsed_s < _WINDOW_S or not here:
             return {}
         shares = {
             id_: (worker.waited_ms - self._first[id_].waited_ms) / 1000 / elapsed_s for id_, worker in here.items()

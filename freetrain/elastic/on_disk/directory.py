@@ -288,6 +288,11 @@ class TrainerDirectory:
         _, holder = self._main()
         return holder is not None and self.is_gone(holder) is not None
 
+    def awaits_main(self) -> bool:
+        """Whether nobody trains yet, nor has the member joined whose script is rank 0."""
+        view, (_, holder) = self.view(), self._main()
+        return holder is not None and not view.current and holder not in view.members
+
     def _main(self) -> tuple[int, str | None]:
         """How often a member's script became rank 0, and the latest of these members."""
         turn = max((int(name) for name in _with_suffix(names_in(self._members), ".main")), default=0)

@@ -322,7 +322,8 @@ class Agent:
         if self._unusable and not self._directory.finished_path.exists():
             return AgentEnd(ExitCode.STATE_IO, self._unusable)
         reason = self._directory.why_not_adopted() if self._script_ranks is not None else None
-        if reason is not None and self._leaving is None:
+        # A script that finds its own last snapshot has nothing to do.
+        if reason is not None and self._leaving is None and not self._directory.finished_path.exists():
             return AgentEnd(NOT_ADOPTED_STATUS, reason)
         if self._leaving is not None and self._has_lost_steps():
             return AgentEnd(

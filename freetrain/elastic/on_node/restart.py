@@ -104,6 +104,8 @@ class RestartAgent:
             return AgentEnd(1, f"the trainer refuses this node: {view.refused[self._me.id]}")
         if self._me.id in view.gone:
             return AgentEnd(1, f"given up for lost by the others: {view.gone[self._me.id]}")
+        if not self._workers and self._directory.finished_path.exists():
+            return AgentEnd(0, "the training is complete")
         if self._is_new(view):
             self._stop_workers()
             self._generation, self._waits, self._failed_s = view.generation, True, None

@@ -13,7 +13,13 @@ import torch
 from tests.elastic.forking import PATIENCE_S, Forked
 from tests.elastic.harness import SCRIPTS, Agents
 
-FORMS = ("adopted_tutorial.py", "adopted_imagenet.py", "adopted_gpt.py", "adopted_teacher.py")
+FORMS = (
+    "adopted_tutorial.py",
+    "adopted_imagenet.py",
+    "adopted_gpt.py",
+    "adopted_teacher.py",
+    "adopted_counting.py",
+)
 RANKS = 2
 
 
@@ -89,6 +95,18 @@ def test_it_trains_what_it_trains_in_a_fixed_world_while_workers_join_leave_and_
         assert trainer.finish(first, third) == {first: 0, third: 0}, trainer.errors()
         mine = trained(trainer.out)
         for name, values in fixed_run(script, tmp_path / "fixed", int(epochs)).items():
+            torch.testing.assert_close(mine[name], values, rtol=1e-4, atol=1e-5)
+    finally:
+        trainer.end()
+
+
+def test_all_begin_with_the_model_of_rank_0_though_others_are_ready_before(tmp_path: Path) -> None:
+    trainer = Adopted(tmp_path, "adopted_counting.py", EPOCHS="2", LATE_S="4")
+    try:
+        agents = [trainer.start(), trainer.start()]
+        assert trainer.finish(*agents) == dict.fromkeys(agents, 0), trainer.errors()
+        mine = trained(trainer.out)
+        for name, values in fixed_run("adopted_counting.py", tmp_path / "fixed", 2).items():
             torch.testing.assert_close(mine[name], values, rtol=1e-4, atol=1e-5)
     finally:
         trainer.end()

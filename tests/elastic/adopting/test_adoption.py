@@ -1,49 +1,25 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-from hypothesis import given
-from hypothesis import strategies as st
 from torch.utils.data import DataLoader, DistributedSampler
 
+from freetrain.elastic.adopting.__main__ import refuse
 from freetrain.elastic.adopting.adoption import (
     Adoption,
-    batches_of_all,
-    divide,
     modules_beside,
     noticing_reads_of_gradients,
 )
-from freetrain.elastic.adopting.patches import _noticing_sums, patches
-from freetrain.elastic.errors import NotAdoptedError
+from freetrain.elastic.adopting.patches import _init_process_group, _noticing_exchanges, patches
+from freetrain.elastic.errors import ODD_STATUS, NotAdoptedError
+from freetrain.elastic.on_disk.directory import TrainerDirectory
 from freetrain.elastic.training.state import Beside
-
-
-@given(
-    samples=st.integers(1, 60),
-    ranks=st.integers(2, 5),
-    batch=st.integers(1, 7),
-    drop_last=st.booleans(),
-    epoch=st.integers(0, 3),
-)
-def test_a_batch_of_all_ranks_has_the_samples_of_their_batches(
-    samples: int, ranks: int, batch: int, drop_last: bool, epoch: int
-) -> None:
-    samplers: list[Any] = [
-        DistributedSampler(range(samples), ranks, rank, drop_last=drop_last) for rank in range(ranks)
-    ]
-    loaders = [DataLoader(range(samples), batch, sampler=sampler) for sampler in samplers]
-    for sampler in samplers:
-        sampler.follows_epochs = True
-        sampler.set_epoch(epoch)
-    together: Any = batches_of_all(loaders[0])
-    together.sampler.set_epoch(epoch)
-    expected = [sorted(id_ for part in parts for id_ in part.tolist()) for parts in zip(*loaders, strict=True)]
-    assert [sorted(part.tolist()) for part in together] == expected
 
 
 def test_what_a_rehearsal_changes_beside_the_parameters_is_put_back() -> None:
@@ -58,30 +34,89 @@ def test_what_a_rehearsal_changes_beside_the_parameters_is_put_back() -> None:
     assert (int(model.num_batches_tracked), optimizer.param_groups[0]["lr"], schedule.last_epoch) == (0, 1.0, 0)
 
 
-def test_other_loaders_are_divided_by_the_world_as_it_is() -> None:
-    sampler = DistributedSampler(range(10), 2, 1, shuffle=False)
-    sampler.set_epoch(4)
-    divide(sampler, 2, 5)
-    assert (list(sampler), sampler.epoch) == ([2, 7], 4)
-
-
-def test_a_sum_over_other_workers_than_the_scripts_ranks_is_named_once(
+def test_sums_over_other_workers_or_samples_than_the_script_may_believe_are_named_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "8")
     adoption: Any = Adoption()
-    adoption._loop, adoption.is_rehearsing = SimpleNamespace(world_size=8), False
-    all_reduce = _noticing_sums(adoption, lambda tensor, *args, **kwargs: tensor)
+    adoption._loop, adoption.is_rehearsing = SimpleNamespace(world_size=8, is_before_update=True), False
+    adoption._loop.have_unequal_parts = False
+    all_reduce = _noticing_exchanges(adoption, "all_reduce", lambda tensor, *args, **kwargs: tensor)
     loss = torch.ones(1)
     all_reduce(loss)
-    adoption._loop.world_size = 2
+    adoption._loop.world_size = 3
     all_reduce(loss, dist.ReduceOp.MAX)
     all_reduce(loss, group="of the runtime")
     assert caplog.messages == []
     for _ in range(2):
         all_reduce(loss, op=dist.ReduceOp.SUM)
-    (message,) = caplog.messages
-    assert message.startswith("the script sums over the 2 workers that there are now, not over 8 ranks")
+    adoption._loop.have_unequal_parts = True
+    for _ in range(2):
+        all_reduce(loss)
+    of_ranks, of_parts = caplog.messages
+    assert of_ranks.startswith("the script sums over the 3 workers that there are now, not over 8 ranks")
+    assert of_parts.startswith("the script sums over 3 workers whose parts of a batch differ by a sample")
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "trains", "is_refused"),
+    [
+        ("all_reduce", torch.ones(3, requires_grad=True) * 2, True, True),  # BarlowTwins
+        ("all_gather", torch.ones(4, 3), True, True),  # SimCLR, MoCo
+        ("all_reduce", torch.ones(3), True, False),  # DINO's centre
+        ("all_gather", torch.ones(1), True, False),  # a loss that is logged
+        ("broadcast", torch.ones(1), True, False),  # a flag
+        ("all_gather", torch.ones(4, 3), False, False),  # predictions
+    ],
+)
+def test_losses_over_samples_of_other_ranks_are_refused_by_what_exchanges_them(
+    name: str, given: torch.Tensor, trains: bool, is_refused: bool
+) -> None:
+    adoption: Any = Adoption()
+    adoption.models = [torch.nn.Linear(1, 1).train(trains)]
+    exchange = _noticing_exchanges(adoption, name, lambda *_: "exchanged")
+    assert exchange([], given) == "exchanged"
+    with adoption._in_batch():
+        if is_refused:
+            with pytest.raises(NotAdoptedError) as refused:
+                exchange([], given)
+            assert refused.value.reason == f"it calls {name} to compute its loss from other ranks' samples, too"
+        else:
+            assert exchange([], given) == "exchanged"
+
+
+def test_a_script_that_counts_its_ranks_otherwise_is_refused_or_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setattr("freetrain.elastic.adopting.patches.form_alone", lambda rank, size: None)
+    _init_process_group("nccl", "env://", world_size=8, rank=3)
+    _init_process_group("nccl")
+    assert caplog.messages == []
+    _init_process_group(backend="nccl", init_method="tcp://localhost:1", world_size=8, rank=0)
+    assert "the script says that it is rank 0, and was started as rank 3" in caplog.text
+    with pytest.raises(NotAdoptedError) as refused:
+        _init_process_group(backend="nccl", world_size=4, rank=3)
+    assert refused.value.reason == "it says that there are 4 ranks, and freetrain runs it as for 8"
+
+
+@pytest.mark.parametrize(("others_train", "is_member"), [(False, False), (True, True), (True, False)])
+def test_a_newcomer_that_cannot_be_adopted_ends_alone_where_others_train(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others_train: bool, is_member: bool
+) -> None:
+    directory = TrainerDirectory.open(tmp_path)
+    monkeypatch.setenv("FREETRAIN_TRAINER", str(tmp_path))
+    view = SimpleNamespace(current=("another",) if others_train else ())
+    monkeypatch.setattr(TrainerDirectory, "view", lambda _: view)
+    if others_train and not is_member:
+        with pytest.raises(SystemExit) as ended:
+            refuse("it ended without a step", is_member=is_member)
+        assert ended.value.code == ODD_STATUS
+        assert directory.why_not_adopted() is None
+    else:
+        refuse("it ended without a step", is_member=is_member)
+        assert directory.why_not_adopted() == "it ended without a step"
 
 
 @pytest.mark.parametrize("name", ["new_group", "send", "recv", "batch_isend_irecv"])
@@ -106,19 +141,6 @@ def test_modules_beside_the_models_are_those_with_tensors_of_their_own_that_no_o
     torch.testing.assert_close(teacher[0].weight, model[0].weight)
 
 
-def test_items_are_numbered_as_the_training_numbers_the_batches_that_each_of_them_took() -> None:
-    adoption: Any = Adoption()
-    items = (batch for _ in range(2) for batch in adoption._counting(iter([(0, "a"), (7, "b"), (8, "c")])))
-    assert list(adoption.enumerate(items, 100)) == [
-        (100, "a"), (107, "b"), (108, "c"), (109, "a"), (116, "b"), (117, "c"),
-    ]  # fmt: skip
-    epochs = []
-    for number, epoch in adoption.enumerate(iter("xy"), 0):
-        epochs.append((number, epoch))
-        list(adoption._counting(iter([(5, "a")])))
-    assert epochs == [(0, "x"), (1, "y")]
-
-
 def test_only_the_scripts_own_reads_of_gradients_are_noticed() -> None:
     weight = torch.nn.Parameter(torch.ones(2))
     noticed: list[str] = []
@@ -131,6 +153,20 @@ def test_only_the_scripts_own_reads_of_gradients_are_noticed() -> None:
         assert noticed == ["read"]
     assert weight.grad is not None
     assert noticed == ["read"]
+
+
+@pytest.mark.parametrize("is_scaled", [True, False])
+def test_gradients_that_are_sums_already_are_no_matter_of_a_warning(
+    is_scaled: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    adoption: Any = Adoption()
+    weight.sum().backward()
+    with adoption._in_batch():
+        if is_scaled:
+            adoption.note_sums()
+        assert weight.grad is not None
+    assert bool(caplog.messages) is not is_scaled
 
 
 def test_a_script_that_trains_without_a_divided_loader_is_refused_at_its_first_step() -> None:

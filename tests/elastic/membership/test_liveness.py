@@ -62,6 +62,11 @@ def test_workers_that_wait_alike_are_not_slow() -> None:
         assert not waiting.look({"a": at(now_s, 0.3 * now_s), "b": at(now_s, 0.25 * now_s)}, 1, float(now_s)).slow
 
 
+def test_where_nobody_is_in_the_world_for_minutes_nobody_is_slow() -> None:
+    waiting = StragglerDetector(hung_after_s=10.0)
+    assert not any(waiting.look({"a": at(7, generation=1)}, 2, float(now_s)).slow for now_s in range(130))
+
+
 def test_signs_of_life_tell_it_and_all_are_of_one_length() -> None:
     beats = [f"{7:20d} {progress}" for progress in (WorkerProgress(), WorkerProgress(12, 3_000_000_000, 10**9))]
     assert [WorkerProgress.of(beat) for beat in beats] == [

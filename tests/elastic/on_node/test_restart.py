@@ -12,6 +12,7 @@ import pytest
 
 from freetrain.cli.run import run_command
 from freetrain.elastic.on_disk.directory import TrainerDirectory
+from freetrain.elastic.on_disk.files import write_json
 from freetrain.elastic.on_disk.members import Generation
 from freetrain.elastic.on_disk.progress import read_progress
 from freetrain.elastic.on_node.restart import LAST_NUMBER, RestartAgent, RestartProgress, WatchedSteps
@@ -99,6 +100,15 @@ def test_a_script_saves_when_it_is_to_end_and_what_it_started_itself_is_there_to
     (tmp_path / "go").touch()
     assert agent.ending().status == 0
     assert (tmp_path / "saved").read_text() == "all"
+
+
+def test_an_agent_that_comes_when_the_training_is_complete_ends(tmp_path: Path, agents: list[OneAgent]) -> None:
+    directory = TrainerDirectory.open(tmp_path / "trainer")
+    write_json(directory.finished_path, {"time_s": 0.0})
+    agents.append(agent := OneAgent(tmp_path, NEVER_ENDS, save_timeout_s=0.1))
+    agent._thread.join(PATIENCE_S)
+    assert agent._endings == [AgentEnd(0, "the training is complete")]
+    assert not (tmp_path / "ready").exists()
 
 
 def test_a_script_that_takes_longer_is_killed_and_that_is_said(
