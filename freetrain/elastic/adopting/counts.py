@@ -83,7 +83,7 @@ class Counts:
             self._values, self._given = {**self._values, **values}, None
 
     def _note(self) -> None:
-        now = {name: place.value for name, place in places().items()}
+        now = {name: kept.value for name, kept in kept_numbers().items()}
         self._changing |= {name for name, value in now.items() if self._values.get(name, value) != value}
         self._values = now
 
@@ -114,8 +114,8 @@ def numbered(items: Iterable[Any], start: int) -> Iterator[tuple[int, Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a number is kept."""
+class KeptNumber:
+    """A number, and where it is kept."""
 
     value: Number
     owner: dict[str, Any]
@@ -123,9 +123,9 @@ class Place:
     frame: FrameType | None  # whose variables these are
 
 
-def places() -> dict[str, Place]:
+def kept_numbers() -> dict[str, KeptNumber]:
     """Each number of the script's, by a name that is the same in all processes."""
-    found: dict[str, Place] = {}
+    found: dict[str, KeptNumber] = {}
     seen: set[int] = set()
     for depth, frame in enumerate(frames()):
         _look(frame.f_locals, f"{depth}.{frame.f_code.co_name}", frame, found, seen, _DEPTH)
@@ -133,11 +133,16 @@ def places() -> dict[str, Place]:
 
 
 def _look(
-    owner: dict[str, Any], name: str, frame: FrameType | None, found: dict[str, Place], seen: set[int], depth: int
+    owner: dict[str, Any],
+    name: str,
+    frame: FrameType | None,
+    found: dict[str, KeptNumber],
+    seen: set[int],
+    depth: int,
 ) -> None:
     for key, value in list(owner.items()):
         if type(value) in (int, float, bool):
-            found[f"{name}.{key}"] = Place(value, owner, key, frame)
+            found[f"{name}.{key}"] = KeptNumber(value, owner, key, frame)
         elif depth and (inner := _inside(value)) is not None and id(value) not in seen:
             seen.add(id(value))
             _look(inner, f"{name}.{key}", None, found, seen, depth - 1)
@@ -158,10 +163,10 @@ def _inside(value: Any) -> dict[str, Any] | None:
 def write(values: Mapping[str, Number]) -> None:
     """Set these numbers where they are kept."""
     written = set()
-    for name, place in places().items():
-        if name in values and values[name] != place.value:
-            place.owner[place.key] = values[name]
-            written.add(place.frame)
+    for name, kept in kept_numbers().items():
+        if name in values and values[name] != kept.value:
+            kept.owner[kept.key] = values[name]
+            written.add(kept.frame)
     for frame in written - {None}:
         if sys.version_info < (3, 13):
             # From there on a frame's variables are written through (PEP 667).
