@@ -47,7 +47,9 @@ signal.signal(signal.SIGTERM, lambda *_: told_to_leave.set())
 new = mine.with_suffix(".new")
 new.write_text(f"{socket.gethostname()}:{server.server_port}\n")
 new.replace(mine)
-told_to_leave.wait()
+# Not without a time: a signal that another thread of the process gets does not wake this one.
+while not told_to_leave.wait(1.0):
+    pass
 mine.unlink(missing_ok=True)
 time.sleep(LAST_CALL_S)
 server.shutdown()
