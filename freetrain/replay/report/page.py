@@ -88,7 +88,7 @@ def _deciding(setting: ReplaySetting, trainers: Sequence[Trainer]) -> Iterator[F
     yield FigureLine("who decides", setting.policy, "the policy")
     yield FigureLine("what is maximised", setting.objective, "the objective, in whose unit work is counted")
     ahead = _seconds([setting.horizon_s]) if setting.horizon_s else "learned"
-    yield FigureLine("looks ahead", ahead, "" if setting.horizon_s else "as long as idle nodes have stayed so far")
+    yield FigureLine("looks ahead", ahead, "" if setting.horizon_s else "as long as nodes of their ages have stayed so far")
     if setting.foresight != "learned":
         yield FigureLine("foresight", setting.foresight, _FORESIGHT[setting.foresight])
     yield FigureLine("trainers", setting.trainers)
