@@ -87,8 +87,10 @@ def assumptions(
 def _deciding(setting: ReplaySetting, trainers: Sequence[Trainer]) -> Iterator[FigureLine]:
     yield FigureLine("who decides", setting.policy, "the policy")
     yield FigureLine("what is maximised", setting.objective, "the objective, in whose unit work is counted")
-    ahead = _seconds([setting.horizon_s]) if setting.horizon_s else "learned"
-    yield FigureLine("looks ahead", ahead, "" if setting.horizon_s else "as long as nodes of their ages have stayed so far")
+    if setting.horizon_s:
+        yield FigureLine("looks ahead", _seconds([setting.horizon_s]), "")
+    else:
+        yield FigureLine("looks ahead", "learned", "as long as idle nodes of their ages have stayed so far")
     if setting.foresight != "learned":
         yield FigureLine("foresight", setting.foresight, _FORESIGHT[setting.foresight])
     yield FigureLine("trainers", setting.trainers)
