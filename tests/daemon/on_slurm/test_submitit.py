@@ -99,8 +99,9 @@ def test_functions_go_on_where_they_were_when_their_nodes_are_taken(site: Site) 
         # What it had just begun is done once more, and nothing else.
         assert counted.total() <= GOAL + PREEMPTIONS
     ends = Counter(run.state.split()[0] for run in site.accounting("freetrain") if run.id.startswith(array))
-    assert ends["COMPLETED"] == NODES
-    assert ends.total() >= NODES * (PREEMPTIONS + 1), ends
+    assert ends["COMPLETED"] == NODES, ends
+    # By submitit's own logs: accounting may miss a run that is requeued.
+    assert runs_begun(site, array) >= NODES * (PREEMPTIONS + 1), ends
 
 
 def runs_begun(site: Site, array: str) -> int:
