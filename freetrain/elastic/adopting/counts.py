@@ -43,7 +43,7 @@ class Counts:
     def begin_rehearsal(self) -> None:
         """The script asks for a batch to rehearse with; what the others have given is kept for the training."""
         self._note()
-        if self._is_own(self._given):
+        if self._is_of_this_worker(self._given):
             self._given = None
         self._before = self._values
 
@@ -87,7 +87,7 @@ class Counts:
         self._changing |= {name for name, value in now.items() if self._values.get(name, value) != value}
         self._values = now
 
-    def _is_own(self, state: Mapping[str, Any] | None) -> bool:
+    def _is_of_this_worker(self, state: Mapping[str, Any] | None) -> bool:
         return state is not None and state["of"] == self._own
 
     def state_dict(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class Counts:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take these, once the script asks for a batch; another worker's only before it has got its first one."""
-        if not self._is_training or self._is_own(state):
+        if not self._is_training or self._is_of_this_worker(state):
             self._given, self._at_most = state, {}
             self._changing |= set(state["changing"])
 

@@ -15,20 +15,16 @@ from freetrain.elastic.data.drawing import KEPT_OPTIONS
 
 def divided_by(loader: DataLoader[Any]) -> Any:
     """The loader's sampler if it divides samples among ranks, as torch's DistributedSampler does."""
-    batches = _batches_of(loader)
+    batches: Any = loader.batch_sampler
     # Batches of a class of the script's may be of any size, and have any order.
     sampler = batches.sampler if type(batches) is BatchSampler else None
     return sampler if hasattr(sampler, "num_replicas") and hasattr(sampler, "rank") else None
 
 
-def _batches_of(loader: DataLoader[Any]) -> Any:
-    return loader.batch_sampler
-
-
 def batches_of_all(loader: DataLoader[Any]) -> DataLoader[Any]:
     """A loader whose batches are those of all ranks of its sampler together."""
-    sampler, batches = divided_by(loader), _batches_of(loader)
-    return with_samples(loader, WholeOrder(sampler), batches.batch_size * sampler.num_replicas)
+    sampler = divided_by(loader)
+    return _with_samples(loader, WholeOrder(sampler), sampler.num_replicas)
 
 
 def part_of(loader: DataLoader[Any], rank: int, size: int) -> DataLoader[Any]:
@@ -42,14 +38,16 @@ def part_of(loader: DataLoader[Any], rank: int, size: int) -> DataLoader[Any]:
     ids = list(WholeOrder(sampler))
     # As many samples on each rank, as samplers have it.
     ids += itertools.islice(itertools.cycle(ids), -len(ids) % size)
-    return with_samples(loader, ids[rank::size], _batches_of(loader).batch_size)
+    return _with_samples(loader, ids[rank::size])
 
 
-def with_samples(loader: DataLoader[Any], samples: Any, batch_size: int) -> DataLoader[Any]:
-    """The same loader, but for its samples and how many are a batch."""
+def _with_samples(loader: DataLoader[Any], samples: Any, ranks: int = 1) -> DataLoader[Any]:
+    """The same loader with other samples, and batches of so many ranks together."""
     options = {name: getattr(loader, name) for name in KEPT_OPTIONS}
-    drop_last = _batches_of(loader).drop_last
-    return DataLoader(loader.dataset, batch_size, sampler=samples, drop_last=drop_last, **options)
+    # Of the batches' sampler: the loader has no sizes of its own where the script gave it one.
+    batches: Any = loader.batch_sampler
+    size, drop_last = batches.batch_size * ranks, batches.drop_last
+    return DataLoader(loader.dataset, size, sampler=samples, drop_last=drop_last, **options)
 
 
 class WholeOrder(torch.utils.data.Sampler[int]):

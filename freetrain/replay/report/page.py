@@ -88,7 +88,7 @@ def _deciding(setting: ReplaySetting, trainers: Sequence[Trainer]) -> Iterator[F
     yield FigureLine("who decides", setting.policy, "the policy")
     yield FigureLine("what is maximised", setting.objective, "the objective, in whose unit work is counted")
     if setting.horizon_s:
-        yield FigureLine("looks ahead", _seconds([setting.horizon_s]), "")
+        yield FigureLine("looks ahead", _seconds([setting.horizon_s]))
     else:
         yield FigureLine("looks ahead", "learned", "as long as idle nodes of their ages have stayed so far")
     if setting.foresight != "learned":

@@ -90,9 +90,9 @@ def test_the_sampler_of_plain_batches_is_found_as_in_detr() -> None:
 
 
 def test_an_epoch_is_known_where_the_script_says_it_alone() -> None:
-    said, silent = (loaders_of(Repeated, 9, 2)[0].sampler for _ in range(2))
-    said.set_epoch(4)
-    assert (epoch_set(said), epoch_set(silent), epoch_set(None)) == (4, None, None)
+    with_epoch, without = (loaders_of(Repeated, 9, 2)[0].sampler for _ in range(2))
+    with_epoch.set_epoch(4)
+    assert (epoch_set(with_epoch), epoch_set(without), epoch_set(None)) == (4, None, None)
 
 
 @pytest.mark.parametrize("kind", [DistributedSampler, Ordered])
