@@ -23,7 +23,7 @@ from freetrain.core.cluster import Snapshot
 from freetrain.core.fragment import Fragment
 from freetrain.core.node import Node, NodeState
 from freetrain.daemon.admission.admission import read_settings
-from freetrain.daemon.controls.pause import read_drains, reasons
+from freetrain.daemon.controls.pause import read_orders
 from freetrain.daemon.reports.look_status import gathered, groups_of
 from freetrain.daemon.reports.standing import Standing, find_standing
 from freetrain.daemon.reports.status import NodeGroup
@@ -134,8 +134,7 @@ def find_node_groups(config: Config, standing: Standing, gateway: Gateway) -> Se
     running = find_strangers(jobs_of_trainers(snapshot, config.slurm.queue, launcher))
     if standing.look:
         return _brought_up_to_date(standing.look.nodes, snapshot, running, config.lend.in_parts)
-    drained = reasons(read_drains(Path(config.state.directory), snapshot.time_s))
-    facts = Facts(snapshot, tuple(running), drained=drained)
+    facts = Facts(snapshot, tuple(running), orders=read_orders(config.state, snapshot.time_s))
     return _judged_here(facts, rules_of(config, read_settings(gateway)).nodes)
 
 

@@ -14,7 +14,7 @@ from freetrain.core.decision import Decision
 from freetrain.core.fragment import End, FragmentState
 from freetrain.core.known_trainer import TrainerState
 from freetrain.daemon.admission.site_guard import SiteGuard
-from freetrain.daemon.controls.pause import DrainsReader, PauseReader, stop_file_there
+from freetrain.daemon.controls.pause import OrdersReader
 from freetrain.daemon.executor import Executor, Mode
 from freetrain.daemon.live_cluster import NO_SNAPSHOT, LiveCluster, LookInputs
 from freetrain.daemon.reports.look_log import BackOffs, Rejects, tell_findings, tell_unusable
@@ -83,8 +83,7 @@ class Lender:
         self._progress = ProgressReader()
         self._rejects = Rejects()
         self._back_offs = BackOffs(ledger)
-        self._drains = DrainsReader(Path(config.state.directory))
-        self._pause = PauseReader(Path(config.state.directory))
+        self._orders = OrdersReader()
         self.second_opinions = SecondOpinions(journal, Path(config.state.directory) / "second-opinions")
         self.second_opinions.one_in = config.decide.second_opinion
         self._executor = Executor(gateway, ledger, Mode(config.lend.mode), clock_s)
@@ -138,7 +137,7 @@ class Lender:
             self._links = Links.of_gbit(links.node_gbit, links.uplink_gbit, topology)
         finisher = find_finisher(decide.finish)
         look = self._loop.look(Goal(policy_for, decide.objective, self._placer, finisher, self._links))
-        self._drains.note_heeded()
+        self._orders.note_heeded(self._config.state)
         self._unusable = tell_unusable(look.decisions, self._unusable)
         return list(look.decisions)
 
@@ -207,14 +206,11 @@ class Lender:
         return f"{len(running)} of {offered} nodes lent to {trainers} trainers, {asked} asked for"
 
     def _inputs(self) -> LookInputs:
-        stop_file = stop_file_there(self._config.state)
-        unsafe = self._check_site()
+        orders, unsafe = self._orders.read(self._config.state, self._clock_s()), self._check_site()
         queue = self._config.slurm.queue
         facts = Facts(
             NO_SNAPSHOT,
-            drained=self._drains.read(self._clock_s()),
-            stopped=f"stopped by {stop_file}" if stop_file else unsafe,
-            paused=self._pause.read(self._clock_s()),
+            orders=replace(orders, stopped=orders.stopped or unsafe),
             last_plan_s=self.last_plan_s,
             exempt_s=exempt_s(self._guard.site, queue),
             leaving_bound_s=leaving_bound_s(self._guard.site, queue),

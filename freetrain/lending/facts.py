@@ -58,6 +58,25 @@ class Request:
         return min(ran_s, self.most_lost_s) if self.trainer.independent else self.trainer.eviction_s
 
 
+WhyNot = Mapping[str, str]
+"""Node or place → why it is not lent, as a sentence without its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteOrders:
+    """What people of the site have ordered and Slurm does not know.
+
+    Attributes:
+        stopped: why nothing is to be lent at all; empty: nodes are lent.
+        paused: why nothing more is to be lent, although what is lent may stay; empty: nodes are lent.
+        kept_off: name of a verdict → the nodes that it keeps off, and why.
+    """
+
+    stopped: str = ""
+    paused: str = ""
+    kept_off: Mapping[str, WhyNot] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Facts:
     """What a look found out.
@@ -67,9 +86,6 @@ class Facts:
         ended: those that ended since the last look.
         requests: trainers that could run, in order of submission.
         used_hours: user → node-hours that they had, faded.
-        drained: nodes that the site has ordered freetrain to empty → why.
-        stopped: why nothing is to be lent at all; empty: nodes are lent.
-        paused: why nothing more is to be lent, although what is lent may stay; empty: nodes are lent.
         to_tidy: trainers whose submissions are to be looked after, whatever is decided.
         last_plan_s: when Slurm last planned the waiting jobs, UTC epoch seconds; None: nobody knows.
         done_samples: trainer → samples that it has done, as its progress says.
@@ -86,9 +102,7 @@ class Facts:
     ended: tuple[Fragment, ...] = ()
     requests: tuple[Request, ...] = ()
     used_hours: Mapping[str, float] = field(default_factory=dict)
-    drained: Mapping[str, str] = field(default_factory=dict)
-    stopped: str = ""
-    paused: str = ""
+    orders: SiteOrders = field(default_factory=SiteOrders)
     to_tidy: tuple[str, ...] = ()
     last_plan_s: float | None = None
     done_samples: Mapping[str, float] = field(default_factory=dict)

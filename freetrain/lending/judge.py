@@ -69,7 +69,7 @@ class Judgement:
     @property
     def stopped(self) -> str:
         """Why nothing is lent at all; empty: nodes are lent."""
-        return self.facts.stopped or (self.back_off.sentence if self.back_off else "")
+        return self.facts.orders.stopped or (self.back_off.sentence if self.back_off else "")
 
     @cached_property
     def hole_ends_s(self) -> Mapping[str, float]:
@@ -179,7 +179,7 @@ class Judgement:
         """The memory after all decisions."""
         sizes = {trainer: len(names) for decision in decisions for trainer, names in decision.placement.items()}
         declined, changes = self.allotment.declined_after(sizes, self.now_s), self.memory.size_changes
-        if not self.facts.paused:
+        if not self.facts.orders.paused:
             changes = changes.after(self.now_s, self._sizes_after(sizes))
         return replace(self.memory, declined=declined, size_changes=changes)
 
@@ -229,7 +229,7 @@ def judge(facts: Facts, memory: Memory, rules: Rules) -> Judgement:
     competing = {request.id for request in selection.competing}
     offers = NOT_COMPETING.applied(offers, replace(context, competing=competing))
     # In a pause nothing changes hands: who has nodes keeps them.
-    offered = () if facts.paused else offers.offered
+    offered = () if facts.orders.paused else offers.offered
     allotment = allot(facts, offered, selection.competing, memory.declined, rules, tasks)
     # A job whose nodes fragments are still leaving is not blamed for the wait: it counts as able to start later.
     seen = memory.sightings.with_fitting(shadow, _still_held(facts, shadow, memory))

@@ -26,7 +26,7 @@ from freetrain.core.grouping import grouped
 from freetrain.core.job import Job, JobState
 from freetrain.core.node import Node, Nodes, NodeState
 from freetrain.core.place import Place, is_part, node_of, room_of
-from freetrain.lending.facts import Facts
+from freetrain.lending.facts import Facts, WhyNot
 from freetrain.lending.hole_ends import HoleEnd, ends_of_parts, hole_ends
 from freetrain.lending.leaving import due_of_slow
 from freetrain.lending.limit_claims import due_for_limits
@@ -91,10 +91,6 @@ def _left_s(job: Job, now_s: float) -> float:
     age_s = now_s - (now_s if job.start_s is None else job.start_s)
     expected_s = max(age_s, _YOUNG_S)
     return expected_s if job.end_s is None else min(expected_s, job.end_s - now_s)
-
-
-WhyNot = Mapping[str, str]
-"""Node or place → why it is not lent, as a sentence without its end."""
 
 
 class AppliesTo(StrEnum):
@@ -257,6 +253,10 @@ def _excluded(_offers: Offers, context: NodeContext) -> WhyNot:
     return dict.fromkeys(context.nodes.exclude, "excluded by the site")
 
 
+def _by_order(verdict: str) -> Callable[[Offers, NodeContext], WhyNot]:
+    return lambda _, context: context.facts.orders.kept_off.get(verdict, {})
+
+
 def _powered_down(_offers: Offers, context: NodeContext) -> WhyNot:
     if context.nodes.power is None:
         return {}
@@ -398,7 +398,7 @@ def _not_started_in_time(_offers: Offers, context: NodeContext) -> WhyNot:
 
 
 def _paused(offers: Offers, context: NodeContext) -> WhyNot:
-    paused = context.facts.paused
+    paused = context.facts.orders.paused
     return dict.fromkeys(_idle(offers), f"nothing more is lent: {paused}") if paused else {}
 
 
@@ -422,7 +422,7 @@ NODE_VERDICTS: Sequence[NodeVerdict] = (
     NodeVerdict("not shown", _not_shown, "Slurm has no such node; its partition names it nevertheless."),
     NodeVerdict("excluded", _excluded, "Take it out of lend.exclude_nodes to have it lent."),
     NodeVerdict("powered down", _powered_down, "lend.spare_suspendable = false lets it be lent, powered up."),
-    NodeVerdict("drained", lambda _, context: context.facts.drained, "'freetrain undrain {node}' ends that."),
+    NodeVerdict("drained", _by_order("drained"), "'freetrain undrain {node}' ends that."),
     NodeVerdict("lent in parts", _lent_in_parts, "It is lent again, all of it, once its fragments have left."),
     NodeVerdict("used by the site", _used_by_the_site, "It can be lent once that job has ended."),
     NodeVerdict("not free", _not_free, "It can be lent once Slurm shows it as IDLE, without any other flag."),
@@ -441,7 +441,7 @@ NODE_VERDICTS: Sequence[NodeVerdict] = (
     NodeVerdict("limit", _counting_in_a_limit, "It can be lent once that job has started."),
     NodeVerdict(
         "stopped",
-        lambda offers, context: _all_for(context.facts.stopped, offers),
+        lambda offers, context: _all_for(context.facts.orders.stopped, offers),
         "Remove that file, or mend what 'freetrain config check' says.",
     ),
     NodeVerdict(

@@ -138,7 +138,7 @@ def _in_state(state: TrainerState) -> Callable[[TrainingContext], WhyNot]:
 
 def _nothing_is_lent(context: TrainingContext) -> WhyNot:
     judgement = context.judgement
-    why = judgement.stopped or judgement.facts.paused
+    why = judgement.stopped or judgement.facts.orders.paused
     requests = judgement.facts.requests if why else ()
     return {request.submission_id: f"nothing is lent at the moment: {why}" for request in requests}
 

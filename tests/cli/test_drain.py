@@ -9,10 +9,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
+from freetrain.config.sections import State
 from freetrain.core.cluster import Snapshot
 from freetrain.core.job import Job, JobState
 from freetrain.core.node import Partition
-from freetrain.daemon.controls.pause import DrainsReader, read_drains
+from freetrain.daemon.controls.pause import OrdersReader, read_drains
 from freetrain.daemon.state_directory import claim
 from freetrain.slurm.command_line import CommandLine
 from freetrain.store import Store
@@ -53,9 +54,9 @@ def freetrain(*arguments: str) -> Result:
 
 def heed(state: Path) -> None:
     """The daemon looks."""
-    reader = DrainsReader(state)
-    reader.read(time.time())
-    reader.note_heeded()
+    reader, settings = OrdersReader(), State(directory=str(state))
+    reader.read(settings, time.time())
+    reader.note_heeded(settings)
 
 
 def drained(state: Path) -> set[str]:

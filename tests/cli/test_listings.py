@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from freetrain.cli.main import cli
 from freetrain.config import Config
+from freetrain.daemon.controls.pause import Pause, write_pause
 from freetrain.daemon.reports.status import LookStatus, NodeGroup, StatusFile, TrainerStatus
 from freetrain.errors import ExitCode
 from freetrain.slurm.queries import JOB_FIELDS, SEPARATOR
@@ -288,6 +289,13 @@ def test_without_a_daemon_nothing_waits_for_idle_nodes(site: Site) -> None:
         "n3": ("not lent", "could be lent, if a daemon were at work"),
         "n4": ("not lent", "Slurm says ALLOCATED"),
     }
+
+
+def test_orders_of_the_sites_count_for_nodes_without_a_daemon_too(site: Site) -> None:
+    write_pause(site.state, Pause(by="root", reason="", since_s=1.0))
+    assert node_states()["n3"] == ("not lent", "nothing more is lent: paused by root")
+    site.stop_file.touch()
+    assert node_states()["n3"] == ("not lent", f"stopped by {site.stop_file}")
 
 
 def test_a_daemon_that_only_observes_is_not_waited_for(site: Site) -> None:

@@ -9,6 +9,7 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import JobState
 from freetrain.core.known_trainer import UNKNOWN_END, TrainerState
 from freetrain.daemon.trainers.progress_reader import Report
+from freetrain.lending.facts import SiteOrders
 from freetrain.slurm.commands import Command, set_comment
 from freetrain.slurm.comments import ask_to_resume
 from freetrain.slurm.errors import SlurmRefusedError
@@ -230,7 +231,7 @@ def test_an_ordinary_task_that_completes_as_its_node_is_taken_back_is_not_run_ag
         return perform(command, stdin)
 
     monkeypatch.setattr(slurm, "perform", complete_first)
-    daemon.cycle(stopped="the stop file is there")
+    daemon.cycle(orders=SiteOrders(stopped="the stop file is there"))
     monkeypatch.undo()
     daemon.cycle()
     daemon.cycle()

@@ -12,6 +12,7 @@ from freetrain.core.node import Reservation
 from freetrain.core.throughput import Observation
 from freetrain.daemon.executor import Mode
 from freetrain.daemon.trainers.progress_reader import Report
+from freetrain.lending.facts import SiteOrders
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmUnreachableError
 from tests.daemon.conftest import Daemon, StartDaemon
@@ -271,7 +272,7 @@ def test_nobody_elses_job_is_ever_touched(slurm: FakeSlurm, start_daemon: StartD
 
 def test_the_stop_file_takes_everything_back(slurm: FakeSlurm, start_daemon: StartDaemon) -> None:
     array, daemon = lent_to(slurm, start_daemon, "freetrain:min=1")
-    daemon.cycle(stopped="the stop file is there")
+    daemon.cycle(orders=SiteOrders(stopped="the stop file is there"))
     assert slurm.running(array) == []
     daemon.cycle()
     daemon.cycle()

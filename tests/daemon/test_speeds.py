@@ -9,7 +9,7 @@ import pytest
 from freetrain.core.throughput import Observation
 from freetrain.daemon.trainers.kinds import believed_speeds, seen_at_speed_1
 from freetrain.daemon.trainers.progress_reader import Report
-from freetrain.lending.facts import Request
+from freetrain.lending.facts import Request, SiteOrders
 from tests.daemon.conftest import Daemon, StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm
 
@@ -39,7 +39,7 @@ def move_to_v100(slurm: FakeSlurm, daemon: Daemon, array: str) -> None:
     """The site takes the nodes with a100."""
     drained = {"n1": "drained by the site", "n2": "drained by the site"}
     for _ in range(4):
-        daemon.cycle(drained=drained)
+        daemon.cycle(orders=SiteOrders(kept_off={"drained": drained}))
     assert slurm.running(array) == ["n3", "n4"]
 
 
@@ -52,8 +52,8 @@ def test_speeds_are_learned_from_what_was_seen_on_each_kind(slurm: FakeSlurm, st
     assert dict(request(daemon, array).speeds) == {"a100": 1.0, "v100": 0.4}
     daemon.cycle({array: report(slurm, 200.0, 10)})
     move_to_v100(slurm, daemon, array)
-    daemon.cycle({array: report(slurm, 20.0, 20)}, drained={"n1": "x", "n2": "x"})
-    daemon.cycle(drained={"n1": "x", "n2": "x"})
+    daemon.cycle({array: report(slurm, 20.0, 20)}, orders=SiteOrders(kept_off={"drained": {"n1": "x", "n2": "x"}}))
+    daemon.cycle(orders=SiteOrders(kept_off={"drained": {"n1": "x", "n2": "x"}}))
     assert dict(request(daemon, array).speeds) == {"a100": 1.0, "v100": 0.11}
     assert request(daemon, array).trainer.rate(2) == pytest.approx(190, rel=0.1), "its curve is that at speed 1"
     again = start_daemon()

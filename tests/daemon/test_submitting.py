@@ -16,6 +16,7 @@ from freetrain.core.job import Job, JobState
 from freetrain.core.needs import Needs
 from freetrain.daemon.trainers.progress_reader import Report
 from freetrain.errors import StateError
+from freetrain.lending.facts import SiteOrders
 from freetrain.slurm.errors import SlurmRefusedError, SlurmUnreachableError
 from freetrain.slurm.launcher import NodeLimit
 from freetrain.slurm.submissions import Submission
@@ -111,7 +112,7 @@ def test_taking_back_cancels_and_completion_ends_pattern_and_fragments(slurm: Fa
     pattern = slurm.submit_array("freetrain:min=1,max=2", tasks=1)
     daemon.cycle()
     daemon.cycle()
-    daemon.cycle(stopped="the stop file is there")
+    daemon.cycle(orders=SiteOrders(stopped="the stop file is there"))
     assert fragments_in(slurm) == []
     daemon.cycle()
     daemon.cycle()

@@ -10,9 +10,10 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
+from freetrain.config.sections import State
 from freetrain.config.settings import find_mistakes, load_config
 from freetrain.core.problem import problem_from_json, problem_to_dict
-from freetrain.daemon.controls.pause import DrainsReader, PauseReader
+from freetrain.daemon.controls.pause import OrdersReader
 from freetrain.daemon.reports.status import STATUS_NAME, DaemonStatus, Identity, StatusUnknownError, read_status
 from freetrain.slurm.node_groups import read_node_list
 from freetrain.store.packing import VERSION, PackedDecision, Packer, Roll, unpack, unpack_serving
@@ -63,13 +64,13 @@ def _example() -> bytes:
 def pause(random: random.Random, folder: Path) -> None:
     """The site's pause."""
     (folder / "pause.json").write_bytes(damaged(random, PAUSE))
-    PauseReader(folder).read(1.79e9)
+    OrdersReader().read(State(directory=str(folder)), 1.79e9)
 
 
 def drains(random: random.Random, folder: Path) -> None:
     """Nodes that are emptied."""
     (folder / "drains.json").write_bytes(damaged(random, DRAINS))
-    DrainsReader(folder).read(1.79e9)
+    OrdersReader().read(State(directory=str(folder)), 1.79e9)
 
 
 def status(random: random.Random, folder: Path) -> None:

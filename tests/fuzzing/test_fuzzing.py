@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from freetrain.config.sections import State
 from freetrain.config.settings import find_mistakes
 from freetrain.core.job import Job, JobState
 from freetrain.daemon.admission.sole_lender import find_marks
-from freetrain.daemon.controls.pause import DrainsReader, PauseReader
+from freetrain.daemon.controls.pause import OrdersReader
 from freetrain.elastic.on_disk.files import read_json
 from freetrain.errors import StateError
+from freetrain.lending.facts import SiteOrders
 from freetrain.slurm.asking import parse_asks
 from freetrain.slurm.parsing import (
     expand_nodes,
@@ -164,8 +166,8 @@ def test_a_qos_whose_longest_time_is_none_is_not_understood() -> None:
 def test_a_time_that_no_calendar_has_leaves_pause_and_drains_as_they_were(tmp_path: Path, until_s: str) -> None:
     (tmp_path / "pause.json").write_text(f'{{"by":"root","reason":"","since_s":1,"until_s":{until_s}}}')
     (tmp_path / "drains.json").write_text(f'{{"drains":[{{"nodes":["c1"],"until_s":{until_s}}}]}}')
-    assert PauseReader(tmp_path).read(1.79e9) == ""
-    assert DrainsReader(tmp_path).read(1.79e9) == {}
+    orders = OrdersReader().read(State(directory=str(tmp_path)), 1.79e9)
+    assert orders == SiteOrders(kept_off={"drained": {}})
 
 
 def test_what_is_nested_without_end_is_refused_like_all_that_is_damaged(tmp_path: Path) -> None:

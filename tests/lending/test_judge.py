@@ -16,7 +16,7 @@ from freetrain.core.needs import Needs
 from freetrain.core.node import Partition
 from freetrain.core.plan import Limit, Release, TidySubmission
 from freetrain.core.trainer import KindChoice, Trainer
-from freetrain.lending.facts import Facts, Request
+from freetrain.lending.facts import Facts, Request, SiteOrders
 from freetrain.lending.judge import judge
 from freetrain.lending.memory import Memory
 from freetrain.lending.rules import FragmentRules, HarmRules, NodeRules, Rules, SharingRules
@@ -171,7 +171,7 @@ def test_nodes_that_change_hands_are_released_last() -> None:
 
 
 def test_when_nothing_is_to_be_lent_all_is_given_back_and_everybody_told() -> None:
-    seen = replace(facts(request(), lent_nodes=(lent("n1"),)), stopped="stopped by FILE")
+    seen = replace(facts(request(), lent_nodes=(lent("n1"),)), orders=SiteOrders(stopped="stopped by FILE"))
     found = judge(seen, Memory(), RULES)
     assert found.offers.due == {"n1": "stopped by FILE"}
     assert set(found.offers.withheld) == {"n2", "n3", "n4"}

@@ -12,7 +12,7 @@ from freetrain.core.fragment_queue import FragmentQueue
 from freetrain.core.job import Job, JobState, WaitsFor
 from freetrain.core.node import Partition
 from freetrain.core.place import Place
-from freetrain.lending.facts import Facts
+from freetrain.lending.facts import Facts, SiteOrders
 from freetrain.lending.memory import Memory
 from freetrain.lending.node_verdicts import NODE_VERDICTS, NOT_COMPETING, NodeContext, judge_nodes, nodes_of_next
 from freetrain.lending.offers import shadow_of
@@ -31,8 +31,8 @@ NOTHING = NodeContext(
     shadow=Shadow(1000.0, (), frozenset()),
     nodes=NodeRules(FragmentQueue("freetrain")),
 )
-STOPPED = replace(NOTHING.facts, stopped="a stop")
-PAUSED = replace(NOTHING.facts, paused="a pause")
+STOPPED = replace(NOTHING.facts, orders=SiteOrders(stopped="a stop"))
+PAUSED = replace(NOTHING.facts, orders=SiteOrders(paused="a pause"))
 
 
 def test_what_no_verdict_names_is_offered() -> None:
@@ -57,8 +57,11 @@ def test_the_first_verdict_that_names_a_node_says_why(
 
 
 def test_what_is_not_offered_names_its_verdict() -> None:
-    drained = replace(NOTHING, facts=replace(STOPPED, drained={"n2": "drained by the site"}))
-    assert judge_nodes(drained).verdicts == {"n1": "stopped", "n2": "drained"}
+    orders = SiteOrders("a stop", kept_off={"drained": {"n2": "drained by the site"}})
+    assert judge_nodes(replace(NOTHING, facts=replace(NOTHING.facts, orders=orders))).verdicts == {
+        "n1": "stopped",
+        "n2": "drained",
+    }
 
 
 def test_a_verdict_on_idle_nodes_leaves_lent_ones_and_one_on_lent_nodes_leaves_idle_ones() -> None:

@@ -25,6 +25,7 @@ from freetrain.core.node import Nodes
 from freetrain.daemon.log_output import Problems
 from freetrain.daemon.state_directory import CHANGE_HINT, READ_HINT, replace_file
 from freetrain.errors import StateError, explained
+from freetrain.lending.facts import SiteOrders
 
 log = logging.getLogger(__name__)
 
@@ -163,58 +164,71 @@ def are_heeded(directory: Path) -> bool:
     return False
 
 
-class PauseReader:
-    """The pause as the daemon reads it, look by look; where it cannot be understood, as it was before."""
+def read_orders(state: State, now_s: float) -> SiteOrders:
+    """All that the site orders now.
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._last: Pause | None = None
-        self._problems = Problems()
-
-    def read(self, now_s: float) -> str:
-        """Why nothing more is lent; empty: it is."""
-        try:
-            found, problem = read_pause(self._directory, now_s), ""
-        except StateError as error:
-            found, problem = self._last, error.what
-        if self._problems.is_new("pause", problem):
-            log.error("whether lending is paused stays as it was: %s", problem)
-        elif found != self._last:
-            log.info("nothing more is lent: %s", found.sentence) if found else log.info("the pause has ended")
-        self._last = found
-        return found.sentence if found else ""
+    Raises:
+        StateError: one of the files cannot be read or understood.
+    """
+    directory = Path(state.directory)
+    return _orders(state, read_pause(directory, now_s), read_drains(directory, now_s))
 
 
-class DrainsReader:
-    """The drains as the daemon reads them, look by look; where they cannot be understood, as they were before.
+def _orders(state: State, pause: Pause | None, drains: Iterable[Drain]) -> SiteOrders:
+    stop_file = stop_file_there(state)
+    return SiteOrders(
+        stopped=f"stopped by {stop_file}" if stop_file else "",
+        paused=pause.sentence if pause else "",
+        kept_off={"drained": reasons(drains)},
+    )
 
-    When all that follows from them has been ordered, the daemon writes the same text beside their file.
+
+class OrdersReader:
+    """The site's orders as the daemon reads them, look by look; where a file is damaged, as it was before.
+
+    When all that follows from the drains has been ordered, the daemon writes the same text beside their file.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._text: bytes | None = None
-        self._last: tuple[Drain, ...] = ()
+    def __init__(self) -> None:
+        self._pause: Pause | None = None
+        self._drains: tuple[Drain, ...] = ()
+        self._drains_text: bytes | None = None
         self._problems = Problems()
 
-    def read(self, now_s: float) -> Mapping[str, str]:
-        """Drained node → why."""
-        path = self._directory / _DRAINS
+    def read(self, state: State, now_s: float) -> SiteOrders:
+        """All that the site orders now."""
+        directory = Path(state.directory)
+        self._read_pause(directory, now_s)
+        self._read_drains(directory, now_s)
+        return _orders(state, self._pause, (drain for drain in self._drains if drain.end_s > now_s))
+
+    def _read_pause(self, directory: Path, now_s: float) -> None:
+        try:
+            found, problem = read_pause(directory, now_s), ""
+        except StateError as error:
+            found, problem = self._pause, error.what
+        if self._problems.is_new("pause", problem):
+            log.error("whether lending is paused stays as it was: %s", problem)
+        elif found != self._pause:
+            log.info("nothing more is lent: %s", found.sentence) if found else log.info("the pause has ended")
+        self._pause = found
+
+    def _read_drains(self, directory: Path, now_s: float) -> None:
+        path, problem = directory / _DRAINS, ""
         try:
             # Read first: drains that change in between are then not taken for heeded yet.
-            self._text = path.read_bytes() if path.exists() else None
-            self._last, problem = read_drains(self._directory, now_s), ""
+            self._drains_text = path.read_bytes() if path.exists() else None
+            self._drains = read_drains(directory, now_s)
         except (StateError, OSError) as error:
-            self._text, problem = None, str(error)
+            self._drains_text, problem = None, str(error)
         if self._problems.is_new("drains", problem):
             log.error("what is drained stays as it was: %s", problem)
-        return reasons(drain for drain in self._last if drain.end_s > now_s)
 
-    def note_heeded(self) -> None:
+    def note_heeded(self, state: State) -> None:
         """All that follows from what was read last has been ordered."""
-        path = self._directory / _HEEDED
-        if self._text is not None and not (path.exists() and path.read_bytes() == self._text):
-            replace_file(path, self._text, 0o644)
+        path, text = Path(state.directory) / _HEEDED, self._drains_text
+        if text is not None and not (path.exists() and path.read_bytes() == text):
+            replace_file(path, text, 0o644)
 
 
 def stop_file_there(state: State) -> str:

@@ -41,7 +41,7 @@ def status_of(
         time_s=snapshot.time_s,
         took_s=took_s,
         stopped_by=judgement.stopped,
-        paused_by=judgement.facts.paused,
+        paused_by=judgement.facts.orders.paused,
         rejected=len(snapshot.rejected),
         rejected_examples=tuple(line[:LONGEST] for line in snapshot.rejected[:_MAX_EXAMPLES]),
         planned=judgement.plans_compared.jobs,

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from freetrain.config.sections import State
 from freetrain.daemon.controls.pause import (
     Drain,
-    DrainsReader,
+    OrdersReader,
     are_heeded,
     changing,
     read_drains,
@@ -16,6 +17,7 @@ from freetrain.daemon.controls.pause import (
     without,
 )
 from freetrain.errors import StateError
+from freetrain.lending.facts import SiteOrders
 from tests.daemon.conftest import StartDaemon
 from tests.daemon.fake_slurm import FakeSlurm
 
@@ -69,26 +71,26 @@ def test_without_a_directory_the_sentence_says_where_to_do_it(tmp_path: Path) ->
 def test_a_damaged_file_leaves_what_is_drained_as_it_was(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str
 ) -> None:
-    reader = DrainsReader(tmp_path)
+    reader, state = OrdersReader(), State(directory=str(tmp_path))
     keep(tmp_path, drain("n1"))
-    before = reader.read(NOW_S)
+    before = reader.read(state, NOW_S)
     (tmp_path / "drains.json").write_text(text)
-    assert reader.read(NOW_S) == reader.read(NOW_S) == before
-    reader.note_heeded()
+    assert reader.read(state, NOW_S) == reader.read(state, NOW_S) == before
+    reader.note_heeded(state)
     assert not are_heeded(tmp_path)
     assert len(caplog.records) == 1
 
 
 def test_the_daemon_says_when_it_has_heeded_what_is_drained_now(tmp_path: Path) -> None:
-    reader = DrainsReader(tmp_path)
-    reader.read(NOW_S)
-    reader.note_heeded()
+    reader, state = OrdersReader(), State(directory=str(tmp_path))
+    reader.read(state, NOW_S)
+    reader.note_heeded(state)
     keep(tmp_path, drain("n1"))
     assert not are_heeded(tmp_path)
-    reader.note_heeded()  # of a look that began before
+    reader.note_heeded(state)  # of a look that began before
     assert not are_heeded(tmp_path)
-    assert reader.read(NOW_S).keys() == {"n1"}
-    reader.note_heeded()
+    assert reader.read(state, NOW_S).kept_off["drained"].keys() == {"n1"}
+    reader.note_heeded(state)
     assert are_heeded(tmp_path)
     keep(tmp_path, drain("n2"))
     assert not are_heeded(tmp_path)
@@ -111,7 +113,7 @@ def test_drained_nodes_are_given_back_and_lent_no_more(slurm: FakeSlurm, start_d
     assert len(slurm.running(array)) == 8
     why = {"n2": "drained by the site until further notice", "n3": "drained by the site until further notice"}
     for _ in range(3):
-        daemon.cycle(drained=why)
+        daemon.cycle(orders=SiteOrders(kept_off={"drained": why}))
     assert slurm.running(array) == ["n1", "n4", "n5", "n6", "n7", "n8"]
     assert daemon.judgement.offers.withheld == why
     daemon.cycle()

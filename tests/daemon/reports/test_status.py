@@ -24,6 +24,7 @@ from freetrain.daemon.reports.status import (
     read_status,
 )
 from freetrain.daemon.service import Service
+from freetrain.lending.facts import SiteOrders
 from freetrain.slurm.commands import Command
 from freetrain.slurm.errors import SlurmRefusedError
 from tests.daemon.conftest import Daemon, StartDaemon
@@ -99,7 +100,7 @@ def test_a_stop_is_the_reason_of_every_node(slurm: FakeSlurm, start_daemon: Star
     slurm.submit_array("freetrain:min=1,max=2")
     daemon = start_daemon()
     daemon.cycle()
-    daemon.cycle(stopped="stopped by /run/freetrain/STOP")
+    daemon.cycle(orders=SiteOrders(stopped="stopped by /run/freetrain/STOP"))
     look = last_look(daemon)
     assert look.stopped_by == "stopped by /run/freetrain/STOP"
     assert states(look) == {"n[1-2]": "due back 101", "n[3-8]": "not lent"}
