@@ -18,10 +18,10 @@ from tests.slurm_lab import on_free_ports, short_directory
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
 SAYS: Mapping[str, str] = {
-    "it has four nodes": "has 4; trains_on 4",
-    "it trains on two, without having stopped": "has 2; trains_on 2",
+    "it has four nodes": "trains_on 4; has 4",
+    "it trains on two, without having stopped": "trains_on 2; has 2",
 }
-"""What the page says beside ``freetrain jobs``, waited for."""
+"""What the page says beside ``freetrain jobs``, waited for: in the file first, as each command starts a Python."""
 PACED = ROOT / "tests/elastic/scripts/paced.py"
 """Runs the page's training: four nodes are four times as fast as one, on a machine of few cores, too."""
 BEGIN = """set -eu
