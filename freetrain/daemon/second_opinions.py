@@ -28,8 +28,7 @@ LEISURE_S = 60.0
 """Wall seconds that HiGHS may take for one decision."""
 MOST_CASES = 20
 """Problems that are kept at most: a defect shows in each decision of its kind."""
-_MODULE = "freetrain.policies.solver.guests"
-_IMPORTS = (_MODULE, "freetrain.policies.solver.highs")
+_MODULE = "freetrain.policies.solver.highs"
 # Importing Pyomo with the lowest priority may take minutes on a busy machine.
 _START_S = 600.0
 
@@ -51,7 +50,7 @@ class SecondOpinions:
         self._journal = journal
         self._directory = directory
         self._function = function
-        self._guest = guest or Guest(_IMPORTS, start_s=_START_S, niceness=19)
+        self._guest = guest or Guest((_MODULE,), start_s=_START_S, niceness=19)
         self._claims = 0
         self._sample: Queue[tuple[str, Problem, Decision]] = Queue(maxsize=1)
         self._is_working = False

@@ -41,7 +41,7 @@ def eventually(fine: Callable[[], bool]) -> bool:
     return fine()
 
 
-def opinions_of(tmp_path: Path, function: str = "freetrain.policies.solver.guests:solve_again") -> SecondOpinions:
+def opinions_of(tmp_path: Path, function: str = "freetrain.policies.solver.highs:solve_again") -> SecondOpinions:
     """At this process's own priority: under load the lowest one gets no time for minutes."""
     opinions = SecondOpinions(Journal(), tmp_path / "second-opinions", function, Guest())
     opinions.one_in = 2

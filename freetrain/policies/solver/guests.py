@@ -12,7 +12,7 @@ bound below the decision's own value shows that the two do not solve the same mo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import cast
@@ -21,11 +21,11 @@ import numpy as np
 
 from freetrain.core.decision import Decision
 from freetrain.core.problem import Counts, Problem
-from freetrain.core.value import counts_of, total_value
+from freetrain.core.value import total_value
 from freetrain.core.verify import VALUE_TOLERANCE, verify_counts
 from freetrain.guest.channel import GuestReport, QuestionEnd
 from freetrain.guest.guest import Guest
-from freetrain.policies.solver.piecewise import PiecewiseChoice, counts_by_choice, piecewise_choices
+from freetrain.policies.solver.piecewise import PiecewiseChoice, counts_by_choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,23 +176,6 @@ class SecondOpinion:
 def has_claim(problem: Problem, decision: Decision) -> bool:
     """Whether a decision claims anything that a second solver can confirm or refute."""
     return decision.gap is not None and bool(problem.terms.possible[:, 1 : problem.node_count + 1].any())
-
-
-def solve_again(problem: Problem, decision: Decision, *, left_s: Callable[[], float]) -> SecondOpinion:
-    """Called in the guest: states the whole model, and has HiGHS begin with the decision."""
-    from freetrain.policies.solver.highs import solve  # with it come Pyomo and HiGHS, for the guest alone
-
-    choices = list(piecewise_choices(problem))
-    start = counts_by_choice(problem, choices, counts_of(problem, decision.placement)).tolist()
-    opinion = SecondOpinion(Agreement.OPEN)
-    for presolve in (True, False):
-        opinion = compare(
-            problem, decision, solve(choices, problem.capacity.tolist(), start, presolve, left_s=left_s)
-        )
-        # HiGHS's presolve is known to lose solutions: what it says against a decision must hold without it.
-        if opinion.agreement is not Agreement.DIFFERS:
-            break
-    return opinion
 
 
 def compare(problem: Problem, decision: Decision, answer: SolverAnswer) -> SecondOpinion:

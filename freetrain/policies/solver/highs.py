@@ -28,10 +28,12 @@ import pyomo.environ as pyo
 from numpy.typing import NDArray
 from pyomo.repn import generate_standard_repn
 
-from freetrain.core.problem import Counts
+from freetrain.core.decision import Decision
+from freetrain.core.problem import Counts, Problem
+from freetrain.core.value import counts_of
 from freetrain.policies.binary_programme import quiet_highs
-from freetrain.policies.solver.guests import SolverAnswer
-from freetrain.policies.solver.piecewise import Piece, PiecewiseChoice
+from freetrain.policies.solver.guests import Agreement, SecondOpinion, SolverAnswer, compare
+from freetrain.policies.solver.piecewise import Piece, PiecewiseChoice, counts_by_choice, piecewise_choices
 
 RELATIVE_GAP = 1e-9
 """HiGHS stops where its best answer is proven to within this share of the bound."""
@@ -69,6 +71,20 @@ def solve(
     # Before its first relaxation is solved HiGHS knows no bound.
     bound = float(info.mip_dual_bound) if np.isfinite(info.mip_dual_bound) else float("inf")
     return SolverAnswer(counts, proven, bound, solver.modelStatusToString(status), out_of_time)
+
+
+def solve_again(problem: Problem, decision: Decision, *, left_s: Callable[[], float]) -> SecondOpinion:
+    """A second opinion on a decision, with which HiGHS begins; called in the guest."""
+    choices = list(piecewise_choices(problem))
+    start = counts_by_choice(problem, choices, counts_of(problem, decision.placement)).tolist()
+    opinion = SecondOpinion(Agreement.OPEN)
+    for presolve in (True, False):
+        answer = solve(choices, problem.capacity.tolist(), start, presolve, left_s=left_s)
+        opinion = compare(problem, decision, answer)
+        # HiGHS's presolve is known to lose solutions: what it says against a decision must hold without it.
+        if opinion.agreement is not Agreement.DIFFERS:
+            break
+    return opinion
 
 
 def state_model(choices: Sequence[PiecewiseChoice], capacity: Sequence[int]) -> pyo.ConcreteModel:

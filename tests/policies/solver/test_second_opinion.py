@@ -12,7 +12,8 @@ from freetrain.core.place import Place
 from freetrain.core.problem import Problem
 from freetrain.core.trainer import Trainer
 from freetrain.policies import find_policy
-from freetrain.policies.solver.guests import Agreement, SolverAnswer, compare, has_claim, solve_again
+from freetrain.policies.solver.guests import Agreement, SolverAnswer, compare, has_claim
+from freetrain.policies.solver.highs import solve_again
 from tests.policies import deciding
 
 LONG_S = 300.0
