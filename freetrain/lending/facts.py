@@ -59,7 +59,7 @@ class Request:
 
 
 WhyNot = Mapping[str, str]
-"""Node or place → why it is not lent, as a sentence without its end."""
+"""Node, place, trainer or submission → why it is not lent, or has no nodes, as a sentence without its end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,11 @@ from typing import NamedTuple
 from freetrain.core.aim import read_aim
 from freetrain.core.decision import Decision
 from freetrain.core.known_trainer import KnownTrainer, TrainerState
+from freetrain.lending.facts import WhyNot
 from freetrain.lending.judge import Judgement
 from freetrain.lending.sharing.allotment import Served
 from freetrain.lending.sharing.claims import SizeRange
 from freetrain.lending.sharing.selection import LeftOut
-
-WhyNot = Mapping[str, str]
-"""Trainer, or the submission of which it is a task → why, as a sentence without its end."""
 
 
 class Having(StrEnum):

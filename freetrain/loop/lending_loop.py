@@ -8,11 +8,11 @@ from types import MappingProxyType
 
 from freetrain.core.decision import Decision
 from freetrain.core.known_trainer import KnownTrainer
-from freetrain.lending.facts import Facts
+from freetrain.lending.facts import Facts, WhyNot
 from freetrain.lending.judge import Judgement, judge
 from freetrain.lending.memory import Memory
 from freetrain.lending.rules import Rules
-from freetrain.lending.training_verdicts import Reason, TrainingContext, WhyNot, judge_trainings
+from freetrain.lending.training_verdicts import Reason, TrainingContext, judge_trainings
 from freetrain.loop.cycle import Cluster, Goal, Journal, run_cycle
 
 
