@@ -1,6 +1,6 @@
-"""What accounts may do with files: the daemon's with all that it needs, slurmctld's with the wake file.
+"""Rights of accounts to files: the daemon's to all that it needs, slurmctld's to the wake file.
 
-Nothing is found where nobody can say from here: a file is not there yet, the account is not known on this
+Nothing is found where the answer is unknown here: a file is not there yet, the account is not known on this
 machine, or an access list says more than owner, group and mode do.
 """
 
@@ -59,7 +59,7 @@ class Account:
         self.groups = os.getgrouplist(self.name, self.group)
 
     def may(self, wanted: int, path: Path) -> bool:
-        """Whether it may by owner, group and mode; OSError: nobody can say."""
+        """Whether it may do this by owner, group and mode; OSError: unknown."""
         return may(wanted, path.stat(), self.user, self.groups)
 
 
@@ -68,7 +68,7 @@ def _has_access_list(path: Path) -> bool:
 
 
 def closed_state(directory: Path, account: str) -> Finding | None:
-    """That the account may not write the directory, or a file in it that somebody else, such as root, has made."""
+    """Finding that the account may not write the directory, or a file in it that another user, as root, made."""
     closed: list[str] = []
     with suppress(OSError, KeyError):
         closed = [str(path) for path in _closed(directory, Account(account))]
@@ -85,7 +85,7 @@ def _closed(directory: Path, account: Account) -> Iterator[Path]:
 
 
 def closed_textfile(config: Config, account: str) -> Finding | None:
-    """That ``metrics.textfile`` lies in a directory that is not there, or that the account may not write."""
+    """Finding that ``metrics.textfile`` lies in a directory that is missing, or that the account may not write."""
     if not config.metrics.textfile:
         return None
     path = Path(config.metrics.textfile)
@@ -108,7 +108,7 @@ def _may_write(directory: Path, account: str) -> bool:
 
 
 def closed_python(config: Config, account: str) -> Finding | None:
-    """That the account may not execute Python, which pyslurm's process needs; ``auto`` takes the commands then."""
+    """Finding that the account may not execute Python, which pyslurm needs; ``auto`` takes the commands then."""
     backend = config.slurm.backend
     if config.lend.in_parts or backend == "cli" or (backend == "auto" and find_spec("pyslurm") is None):
         return None
@@ -136,7 +136,7 @@ class WakeCheck:
         self._problem = ""
 
     def problem(self) -> str:
-        """Why slurmctld cannot wake the daemon, and what mends that; empty: nothing is the matter."""
+        """Reason why slurmctld cannot wake the daemon, with what mends that; empty: none is known."""
         if self._clock_s() - self._asked_s < _ASKED_EVERY_S:
             return self._problem
         self._asked_s, before = self._clock_s(), self._problem
@@ -149,7 +149,7 @@ class WakeCheck:
 
 
 def closed_wake_file(directory: Path, settings: SlurmSettings) -> Finding | None:
-    """That slurmctld's account may not write the wake file although a plug-in of Slurm's names it.
+    """Finding that slurmctld's account may not write the wake file although a plug-in of Slurm's names it.
 
     None also where the plug-in cannot be read.
     """
@@ -181,7 +181,7 @@ def _plugin_naming(path: Path, settings: SlurmSettings) -> str | None:
 
 
 def _code(script: Path) -> str:
-    """What a script does, without its comments; nothing where it cannot be read."""
+    """Text of a script without its comments; empty: it cannot be read."""
     try:
         return _COMMENT.sub("", script.read_text(errors="replace"))
     except OSError:

@@ -1,4 +1,4 @@
-"""Whether the daemon may take settings: asked when it begins and when it reads them again, in the same way."""
+"""Admission of settings: whether the daemon may take them, asked in the same way at its start and at a reload."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CONFS = tuple(map(Path, ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf",
 
 
 def read_settings(gateway: Gateway) -> SlurmSettings:
-    """Slurm's settings that matter here."""
+    """Settings of Slurm that matter to the daemon."""
     try:
         return gateway.site(inf, 0).settings
     except SlurmUnreachableError as error:
@@ -43,7 +43,7 @@ def read_settings(gateway: Gateway) -> SlurmSettings:
 
 
 def check_rights(config: Config, gateway: Gateway, settings: SlurmSettings) -> None:
-    """This account may steer the jobs of others; asked for only where it will have to.
+    """Check that this account may steer the jobs of others, where it will have to.
 
     Raises:
         SlurmUnfitError: it may not.
@@ -64,7 +64,7 @@ def check_rights(config: Config, gateway: Gateway, settings: SlurmSettings) -> N
 
 
 def lacking_rights(config: Config, gateway: Gateway, settings: SlurmSettings, user: str) -> Finding | None:
-    """What this account may not do that the daemon has to; None: it may do everything."""
+    """Finding on the rights that this account lacks and the daemon needs; None: it lacks none."""
     if config.lend.launcher != "steer" or user in ("root", settings.slurm_user):
         return None
     rights = gateway.rights(user)
@@ -89,7 +89,7 @@ class Admission:
         self.guard = SiteGuard(gateway, config.pace.poll)
 
     def admit(self, config: Config) -> Snapshot:
-        """Take these settings, or raise and leave all as it was; the snapshot that was looked at.
+        """Take these settings and return the snapshot that was looked at, or raise and leave all as it was.
 
         1. What they name is there, and none of it is unsafe by itself.
         2. Slurm's layout is safe, if they lend.

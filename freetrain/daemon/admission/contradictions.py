@@ -87,7 +87,7 @@ USUAL = {
 
 
 def find_contradictions(config: Config, nodes: Nodes) -> Iterator[Finding]:
-    """What is as somebody hardly means it."""
+    """Findings on settings that contradict each other, are unusual, or have no effect."""
     yield from _of_nodes(config, nodes)
     yield from _unusual_values(config)
     yield from _of_times(config)
@@ -197,7 +197,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def find_misfits(config: Config, snapshot: Snapshot) -> Iterator[Finding]:
-    """Settings that do not fit the partition and its nodes."""
+    """Findings on settings that do not fit the partition and its nodes."""
     lend, queue = config.lend, config.slurm.queue
     if queue.missing(snapshot.partitions):
         return
@@ -236,7 +236,7 @@ _SMALL = Trainer("trial", ((1, 1.0), (2, 1.9), (4, 3.5)), max_nodes=4)
 
 
 def check_choices(config: Config) -> None:
-    """All that the settings name is there; a site's own objective gives values for a small trainer.
+    """Check that all that the settings name is there; a site's own objective gives values for a small trainer.
 
     Raises:
         ConfigError: something is not; the sentence says which setting.
@@ -304,7 +304,7 @@ def _why_not(find: Callable[[], object]) -> InputError | None:
 
 
 def unknown_nodes(config: Config, snapshot: Snapshot) -> Finding | None:
-    """Nodes of ``lend.exclude_nodes`` that Slurm does not have."""
+    """Finding on nodes of ``lend.exclude_nodes`` that Slurm does not have; None: it has all."""
     # A node that has been taken out of Slurm must not keep the daemon from starting. A range without its brackets,
     # as ``c1-4``, must: the nodes that it means would be lent.
     named = expand_nodes(config.lend.exclude_nodes)
@@ -331,7 +331,7 @@ def _as_range(name: str) -> Nodes:
 
 
 def unknown_people(config: Config, site: Site, gateway: Gateway) -> Iterator[Finding]:
-    """Users or accounts of ``lend.shares`` that nobody knows."""
+    """Findings on users or accounts of ``lend.shares`` that do not exist, as far as is known."""
     shares = config.lend.shares
     if not shares or config.lend.fair_share == "off":
         return
@@ -346,7 +346,7 @@ def unknown_people(config: Config, site: Site, gateway: Gateway) -> Iterator[Fin
 
 
 def _people(kind: str, wanted: Iterable[str], site: Site, gateway: Gateway) -> frozenset[str] | None:
-    """Those there are; None: nobody can say."""
+    """Names of the users or accounts that exist; None: unknown."""
     if not site.settings.has_accounting:
         return frozenset(filter(_has_login, wanted)) if kind == "user" else None
     question = queries.ASK_USERS if kind == "user" else queries.ASK_ACCOUNTS

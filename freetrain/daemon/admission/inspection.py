@@ -59,7 +59,7 @@ class Inspection:
 
 
 def daemons_account(config: Config) -> str:
-    """The account that the daemon runs as: that of its directory, the usual one, or else one's own."""
+    """The account that the daemon runs as: that of its directory, the usual one, or else that of this process."""
     owner = ""
     with suppress(OSError, KeyError):
         owner = pwd.getpwuid(Path(config.state.directory).stat().st_uid).pw_name
@@ -72,12 +72,12 @@ def daemons_account(config: Config) -> str:
 
 
 def of_mistake(mistake: ConfigError) -> Finding:
-    """What keeps a file from being read, as a finding."""
+    """Finding on a mistake that keeps a file from being read."""
     return Finding(f"{mistake.what} {mistake.hint}".strip(), mistake.mend, file=mistake.file)
 
 
 def inspect_files(config: Config, sources: Sequence[Path], account: str) -> Inspection:
-    """All that needs no Slurm: ``sources`` are the settings' files, ``account`` is the daemon's."""
+    """Inspection of all that needs no Slurm: ``sources`` are the settings' files, ``account`` is the daemon's."""
     directory = Path(config.state.directory)
     found = [*_of_choices(config), *_of_notify(config), *_of_sources(sources)]
     found += find_contradictions(config, frozenset())
@@ -92,7 +92,7 @@ def inspect_files(config: Config, sources: Sequence[Path], account: str) -> Insp
 def inspect(
     config: Config, sources: Sequence[Path], gateway: Gateway, account: str, prove: bool = False
 ) -> Inspection:
-    """All there is to be found; ``prove`` the account's rights with a job only as that account."""
+    """Inspection of everything; ``prove`` the account's rights with a job only as that account."""
     snapshot = gateway.snapshot()
     gpu_nodes = frozenset(node.name for node in snapshot.nodes if node.total.gpus)
     site = gateway.site(0.0, ALL_QUESTIONS)
@@ -173,7 +173,7 @@ _REFUSED = (SlurmRefusedError, SlurmBusyError)
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What was done, in a sentence (empty: nothing was), and what Slurm refused."""
+    """Sentence on what was done (empty: nothing was), and findings on what Slurm refused."""
 
     done: str = ""
     findings: tuple[Finding, ...] = ()
@@ -204,7 +204,7 @@ def prove_rights(config: Config, gateway: Gateway, snapshot: Snapshot, account: 
 def _steps(
     config: Config, snapshot: Snapshot, account: str, job: str, as_operator: bool
 ) -> Iterator[tuple[str, str, Command]]:
-    """What is tried, what mends it where it is refused, and the command."""
+    """Changes to try: each in words, with what mends it where it is refused, and its command."""
     operator = f"sacctmgr -i modify user {account} set AdminLevel=Operator"
     queue = config.slurm.queue
     nodes = () if queue.missing(snapshot.partitions) else queue.among(snapshot.partitions).nodes
@@ -248,7 +248,7 @@ def propose(site: Site) -> Mapping[str, object]:
 
 
 def choose_queue(site: Site) -> FragmentQueue:
-    """Where fragments may best run: in a partition that is safe as it is, else where least has to change."""
+    """Queue where fragments may best run: a partition that is safe as it is, else where least has to change."""
     usual = FragmentQueue(Config().slurm.partition)
     if usual.partition not in site.partitions and site.settings.preempt_type in (BY_PARTITION, BY_QOS):
         for own in sorted(site.partitions.values(), key=lambda own: (own.partition.priority_tier, own.name)):

@@ -25,7 +25,7 @@ Owners = frozenset[tuple[str, str]]
 
 
 def premise_of(config: Config, owners: Owners = frozenset(), account: str = "") -> Premise:
-    """Where fragments are to run, and what is wanted of them."""
+    """Premise on which the site is judged: the queue where fragments are to run, and what is wanted of them."""
     lend = config.lend
     return Premise(
         config.slurm.queue,
@@ -46,7 +46,7 @@ def owners_in(config: Config, snapshot: Snapshot) -> Owners:
 
 
 def site_age_s(poll_s: float) -> float:
-    """The oldest that facts on the site may be."""
+    """Greatest age that facts on the site may have, in seconds."""
     # So every second look has a question left for Slurm's plan.
     return max(_MAX_AGE_S, 2 * ALL_QUESTIONS * poll_s)
 
@@ -87,7 +87,7 @@ class SiteGuard:
         self._log(findings, site.problem, "warning")
 
     def why_not(self, config: Config, owners: Owners) -> str:
-        """Why nothing may be lent at the moment; empty: it may. At most one question to Slurm."""
+        """Reason why nothing may be lent at the moment; empty: nodes may be. Asks Slurm at most one question."""
         hurries, self._ask_now = self._ask_now > 0, max(0, self._ask_now - 1)
         self.site = site = self._gateway.site(0.0 if hurries else self._max_age_s, 1)
         if config.slurm.queue.missing(site.partitions):

@@ -1,4 +1,4 @@
-"""One daemon lends in a queue: it leaves its mark in Slurm, and heeds that of another.
+"""Sole lender of a queue: a daemon leaves its mark in Slurm, and heeds that of another.
 
 The mark is a held job where its fragments run: the one thing that an account without power over Slurm can leave
 there, that every version shows to everybody, that survives slurmctld's restart and needs no accounting. It never
@@ -34,20 +34,20 @@ log = logging.getLogger(__name__)
 MARK_NAME = "freetrain-daemon"
 RENEW_EVERY_S = 60.0
 FRESH_S = 200.0
-"""For so long after it was renewed a mark stands for a daemon that runs."""
+"""Seconds after its renewal in which a mark stands for a daemon that runs."""
 _COMMENT = re.compile(r"freetrain-daemon:host=([^,]+),pid=(\d{1,18}),at=(\d{1,18}),state=(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who lends: the daemon's host, its process there, and its state directory."""
+    """A daemon that lends: its host, its process there, and its state directory."""
 
     host: str
     process: int
     directory: str
 
     def comment(self, now_s: float) -> str:
-        """What its mark says."""
+        """Comment of its mark when renewed at this time, UTC epoch seconds."""
         return f"freetrain-daemon:host={self.host},pid={self.process},at={now_s:.0f},state={self.directory}"
 
     def is_successor_of(self, other: Holder) -> bool:
@@ -57,7 +57,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A mark: Slurm's id of the job, whose it is, what it says, and when it was renewed, UTC epoch seconds."""
+    """A mark: Slurm's id of the job, its user, the daemon that it names, and its renewal, UTC epoch seconds."""
 
     job: str
     user: str
@@ -65,7 +65,7 @@ class Mark:
     renewed_s: float
 
     def is_fresh(self, now_s: float) -> bool:
-        """Whether its daemon is to be taken for alive; one from the future is nobody's."""
+        """Whether its daemon is to be taken for alive; a mark with a date far in the future does not show that."""
         return abs(now_s - self.renewed_s) < FRESH_S
 
 
@@ -81,7 +81,7 @@ def find_marks(jobs: Iterable[Job], queue: FragmentQueue) -> list[Mark]:
 
 
 NO_SCRIPT = "#!/bin/sh\nexit 0\n"
-"""Of jobs that never run."""
+"""Script of jobs that never run."""
 
 
 class SoleLender:
@@ -136,7 +136,7 @@ class SoleLender:
             raise
 
     def renew(self) -> None:
-        """Once a minute, before anything else is done: say that this daemon is still there.
+        """Show that this daemon is still there, once a minute, before anything else is done.
 
         Raises:
             FreetrainError: another daemon has taken over, since this one was silent for long.

@@ -1,4 +1,4 @@
-"""Nudges: who may, and connects to the daemon's socket or writes to its wake file, makes it look at once."""
+"""Nudges: a connection to the daemon's socket, or a write to its wake file, makes it look at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def send_nudge(directory: Path) -> None:
     """Make the daemon that works in this directory look at the cluster now; takes about a second at most.
 
     Raises:
-        FreetrainError: there is no daemon that listens, it does not answer, or one may not nudge it.
+        FreetrainError: there is no daemon that listens, it does not answer, or this account may not nudge it.
     """
     path = directory / SOCKET_NAME
     try:
@@ -75,7 +75,7 @@ def _ask(path: Path) -> bytes:
 
 
 class Senders:
-    """Who may nudge: root, the daemon's own account, the site's (as SlurmUser), and owners of trainers."""
+    """Accounts that may nudge: root, the daemon's own, the site's (as SlurmUser), and owners of trainers."""
 
     def __init__(self, *site: str) -> None:
         self._uids: dict[str, int] = {}
@@ -83,11 +83,11 @@ class Senders:
         self._owners: frozenset[int] = frozenset()
 
     def admit(self, owners: Iterable[str]) -> None:
-        """From now on these are the owners of trainers."""
+        """Take these for the owners of trainers from now on."""
         self._owners = self._uids_of(owners)
 
     def apart_s(self, uid: int) -> float | None:
-        """How far apart nudges of this user are at least; None: they may not."""
+        """Least seconds between two nudges of this user; None: they may not nudge."""
         if uid in self._site:
             return _SITE_APART_S
         return _OWNER_APART_S if uid in self._owners else None
@@ -105,9 +105,9 @@ class Senders:
 
 
 class NudgeListener:
-    """Calls back for each nudge of somebody who may, from a thread of its own.
+    """Calls back for each nudge of an account that may, from a thread of its own.
 
-    The kernel tells who connects. Nothing is ever read from a connection, and it is closed at once, so that
+    The kernel names the sender. Nothing is ever read from a connection, and it is closed at once, so that
     nobody can hold up the others, whatever they send.
     """
 
@@ -188,7 +188,7 @@ _LARGEST_BYTES = 1 << 16
 
 
 class WakeFile:
-    """Whether it was written to. It is made where it is missing; its owner and mode are the site's."""
+    """The wake file, watched for writes. It is made where it is missing; its owner and mode are the site's."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / WAKE_NAME

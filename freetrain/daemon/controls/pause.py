@@ -36,7 +36,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class Pause(BaseModel):
-    """Who wants nothing more to be lent, why, and until when, UTC epoch seconds; None: until it is ended."""
+    """Order to lend nothing more: by whom, why, and until when, UTC epoch seconds; None: until it is ended."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -47,7 +47,7 @@ class Pause(BaseModel):
 
     @property
     def sentence(self) -> str:
-        """As the end of a sentence."""
+        """Pause in words, as the end of a sentence."""
         until = "" if self.until_s is None else _until(self.until_s)
         return " ".join(filter(None, (f"paused by {self.by}", until, self.reason and f"({self.reason})")))
 
@@ -62,7 +62,7 @@ class Drain(BaseModel):
 
     @property
     def end_s(self) -> float:
-        """When it ends, inf included."""
+        """Time of its end, UTC epoch seconds; inf: somebody has to end it."""
         return math.inf if self.until_s is None else self.until_s
 
 
@@ -138,7 +138,7 @@ def changing(directory: Path, now_s: float) -> Iterator[list[Drain]]:
     """The drains, to be changed by nobody else meanwhile; they are kept when the block ends well.
 
     Raises:
-        StateError: one may not, or there is no such directory.
+        StateError: this account may not, or there is no such directory.
     """
     try:
         # The directory is locked, not the file, which is replaced by each change.
@@ -165,7 +165,7 @@ def are_heeded(directory: Path) -> bool:
 
 
 def read_orders(state: State, now_s: float) -> SiteOrders:
-    """All that the site orders now.
+    """Orders of the site that count now.
 
     Raises:
         StateError: one of the files cannot be read or understood.
@@ -196,7 +196,7 @@ class OrdersReader:
         self._problems = Problems()
 
     def read(self, state: State, now_s: float) -> SiteOrders:
-        """All that the site orders now."""
+        """Read the orders of the site that count now."""
         directory = Path(state.directory)
         self._read_pause(directory, now_s)
         self._read_drains(directory, now_s)
@@ -225,7 +225,7 @@ class OrdersReader:
             log.error("what is drained stays as it was: %s", problem)
 
     def note_heeded(self, state: State) -> None:
-        """All that follows from what was read last has been ordered."""
+        """Note that all that follows from the drains as they were read last has been ordered."""
         path, text = Path(state.directory) / _HEEDED, self._drains_text
         if text is not None and not (path.exists() and path.read_bytes() == text):
             replace_file(path, text, 0o644)
