@@ -46,7 +46,7 @@ def _sums(ledger: Ledger, from_s: float, until_s: float, now_s: float) -> list[L
 
 
 def fragments_for(ledger: Ledger, from_s: float, until_s: float) -> list[Fragment]:
-    """Those that ran in this time, and those that ended so shortly before that they count in it still."""
+    """Fragments that ran in this time, and those that ended so shortly before that they still count in it."""
     # By their tags most trainers lose seconds or minutes: all of the day before would be twice as many fragments.
     tags = ledger.tags_of_ended(from_s - LONGEST_LOSS_S, from_s)
     reach_s = max([_LATEST_END_S, *(_costs_of_tag(tag).reach_s for tag in tags)])
@@ -61,7 +61,7 @@ def _names_of(trainer: KnownTrainer | None) -> tuple[str, str, str]:
 
 
 def lendings_of(fragments: Iterable[Fragment], now_s: float) -> list[Lending]:
-    """Those fragments that ran, such that no more than a node is lent of it; what goes on lasts until now."""
+    """Lendings by fragments that ran, of each node no more than all of it; those that go on last until now."""
     return each_node_once(
         Lending(
             job=fragment.job,
@@ -81,7 +81,7 @@ def lendings_of(fragments: Iterable[Fragment], now_s: float) -> list[Lending]:
 
 
 def costs_of(trainer: KnownTrainer) -> ChangeCosts:
-    """What a trainer's changes cost it, as its tag says."""
+    """Costs of a trainer's changes, as its tag says."""
     return _costs_of_tag(trainer.tag)
 
 
@@ -96,5 +96,5 @@ def day_of(time_s: float) -> date:
 
 
 def start_of(day: date) -> float:
-    """When it begins, UTC epoch seconds."""
+    """Start of a day of this machine's calendar, UTC epoch seconds."""
     return datetime.combine(day, time()).timestamp()

@@ -70,14 +70,14 @@ def _tell_blocked(blocked: Blocked) -> None:
 
 
 class BackOffs:
-    """What was logged last."""
+    """Logs back-offs that begin, change their cause or end, and writes them into the audit; each once."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._cause: Cause | None = None
 
     def tell(self, now: BackOff | None, now_s: float) -> None:
-        """Say what has changed; None: there is no back-off. That one becomes longer is no change."""
+        """Log what has changed; None: there is no back-off. A back-off that becomes longer is not a change."""
         cause = now.cause if now else None
         if cause == self._cause:
             return
@@ -93,7 +93,7 @@ _AGAIN_S = 600.0
 
 
 class Outage:
-    """How long no look has succeeded: so many ``failures`` in a row; 0: the last one succeeded."""
+    """Time without a look that succeeded, with the ``failures`` in a row; 0: the last look succeeded."""
 
     def __init__(self) -> None:
         self.failures = 0
@@ -101,7 +101,7 @@ class Outage:
         self._logged_s = 0.0
 
     def goes_on(self, why: str) -> None:
-        """A look has failed."""
+        """Note that a look has failed."""
         self.failures += 1
         now_s = time.monotonic()
         if self._since_s is None:
@@ -113,11 +113,11 @@ class Outage:
 
     @property
     def lasts_s(self) -> float:
-        """For how long it has lasted so far; 0: there is none."""
+        """Seconds that it has lasted so far; 0: there is none."""
         return 0.0 if self._since_s is None else time.monotonic() - self._since_s
 
     def ends(self) -> None:
-        """A look has succeeded."""
+        """Note that a look has succeeded."""
         self.failures = 0
         if self._since_s is not None:
             log.info("looks succeed again after %.0f s", time.monotonic() - self._since_s)
@@ -128,13 +128,13 @@ _MOST_AT_ONCE, _MOST_REMEMBERED = 10, 1000
 
 
 class Rejects:
-    """Which lines were reported."""
+    """Lines of Slurm's answers that were not understood and have been reported."""
 
     def __init__(self) -> None:
         self._reported: dict[str, None] = {}
 
     def tell(self, lines: Iterable[str]) -> None:
-        """Say those that are new, but only the first few if there are many."""
+        """Log the lines that are new, but only the first few if there are many."""
         new = [line for line in dict.fromkeys(lines) if line not in self._reported]
         for line in new[:_MOST_AT_ONCE]:
             log.warning("not understood, and left aside: %s", line)

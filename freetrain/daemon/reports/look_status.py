@@ -1,4 +1,4 @@
-"""What a look came to, of all that was judged and done. Pure."""
+"""Status of one look, made of all that was judged and done. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def status_of(
     ends: Mapping[str, Mapping[End, int]],
     took_s: float,
 ) -> LookStatus:
-    """What a look came to; the fragments are those that have not ended now that all has been done."""
+    """Status of one look; the fragments are those that have not ended now that all has been done."""
     fragments = tuple(fragments)
     snapshot = judgement.facts.snapshot
     return LookStatus(
@@ -129,7 +129,7 @@ _LOST_FIRST = (
 
 
 def groups_of(offers: Offers, fragments: Iterable[Fragment]) -> tuple[NodeGroup, ...]:
-    """What is done with each node, as the fragments on it say, and why."""
+    """Nodes in groups by what is done with them, as the fragments on them say, and why."""
     by_node = grouped((fragment.node, fragment) for fragment in fragments)
     on = {name: _together(own) for name, own in by_node.items()}
     # Of a node that is lent in parts, what is to be given back says most, then what may be lent.
@@ -149,7 +149,7 @@ def groups_of(offers: Offers, fragments: Iterable[Fragment]) -> tuple[NodeGroup,
 
 
 def _together(own: Sequence[Fragment]) -> Fragment:
-    """What the fragments of one node say: the one that is furthest, with all trainers that have parts of it."""
+    """Fragment that stands for all of a node: the furthest one, with all trainers that have parts of the node."""
     # A node that changes hands has two for a moment, of which the one that comes counts.
     first = max(reversed(own), key=lambda fragment: _LOST_FIRST.index(fragment.state))
     trainers = {fragment.trainer for fragment in own if fragment.goes_on} or {first.trainer}
@@ -163,7 +163,7 @@ def gathered(verdicts: Mapping[str, NodeGroup]) -> tuple[NodeGroup, ...]:
 
 
 def _of_lent(group: NodeGroup, fragment: Fragment | None) -> NodeGroup:
-    """The same for a node with a fragment: one that goes on says more than what was found before."""
+    """The group of a node with the trainer of the fragment on it, if it is not lost, and the state of both."""
     if fragment is None or fragment.state is FragmentState.LOST:
         return group
     if fragment.state in (FragmentState.LEAVING, FragmentState.ENDING):

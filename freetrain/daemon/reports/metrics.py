@@ -29,14 +29,14 @@ _PROGRESS_WITHIN_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What the nodes of the partition do at one instant.
+    """Use of the partition's nodes at one instant.
 
     Attributes:
-        time_s: running seconds.
+        time_s: when Slurm was asked, UTC epoch seconds.
         idle: nodes that the site's own jobs do not use; lent ones are among them.
         offered: of these, those that may be lent.
         lent: trainer → nodes on which its fragments run.
-        samples: trainer → what it has trained with so far, as it says.
+        samples: trainer → samples that it has trained with so far, as it says.
     """
 
     time_s: float
@@ -48,7 +48,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class NodeSeconds:
-    """Between two looks: each as in :class:`Use`; useful are those of trainers that have got on."""
+    """Node-seconds between two looks, each as in :class:`Use`; useful are those of trainers that have got on."""
 
     idle: float = 0.0
     offered: float = 0.0
@@ -66,13 +66,13 @@ class _Waiting:
 
 @dataclass(frozen=True, slots=True)
 class UseMeter:
-    """What is remembered between two looks."""
+    """Memory of the count of node-seconds between two looks."""
 
     before: Use | None = None
     waiting: Mapping[str, _Waiting] = field(default_factory=dict)
 
     def after(self, now: Use) -> tuple[UseMeter, NodeSeconds]:
-        """What has come to the time since the last look, during which all was as it was then."""
+        """The meter after this look, and the node-seconds since the last one, with all as it was then."""
         before = self.before
         if before is None:
             return UseMeter(now), NodeSeconds()
@@ -157,7 +157,7 @@ class Metrics:
         end_counts: Mapping[End, int],
         acts: bool,
     ) -> None:
-        """Slurm answered a look."""
+        """Count a look that Slurm answered."""
         self.noticed(judgement)
         self._looks.labels("answered").inc()
         self._look_s.observe(look.took_s)
@@ -176,20 +176,20 @@ class Metrics:
         self._count_use(judgement, look)
 
     def noticed(self, judgement: Judgement | None) -> None:
-        """What a look has found out, even if Slurm fell silent before all was done about it; each counts once."""
+        """Count the harm that a look has found, once, even if Slurm fell silent before all was done about it."""
         if judgement is not None and judgement is not self._last:
             for harm in judgement.memory.meter.new:
                 self._harm.observe(harm.delay_s)
         self._last = judgement
 
     def silent(self) -> None:
-        """Slurm did not answer a look; nobody knows what the nodes did meanwhile."""
+        """Count a look that Slurm did not answer; what the nodes did meanwhile is unknown."""
         self._looks.labels("silent").inc()
         self._answers.set(0)
         self._meter = UseMeter()
 
     def counted(self, calls: int, dropped: int, solved_again: Mapping[Agreement, int]) -> None:
-        """Calls to Slurm, dropped connections to the metrics, and second opinions since the daemon began."""
+        """Count calls to Slurm, dropped connections to the metrics, and second opinions since the daemon began."""
         self._raise_to(self._slurm_calls, calls)
         self._raise_to(self._connections_dropped, dropped)
         for agreement, total in solved_again.items():
@@ -227,13 +227,13 @@ class Metrics:
 
 
 class _Ends(Collector):
-    """How fragments ended, as the database remembers it: this counter outlives the daemon."""
+    """Counter of fragments by the way they ended, as the database remembers it: it outlives the daemon."""
 
     def __init__(self) -> None:
         self.counts: Tally[End] = Tally()
 
     def collect(self) -> Iterable[Metric]:
-        """As :mod:`prometheus_client` asks for it."""
+        """The counter, as :mod:`prometheus_client` asks for it."""
         family = CounterMetricFamily("freetrain_fragment_ends", "How fragments ended.", labels=["end"])
         for end in End:
             family.add_metric([str(end)], self.counts[end])

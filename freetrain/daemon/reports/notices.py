@@ -1,4 +1,4 @@
-"""Tells people by the site's commands what they have to hear of although nobody asks.
+"""Notices, sent by the site's commands, of what people have to hear of although they do not ask.
 
 The site's admins hear by notify.command, owners of trainings by notify.owners_command.
 """
@@ -44,12 +44,12 @@ log = logging.getLogger(__name__)
 
 
 class NewsKind(StrEnum):
-    """What it is about; each has its own pace."""
+    """Subject of a notice; each has its own pace."""
 
     HARM = "harm"
     """A job of the site's had to wait for fragments."""
     PAUSE = "pause"
-    """Nothing is lent any more, or nothing more."""
+    """Lending has stopped, or nothing more is lent."""
     FAILURE = "failure"
     """A training, a node or Slurm fails."""
     REGISTERED = "registered"
@@ -63,18 +63,18 @@ class NewsKind(StrEnum):
 
     @property
     def is_for_owners(self) -> bool:
-        """Whether owners of trainings hear of it, each of their own; else the site's admins do."""
+        """Whether owners of trainings hear of it, each of theirs; else the site's admins do."""
         return self in (NewsKind.REGISTERED, NewsKind.FINISHED, NewsKind.PAUSED, NewsKind.LOSS)
 
 
 Noticed = Mapping[str, str]
-"""What somebody may have to hear of → how it is; only what differs from how it was is news."""
+"""Subject that somebody may have to hear of → its state; only a state that differs from the last is news."""
 
 _LENDING, _TRAINING, _LOSS = "lending", "training ", "loss of "
 
 
 def noticed_after(look: LookStatus, memory: Memory) -> Noticed:
-    """How everything is after this look."""
+    """Subjects with their states after this look."""
     return {
         _LENDING: "stopped" if look.stopped_by or look.paused_by else "goes on",
         **{f"{_TRAINING}{trainer.id}": trainer.state for trainer in look.trainers},
@@ -89,7 +89,7 @@ def _about(harm: Harm) -> str:
 
 
 def news_of(look: LookStatus, memory: Memory, before: Noticed, limit_s: float) -> Iterator[Notice]:
-    """What is new since ``before``, the looks of this daemon or one before; short delays are not worth it."""
+    """Notices of what is new since ``before``, a look of this or an earlier daemon; short delays are left out."""
     for harm in memory.meter.harms:
         if _about(harm) not in before and harm.delay_s > limit_s:
             because = f"because of fragments {', '.join(harm.fragments)}"
@@ -113,14 +113,14 @@ def news_of(look: LookStatus, memory: Memory, before: Noticed, limit_s: float) -
 
 
 def news_of_departure(departure: Departure) -> Iterator[Notice]:
-    """What its owner hears of a training that left Slurm unseen; that they cancelled it they know."""
+    """Notice for the owner of a training that left Slurm unseen; none if it was cancelled, which they know."""
     if not departure.is_cancelled:
         how = f"has left Slurm while no daemon looked; its last fragment: {departure.end}"
         yield Notice(NewsKind.FINISHED, departure.owner, f"training {departure.id} {how}")
 
 
 def _news_of_training(trainer: TrainerStatus, before: Noticed) -> Iterator[Notice]:
-    """What its change of state means, and what was lost of it; its state is None where it was not known before."""
+    """Notices of a training's change of state, or of its first one that is known, and of work that was lost."""
     name, owner, state = f"training {trainer.id}", trainer.owner, trainer.state
     known = before.get(f"{_TRAINING}{trainer.id}")
     if known is None and state in (TrainerState.ACTIVE, TrainerState.RESTING):
@@ -141,12 +141,12 @@ _LONGEST_TEMPLATE = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """What a template can name.
+    """Names that a template can use.
 
     Attributes:
         lines: sentences without their ends.
-        left_out: how many more there would be.
-        owner: who gets it; empty: the site's admins.
+        left_out: number of lines that are left out.
+        owner: the user that gets it; empty: the site's admins.
     """
 
     kind: NewsKind
@@ -196,7 +196,7 @@ _OUR_OWN = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
 def run_hook(command: Sequence[str], text: str, variables: Mapping[str, str], timeout_s: float) -> str:
-    """Run it, and all that it starts ends with it when the time is up.
+    """Run a command; when the time is up it is ended, with all that it has started.
 
     Returns:
         What went wrong, as the end of a sentence; empty: nothing.
@@ -240,7 +240,7 @@ _ACCOUNT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class _Hearer:
-    """Who hears of what: each has a pace of its own."""
+    """Receiver of notices of one kind, with a pace of its own; ``owner`` is empty for the site's admins."""
 
     kind: NewsKind
     owner: str
@@ -286,7 +286,7 @@ class Notices:
         self._queue(book.untold())
 
     def looked(self, look: LookStatus, memory: Memory) -> None:
-        """Slurm has answered; what was so when the first daemon began is not news."""
+        """Notice the news of a look that Slurm answered; what was so when the first daemon began is not news."""
         self._outage_is_reported = False
         now = noticed_after(look, memory)
         before = now if self._noticed is None else self._noticed
@@ -298,7 +298,7 @@ class Notices:
         self._tell()
 
     def silent(self, lasts_s: float, why: str) -> None:
-        """No look has succeeded for so long."""
+        """Notice that no look has succeeded for so long."""
         is_news = lasts_s >= _SILENT_S and not self._outage_is_reported
         self._outage_is_reported = self._outage_is_reported or is_news
         if is_news:
@@ -377,7 +377,7 @@ class Notices:
             log.warning("%s did not tell of %s: %s", setting, letter.kind, problem)
 
     def _text(self, letter: Letter, directory: str) -> str:
-        """By the site's own template, or, where that cannot be used, by freetrain's."""
+        """Text of a letter, by the site's own template, or, where that cannot be used, by freetrain's."""
         try:
             text, problem = written(letter, directory), ""
         except TemplateProblem as error:

@@ -1,4 +1,4 @@
-"""How the daemon stands, as every listing begins: whether one runs here, what it does, and when it looked."""
+"""Standing of the daemon, as every listing begins: whether it runs here, what it does, and when it looked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _POLLS, _LONGEST_LOOK_S = 3, 60.0
 
 @dataclass(frozen=True, slots=True)
 class DaemonState:
-    """How the daemon stands, for programs; times are UTC epoch seconds.
+    """State of the daemon, for programs; times are UTC epoch seconds.
 
     Attributes:
         is_at_work: whether one runs here and has looked lately, or tried to.
@@ -69,12 +69,12 @@ class DaemonState:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is known of the daemon.
+    """Standing of the daemon, as far as it is known.
 
     Attributes:
         status: what it published last; None: nothing is known.
         why_not: why it is not at work, as the end of a sentence; empty: it is.
-        stop_file: that is there now although the daemon has not seen it yet; empty: none.
+        stop_file: the stop file that is there now, even if the daemon has not seen it yet; empty: none.
         now_s: when this was found out, UTC epoch seconds.
     """
 
@@ -95,29 +95,29 @@ class Standing:
 
     @property
     def last_look(self) -> LookStatus | None:
-        """The last one, even where the daemon is not at work any more."""
+        """Status of the last look, even where the daemon is not at work any more; None: none is known."""
         return self.status.look if self.status else None
 
     @property
     def look(self) -> LookStatus | None:
-        """The last one, of a daemon that is at work."""
+        """Status of the last look of a daemon that is at work; None: none is, or it has not looked yet."""
         return self.last_look if self.is_at_work else None
 
     @property
     def trainers(self) -> Mapping[str, TrainerStatus]:
-        """What is known of each by the last look."""
+        """Trainer → its status by the last look."""
         return {trainer.id: trainer for trainer in self.last_look.trainers} if self.last_look else {}
 
     @property
     def stopped_by(self) -> str:
-        """Why nothing is lent at all, although it may be in this mode; empty: nodes are lent."""
+        """Reason why nothing is lent at all, although it may be in this mode; empty: nodes are lent."""
         if self.last_look is not None and self.last_look.stopped_by:
             return self.last_look.stopped_by
         return f"stopped by {self.stop_file}, as of the next look" if self.stop_file else ""
 
     @property
     def nothing_is_lent(self) -> str:
-        """Why nothing is lent to anybody, as a clause; empty: nodes are lent."""
+        """Reason why nothing is lent to anybody, as a clause; empty: nodes are lent."""
         if not self.is_at_work or self.status is None:
             return "waits for a daemon"
         if self.stopped_by:
@@ -128,13 +128,13 @@ class Standing:
         return "" if mode == "act" else f"the daemon lends nothing in mode {mode}"
 
     def trouble_of(self, known: TrainerStatus) -> str:
-        """What is the matter with a training, or that it is over; empty: nothing, it runs or waits."""
+        """Problem of a training, or the fact that it is over; empty: it has none, and runs or waits."""
         if known.note or known.fault:
             return known.note or known.fault
         return known.state if known.state != TrainerState.ACTIVE else ""
 
     def waiting_text(self, known: TrainerStatus | None) -> str:
-        """Why a training has no nodes; None: the daemon has not met it."""
+        """Reason why a training has no nodes; ``known`` is None where the daemon has not met it."""
         if self.nothing_is_lent:
             return self.nothing_is_lent
         if known is None:
@@ -142,7 +142,7 @@ class Standing:
         return known.why or "waits for idle nodes"
 
     def lines(self) -> Iterator[str]:
-        """The same for people."""
+        """Sentences on the daemon's standing, for people."""
         status = self.status
         if self.why_not or status is None:
             yield f"No daemon is at work here: {self.why_not}."
@@ -157,11 +157,11 @@ class Standing:
         yield " ".join(self._how_it_looks(status))
 
     def document(self) -> dict[str, Any]:
-        """The same for programs."""
+        """State of the daemon, for programs, as JSON has it."""
         return asdict(self.state())
 
     def state(self) -> DaemonState:
-        """The same for programs, as a type."""
+        """State of the daemon, for programs, as a type."""
         status, look = self.status, self.last_look
         return DaemonState(
             is_at_work=self.is_at_work,
@@ -210,7 +210,7 @@ class Standing:
 
 
 def find_standing(config: Config) -> Standing:
-    """How the daemon with this configuration stands."""
+    """Standing of the daemon with this configuration."""
     now_s = time.time()
     stop_file = stop_file_there(config.state)
     try:
@@ -221,7 +221,7 @@ def find_standing(config: Config) -> Standing:
 
 
 def _why_not(status: DaemonStatus, now_s: float) -> str:
-    """Why the daemon that wrote this is not at work, as the end of a sentence; empty: it is."""
+    """Reason why the daemon that wrote this is not at work, as the end of a sentence; empty: it is."""
     daemon, ago = status.daemon, _ago(now_s - status.written_s)
     if status.phase == "stopped":
         return f"it was stopped {ago}"

@@ -1,4 +1,4 @@
-"""What the daemon publishes of itself and of its last look, and the file that everybody may read."""
+"""Status that the daemon publishes of itself and of its last look, and the file that everybody may read."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class RecentNodes:
 
     Attributes:
         from_s: its start, UTC epoch seconds, a multiple of ``PERIOD_S``.
-        looks: how many fell into it.
-        idle_nodes: that the site's own jobs did not use, lent ones included.
+        looks: number of looks in it.
+        idle_nodes: nodes that the site's own jobs did not use, lent ones included.
     """
 
     from_s: float
@@ -77,7 +77,7 @@ NodeStanding = Literal["free", "lent", "asked for", "due back", "not lent"]
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which daemon this is.
+    """Identity of the daemon, with the settings that show what it does.
 
     Attributes:
         started_s: since when it runs, UTC epoch seconds.
@@ -101,10 +101,10 @@ class NodeGroup:
     """Nodes of which the same holds.
 
     Attributes:
-        nodes: which, as ``c[01-04]``.
+        nodes: their names, as ``c[01-04]``.
         trainer: that has them, or for which they are asked for; empty: none.
         why: they are due or not lent; empty: they are lent or free.
-        until_s: when they will be wanted, UTC epoch seconds; None: nobody knows.
+        until_s: when they will be wanted, UTC epoch seconds; None: unknown.
         verdict: the name of the reason in :data:`freetrain.lending.node_verdicts.NODE_VERDICTS`; empty: none, or
             Slurm has shown something else since.
     """
@@ -125,7 +125,7 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True)
 class TrainerStatus:
-    """How a trainer is getting on.
+    """Status of a trainer.
 
     Attributes:
         id: of its array.
@@ -140,7 +140,7 @@ class TrainerStatus:
         samples_done: as its progress says.
         ends: how often its fragments ended in which way.
         costs: what changes are taken to cost it, in seconds by name; empty: a filler, or its tag is wrong.
-        account: to which it is charged; empty: nobody knows.
+        account: to which it is charged; empty: unknown.
         lost_s: when work of its tasks was last lost that a freezer could not save, UTC epoch seconds; 0: never.
         speeds: feature or type of GPU that its owner names → how fast it is taken to be there.
         seen_rates: nodes → samples/s seen on so many, as at speed 1; empty: its owner names no kinds of nodes.
@@ -166,7 +166,7 @@ class TrainerStatus:
 
 @dataclass(frozen=True, slots=True)
 class LookStatus:
-    """What one look came to.
+    """Status of one look.
 
     Attributes:
         time_s: when Slurm was asked, UTC epoch seconds.
@@ -175,7 +175,7 @@ class LookStatus:
         paused_by: why nothing more is lent, although what is lent stays; empty: nodes are lent.
         rejected: lines of Slurm's answers that were not understood.
         rejected_examples: the first of them.
-        idle_nodes: how many of them the site's own jobs do not use, lent ones included.
+        idle_nodes: number of nodes that the site's own jobs do not use, lent ones included.
         trainers: the first of them, in the order of submission.
         trainers_left_out: how many more there are.
         planned: waiting jobs of the site's for which Slurm and freetrain both have a plan.
@@ -207,20 +207,20 @@ class LookStatus:
 
     @property
     def lent_nodes(self) -> int:
-        """How many nodes are lent; those that are asked for or due back are not among them."""
+        """Number of nodes that are lent; those that are asked for or due back are not among them."""
         return sum(len(expand_nodes(group.nodes)) for group in self.nodes if group.state == "lent")
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonStatus:
-    """What is published.
+    """Document that the daemon publishes.
 
     Attributes:
         written_s: when this was written, UTC epoch seconds.
         look: the last look that Slurm answered; None: there was none yet.
         silent_since_s: since when Slurm has not answered; None: it does.
-        silent_why: what it says instead.
-        recent: how many nodes were idle and lent in the last day.
+        silent_why: why the last look failed, as a sentence; empty: Slurm answers.
+        recent: idle and lent nodes in the last day.
         refused_settings: why the settings of the last reload were refused; empty: they were not.
     """
 
@@ -249,10 +249,10 @@ class StatusUnknownError(Exception):
 
 
 def read_status(directory: Path) -> DaemonStatus:
-    """What the daemon that works in this directory published last.
+    """Status that the daemon that works in this directory published last.
 
     Raises:
-        StatusUnknownError: nothing, or nothing that may be read or understood.
+        StatusUnknownError: there is none, or none that may be read or understood.
     """
     path = directory / STATUS_NAME
     try:
@@ -267,7 +267,7 @@ def read_status(directory: Path) -> DaemonStatus:
 
 
 def _recent_in(directory: Path) -> tuple[RecentNodes, ...]:
-    """What the daemon before this one published of the last day."""
+    """Idle and lent nodes of the last day, as the daemon before this one published them; empty: unknown."""
     try:
         return read_status(directory).recent
     except StatusUnknownError:
@@ -310,7 +310,7 @@ class StatusFile:
         self._publish(DaemonStatus(daemon, "running", now_s, look, recent=self._recent, refused_settings=refused))
 
     def refused(self, why: str) -> None:
-        """Publish that new settings were refused; empty: there are none that were."""
+        """Publish that new settings were refused; empty: none were."""
         self._refused = why[:LONGEST]
         self._change(refused_settings=self._refused)
 
