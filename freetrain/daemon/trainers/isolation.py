@@ -19,13 +19,13 @@ _MOST_LETTERS = 300
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What went wrong with a trainer, a sentence for its owner."""
+    """Problem of one trainer, as a sentence for its owner."""
 
     what: str
 
 
 def isolated(work: Callable[[], Result]) -> Result | Fault:
-    """What comes of something that concerns one trainer only, or what went wrong.
+    """Result of work that concerns one trainer only, or the fault that it ended with.
 
     What users may write is judged where it is read. This is for what nobody thought of: a site's own objective,
     and defects of freetrain.
@@ -45,5 +45,5 @@ def isolated(work: Callable[[], Result]) -> Result | Fault:
 
 
 def _shown(text: str) -> str:
-    """Bounded, on one line: it may quote what a user wrote."""
+    """Text for the owner, bounded and on one line: it may quote what a user wrote."""
     return "".join(letter if letter.isprintable() else "?" for letter in text[:_MOST_LETTERS])

@@ -34,7 +34,7 @@ from freetrain.slurm.tags import Tag
 
 @dataclass(frozen=True, slots=True)
 class BelievedCosts:
-    """Seconds, as in :class:`freetrain.core.trainer.Trainer`."""
+    """Costs of changes, in seconds, as in :class:`freetrain.core.trainer.Trainer`."""
 
     scale_up_s: float
     scale_down_s: float
@@ -44,7 +44,7 @@ class BelievedCosts:
 
 
 def believed_costs(seen: SeenCosts, tag: Tag) -> BelievedCosts:
-    """What is believed of a training: its tag counts as much as having been seen once."""
+    """Costs that are believed of a training: its tag counts as much as having been seen once."""
     return BelievedCosts(
         seen.scale_up.believed_s(tag.scale_up_s),
         seen.scale_down.believed_s(tag.scale_down_s),
@@ -64,21 +64,21 @@ def _forced_loss_s(seen: SeenCosts, tag: Tag) -> float | None:
 
 
 def most_lost_s(tag: Tag) -> float:
-    """What the end of a task loses of all that it has done: half of the time from one checkpoint to the next."""
+    """Seconds of a task's work that its end loses: half of the time between two checkpoints; inf: all of it."""
     if tag.saves_at_the_end:
         return 0.0
     return tag.save_s / 2 if tag.save_s else inf
 
 
 def known_end_s(tag: Tag) -> float:
-    """What it costs that a task ends at a known time: no less than a run that is just of use."""
+    """Cost of a task's end at a known time, in seconds: no less than a run that is just of use."""
     saves_s = 0.0 if tag.saves_at_the_end else tag.save_s
     shortest_s = saves_s if tag.shortest_s is None else tag.shortest_s
     return max(shortest_s, saves_s / 2)
 
 
 def believed_speeds(trainer: KnownTrainer, tag: Tag) -> Mapping[str, float]:
-    """Kind of nodes that its owner names → how fast it is believed to be there."""
+    """Kind of nodes that its owner names → speed that it is believed to have there."""
     return seen_speeds(trainer.observations, dict(tag.speeds)) if tag.speeds else {}
 
 
@@ -101,7 +101,7 @@ Competitors = Sequence[Trainer] | str
 
 
 class Strategy(Protocol):
-    """What is done otherwise with trainings of one kind; with what most of them do as a default.
+    """Treatment of trainings of one kind, as far as kinds differ; with what most of them do as a default.
 
     Attributes:
         is_one_program: whether its tasks belong together: what one of them fails of concerns all.
@@ -112,7 +112,7 @@ class Strategy(Protocol):
     tasks_compete: bool
 
     def trainers(self, training: Training, tag: Tag, room: int, most_nodes: int, now_s: float) -> Competitors:
-        """Its trainers; by its submission it could have ``room`` fragments, by what there is ``most_nodes``."""
+        """Trainers of a training; its submission has room for ``room`` fragments, the partition for ``most_nodes``."""
 
     def needs_again(self, training: Training, task: Job) -> bool:
         """Whether a task of it that has ended is needed again, now or later."""
@@ -133,11 +133,11 @@ class Strategy(Protocol):
         return False
 
     def shown_costs(self, training: Training, tag: Tag) -> Mapping[str, float]:
-        """What changes of its size are taken to cost it, in seconds by name."""
+        """Name of a cost → seconds that such a change of its size is taken to cost it."""
         return {}
 
     def charged_costs(self, tag: Tag) -> ChangeCosts:
-        """What its changes cost it in the ledger, as its tag says."""
+        """Costs of its changes in the ledger, as its tag says."""
 
 
 class _Elastic(Strategy):
@@ -171,7 +171,7 @@ class _Elastic(Strategy):
         )
 
     def needs_again(self, training: Training, task: Job) -> bool:
-        """What was cut off or failed is; what completed where that means only that it has left in good order."""
+        """Whether it was cut off or failed, or completed where that means only that it has left in good order."""
         if training.trainer.state not in _GOING_ON or training.last_completed:
             return False
         return task.state in _CUT_OFF | _FAILED or (task.state is JobState.COMPLETED and training.is_elastic)
@@ -209,7 +209,7 @@ class _Tasks(Strategy):
         return [_independent(training, tag, training.id, linear_curve(sizes[1]), sizes[1], lost_s)]
 
     def needs_again(self, training: Training, task: Job) -> bool:
-        """What was cut off is. What failed has had its turn, unless it failed at once and for the first time."""
+        """Whether it was cut off, or failed at once and for the first time; what else failed has had its turn."""
         if training.trainer.state not in _GOING_ON:
             return False
         if task.state not in _FAILED:
@@ -219,7 +219,7 @@ class _Tasks(Strategy):
         return len(runs) <= 1 and (failed_at_once(runs[0]) if runs else _has_failed_at_once_unseen(task))
 
     def after_runs(self, trainer: KnownTrainer, ended: Iterable[Fragment]) -> KnownTrainer:
-        """How long its tasks run that complete."""
+        """The trainer with the time that its tasks run that complete."""
         runs_s = [
             fragment.ended_s - fragment.started_s
             for fragment in ended
@@ -228,7 +228,7 @@ class _Tasks(Strategy):
         return replace(trainer, costs=trainer.costs.after_runs(runs_s)) if runs_s else trainer
 
     def after_all(self, training: Training, finished: bool | None, runs_tasks: bool) -> Training:
-        """It is complete while each of its tasks has ended such that it is not needed again."""
+        """The training, complete while each of its tasks has ended such that it is not needed again."""
         tasks = training.submission.tasks
         over = all(task.state.is_final and not self.needs_again(training, task) for task in tasks)
         if over and not training.fragments:
@@ -274,18 +274,18 @@ ELASTIC, TASKS, MOLDABLE = _Elastic(), _Tasks(), _Moldable()
 
 
 def strategy_of(tag: Tag | None) -> Strategy:
-    """How a training with this tag is dealt with; None: nobody understands its tag."""
+    """Strategy for a training with this tag; None: its tag cannot be understood, and it counts as elastic."""
     if tag is None or not tag.is_filler:
         return ELASTIC
     return MOLDABLE if tag.is_moldable else TASKS
 
 
 Asking = tuple[Request, ...] | str
-"""What a training asks for, or what it waits for."""
+"""Requests of a training, or what it waits for, as a sentence without its full stop."""
 
 
 def requests_of(training: Training, room: int, most_nodes: int, objective: str, now_s: float) -> Asking | Fault:
-    """What a training asks for, one for each task where these compete; or what is wrong; or what it waits for.
+    """Requests of a training, one for each task where these compete; or its fault; or what it waits for.
 
     Raises:
         InputError: there is no such objective.
@@ -371,7 +371,7 @@ def _moldable(training: Training, tag: Tag, job: str, size: tuple[int, int], los
 
 
 def _task_curve(tag: Tag, most: int) -> Curve:
-    """How fast a task is on 1 … ``most`` nodes: as its owner says, but never faster than linear; else linear."""
+    """Speed of a task on 1 … ``most`` nodes: as its owner says, but never faster than linear; else linear."""
     if not tag.curve:
         return linear_curve(most)
     curve = believed(tag.curve)

@@ -1,4 +1,4 @@
-"""What trainings in Slurm's queue do not say and the chosen policy would have to know, as their tags say. Pure."""
+"""Facts that the chosen policy has to know and the tags of trainings in Slurm's queue do not give. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from freetrain.slurm.tags import Tag
 
 
 def needs_of(config: Config, policy: str = "") -> tuple[Need, ...]:
-    """What a policy, that of the settings unless another is named, has to know of trainings."""
+    """Facts that a policy, that of the settings unless another is named, has to know of trainings."""
     entry = find_entry(Stage.POLICY, policy or config.decide.policy_with_options)
     reserves = config.links.node_gbit or config.links.uplink_gbit
     return tuple(need for need in (entry.needs if entry else ()) if reserves or need is not GRADIENTS)
@@ -26,7 +26,7 @@ def say_missing_in_queue(needs: Iterable[Need], submissions: Iterable[Submission
 
 
 def lacks(needs: Iterable[Need], tag: Tag) -> str:
-    """What a training lacks, a clause; empty: nothing."""
+    """Clause on the facts that a training with this tag does not give; empty: it lacks none."""
     described = _as_described("", tag)
     lacking = [need.lack for need in needs if need.is_lacked_by is not None and need.is_lacked_by(described)]
     return f"names {' and '.join(lacking)}" if lacking else ""

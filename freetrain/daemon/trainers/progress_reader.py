@@ -1,4 +1,4 @@
-"""What trainers say of themselves, read from their directories beside the loop: file systems may hang."""
+"""Reports of trainers on themselves, read from their directories beside the loop: file systems may hang."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class WrongFileError(Exception):
 
 @contextlib.contextmanager
 def directory_of(path: str) -> Iterator[int]:
-    """A handle of the directory, good for what is in it; who may only pass through it gets one too."""
+    """A handle of the directory, good for what is in it; the right to pass through it is enough."""
     handle = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield handle
@@ -81,18 +81,18 @@ _COMES_BACK_S, _STUCK_S = 1.0, 10.0
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a trainer's directory says.
+    """Report of a trainer, read from its directory.
 
     Attributes:
         finished: whether the training is complete; None: there is no progress that could be read.
         samples_done: since the start of the training; 0: unknown.
         observations: what was seen since the last report.
-        changes: of its size since then.
+        changes: changes of its size since then.
         offset_bytes: how far the progress has been read.
-        misread: what was not believed since the last report.
+        misread: lines of progress that were not believed since the last report.
         fault: why its files cannot be used, a sentence for the owner; empty: they can, or are not there.
-        data_wait: how long it waits for data; None: nobody knows.
-        losses: what could not be saved of its tasks since the last report.
+        data_wait: how long it waits for data; None: unknown.
+        losses: work of its tasks that could not be saved since the last report.
     """
 
     finished: bool | None
@@ -108,7 +108,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class ProgressFiles:
-    """Where to look, for whose files, from which byte, and how many nodes the trainer cannot have had."""
+    """Directory to read, owner of its files, first byte to read, and most nodes that the trainer can have had."""
 
     directory: str
     owner: str
@@ -132,12 +132,12 @@ class ProgressReader:
         self._was_completed = False
 
     def look_at(self, places: Mapping[str, ProgressFiles]) -> None:
-        """From now on read these trainers' directories."""
+        """Read these trainers' directories from now on."""
         with self._lock:
             self._places = places
 
     def read(self) -> bool:
-        """Read them all, as far as they answer soon; whether a training has been completed since."""
+        """Read them all, as far as they answer soon, and return whether a training has been completed since."""
         with self._lock:
             places = self._places
             self._reports = {trainer: report for trainer, report in self._reports.items() if trainer in places}
@@ -156,12 +156,12 @@ class ProgressReader:
         return was_completed
 
     def reports(self) -> Mapping[str, Report]:
-        """What was read last."""
+        """Trainer → its report, as it was read last."""
         with self._lock:
             return dict(self._reports)
 
     def _go_round(self, owner: str, places: Mapping[str, ProgressFiles]) -> list[_Round]:
-        """All rounds of this owner's that are under way; a new one, unless one that gets on is."""
+        """Start a round for this owner, unless one gets on, and return all of theirs that are under way."""
         rounds = [round_ for round_ in self._rounds.get(owner, []) if round_.is_alive()]
         stuck = [round_ for round_ in rounds if round_.is_stuck(self._stuck_s)]
         hanging = {round_.at for round_ in stuck}
@@ -191,7 +191,7 @@ class ProgressReader:
 
 
 class _Round(threading.Thread):
-    """Reads some trainers one after the other; ``at`` is where it is, and the last one once ``is_last`` is set."""
+    """Reads some trainers one after the other; ``at`` is the current one, the last one once ``is_last`` is set."""
 
     def __init__(self, places: Mapping[str, ProgressFiles], take: Callable[[str, Report], None]) -> None:
         super().__init__(name="progress", daemon=True)
@@ -202,7 +202,7 @@ class _Round(threading.Thread):
         self.is_last = False
 
     def run(self) -> None:
-        """Until all are read, or the round is taken out of the race."""
+        """Read until all are read, or until ``is_last`` is set."""
         most_bytes = max(_LEAST_BYTES, _MOST_BYTES // max(len(self._places), 1))
         for trainer, place in self._places.items():
             if self.is_last:
@@ -221,7 +221,7 @@ def _read_isolated(place: ProgressFiles, most_bytes: int) -> Report:
 
 
 def read_report(place: ProgressFiles, most_bytes: int = _MOST_BYTES) -> Report:
-    """What a directory says; nothing is believed that is not its owner's own plain file."""
+    """Report of a directory; nothing is believed that is not its owner's own plain file."""
     try:
         owner = pwd.getpwnam(place.owner).pw_uid
         with directory_of(place.directory) as directory:

@@ -51,7 +51,7 @@ _LONGEST_REST, _LONGEST_WAIT = 2**10, 2**4
 
 @dataclass(frozen=True, slots=True)
 class RosterInputs:
-    """What a look found out, and what was known before, about all trainers.
+    """Facts about all trainers: those that a look found out, and those that were known before.
 
     Attributes:
         known: trainers met before, by id.
@@ -212,7 +212,7 @@ def _after_refusals(
 
 
 def _with_end(training: Training) -> Training:
-    """Say of a training that goes on whether it will be known when it ends."""
+    """The training, with a note if it goes on and its end cannot be known."""
     note = training.trainer.note
     if not training.is_active or (note and note != UNKNOWN_END):
         return training
@@ -226,7 +226,7 @@ _ASK_AGAIN_S = 120.0
 
 
 class SubmissionReader:
-    """Asks what tasks ask for when there is a submission of which that is not known, and now and then."""
+    """Asks Slurm what tasks ask for: when this is unknown of a submission, and now and then."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -270,7 +270,7 @@ class SubmissionReader:
 def _within_its_partitions(
     needs: Needs, submission: Submission, snapshot: Snapshot, queue: FragmentQueue
 ) -> Needs:
-    """The needs of one that came to some of the partitions only: it never runs on the nodes of the others."""
+    """Needs of a submission; one to some of the partitions only never runs on the nodes of the others."""
     task = next((task for task in submission.tasks if task.state.is_waiting), None)
     if task is None or set(task.partition.split(",")) >= set(queue.partitions):
         # Of a job that runs Slurm names only the partition in which it does, so that only waiting ones say more.
@@ -281,11 +281,11 @@ def _within_its_partitions(
 
 @dataclass(frozen=True)
 class Registered:
-    """What a look found out about trainers.
+    """Trainers as a look found them.
 
     Attributes:
         trainings: all, in the order of submission.
-        requests: what those ask for that could run.
+        requests: requests of those that could run.
         waits_for: trainer that would compete but for its own submission → what it waits for.
     """
 
@@ -318,7 +318,7 @@ class Registry:
         answered: Collection[str],
         rules: RosterRules,
     ) -> Registered:
-        """Bring what is known of the trainers up to date."""
+        """Bring what is known of the trainers up to date, and return it."""
         jobs = self._fragments.as_they_ended(snapshot.jobs)
         submissions = self._reader.read(snapshot, jobs, rules)
         self._know(submissions.keys())
@@ -406,7 +406,7 @@ class Registry:
 
 
 def _lacks_freezer(submission: Submission, rules: RosterRules) -> str:
-    """Why no task of it could begin: it names a freezer that the site has not; empty: it can."""
+    """Reason why no task of it could begin: it names a freezer that the site has not; empty: it can."""
     tag = submission.good_tag
     if tag is None or not tag.freeze or tag.freeze in rules.freezers:
         return ""

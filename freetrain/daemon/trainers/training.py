@@ -22,7 +22,7 @@ _MORE_ON_ONE_NODE = 3
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How failures are answered: a rest that doubles with each more, and a pause after so many in a row."""
+    """Answer to failures: a rest that doubles with each more, and a pause after so many in a row."""
 
     back_off_s: float
     failures_to_pause: int
@@ -113,10 +113,10 @@ def is_finishing(fragments: Sequence[Fragment], last: Fragment | None) -> bool:
 
 @dataclass(slots=True)
 class TrainerRuns:
-    """What became of the earlier fragments of a trainer.
+    """Record of the earlier fragments of a trainer.
 
     Attributes:
-        ends: how often they ended in which way; those of a job of several nodes end together, once.
+        ends: way to end → number of fragments; those of a job of several nodes end together, once.
         last: the one that ended last.
         some_completed: whether one has completed.
         failed: job → its runs that ended with an error.
@@ -130,7 +130,7 @@ class TrainerRuns:
     preempted_s: dict[str, float | None] = field(default_factory=dict)
 
     def note_end(self, fragment: Fragment) -> None:
-        """One has ended, after the others."""
+        """Note a fragment that has ended after the others."""
         self.last = fragment
         self.some_completed |= fragment.end is End.COMPLETED
         if fragment.end is End.FAILED:
@@ -141,7 +141,7 @@ class TrainerRuns:
             self.preempted_s.pop(fragment.job, None)
 
     def note_failure(self, fragment: Fragment) -> None:
-        """A job of several nodes fails once, with all of its fragments."""
+        """Note a failure; a job of several nodes fails once, with all of its fragments."""
         runs = self.failed.setdefault(fragment.job, [])
         if all(run.started_s != fragment.started_s for run in runs):
             runs.append(fragment)
@@ -152,10 +152,10 @@ class Training:
     """A training: what its owner wants, what was learned of it, and what it has.
 
     Attributes:
-        trainer: what is remembered of it.
-        submission: what stands for it in Slurm.
+        trainer: what is remembered of it from look to look.
+        submission: its jobs in Slurm.
         tag: what its owner wants; None: nothing that can be understood.
-        runs: its earlier ones.
+        runs: record of its earlier fragments.
         is_elastic: whether it is an elastic training for certain: it says of itself that it goes on.
     """
 
@@ -167,12 +167,12 @@ class Training:
 
     @property
     def id(self) -> str:
-        """Of its array, or of the job that is its pattern."""
+        """Id of its array, or of the job that is its pattern."""
         return self.submission.id
 
     @property
     def fragments(self) -> tuple[Fragment, ...]:
-        """Its open ones."""
+        """Fragments of it that have not ended."""
         return self.submission.fragments
 
     @property
@@ -187,7 +187,7 @@ class Training:
 
     @property
     def running_count(self) -> int:
-        """How many of its fragments Slurm has started."""
+        """Number of its fragments that Slurm has started."""
         return sum(fragment.state is FragmentState.RUNNING for fragment in self.fragments)
 
     @property
@@ -197,24 +197,24 @@ class Training:
 
     @property
     def comment(self) -> str:
-        """What its comment should be: with what its owner has to know, without what is not so any more."""
+        """Comment that it should have: with what its owner has to know, without what is not so any more."""
         comment = self.submission.comment
         if self.trainer.state in (TrainerState.REFUSED, TrainerState.PAUSED):
             return with_answer(comment, self.trainer.note)
         return without_answer(comment) if says_paused(comment) or asked_to_resume(comment) else comment
 
     def in_state(self, state: TrainerState) -> Training:
-        """The same in a state that needs no explanation."""
+        """The training in this state, which needs no explanation."""
         return replace(self, trainer=replace(self.trainer, state=state, note=""))
 
     def with_fault(self, fault: str) -> Training:
-        """The same, with something wrong with it."""
+        """The training with this fault."""
         return replace(self, trainer=replace(self.trainer, fault=fault))
 
 
 @dataclass(frozen=True, slots=True)
 class RosterRules:
-    """How trainers are dealt with.
+    """Rules by which trainers are dealt with.
 
     Attributes:
         runs_tasks: whether fragments are the submissions' own tasks.
