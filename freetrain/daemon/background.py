@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def do_beside(work: Callable[[], object]) -> threading.Event:
-    """Do this in a thread of its own; the event that is set when it has ended.
+    """Do this in a thread of its own, and return the event that is set when it has ended.
 
     A thread that finds no memory to begin with never sets it.
 

@@ -27,7 +27,7 @@ _LONGEST_COMMAND_S = 600.0
 
 
 class Mode(StrEnum):
-    """How much the daemon may do."""
+    """Extent to which the daemon acts: not at all, by advice in the log and the audit, or by orders to Slurm."""
 
     OBSERVE = "observe"
     ADVISE = "advise"
@@ -52,7 +52,7 @@ class AuditedOrders:
         self._sleep = sleep
 
     def give(self, order: Order, decision: str | None = None) -> str:
-        """What Slurm printed.
+        """Give an order, and return what Slurm printed.
 
         Raises:
             SlurmError: see :meth:`freetrain.slurm.gateway.Gateway.perform`.
@@ -67,7 +67,7 @@ class AuditedOrders:
         return printed
 
     def record(self, order: Order, decision: str | None, result: str) -> int:
-        """Write an order into the audit; its number there."""
+        """Write an order into the audit, and return its number there."""
         return self._ledger.record_command(self._clock_s(), order.command, order.why, decision, result)
 
 
@@ -94,7 +94,7 @@ class Executor:
         return self.mode is Mode.ACT
 
     def carry_out(self, order: Order, decision: str | None = None) -> str | None:
-        """What Slurm printed; None: it refused, or the mode does not allow it.
+        """Carry out an order, and return what Slurm printed; None: it refused, or the mode does not allow it.
 
         Raises:
             SlurmUnreachableError: no answer; the order may have had its effect nevertheless.
@@ -124,14 +124,14 @@ class Executor:
         self._orders.record(order, decision, "advised only")
 
     def settle(self, snapshot: Snapshot, fragments: Sequence[Fragment]) -> None:
-        """Write down what Slurm shows of the jobs of orders of which nobody knows whether it got there."""
+        """Write down, for orders whose result is unknown, what Slurm shows of their jobs."""
         for row in self._ledger.unknown_commands():
             if row.actor == DAEMON or snapshot.time_s - row.time_s > _LONGEST_COMMAND_S:
                 self._ledger.complete_command(row.id, _what_slurm_shows(row, snapshot, fragments), None)
 
 
 def _what_slurm_shows(row: CommandRow, snapshot: Snapshot, fragments: Sequence[Fragment]) -> str:
-    """Of the jobs that an order names, or, where it names none, of those that its decision lent."""
+    """Sentence on the jobs that an order names, or, where it names none, on those that its decision lent."""
     words = {word for argument in row.argv for word in _SEPARATORS.split(argument)}
     named = [job for job in snapshot.jobs if job.id in words or job.array in words]
     lent = {
@@ -146,5 +146,5 @@ def _what_slurm_shows(row: CommandRow, snapshot: Snapshot, fragments: Sequence[F
 
 
 def _described(order: Order, decision: str | None) -> str:
-    """For the log: what for, and which decision it belongs to, as the audit and ``explain`` call it."""
+    """Order in words, for the log: its purpose, and its decision as the audit and ``explain`` call it."""
     return order.why if decision is None else f"{order.why}, by decision {decision}"

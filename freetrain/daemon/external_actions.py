@@ -1,4 +1,4 @@
-"""What owners and admins do with trainings by Slurm's means, as the daemon sees it, and while none looked."""
+"""Actions of owners and admins on trainings by Slurm's means, seen by the daemon, or done while none looked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SEEN = "seen in Slurm"
 
 @dataclass(frozen=True, slots=True)
 class _Cancelled:
-    """A training of which it is not written down yet that somebody cancelled it."""
+    """A training whose cancellation is not written down yet."""
 
     id: str
     owner: str
@@ -126,7 +126,7 @@ class Departure:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether nothing but that somebody cancelled it explains that it is gone."""
+        """Whether only a cancellation explains that it is gone."""
         return self.end not in _BY_ITSELF
 
 
@@ -143,7 +143,7 @@ class Departures:
         self.unsettled = frozenset(known)
 
     def look(self, present: Collection[str], now_s: float) -> list[Departure]:
-        """Those that can be settled now; the others stay unsettled until accounting knows how they ended."""
+        """Settle and return the departures that can be; the others wait until accounting knows how they ended."""
         self.unsettled -= frozenset(present)
         if not self.unsettled:
             return []
@@ -160,7 +160,7 @@ class Departures:
         return settled
 
     def _settle(self, departure: Departure, trainer: KnownTrainer, now_s: float) -> bool:
-        """Write down what became of it; whether that could be found out."""
+        """Write down what became of it, and return whether that could be found out."""
         if departure.end is End.COMPLETED:
             self._ledger.save_trainers([replace(trainer, state=TrainerState.COMPLETE, note="")])
         elif departure.is_cancelled:

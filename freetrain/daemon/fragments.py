@@ -59,8 +59,8 @@ class Fragments:
     Of trainers that have left Slurm nothing stays in memory; where they come back it is read from the ledger.
 
     Attributes:
-        runs: trainer that Slurm shows → what became of its earlier fragments.
-        end_counts: how often fragments of all trainers that ever were ended in which way.
+        runs: trainer that Slurm shows → record of its earlier fragments.
+        end_counts: way to end → number of fragments, of all trainers that ever were.
     """
 
     def __init__(self, ledger: Ledger, launcher: Launcher, gateway: Gateway) -> None:
@@ -74,11 +74,11 @@ class Fragments:
 
     @property
     def open(self) -> tuple[Fragment, ...]:
-        """Those that have not ended."""
+        """Fragments that have not ended."""
         return tuple(self._open.values())
 
     def save(self, fragments: Iterable[Fragment]) -> list[Fragment]:
-        """Keep new or changed ones; new ones get their number."""
+        """Keep new or changed fragments, and return them; new ones get their number."""
         fragments = list(fragments)
         # Those of a job of several nodes end together, once.
         ended = {
@@ -102,16 +102,16 @@ class Fragments:
         return saved
 
     def note_leaving(self, fragments: Iterable[Fragment]) -> None:
-        """Slurm was ordered to end these."""
+        """Note that Slurm was ordered to end these fragments."""
         running = [fragment for fragment in fragments if fragment.state is FragmentState.RUNNING]
         self.save([replace(fragment, state=FragmentState.LEAVING) for fragment in running])
 
     def call_off(self, fragments: Iterable[Fragment]) -> None:
-        """Those of a job that Slurm refused."""
+        """Call off the fragments of a job that Slurm refused."""
         self.save(map(_called_off, fragments))
 
     def bring_up_to_date(self, snapshot: Snapshot, queue: FragmentQueue) -> list[Fragment]:
-        """Compare with Slurm; those that ended."""
+        """Compare the fragments with Slurm's jobs, and return those that have ended."""
         self._follow(
             {fragment.trainer for fragment in self.open}
             | {job.array for job in snapshot.jobs if job.comment.startswith(TAG_PREFIX)}
@@ -165,7 +165,7 @@ class Fragments:
         ]
 
     def _give_up_lost(self, changed: Sequence[Fragment], now_s: float) -> list[Fragment]:
-        """End what neither Slurm nor accounting has known of for long, and what never came to Slurm."""
+        """End fragments that neither Slurm nor accounting has known for long, or that never came to Slurm."""
         now = {**self._open, **{fragment.id: fragment for fragment in changed}}
         lost = [fragment for fragment in now.values() if fragment.state is FragmentState.LOST]
         self._lost_since_s = {fragment.id: self._lost_since_s.get(fragment.id, now_s) for fragment in lost}

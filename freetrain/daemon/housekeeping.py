@@ -28,7 +28,7 @@ _MOST_S = 5.0
 # Orders that change nothing are given so often in a row, and then less and less often.
 _SAME_AGAIN = 3
 _PAUSE_S, _LONGEST_PAUSE_S = 60.0, 3600.0
-"""How long nothing is tried again that failed, at first and at most."""
+"""Seconds until what failed is tried again, at first and at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class _Tried:
         return now_s - self.next_s < _LONGEST_PAUSE_S
 
     def again(self, orders: Sequence[Order], now_s: float, without_pause: int) -> _Tried:
-        """After they were given once more, or others for the first time."""
+        """Record after these orders were given: once more, or for the first time if they are others."""
         times = self.times + 1 if orders == self.orders else 1
         pauses = times - without_pause
         pause_s = min(_PAUSE_S * 2 ** (pauses - 1), _LONGEST_PAUSE_S) if pauses > 0 else 0.0
@@ -74,7 +74,7 @@ class Housekeeping:
         self.answered: set[str] = set()
 
     def look_after(self, training: Training, snapshot: Snapshot) -> None:
-        """End what is complete, hold what is astray, answer whose tag is wrong.
+        """End what is complete, hold what is astray, and answer owners whose tag is wrong.
 
         Raises:
             SlurmUnreachableError: no answer, and none to the orders for another owner at this look.
@@ -121,7 +121,7 @@ class Housekeeping:
             self._fragments.note_leaving(training.fragments)
 
     def _tidy(self, training: Training, snapshot: Snapshot) -> bool:
-        """Whether there was something to do that was not tried at the last look, too."""
+        """Put the submission right, and return whether that took orders other than those given last."""
         needs_again = partial(strategy_of(training.tag).needs_again, training)
         orders = self._launcher.tidy(training.submission, needs_again, snapshot.jobs)
         before = self._tidied.get(training.id, _Tried())
@@ -157,7 +157,7 @@ class Housekeeping:
             self._tell(f"servers of {training.id}", order, now_s, decision)
 
     def _tell(self, what: str, order: Order, now_s: float, decision: str | None = None) -> bool:
-        """Whether Slurm took it; what was answered is answered again after a while only."""
+        """Give an order, the same one again only after a while, and return whether Slurm took it."""
         self._given = {key: answer for key, answer in self._given.items() if now_s - answer[1] < _GIVEN_AGAIN_S}
         if what in self._given and self._given[what][0] == order:
             return False

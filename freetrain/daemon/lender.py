@@ -53,7 +53,7 @@ class Calls:
         self._seen = deque([(begun_s, 0)])
 
     def lately(self, total: int, now_s: float) -> int:
-        """How many there were in the hour before now, of ``total`` in all."""
+        """Number of calls in the hour before now, of ``total`` in all."""
         self._seen.append((now_s, total))
         while len(self._seen) > 1 and self._seen[1][0] <= now_s - _HOUR_S:
             self._seen.popleft()
@@ -105,7 +105,7 @@ class Lender:
         self._is_in_doubt = False
 
     def look(self, time_limit_s: float) -> list[Decision]:
-        """Look, decide and act; the solver may take so long for all decisions together.
+        """Look, decide and act; the solver may take ``time_limit_s`` for all decisions together.
 
         Raises:
             SlurmError: Slurm did not answer; what was not done is left for the next look.
@@ -142,7 +142,7 @@ class Lender:
         return list(look.decisions)
 
     def ask_last_plan(self) -> float | None:
-        """When Slurm last planned the waiting jobs, UTC epoch seconds; None: it does not say."""
+        """Ask when Slurm last planned the waiting jobs, UTC epoch seconds; None: it does not say."""
         try:
             self.last_plan_s = self._gateway.last_plan_s()
         except SlurmError:
@@ -151,7 +151,7 @@ class Lender:
 
     @property
     def owners(self) -> frozenset[str]:
-        """Whose trainers the last look showed."""
+        """Users whose trainers the last look showed."""
         return frozenset(training.trainer.owner for training in self.trainings)
 
     @property
@@ -161,16 +161,16 @@ class Lender:
 
     @property
     def end_counts(self) -> Mapping[End, int]:
-        """How often fragments ended in which way, ever."""
+        """Way to end → number of fragments that ever ended so."""
         return self._cluster.books.end_counts
 
     @property
     def judgement(self) -> Judgement | None:
-        """On the last look; None: there was none."""
+        """Judgement on the last look; None: there was none."""
         return self._loop.last.judgement if self._loop.last else None
 
     def read_progress(self) -> bool:
-        """Read what the trainers say of themselves; whether a training has been completed since."""
+        """Read the trainers' progress, and return whether a training has been completed since the last time."""
         return self._progress.read()
 
     def change(self, config: Config) -> None:
@@ -188,7 +188,7 @@ class Lender:
         self._placer = None
 
     def last_look(self, took_s: float) -> LookStatus:
-        """What the last look came to."""
+        """Status of the last look, which took ``took_s`` seconds."""
         assert self._loop.last is not None
         registered, ends = self._cluster.registered, self._cluster.ends
         trainers = {training.id: training.trainer for training in registered.trainings}
@@ -198,7 +198,7 @@ class Lender:
         return replace(look, calls=self._calls.lately(self._gateway.calls, self._clock_s()))
 
     def summary(self) -> str:
-        """What is lent after the last look, in one line."""
+        """Line on the nodes that are lent after the last look."""
         running = [fragment for fragment in self._cluster.fragments if fragment.state is FragmentState.RUNNING]
         asked = sum(fragment.state is FragmentState.ASKED for fragment in self._cluster.fragments)
         offered = len(self.judgement.offers.offered) if self.judgement else 0
@@ -261,7 +261,7 @@ class Lender:
 
 
 def _remembered(ledger: Ledger, partition: str, now_s: float, limits: HarmRules) -> Memory:
-    """What outlives a restart: harm of all kinds counts as long as that of now, and what was learned."""
+    """Memory that outlives a restart: harm of all kinds, counted as long as new harm, and what was learned."""
     known, since_s = ledger.stays(partition), now_s - limits.remembered_s
     ended = (fragment for fragment in ledger.fragments(now_s - IN_THE_WAY_S) if fragment.ended_s is not None)
     return Memory(

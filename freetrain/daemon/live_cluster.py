@@ -36,12 +36,12 @@ from freetrain.slurm.launcher import Launcher, NodeLimit, Order
 from freetrain.store.ledger import Ledger
 
 NO_SNAPSHOT = Snapshot(0.0, (), ())
-"""Before Slurm has answered."""
+"""Snapshot that stands for none, before Slurm has answered."""
 
 
 @dataclass(frozen=True)
 class LookInputs:
-    """What a look knows besides what Slurm answers.
+    """Inputs of a look besides Slurm's answers.
 
     Attributes:
         half_life_s: in which past use fades to one half.
@@ -83,7 +83,7 @@ class LiveCluster:
 
     @property
     def fragments(self) -> tuple[Fragment, ...]:
-        """Those that have not ended."""
+        """Fragments that have not ended."""
         return self.books.open
 
     @property
@@ -129,7 +129,7 @@ class LiveCluster:
         return self._seen
 
     def past_of(self, trainers: Collection[str]) -> Mapping[str, TrainerPast]:
-        """What the ledger knows of these trainers; nothing of single tasks, each of which begins once."""
+        """Trainer → its past by the ledger; single tasks, each of which begins once, have none."""
         return self._ledger.past_of(trainers, self._seen.snapshot.time_s)
 
     def act(self, action: Action, decision: str | None) -> None:
@@ -237,7 +237,7 @@ class FragmentStarter:
             self._executor.carry_out(order, decision)
 
     def _given(self, training: Training, node: Node, amount: Amount | None) -> Amount | None:
-        """What the launcher can give of it; None: what the task asks for."""
+        """Amount of the node that the launcher can give to a task; None: what the task asks for."""
         if amount is None:
             return None
         asked = training.submission.needs.amount_on(node)

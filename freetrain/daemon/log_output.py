@@ -1,4 +1,4 @@
-"""Where the daemon's log goes and how its lines look; systemd hands standard error to the journal."""
+"""Destination of the daemon's log and form of its lines; systemd hands standard error to the journal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def set_levels(wanted: Log, before: Log) -> None:
 
 
 def formatter(wanted: Log, in_journal: bool) -> logging.Formatter:
-    """What makes lines of records; the journal has the time of each line by itself."""
+    """Formatter of log records; the journal has the time of each line by itself."""
     if wanted.format == "json":
         lines: logging.Formatter = _JsonFormatter()
     else:
@@ -41,7 +41,7 @@ def formatter(wanted: Log, in_journal: bool) -> logging.Formatter:
 
 
 class Problems:
-    """What is wrong just now: a problem is logged when it begins, or becomes another one, and not again."""
+    """Problems that exist just now: each is logged when it begins, or becomes another one, and not again."""
 
     def __init__(self) -> None:
         self._now: dict[str, object] = {}
@@ -53,7 +53,7 @@ class Problems:
 
 
 class _JsonFormatter(logging.Formatter):
-    """One object a line; the time is UTC."""
+    """Writes each record as a JSON object on a line; the time is UTC."""
 
     def format(self, record: logging.LogRecord) -> str:
         record_fields = {

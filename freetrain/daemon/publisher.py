@@ -43,7 +43,7 @@ class Publisher:
     A report that fails hinders neither the others nor the look: it is logged when it begins to fail.
 
     Attributes:
-        outlets: of the metrics.
+        outlets: file and endpoint of the metrics.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class Publisher:
         self._config = self._notices.config = config
 
     def refused(self, why: str) -> None:
-        """New settings were refused; empty: there are none that were."""
+        """Publish that new settings were refused; empty: none were."""
         self._refused = why
         self._status.refused(why)
 
     def looked(self, lender: Lender, decisions: Sequence[Decision], took_s: float, woken_s: float | None) -> None:
-        """Slurm has answered; ``woken_s`` is when somebody last woke the daemon, UTC epoch seconds."""
+        """Publish a look; ``woken_s`` is when the daemon was last woken, UTC epoch seconds; None: never yet."""
         notify(READY="1", WATCHDOG="1", STATUS=self._summary(lender))
         look = lender.last_look(took_s)
         judgement = lender.judgement
@@ -85,7 +85,7 @@ class Publisher:
             self._publish_metrics(lender.second_opinions.counts)
 
     def silent(self, judgement: Judgement | None, why: str, lasts_s: float) -> None:
-        """There was no whole look: Slurm does not answer, or this machine lacks what a look needs."""
+        """Publish that there was no whole look: Slurm does not answer, or this machine lacks what a look needs."""
         notify(WATCHDOG="1", STATUS=why)
         with self._guarded("status.json"):
             self._status.silent(why)
@@ -134,7 +134,7 @@ class MetricsOutlets:
         return self._server.dropped if self._server is not None else 0
 
     def publish(self, text: bytes) -> None:
-        """Answer with this text from now on, and write it where node_exporter reads it; it must be able to.
+        """Answer with this text from now on, and write it where node_exporter reads it, readable for everybody.
 
         That it cannot be written is logged once.
         """
@@ -184,5 +184,5 @@ def notify(**state: str) -> None:
 
 
 def starting(doing: str, at_most_s: float) -> None:
-    """Tell systemd what is done before the daemon is ready, so that it waits for it, so long at most."""
+    """Tell systemd what is done before the daemon is ready, so that it waits for up to ``at_most_s`` seconds."""
     notify(EXTEND_TIMEOUT_USEC=str(round(at_most_s * 1e6)), STATUS=doing)

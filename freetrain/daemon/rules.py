@@ -24,7 +24,7 @@ from freetrain.slurm.settings import SlurmSettings
 
 
 def rules_of(config: Config, settings: SlurmSettings) -> Rules:
-    """How the site wants its nodes lent, on a Slurm with these settings."""
+    """Rules by which the site wants its nodes lent, on a Slurm with these settings."""
     lend, pace, harm = config.lend, config.pace, config.harm
     return Rules(
         nodes=NodeRules(
@@ -71,7 +71,7 @@ def rules_of(config: Config, settings: SlurmSettings) -> Rules:
 
 
 def roster_rules_of(config: Config, settings: SlurmSettings, launcher: Launcher) -> RosterRules:
-    """How trainers are dealt with."""
+    """Rules by which trainers are dealt with."""
     return RosterRules(
         runs_tasks=launcher.runs_tasks,
         patience=Patience(config.pace.back_off, config.pace.failures_to_pause),
@@ -86,7 +86,7 @@ def roster_rules_of(config: Config, settings: SlurmSettings, launcher: Launcher)
 
 
 def _power(settings: SlurmSettings) -> PowerRules | None:
-    """None where Slurm powers nothing down."""
+    """Rules for nodes that Slurm powers down; None: it powers nothing down."""
     if settings.suspend_s == inf:
         return None
     nodes, partitions = settings.suspend_not

@@ -34,10 +34,10 @@ _START_S = 600.0
 
 
 class SecondOpinions:
-    """A journal in front of another one.
+    """Journal in front of another one, with a sample of the decisions solved again.
 
     Attributes:
-        one_in: so many decisions have one that is solved again; 0: none is.
+        one_in: of so many decisions one is solved again; 0: none is.
     """
 
     def __init__(

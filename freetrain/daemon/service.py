@@ -59,7 +59,7 @@ _SHORTAGES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What a running daemon is made of."""
+    """Parts of a running daemon."""
 
     lender: Lender
     timetable: Timetable
@@ -221,7 +221,7 @@ class Service:
             log.error("%s", error.what)
 
     def _take_new_settings(self, parts: _Parts) -> None:
-        """All of the new settings, or none; refused ones are tried again until the files change."""
+        """Take all of the new settings, or none; refused ones are tried again until the files change."""
         self._reloading, self._refused = False, None
         # systemd (Type=notify-reload) wants both together.
         notify(RELOADING="1", MONOTONIC_USEC=str(time.monotonic_ns() // 1000))
@@ -229,7 +229,7 @@ class Service:
         notify(READY="1")
 
     def _try_again(self, parts: _Parts, refused: _Refused) -> None:
-        """Slurm may answer now, or have been mended."""
+        """Try refused settings again: Slurm may answer now, or have been mended."""
         read, self._refused = self._read_files(), None
         if _content(read) == refused.content:
             self._take(parts, read, refused.tries, refused.why)
@@ -293,7 +293,7 @@ class Service:
 
 
 def _content(read: Loaded | FreetrainError) -> object:
-    """By it changed files are distinguished from unchanged ones: their texts, or what is wrong with them."""
+    """Texts of the files, or the error in them: by this, changed files are distinguished from unchanged ones."""
     return read.what if isinstance(read, FreetrainError) else read.texts
 
 
@@ -309,7 +309,7 @@ def _open_store(path: Path) -> Store:
 
 
 def _why_given_up(error: Exception) -> str:
-    """Why a look is given up and tried again, in a sentence; empty: another try cannot help."""
+    """Reason why a look is given up and tried again, as a sentence; empty: another try cannot help."""
     if isinstance(error, SlurmError) or (isinstance(error, StateError) and error.passes):
         return error.what
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _SHORTAGES):

@@ -1,4 +1,4 @@
-"""What the configuration asks for, put together."""
+"""Launcher and switches that the configuration asks for."""
 
 from __future__ import annotations
 

@@ -18,12 +18,12 @@ LOCK_NAME = "daemon.lock"
 """The file that a daemon at work has locked."""
 READ_HINT = "Ask as root or as the daemon's account."
 CHANGE_HINT = "Do it as root or as the daemon's account, on its machine; --config names its configuration."
-"""What to do where what people tell the daemon through files in there may not be read, or not be changed."""
+"""Hints where the files by which people steer the daemon may not be read, or not be changed."""
 _HINT = "Set state.directory in the configuration to a directory on a local disk that the daemon's account owns."
 
 
 def claim(directory: Path, mounts: str | None = None) -> IO[str]:
-    """Make the directory this daemon's own; it is as long as the result is open.
+    """Make the directory this daemon's own, as long as the result is open.
 
     Raises:
         StateError: it cannot be written, or is on a network file system.
@@ -88,7 +88,7 @@ def make_private(path: Path) -> None:
 
 
 def is_claimed(directory: Path) -> bool:
-    """Whether a daemon works in the directory, as far as one may see."""
+    """Whether a daemon works in the directory, as far as this account may see."""
     try:
         with (directory / LOCK_NAME).open() as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -100,7 +100,7 @@ def is_claimed(directory: Path) -> bool:
 
 
 def network_file_system(path: Path, mounts: str | None = None) -> str:
-    """The network file system's type that holds a path, or will, by ``mountinfo``'s text; empty: it is local."""
+    """Type of the network file system that holds a path, or will, by ``mountinfo``'s text; empty: it is local."""
     kind = file_system_of(path, mounts if mounts is not None else Path("/proc/self/mountinfo").read_text())
     return kind if kind.startswith(_NETWORK) else ""
 

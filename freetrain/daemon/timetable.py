@@ -1,4 +1,4 @@
-"""When the daemon looks at the cluster: at its polls, when it is nudged or woken, and when something happened."""
+"""Timetable of the daemon's looks: at its polls, when it is nudged or woken, and when something happened."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _CLOCK_JUMP_S = 2.0
 
 
 class _PeriodFromNow(BaseTrigger):
-    """Due a period from now. APScheduler's own counts from when it was due, once for each period since 1970."""
+    """Trigger after a period from now. APScheduler's own counts from when it was due, once a period since 1970."""
 
     def __init__(self, period_s: float) -> None:
         self._period = timedelta(seconds=period_s)
 
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
-        """When it is due next."""
+        """Time at which it is due next: a period from now."""
         return now + self._period
 
 
@@ -55,7 +55,7 @@ class Timetable:
     waits: polls are counted on the monotonic clock, and all else is due at once when the clock was set.
 
     Attributes:
-        woken_s: when a nudge or the wake file last caused a look; None: never yet.
+        woken_s: when a nudge or the wake file last caused a look, UTC epoch seconds; None: never yet.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Timetable:
             due.clear()
 
     def plan_poll(self, last_plan_s: float | None, look_s: float) -> None:
-        """Let the next poll fall right before a plan of Slurm's, which last planned then, UTC epoch seconds."""
+        """Let the next poll fall right before Slurm's next plan; the last was at this time, UTC epoch seconds."""
         self._deaf_until_s, now_s = -inf, self._clock_s()
         self._poll_in(next_look_s(now_s, self._poll_s, last_plan_s, self._plan_interval_s, look_s) - now_s)
 
@@ -131,7 +131,7 @@ class Timetable:
         self._asked = True
 
     def wait(self, look_s: float) -> None:
-        """Until it is time to look; never less than a moment, so that many nudges cause few looks."""
+        """Wait until it is time to look; never less than a moment, so that many nudges cause few looks."""
         quiet_until_s = time.monotonic() + max(_BETWEEN_LOOKS_S, 2 * look_s)
         while not self._asked and (left_s := quiet_until_s - time.monotonic()) > 0:
             time.sleep(min(left_s, _BETWEEN_LOOKS_S))
@@ -174,7 +174,7 @@ class Timetable:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Self]:
-        """Polls and nudges come in meanwhile."""
+        """Let polls and nudges come in meanwhile."""
         listener = NudgeListener(self._directory, self._nudge, self._senders)
         self._scheduler.start()
         try:
