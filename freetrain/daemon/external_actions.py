@@ -40,8 +40,8 @@ class _Cancelled:
 class ExternalActions:
     """Compares what each look shows of the trainings with what the last one did.
 
-    Slurm shows who cancelled a job only in accounting, which is asked once a look at most; who changed a comment
-    it shows nowhere, but lets nobody do it besides the owner and operators.
+    Slurm shows who cancelled a job only in accounting, which is asked once a look at most. It shows nowhere who
+    changed a comment, but lets only the owner and operators do so.
     """
 
     def __init__(self, gateway: Gateway, ledger: Ledger) -> None:

@@ -1,4 +1,4 @@
-"""The lender: the lending loop on Slurm, with all that a daemon keeps and tells of it."""
+"""The lender: the lending loop on Slurm, with all that a daemon keeps and publishes of it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _HOUR_S = 3600.0
 
 
 class Calls:
-    """The last hour's calls, as a counter that only grows showed them."""
+    """Calls of the last hour, by readings of a counter that only grows."""
 
     def __init__(self, begun_s: float) -> None:
         self._seen = deque([(begun_s, 0)])

@@ -1,4 +1,4 @@
-"""Publishing what a look came to: to systemd, in the status file, as metrics, and to people.
+"""Publishing the results of a look: to systemd, in the status file, as metrics, and to people.
 
 Metrics can be had as a file for node_exporter, and from an HTTP endpoint.
 """

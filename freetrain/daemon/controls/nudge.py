@@ -1,4 +1,4 @@
-"""Nudges: a connection to the daemon's socket, or a write to its wake file, makes it look at once."""
+"""Nudges: a permitted connection to the daemon's socket, or write to its wake file, makes it look at once."""
 
 from __future__ import annotations
 

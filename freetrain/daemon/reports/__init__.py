@@ -1,6 +1,6 @@
-"""Reports: what the daemon tells of itself, to programs, to admins and to owners.
+"""Reports of the daemon on itself, to programs, to admins and to owners.
 
-Everything is made from what a look came to; nothing here changes what is lent.
+Everything is made from the results of a look; nothing here changes what is lent.
 
 - ``status.py``: the published document, and how it is written and read; ``look_status.py``: what a look puts into
   it; ``standing.py``: what a reader makes of it, with whether a daemon is at work.

@@ -163,7 +163,7 @@ def gathered(verdicts: Mapping[str, NodeGroup]) -> tuple[NodeGroup, ...]:
 
 
 def _of_lent(group: NodeGroup, fragment: Fragment | None) -> NodeGroup:
-    """The group of a node with the trainer of the fragment on it, if it is not lost, and the state of both."""
+    """The group of a node with what the fragment on it adds: a trainer and a state; a lost one adds nothing."""
     if fragment is None or fragment.state is FragmentState.LOST:
         return group
     if fragment.state in (FragmentState.LEAVING, FragmentState.ENDING):

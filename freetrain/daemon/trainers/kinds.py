@@ -112,7 +112,7 @@ class Strategy(Protocol):
     tasks_compete: bool
 
     def trainers(self, training: Training, tag: Tag, room: int, most_nodes: int, now_s: float) -> Competitors:
-        """Trainers of a training; its submission has room for ``room`` fragments, the partition for ``most_nodes``."""
+        """Trainers of a training; its submission has room for ``room`` fragments, the nodes for ``most_nodes``."""
 
     def needs_again(self, training: Training, task: Job) -> bool:
         """Whether a task of it that has ended is needed again, now or later."""
@@ -219,7 +219,7 @@ class _Tasks(Strategy):
         return len(runs) <= 1 and (failed_at_once(runs[0]) if runs else _has_failed_at_once_unseen(task))
 
     def after_runs(self, trainer: KnownTrainer, ended: Iterable[Fragment]) -> KnownTrainer:
-        """The trainer with the time that its tasks run that complete."""
+        """The trainer with the run times of its tasks that completed."""
         runs_s = [
             fragment.ended_s - fragment.started_s
             for fragment in ended
