@@ -39,8 +39,8 @@ class LostNodes:
     """The nodes that are out of service, and those found at the last look.
 
     Attributes:
-        all: as far back as they count, or still out of service.
-        new: found at the last look.
+        all: nodes that were lost as far back as they count, or are still out of service.
+        new: nodes that were found at the last look.
     """
 
     all: tuple[LostNode, ...] = ()

@@ -24,8 +24,8 @@ class Request:
     """A trainer that could run now.
 
     Attributes:
-        trainer: as a policy sees it; its limits are those of what was submitted.
-        needs: what each of its tasks asks of a node.
+        trainer: the trainer as a policy sees it; its limits are those of what was submitted.
+        needs: needs of each of its tasks on a node.
         speeds: feature or type of GPU → its speed on nodes with it.
         mixed: whether its nodes may differ in what it asks for.
         filler: the filler of which it is one task, whose nodes work together; empty: it is no such task.
@@ -147,7 +147,7 @@ class Bar:
     """Offered places that a trainer does not get.
 
     Attributes:
-        places: these nodes or parts of nodes; it keeps those of them that it has.
+        places: names of nodes or parts of nodes; it keeps those of them that it has.
     """
 
     places: Nodes

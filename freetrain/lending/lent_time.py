@@ -67,7 +67,7 @@ class ChangeCosts:
 
     @property
     def reach_s(self) -> float:
-        """Seconds after a change in which nodes lose time by it; 0: independent, each node loses while it is lent."""
+        """Seconds after a change in which nodes lose time by it; 0 if independent: each loses while it is lent."""
         longest_s = max(self.start_s, self.scale_up_s, self.scale_down_s)
         return 0.0 if self.independent else min(longest_s, LONGEST_LOSS_S)
 

@@ -28,7 +28,7 @@ class Memory:
     """Records that are kept from one look to the next.
 
     Attributes:
-        sightings: since when nodes have been idle, nodes that rest, jobs that could start.
+        sightings: idle times of nodes, nodes that rest, jobs that could start.
         blocked: the site's jobs that waited for the end of fragments.
         planned_stays: scores of plans as predictions of the times until which nodes may be lent.
         declined: claimants that did not take all the nodes that they could have.

@@ -108,7 +108,7 @@ def _ended(facts: Facts, rules: NodeRules) -> Iterator[Job]:
 def _start_s(
     job: Job, plan: PlannedStart, facts: Facts, is_blocked: bool, looked_s: float | None, rules: NodeRules
 ) -> float:
-    """Start of a job if nothing were lent, epoch seconds: the last submission or end of a job since the last look."""
+    """Start of a job if nothing were lent, epoch seconds: last submission or end of a job since the last look."""
     if is_blocked:
         # It has waited for fragments from the start, so no event since the last look made its start possible.
         ended = ends_by_node(facts, rules)

@@ -175,7 +175,7 @@ class NodeVerdict:
     """One reason for which places are not lent.
 
     Attributes:
-        find: from the places that are still offered, gives the nodes and places that it names → why.
+        find: function of the offers so far that returns: node or place that is not lent → why.
         ends_when: sentence on what would change it, in which ``{node}`` stands for the node.
         freezes: whether a place that is lent stays so, and is not lent again; else its fragment leaves.
     """

@@ -1,4 +1,4 @@
-"""Planned stays: scores of the site's job plans as forecasts of when nodes are taken, and the ends believed.
+"""Planned stays: scores of the site's job plans as forecasts of when nodes are taken, and ends that are believed.
 
 Plans rest on time limits, and jobs end before theirs; where Slurm would not start what the shadow starts, a plan
 may never come true. So each plan is a forecast, which is scored when its node is taken: by how much its end was
@@ -47,7 +47,7 @@ class Score:
         return self.forecasts < _FEWEST or self.off_s < self.off_without_s
 
     def believes(self, planned_s: float) -> bool:
-        """Whether a forecast of this stay is believed; that of 0 s only with enough others: it wastes the node."""
+        """Whether a forecast of this stay is believed; of 0 s only if enough are scored: the node stays unused."""
         return self.is_believed and (planned_s > 0 or self.forecasts >= _FEWEST)
 
     def believed_s(self, planned_s: float) -> float:

@@ -177,7 +177,7 @@ class SharingRules:
         max_running: most trainers that may compete at once.
         most_nodes_per_user: 0: no limit.
         most_nodes_per_account: 0: no limit.
-        most_trainers_per_user: that may compete at once; 0: no limit.
+        most_trainers_per_user: most trainers of a user that may compete at once; 0: no limit.
         topology: the switches by which nodes are dealt that are equally good otherwise.
     """
 

@@ -58,7 +58,7 @@ class Sightings:
     def with_start_timeouts(
         self, fragments: Iterable[Fragment], now_s: float, bounds_s: tuple[float, float]
     ) -> Sightings:
-        """The sightings after a look at fragments that Slurm did not start: nodes rest, each time twice as long."""
+        """The sightings after fragments that Slurm did not start: their nodes rest, each time twice as long."""
         first_s, most_s = bounds_s
         names = {fragment.node for fragment in fragments}
         rests_s = {name: min(2 * self.start_timeouts_s.get(name, first_s / 2), most_s) for name in names}

@@ -142,7 +142,7 @@ class Stays:
 
 
 def _stay_s(rate: float, bound_s: float, then_s: float) -> float:
-    """Seconds that a node is expected to stay that leaves at this rate until the bound, and has ``then_s`` there."""
+    """Seconds that a node is expected to stay, leaving at this rate until the bound, where ``then_s`` are left."""
     reaches = exp(-rate * bound_s)
     return (1.0 - reaches) / rate + reaches * then_s
 
