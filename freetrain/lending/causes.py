@@ -1,4 +1,4 @@
-"""Causes: what is at fault if a fragment fails, or Slurm does not start it. Pure.
+"""Causes: the party at fault if a fragment fails, or Slurm does not start it. Pure.
 
 The cause is the job, the node, the pair of both, or Slurm's queue; only the cause rests:
 
@@ -201,7 +201,7 @@ class Suspects:
         }
 
     def withheld(self, now_s: float) -> Mapping[str, str]:
-        """Nodes that are lent to nobody → why."""
+        """Nodes that are lent to no trainer → why."""
         return {
             node: f"programs of {len(self.accused_by.get(node, ()))} users that work elsewhere failed here; "
             f"it is tried again in {(suspicion.until_s - now_s) / 60:.0f} min"

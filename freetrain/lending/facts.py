@@ -31,7 +31,7 @@ class Request:
         filler: the filler of which it is one task, whose nodes work together; empty: it is no such task.
         cache_mb: memory beyond what a task asks for that would hold all of its data; 0: unknown.
         task_s: run time of its tasks that complete, where each is a program of its own; 0: unknown.
-        most_lost_s: the end of such a task loses all that it has done, and no more seconds than this.
+        most_lost_s: most seconds of work that the end of such a task loses; up to this it loses all that it did.
         submission_id: id of its owner's submission: the filler of which it is a task, or itself.
     """
 
@@ -69,7 +69,7 @@ class SiteOrders:
     Attributes:
         stopped: reason why nothing is to be lent at all; empty: nodes are lent.
         paused: reason why nothing more is to be lent, although what is lent may stay; empty: nodes are lent.
-        kept_off: name of a verdict → the nodes that are not to be lent by it, and why.
+        kept_off: name of a verdict → the nodes that it keeps from being lent, and why.
     """
 
     stopped: str = ""

@@ -1,4 +1,4 @@
-"""The ends of holes: when each node will be wanted, and by which job, as far as is known. Pure."""
+"""The ends of holes: times at which nodes will be wanted, and the jobs that want them, as far as known. Pure."""
 
 from __future__ import annotations
 

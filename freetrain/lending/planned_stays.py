@@ -136,7 +136,7 @@ class PlannedStays:
         """Whether nodes on which a job would start now are better given back: if that had saved more than it cost.
 
         It saves evictions. It costs the time until the nodes are taken, and two changes of size where they are not
-        taken soon: somebody has them again. Both costs are in seconds × nodes: of an eviction beyond giving back,
+        taken soon: trainers have them again. Both costs are in seconds × nodes: of an eviction beyond giving back,
         and of giving back a node that is not taken.
         """
         score = self.scores[0]

@@ -1,4 +1,4 @@
-"""Rules: how the site wants its nodes lent."""
+"""Rules: the site's settings by which its nodes are lent."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def _ask_finisher(finisher: Finisher, node: SharedNode) -> dict[str, Amount] | s
 
 
 def _broken_rules(node: SharedNode, parts: Mapping[str, NewPart], given: Mapping[str, Amount]) -> Iterator[str]:
-    """The rules that are broken: new parts only, nobody less than it asks for, together no more than is left."""
+    """The rules that are broken: new parts only, none less than it asks for, together no more than is left."""
     yield from (f"{name} is no new part" for name in given if name not in parts)
     known = {name: amount for name, amount in given.items() if name in parts}
     for name, amount in known.items():

@@ -31,7 +31,7 @@ class Look:
 
 
 class LendingLoop:
-    """Lends by rules, on Slurm or in a replay.
+    """Loop that lends by rules, on Slurm or in a replay.
 
     Args:
         stopwatch_s: running seconds, to measure how long deciding takes.

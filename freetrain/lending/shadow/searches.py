@@ -106,7 +106,7 @@ class Searches:
 
 
 class Searcher:
-    """Search for the starts of one job after the other, in a schedule that is empty at first; ``done``: so far.
+    """Search for the starts of job after job, in a schedule that is empty at first; ``done`` has those so far.
 
     Args:
         before: the searches of the look before, if the machine was as it is now.

@@ -222,7 +222,7 @@ def deal(
     """Deal the nodes.
 
     Claimants have different keys, and each trainer is in one of them. Without ``rooms`` nodes are dealt whole;
-    those held by a trainer of no claimant are dealt to nobody.
+    those held by a trainer of no claimant are not dealt.
     """
     if len(claimants) == 1 and rooms is None and _takes_all(claimants[0], nodes):
         order = sorted(nodes, key=lambda node: -(node.until_s or inf))

@@ -31,7 +31,7 @@ class _Kind(NamedTuple):
 
     Attributes:
         features: features of the nodes that some trainer names.
-        gpu_types: types of their GPUs; if no trainer asks for GPUs, only types that some trainer names.
+        gpu_types: types of their GPUs; in a question only those that some trainer distinguishes.
         open_to: whether each group of trainers may use them.
     """
 
