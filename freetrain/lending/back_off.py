@@ -25,7 +25,7 @@ class LostNode:
     Attributes:
         state_text: its state in Slurm's words.
         fragment: Slurm's id of the fragment that ran there last.
-        found_s: the look that found it, UTC epoch seconds.
+        found_s: time of the look that found it, UTC epoch seconds.
     """
 
     node: str
@@ -39,8 +39,8 @@ class LostNodes:
     """The nodes that are out of service, and those found at the last look.
 
     Attributes:
-        all: as far back as they count, or still out of service.
-        new: found at the last look.
+        all: nodes that were lost as far back as they count, or are still out of service.
+        new: nodes that were found at the last look.
     """
 
     all: tuple[LostNode, ...] = ()
@@ -67,7 +67,7 @@ class LostNodes:
 
 
 class Cause(StrEnum):
-    """What there was too much of."""
+    """Kind of harm that starts a back-off."""
 
     DELAYS = "delays"
     EVICTIONS = "evictions"
@@ -86,7 +86,7 @@ class BackOff:
     """A back-off that is in force.
 
     Attributes:
-        until_s: when it ends by itself, UTC epoch seconds.
+        until_s: time at which it ends by itself, UTC epoch seconds.
     """
 
     cause: Cause
@@ -94,7 +94,7 @@ class BackOff:
 
     @property
     def sentence(self) -> str:
-        """As the end of a sentence."""
+        """The back-off as the end of a sentence."""
         return (
             f"backing off until {datetime.fromtimestamp(self.until_s, UTC):%Y-%m-%dT%H:%M:%SZ}: {_WHY[self.cause]}"
         )
@@ -103,7 +103,7 @@ class BackOff:
 def evictions_after(
     before_s: Iterable[float], ended: Iterable[Fragment], now_s: float, limits: HarmRules
 ) -> tuple[float, ...]:
-    """When fragments were evicted, as far back as it counts, UTC epoch seconds; none if there is no limit."""
+    """Times of evictions of fragments, as far back as they count, UTC epoch seconds; none if there is no limit."""
     if not limits.evictions:
         return ()
     # A job of several nodes is evicted once.

@@ -17,7 +17,7 @@ from freetrain.core.node import Nodes
 _SAME_S = 2.0
 
 MOST_TIMES = 2
-"""How often jobs of a partition may wait for fragments until nothing is lent on its nodes any more."""
+"""Number of waits of a partition's jobs for fragments from which on nothing is lent on its nodes any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class Wait:
     """One of the site's jobs that waits for fragments.
 
     Attributes:
-        partition: where it waits; several, comma-separated.
+        partition: its partition; several, comma-separated.
         nodes: lent nodes on which it is planned.
-        until_s: when, by Slurm's plan, UTC epoch seconds.
+        until_s: its start by Slurm's plan, UTC epoch seconds.
     """
 
     job: str
@@ -42,9 +42,9 @@ class Blocked:
 
     Attributes:
         jobs: those of the site's that waited for fragments and have not started yet.
-        times: partition → how often its jobs had to.
-        kept: node given back for such a job → the job, and until when it is kept free.
-        new: what the last look found.
+        times: partition → number of times that its jobs had to wait.
+        kept: node given back for such a job → the job, and the time until which the node is kept free.
+        new: waits that the last look found.
     """
 
     jobs: frozenset[str] = frozenset()
@@ -58,7 +58,7 @@ class Blocked:
         return frozenset(name for wait in self.new for name in wait.partition.split(","))
 
     def after(self, waits: Iterable[Wait], snapshot: Snapshot, claim_s: float) -> Blocked:
-        """After a look that found these."""
+        """The record after a look that found these waits."""
         waits = tuple(waits)
         new = tuple(wait for wait in waits if wait.job not in self.jobs)
         waiting = frozenset(job.id for job in snapshot.jobs if job.state is JobState.PENDING)
@@ -72,7 +72,7 @@ class Blocked:
         return replace(found, times=Counter(self.times) + Counter(found.new_partitions))
 
     def forgetting(self) -> Blocked:
-        """With nothing held against any partition: the layout is another one, or somebody has looked at it."""
+        """The record with no wait held against any partition: the layout has changed, or has been checked."""
         return replace(self, times={})
 
     def why_not(self, snapshot: Snapshot) -> Mapping[str, str]:
@@ -97,7 +97,7 @@ def find_waits(
 
     A job that waits for others of the site's, too, is not among them: its start is explained by the last of those.
     Slurm takes times that are closer than its resolution together, so that one such start may seem another.
-    Neither is one whose start was known first: the limits of fragments end well before it then.
+    Neither is a job whose start was known first: the limits of fragments end well before it then.
     """
     planned = [
         job
@@ -158,7 +158,7 @@ def _later(ends: dict[str, float], nodes: Nodes, end_s: float) -> None:
 
 
 def _explained_s(job: Job, others_s: Mapping[str, float], planned: Iterable[Job]) -> float:
-    """When the last of what the site itself has on the job's nodes before it is over."""
+    """End of the site's own last use of the job's nodes before it, UTC epoch seconds; 0: there is none."""
     start_s = job.start_s or inf
     before = [
         (other.start_s or 0.0) + other.limit_s

@@ -1,4 +1,4 @@
-"""Causes: what is at fault if a fragment fails, or Slurm does not start it. Pure.
+"""Causes: the party at fault if a fragment fails, or Slurm does not start it. Pure.
 
 The cause is the job, the node, the pair of both, or Slurm's queue; only the cause rests:
 
@@ -26,9 +26,9 @@ AT_ONCE_S = 30.0
 """A program that fails within this time of its start has not worked there: longer ones may have met bad data."""
 
 _REST_S, _LONGEST_REST_S = 60.0, 3600.0
-"""How long a node is not lent to a training whose program failed there at once, at first and at most."""
+"""Seconds for which a node is not lent to a training whose program failed there at once, at first and at most."""
 _OUT_S, _LONGEST_OUT_S = 900.0, 6 * 3600.0
-"""How long a node is not lent on which programs of several owners failed at once, at first and at most."""
+"""Seconds for which a node is not lent where programs of several owners failed at once, at first and at most."""
 # The program of one owner may be wrong everywhere; where programs of two fail, the node is suspected.
 _OWNERS_TO_BELIEVE = 2
 # A program that fails on more nodes than this, and than it runs on, is at fault itself.
@@ -95,10 +95,10 @@ def goes_well(fragment: Fragment, now_s: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """What speaks against lending a node.
+    """Record of failures on a node, for which it is not lent for a while.
 
     Attributes:
-        until_s: when it can be lent again, UTC epoch seconds.
+        until_s: time from which it can be lent again, UTC epoch seconds.
     """
 
     failures: int
@@ -201,7 +201,7 @@ class Suspects:
         }
 
     def withheld(self, now_s: float) -> Mapping[str, str]:
-        """Nodes that are lent to nobody → why."""
+        """Nodes that are lent to no trainer → why."""
         return {
             node: f"programs of {len(self.accused_by.get(node, ()))} users that work elsewhere failed here; "
             f"it is tried again in {(suspicion.until_s - now_s) / 60:.0f} min"

@@ -24,15 +24,15 @@ class Request:
     """A trainer that could run now.
 
     Attributes:
-        trainer: as a policy sees it; its limits are those of what was submitted.
-        needs: what each of its tasks asks of a node.
-        speeds: feature or type of GPU → how fast it is on nodes with it.
+        trainer: the trainer as a policy sees it; its limits are those of what was submitted.
+        needs: needs of each of its tasks on a node.
+        speeds: feature or type of GPU → its speed on nodes with it.
         mixed: whether its nodes may differ in what it asks for.
-        filler: of which it is one task, whose nodes work together; empty: it is not part of anything.
-        cache_mb: memory beyond what a task asks for that would hold all of its data; 0: nothing is known of any.
-        task_s: how long its tasks run that complete, where each is a program of its own; 0: nobody knows.
-        most_lost_s: the end of such a task loses all that it has done, and no more than this.
-        submission_id: what its owner handed in: the filler of which it is a task, or itself.
+        filler: the filler of which it is one task, whose nodes work together; empty: it is no such task.
+        cache_mb: memory beyond what a task asks for that would hold all of its data; 0: unknown.
+        task_s: run time of its tasks that complete, where each is a program of its own; 0: unknown.
+        most_lost_s: most seconds of work that the end of such a task loses; up to this it loses all that it did.
+        submission_id: id of its owner's submission: the filler of which it is a task, or itself.
     """
 
     trainer: Trainer
@@ -54,22 +54,22 @@ class Request:
         object.__setattr__(self, "submission_id", self.filler or self.trainer.id)
 
     def lost_s(self, ran_s: float) -> float:
-        """What it costs that one of its nodes is taken back on which it has been for so long."""
+        """Seconds of work that it loses if one of its nodes is taken back after it ran there for ``ran_s``."""
         return min(ran_s, self.most_lost_s) if self.trainer.independent else self.trainer.eviction_s
 
 
 WhyNot = Mapping[str, str]
-"""Node, place, trainer or submission → why it is not lent, or has no nodes, as a sentence without its end."""
+"""Node, place, trainer or submission → reason why it is not lent, or has no nodes; a sentence without its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiteOrders:
-    """What people of the site have ordered and Slurm does not know.
+    """Orders of the site's people that Slurm does not know.
 
     Attributes:
-        stopped: why nothing is to be lent at all; empty: nodes are lent.
-        paused: why nothing more is to be lent, although what is lent may stay; empty: nodes are lent.
-        kept_off: name of a verdict → the nodes that it keeps off, and why.
+        stopped: reason why nothing is to be lent at all; empty: nodes are lent.
+        paused: reason why nothing more is to be lent, although what is lent may stay; empty: nodes are lent.
+        kept_off: name of a verdict → the nodes that it keeps from being lent, and why.
     """
 
     stopped: str = ""
@@ -79,7 +79,7 @@ class SiteOrders:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a look found out.
+    """Findings of a look: nodes and jobs, fragments, requests, the site's orders.
 
     Attributes:
         fragments: those that have not ended.
@@ -87,13 +87,13 @@ class Facts:
         requests: trainers that could run, in order of submission.
         used_hours: user → node-hours that they had, faded.
         to_tidy: trainers whose submissions are to be looked after, whatever is decided.
-        last_plan_s: when Slurm last planned the waiting jobs, UTC epoch seconds; None: nobody knows.
+        last_plan_s: time at which Slurm last planned the waiting jobs, UTC epoch seconds; None: unknown.
         done_samples: trainer → samples that it has done, as its progress says.
-        exempt_s: for how long after its start Slurm may preempt no fragment.
-        leaving_bound_s: for how long a fragment may stay on its node after it was asked to leave.
-        data_waits: trainer → how long it waits for data, as its progress says.
-        serving: trainer → those of its nodes that it was ordered to have servers on.
-        amounts: fragment that was asked for → how much of its node, where that is more than its task asks for.
+        exempt_s: seconds after its start for which Slurm may not preempt a fragment.
+        leaving_bound_s: seconds that a fragment may stay on its node after it was asked to leave.
+        data_waits: trainer → its waits for data, as its progress says.
+        serving: trainer → those of its nodes on which it was ordered to run servers.
+        amounts: fragment that was asked for → its amount of its node, where that is more than its task asks for.
         shares_limit: whether another job counts in the limit for which a job waits.
     """
 
@@ -119,7 +119,7 @@ class Facts:
         return {request.id: request for request in self.requests}
 
     def submission_of(self, fragment: Fragment) -> str:
-        """What its owner submitted: its trainer, or the filler of which it is a task of several nodes."""
+        """Id of what its owner submitted: its trainer, or the filler of which it is a task of several nodes."""
         request = self.request.get(fragment.trainer)
         if request is not None:
             return request.submission_id
@@ -127,17 +127,17 @@ class Facts:
         return fragment.trainer if fragment.trainer != fragment.job else fragment.job.partition("_")[0]
 
     def amount_of(self, fragment: Fragment, node: Node) -> Amount:
-        """How much of its node a fragment has, or will have."""
+        """Amount of its node that a fragment has, or will have."""
         request = self.request.get(fragment.trainer)
         needs = NO_NEEDS if request is None else request.needs
         return self.amounts.get(fragment.job) or needs.amount_on(node)
 
     def ran_s(self, fragment: Fragment) -> float:
-        """For how long it has run."""
+        """Seconds for which a fragment has run."""
         return 0.0 if fragment.started_s is None else max(self.snapshot.time_s - fragment.started_s, 0.0)
 
     def lost_s(self, fragment: Fragment) -> float:
-        """What it costs that its node is taken back, in seconds of work; 0: nobody knows its trainer."""
+        """Seconds of work that are lost if a fragment's node is taken back; 0: its trainer is unknown."""
         request = self.request.get(fragment.trainer)
         return 0.0 if request is None else request.lost_s(self.ran_s(fragment))
 
@@ -147,7 +147,7 @@ class Bar:
     """Offered places that a trainer does not get.
 
     Attributes:
-        places: these nodes or parts of nodes; it keeps those of them that it has.
+        places: names of nodes or parts of nodes; it keeps those of them that it has.
     """
 
     places: Nodes
@@ -155,7 +155,7 @@ class Bar:
 
 
 def merged(*bars: Mapping[str, Bar]) -> Mapping[str, Bar]:
-    """What a trainer does not get for any of these reasons; the first is shown."""
+    """Trainer → the places that it does not get for any of these reasons, and the first reason, which is shown."""
     found: dict[str, Bar] = {}
     for trainer, bar in chain.from_iterable(reason.items() for reason in bars):
         before = found.get(trainer)

@@ -1,4 +1,4 @@
-"""The ends of holes: when each node will be wanted, and by which job, as far as is known. Pure."""
+"""The ends of holes: times at which nodes will be wanted, and the jobs that want them, as far as known. Pure."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from freetrain.lending.shadow import PlannedStart, Shadow
 
 @dataclass(frozen=True, slots=True)
 class HoleEnd:
-    """When a node will be wanted, and by which job.
+    """End of a hole: the time at which a node will be wanted, and by which job or reservation.
 
     Attributes:
         time_s: UTC epoch seconds.
         why: a sentence without its full stop.
-        beside: how much of the node may stay lent then; None: nothing.
+        beside: amount of the node that may stay lent then; None: nothing.
     """
 
     time_s: float
@@ -108,14 +108,14 @@ def _other_ends(
 
 
 def _beside_now(job: Job, room: Room | None) -> Amount | None:
-    """What would be left of a node if a job started there now and nothing were lent; None: it does not fit."""
+    """Amount left of a node if a job started there now and nothing were lent; None: nothing, or it is unknown."""
     if room is None or job.asks is None:
         return None
     return left_of(sum((part.amount for part in room.lent), room.free), job.asks)
 
 
 def planned_ends_s(snapshot: Snapshot, shadow: Shadow) -> Mapping[str, float]:
-    """Node → when it will be wanted, as far as is known, UTC epoch seconds."""
+    """Node → time at which it will be wanted, as far as is known, UTC epoch seconds."""
     return {name: end.time_s for name, end in hole_ends(snapshot, shadow).items()}
 
 
@@ -146,6 +146,6 @@ def in_few_classes(
 
 
 def _group_of(left_s: float, horizon_s: float, boots_s: Sequence[float]) -> tuple[int, int]:
-    """How often the horizon is halved until it is shorter than this, and how many of these boots fit into it."""
+    """Number of halvings of the horizon until it is no longer than this, and number of boots that are shorter."""
     halvings = next((number for number in range(_HALVINGS) if left_s >= horizon_s / 2**number), _HALVINGS)
     return halvings, sum(boot_s < left_s for boot_s in boots_s)

@@ -1,4 +1,4 @@
-"""The judge: what follows from the facts of a look, before anything is decided, and what is to be decided."""
+"""The judge: conclusions from the facts of a look, before anything is decided, and the questions to decide."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from freetrain.lending.stays import idle_for_the_site
 
 @dataclass(frozen=True)
 class Judgement:
-    """What follows from a look: orders, questions for the policy, and the memory for the next look.
+    """Conclusions from a look: orders, questions for the policy, and the memory for the next look.
 
     Attributes:
         rules: the site's; the horizon is the learned one if none is set.
-        rooms: what was left of each node before; None: nodes are lent whole.
-        back_off: why freetrain itself stops lending; None: it does not.
-        slow: trainer that takes longer than ``harm.limit`` to leave its nodes → how long, in seconds.
-        bars: trainer → what it does not get of the offered nodes.
+        rooms: room of each node before anything is decided; None: nodes are lent whole.
+        back_off: back-off for which freetrain itself stops lending; None: there is none.
+        slow: trainer that takes longer than ``harm.limit`` to leave its nodes → seconds that it takes.
+        bars: trainer → the offered places that it does not get.
     """
 
     facts: Facts
@@ -68,12 +68,12 @@ class Judgement:
 
     @property
     def stopped(self) -> str:
-        """Why nothing is lent at all; empty: nodes are lent."""
+        """Reason why nothing is lent at all; empty: nodes are lent."""
         return self.facts.orders.stopped or (self.back_off.sentence if self.back_off else "")
 
     @cached_property
     def hole_ends_s(self) -> Mapping[str, float]:
-        """Offered place → when its hole ends, or its trainer has to begin to leave; inf: unknown."""
+        """Offered place → time at which its hole ends, or its trainer has to begin to leave; inf: unknown."""
         offered, slow = (*self.offers.offered, *self.allotment.dealt.new), self.slow
         if not slow:
             return {offer.name: offer.until_s or inf for offer in offered}
@@ -81,7 +81,7 @@ class Judgement:
 
     @property
     def next_change_s(self) -> float:
-        """When time alone next changes what may be lent, unless something happens before; inf: never."""
+        """Next time at which what may be lent changes without any event, UTC epoch seconds; inf: never."""
         rules, now_s = self.rules.nodes, self.now_s
         until_s = [place.until_s for place in self.offers.offered if place.until_s is not None]
         ends_s = (at_s for end_s in until_s for at_s in (end_s - rules.shortest_hole_s, end_s) if at_s > now_s)
@@ -94,7 +94,7 @@ class Judgement:
 
     @property
     def orders(self) -> Sequence[Action]:
-        """What is to be done before anything is decided.
+        """Actions to carry out before anything is decided.
 
         1. What is due is given back. This comes first: a job may wait for it, and a busy Slurm is slow at each
            order.
@@ -112,12 +112,12 @@ class Judgement:
 
     @property
     def horizon_s(self) -> float:
-        """How far ahead value is counted."""
+        """Seconds ahead for which value is counted."""
         return self.rules.horizon_s
 
     @property
     def changes(self) -> float:
-        """How often growing and shrinking are charged."""
+        """Number of times that growing and shrinking are charged."""
         return self.rules.changes
 
     @property
@@ -132,7 +132,7 @@ class Judgement:
 
     @property
     def questions(self) -> Sequence[Question]:
-        """What is to be decided: which trainers of one owner get which of the nodes that were dealt to it.
+        """Questions to decide: which trainers of one owner get which of the nodes that were dealt to it.
 
         Users do not compete here. If there is no claimant, there is one question without trainers, so that every
         look leaves a decision in the journal.
@@ -168,7 +168,7 @@ class Judgement:
         return compare_plans(self.shadow, self.facts.snapshot.jobs, allowed_s)
 
     def limit_s(self, place: str) -> float:
-        """For how many seconds from now a place may be lent."""
+        """Seconds from now for which a place may be lent."""
         return self.rules.limit_s(self.hole_ends_s[place], self.facts.snapshot)
 
     def shared_nodes(self, lent: Mapping[str, Sequence[str]]) -> Iterable[SharedNode]:
@@ -184,7 +184,7 @@ class Judgement:
         return replace(self.memory, declined=declined, size_changes=changes)
 
     def _sizes_after(self, sizes: Mapping[str, int]) -> Mapping[str, int]:
-        """How many nodes trainers have after the decisions, which say nothing of places that were not offered."""
+        """Trainer → number of its nodes after the decisions, which do not cover places that were not offered."""
         rescaling = (request.id for request in self.facts.requests if request.trainer.rescales)
         before, held = self.memory.size_changes.sizes, self.offers.held
         return {id_: before.get(id_, 0) - held[id_] + sizes.get(id_, 0) for id_ in rescaling}

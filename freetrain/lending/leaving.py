@@ -1,4 +1,4 @@
-"""How long fragments take to leave their nodes, and which nodes a training gets that takes too long. Pure.
+"""Leaving: the time that fragments take to leave their nodes, and the nodes that a slow training gets. Pure.
 
 The end time of a job in Slurm is the moment at which it was ordered to go. Its node is free only when its
 processes have ended, its epilog included: until then squeue shows the job as COMPLETING.
@@ -20,11 +20,11 @@ _BY_ORDER = frozenset((End.PREEMPTED, End.RELEASED, End.TIMED_OUT, End.CANCELLED
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """Fragments that leave, and how long those of each training take for it.
+    """Fragments that leave, and the time that those of each training take for it.
 
     Attributes:
         seen_s: job of a fragment that leaves → the first and the last look that found it leaving.
-        took_s: submission → how long its fragments take, in seconds.
+        took_s: submission → seconds that its fragments take.
     """
 
     seen_s: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Leaving:
         return Leaving(seen_s, took_s)
 
     def slow(self, facts: Facts, limit_s: float) -> Mapping[str, float]:
-        """Trainer that takes longer than the limit to leave → how long, in seconds."""
+        """Trainer that takes longer than the limit to leave → seconds that it takes."""
         taking = ((request.id, self.took_s.get(request.submission_id, 0.0)) for request in facts.requests)
         return {trainer: took_s for trainer, took_s in taking if took_s > limit_s}
 

@@ -1,4 +1,4 @@
-"""Whether the ledger and Slurm's accounting tell the same of what was lent. Pure."""
+"""Lent check: comparison of the ledger with Slurm's accounting of what was lent. Pure."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _SAME_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A job of which the two tell different things.
+    """A job on which the ledger and Slurm's accounting differ.
 
     Attributes:
-        node: as the ledger says; empty: it does not know this run.
-        start_s: when it began, UTC epoch seconds.
-        ledger_s: how long it ran within the range, by the ledger; None: it knows of no such run.
-        accounting_s: by accounting; None likewise.
+        node: its node by the ledger; empty: the ledger does not know this run.
+        start_s: its beginning, UTC epoch seconds.
+        ledger_s: seconds that it ran within the range, by the ledger; None: the ledger does not know this run.
+        accounting_s: the same by accounting; None: accounting does not know this run.
     """
 
     job: str
@@ -34,7 +34,7 @@ class Difference:
 
     @property
     def what(self) -> str:
-        """As a sentence without its end."""
+        """The difference as a sentence without its end."""
         if self.ledger_s is None:
             return "only accounting knows of it"
         if self.accounting_s is None:
@@ -45,11 +45,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What the comparison came to.
+    """Result of the comparison: node-seconds within the range by both, and where they differ.
 
     Attributes:
-        compared: how many times a node was lent that both know of.
-        differences: what they tell differently, in the order of time.
+        compared: number of lendings of a node that both know of.
+        differences: the differences, in the order of time.
     """
 
     ledger_s: float

@@ -1,4 +1,4 @@
-"""Lent time: how many node-seconds trainings had, and how many of them were lost to changes. Pure.
+"""Lent time: the node-seconds that trainings had, and those of them that were lost to changes. Pure.
 
 Of a part of a node as much is counted as it is of the node: the largest of its parts of the CPUs, the memory and
 the GPUs. A node-second is counted once: where intervals on one node overlap that together have more of a resource
@@ -32,12 +32,12 @@ class Lending:
     """One node, or part of one, lent to one trainer, once.
 
     Attributes:
-        start_s: from when on, UTC epoch seconds.
-        end_s: until when; where it goes on, until now.
-        goes_on: whether it does.
+        start_s: its beginning, UTC epoch seconds.
+        end_s: its end; the present, where it goes on.
+        goes_on: whether it has not ended yet.
         was_evicted: whether Slurm took the node for one of the site's jobs.
         was_cut_off: whether it ended before its program did.
-        share: how much of the node it is.
+        share: its part of the node, from 0 to 1.
         parts: its parts of the node's CPUs, memory and GPUs; empty: each is its share, as far as is known.
     """
 
@@ -67,13 +67,13 @@ class ChangeCosts:
 
     @property
     def reach_s(self) -> float:
-        """So long after a change nodes lose time by it; an independent trainer's lose it before they go."""
+        """Seconds after a change in which nodes lose time by it; 0 if independent: each loses while it is lent."""
         longest_s = max(self.start_s, self.scale_up_s, self.scale_down_s)
         return 0.0 if self.independent else min(longest_s, LONGEST_LOSS_S)
 
 
 def each_node_once(lendings: Iterable[Lending]) -> list[Lending]:
-    """The same, such that no more than a node is lent of it; those of which nothing is left are left out."""
+    """The lendings, shortened so that no node is lent beyond all of it; those that become empty are left out."""
     kept: list[Lending] = []
     on_node: defaultdict[str, list[int]] = defaultdict(list)
     for lending in sorted(lendings, key=lambda lending: (lending.start_s, lending.end_s)):
@@ -94,12 +94,12 @@ def _is_overfull(lendings: Sequence[Lending]) -> bool:
 def lent_times(
     lendings: Iterable[Lending], costs: Mapping[str, ChangeCosts], from_s: float, until_s: float
 ) -> Mapping[str, LentTime]:
-    """Trainer → what it had from then until then; those that had nothing are left out.
+    """Trainer → its lent time within the range; those that had none are left out.
 
     Args:
         lendings: all that reach into the range, or so near to it that what was lost at their ends does; none
             overlaps on its node.
-        costs: trainer → what its changes cost it.
+        costs: trainer → the costs of its changes.
         from_s: UTC epoch seconds.
         until_s: likewise; what happens at that very time belongs to the next range.
     """
@@ -112,7 +112,7 @@ def lent_times(
 
 
 def _time_of(own: Sequence[Lending], costs: ChangeCosts, from_s: float, until_s: float) -> LentTime:
-    """Goes from change to change; between two of them the trainer has so many nodes, and loses them or not."""
+    """Lent time of one trainer, from change to change: between two, its nodes are the same, and lost or not."""
     if costs.independent:
         return sum((_time_alone(lending, costs, from_s, until_s) for lending in own), LentTime())
     came, went = defaultdict[float, int](int), defaultdict[float, int](int)
@@ -146,7 +146,7 @@ def _time_of(own: Sequence[Lending], costs: ChangeCosts, from_s: float, until_s:
 
 
 def _change(stayed: int, came: int, went: int, costs: ChangeCosts) -> tuple[str, float]:
-    """What loses time, and how much: of nodes that come and go at once those that come count."""
+    """Kind of change that loses time, and its seconds: of nodes that come and go at once those that come count."""
     if came:
         return "starts", min(costs.scale_up_s if stayed else costs.start_s, LONGEST_LOSS_S)
     return "ends", min(costs.scale_down_s, LONGEST_LOSS_S) if went and stayed else 0.0

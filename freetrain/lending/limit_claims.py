@@ -30,8 +30,8 @@ class LimitClaim:
 
     Attributes:
         fragments: jobs of the fragments that are, or were, given back for it.
-        tasks: how many of the job's tasks it is for.
-        gone_s: since when all of the fragments have left, UTC epoch seconds; None: some have not.
+        tasks: number of the job's tasks that it is for.
+        gone_s: time since which all of the fragments have left, UTC epoch seconds; None: some have not.
     """
 
     limit: SharedLimit
@@ -41,7 +41,7 @@ class LimitClaim:
 
 
 LimitClaims = Mapping[str, LimitClaim]
-"""Waiting job of the site's → what is given back for it."""
+"""Waiting job of the site's → the fragments that are given back for it."""
 
 
 def without_limits(facts: Facts, before: LimitClaims, queue: FragmentQueue) -> Facts:
@@ -210,7 +210,7 @@ def _counts(job: Job) -> str:
 
 
 def _wanted(job: Job, counts: str, cpus: Sequence[int]) -> int:
-    """How much a job will have on nodes with so many CPUs.
+    """Amount of the resource that a job will have on nodes with so many CPUs.
 
     An exclusive job has all CPUs of its nodes, however few it asks for.
     """

@@ -22,7 +22,7 @@ _LIMITED: Callable[[Fragment], tuple[float | None, float]] = attrgetter("started
 def limits(
     fragments: Sequence[Fragment], hole_ends_s: Mapping[str, float], snapshot: Snapshot, rules: Rules
 ) -> list[Limit]:
-    """What has to be changed."""
+    """Changes of time limits: places whose fragments get another limit."""
     longest_s = rules.limit_s(inf, snapshot)
     # By kind, because most fragments are alike: at most looks no limit changes, and none is looked at by itself.
     fitting_s = {
@@ -69,5 +69,5 @@ def _fitting_s(
 
 
 def whole_minutes_s(seconds: float) -> float:
-    """As Slurm counts limits: one minute at least."""
+    """Seconds of a time limit in whole minutes, rounded down, as Slurm counts limits: one minute at least."""
     return max(60.0, seconds // 60 * 60)

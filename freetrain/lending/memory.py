@@ -1,4 +1,4 @@
-"""The memory: what is kept from one look to the next. Losing it, at a restart, does no harm."""
+"""The memory: records that are kept from one look to the next. Losing them, at a restart, does no harm."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from freetrain.lending.stays import SizeChanges, Stays
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What is kept from one look to the next.
+    """Records that are kept from one look to the next.
 
     Attributes:
-        sightings: how long nodes have been idle, which ones rest, which jobs could start.
+        sightings: idle times of nodes, nodes that rest, jobs that could start.
         blocked: the site's jobs that waited for the end of fragments.
-        planned_stays: how well plans predicted until when nodes may be lent.
+        planned_stays: scores of plans as predictions of the times until which nodes may be lent.
         declined: claimants that did not take all the nodes that they could have.
-        evicted_s: when fragments were evicted, as far back as it counts, UTC epoch seconds.
+        evicted_s: times of evictions of fragments, as far back as they count, UTC epoch seconds.
         limits: fragments that are given back for the site's jobs that wait for a limit.
         suspects: pairs of trainings and nodes, and nodes, that failed.
         shadow: the shadow schedule, so that the next look searches only what has changed.

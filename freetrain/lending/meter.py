@@ -1,4 +1,4 @@
-"""The meter: how much later the site's jobs start than they would if nothing were lent.
+"""The meter: delays of the site's jobs, measured against their starts if nothing were lent.
 
 The shadow schedule says when a job would have started: not at the look that notices it, but at the submission or
 the end of a job that made its start possible; if a job before it still waits, at the first backfill cycle after
@@ -32,11 +32,11 @@ class Expected:
     """A waiting job that would have started if nothing were lent.
 
     Attributes:
-        start_s: when it would have started, UTC epoch seconds.
-        noticed_s: the look that noticed it.
+        start_s: time at which it would have started, UTC epoch seconds.
+        noticed_s: time of the look that noticed it.
         fragments: the fragments on its nodes at that look.
         is_firm: whether it would have started by now; until then another job may still come first.
-        clear_s: since when no fragment is in its way any more; None: some are.
+        clear_s: time since which no fragment is in its way any more; None: some are.
         by_limit: those of the fragments that only count in a limit for which it waits.
     """
 
@@ -56,7 +56,7 @@ class Expected:
 
 
 ExpectedStarts = Mapping[str, Expected]
-"""Waiting job → when it would have started."""
+"""Waiting job → its start if nothing were lent."""
 
 
 def _since_s(job: Job, looked_s: float | None, now_s: float) -> float:
@@ -108,7 +108,7 @@ def _ended(facts: Facts, rules: NodeRules) -> Iterator[Job]:
 def _start_s(
     job: Job, plan: PlannedStart, facts: Facts, is_blocked: bool, looked_s: float | None, rules: NodeRules
 ) -> float:
-    """When it would have started: at the last submission or end of a job since the last look."""
+    """Start of a job if nothing were lent, epoch seconds: last submission or end of a job since the last look."""
     if is_blocked:
         # It has waited for fragments from the start, so no event since the last look made its start possible.
         ended = ends_by_node(facts, rules)
@@ -137,16 +137,16 @@ IN_THE_WAY_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """What is remembered from look to look to measure delays.
+    """Record that is kept from look to look to measure delays.
 
     Attributes:
-        began_s: the first look; jobs that started before it are not measured.
-        expected: waiting job → when it would have started.
-        ready_s: waiting job with no fragment in its way → since when it could start.
+        began_s: time of the first look; jobs that started before it are not measured.
+        expected: waiting job → its start if nothing were lent.
+        ready_s: waiting job with no fragment in its way → time since which it could start.
         ended: fragments that ended lately.
         lost: fragments that have left and of whose end accounting does not know yet; as their end, the first look
             that missed them.
-        measured: job that started lately → when, so that it counts once: squeue may drop it for a moment.
+        measured: job that started lately → its start, so that it counts once: squeue may drop it for a moment.
         harms: delays, as far back as they count for a back-off.
         new: the delays found at the last look.
     """
@@ -224,7 +224,7 @@ class Meter:
         4. A job that would start now on nodes with fragments is added.
 
         Returns:
-            The expected starts, and the jobs that could start now with no fragment in their way → since when.
+            The expected starts; and job that could start now with no fragment in its way → time since which.
         """
         now_s, looked_s, ready_s = shadow.time_s, self.looked_s, self.ready_s
         waiting = {job.id: job for job in facts.snapshot.site_jobs(rules.queue) if job.state is JobState.PENDING}

@@ -1,13 +1,13 @@
-"""Verdicts on nodes: why one is not lent, what is done with it if it is lent, and what would change that. Pure.
+"""Verdicts on nodes: reasons why a node is not lent, what happens to a lent one, and what would change that. Pure.
 
 ``NODE_VERDICTS`` is the one table of them. It is walked from the top, and each place ends with the first verdict
 that names it; what none names may be lent.
 
-1. What speaks against lending a node whatever the time: Slurm, the site, other jobs on it.
-2. Who will want it, and which nodes the site's jobs would start on now.
-3. What nobody has and should not be lent just now, and what would be too much.
+1. Obstacles to lending a node whatever the time: Slurm, the site, other jobs on it.
+2. Reservations and jobs that will want it, and jobs of the site that would start on it now.
+3. Idle nodes that should not be lent just now, and nodes in excess of what may be lent.
 4. Jobs of the site for which nodes are kept free or given back, and nodes on which Slurm or programs failed.
-5. What follows from what else is lent, or is not.
+5. Consequences of what else is lent, or is not.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def nodes_of_next(
 
 
 def next_change_in_line_s(shadow: Shadow, snapshot: Snapshot, rules: NodeRules) -> float:
-    """When the next running job comes near its limit, or is too old to be expected to end soon; inf: none does."""
+    """Next time when a running job comes near its limit, or is too old to be expected to end soon; inf: never."""
     if not shadow.plans:
         return inf
     running = [job for job in snapshot.site_jobs(rules.queue) if job.state is JobState.RUNNING]
@@ -87,14 +87,14 @@ def first_in_line(shadow: Shadow, snapshot: Snapshot) -> Mapping[str, PlannedSta
 
 
 def _left_s(job: Job, now_s: float) -> float:
-    """How much longer it runs, as far as one can tell: as long as it has run already, at most until its limit."""
+    """Further seconds that a job is expected to run: as many as it has run, at least 30, at most to its limit."""
     age_s = now_s - (now_s if job.start_s is None else job.start_s)
     expected_s = max(age_s, _YOUNG_S)
     return expected_s if job.end_s is None else min(expected_s, job.end_s - now_s)
 
 
 class AppliesTo(StrEnum):
-    """Which places a verdict concerns."""
+    """Places that a verdict concerns."""
 
     IDLE = "idle"
     """Places that are not lent."""
@@ -104,15 +104,15 @@ class AppliesTo(StrEnum):
 
 @dataclass(frozen=True)
 class NodeContext:
-    """What the verdicts look at.
+    """Inputs of the verdicts on nodes.
 
     Attributes:
         claimed: parts of nodes on which jobs of the site would start → why they are given back.
-        backing_off: why nothing is lent after freetrain has done harm; empty: nodes are lent.
+        backing_off: reason why nothing is lent after freetrain has done harm; empty: nodes are lent.
         crowded_out: fragments whose parts of nodes jobs of the site's have taken before they began.
-        late: others that Slurm did not start in time.
-        slow: trainer that takes longer than ``harm.limit`` to leave its nodes → how long, in seconds.
-        competing: trainers that compete for nodes; None: that is not known yet.
+        late: other fragments that Slurm did not start in time.
+        slow: trainer that takes longer than ``harm.limit`` to leave its nodes → seconds that it takes.
+        competing: trainers that compete for nodes; None: not known yet.
     """
 
     facts: Facts
@@ -144,13 +144,13 @@ class NodeContext:
 
     @cached_property
     def leaving(self) -> WhyNot:
-        """Node that only fragments have which do not go on → which state they are in."""
+        """Node whose fragments all are leaving, ending or lost → their state, as a clause."""
         others = (fragment for fragment in self.facts.fragments if not fragment.goes_on)
         return {other.node: _IN_BETWEEN[other.state] for other in others if other.node not in self.holder}
 
     @cached_property
     def ends_of_nodes(self) -> Mapping[str, HoleEnd]:
-        """Node → the end of its hole, where one is known."""
+        """Node → the end of its hole, where it is known."""
         return hole_ends(self.snapshot, self.shadow)
 
     @cached_property
@@ -159,7 +159,7 @@ class NodeContext:
         return ends_of_parts(self.snapshot, self.shadow, self.rooms or {})
 
     def hole_end(self, place: str) -> HoleEnd | None:
-        """The end of a place's hole; None: nobody knows any."""
+        """The end of a place's hole; None: unknown."""
         return self.ends_of_parts.get(place) or self.ends_of_nodes.get(node_of(place))
 
 
@@ -175,8 +175,8 @@ class NodeVerdict:
     """One reason for which places are not lent.
 
     Attributes:
-        find: what it names of the places that are still offered, and why.
-        ends_when: what would change it, a sentence in which ``{node}`` stands for the node.
+        find: function of the offers so far that returns: node or place that is not lent → why.
+        ends_when: sentence on what would change it, in which ``{node}`` stands for the node.
         freezes: whether a place that is lent stays so, and is not lent again; else its fragment leaves.
     """
 
@@ -187,7 +187,7 @@ class NodeVerdict:
     freezes: bool = False
 
     def applied(self, offers: Offers, context: NodeContext) -> Offers:
-        """The offers without what this verdict names."""
+        """The offers without the places that this verdict names."""
         why_not = self.find(offers, context)
         if not why_not:
             return offers
@@ -212,7 +212,7 @@ class NodeVerdict:
 
 
 def judge_nodes(context: NodeContext) -> Offers:
-    """What may be lent, and the verdict on every other node, before it is known who competes."""
+    """Places that may be lent, and the verdict on every other node, before it is known which trainers compete."""
     offers = Offers(tuple(_all_places(context)), {}, {})
     for verdict in NODE_VERDICTS:
         offers = verdict.applied(offers, context)
@@ -310,7 +310,7 @@ def _without_room(offers: Offers, context: NodeContext) -> WhyNot:
 
 
 def _wanted_soon(offers: Offers, context: NodeContext) -> WhyNot:
-    """Places that somebody is expected on so soon that they have to be given back by now."""
+    """Places that a job or a reservation will want so soon that they have to be given back by now."""
     if not context.ends_of_nodes and not context.ends_of_parts:
         return {}
     latest_s = context.now_s + context.nodes.margin_s
@@ -349,7 +349,7 @@ def _at_rest(_offers: Offers, context: NodeContext) -> WhyNot:
 
 
 def _in_reserve(offers: Offers, context: NodeContext) -> WhyNot:
-    """Nodes too many, those that nobody has first, then those that are wanted back soonest."""
+    """Nodes in excess of what may be lent: idle ones first, then those that are wanted back soonest."""
     rules = context.nodes
     if not rules.reserve_nodes and not rules.most_nodes:
         return {}
@@ -413,7 +413,7 @@ def _of_others(offers: Offers, context: NodeContext) -> WhyNot:
 NOT_COMPETING = NodeVerdict(
     "not competing", _of_others, "It is lent to a training that competes at the next look.", AppliesTo.LENT
 )
-"""The last verdict: it needs to know who competes for what the others have left."""
+"""The last verdict: it needs to know which trainers compete for what the others have left."""
 
 _IDLE = AppliesTo.IDLE
 _FOR_THAT_JOB = "It is for that job. If it does not start, the node is lent again."
@@ -467,11 +467,11 @@ NODE_VERDICTS: Sequence[NodeVerdict] = (
         freezes=True,
     ),
 )
-"""Why a node is not lent; the first that names it is shown."""
+"""Reasons why a node is not lent; the first that names it is shown."""
 
 _BY_NAME = {verdict.name: verdict for verdict in (*NODE_VERDICTS, NOT_COMPETING)}
 
 
 def what_changes(verdict: str, node: str) -> str:
-    """What would change a verdict on a node, a sentence; empty: there is no verdict of this name."""
+    """Sentence on what would change a verdict on a node; empty: there is no verdict of this name."""
     return _BY_NAME[verdict].ends_when.format(node=node) if verdict in _BY_NAME else ""

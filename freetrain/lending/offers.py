@@ -1,4 +1,4 @@
-"""Offers: the places that may be lent, their holders, and what is done with the others.
+"""Offers: the places that may be lent, their holders, and the verdicts on the others.
 
 Tasks of several nodes keep all of them or none.
 """
@@ -33,7 +33,7 @@ class Offers:
     Attributes:
         offered: places that may be lent or stay lent, with the end of their hole if it is known.
         due: lent places that must be given back now → why.
-        withheld: every other node of the partition → why nothing is done with it.
+        withheld: every other node of the partition → reason why nothing is done with it.
     """
 
     offered: tuple[Place, ...]
@@ -43,7 +43,7 @@ class Offers:
 
     @cached_property
     def held(self) -> Counter[str]:
-        """Trainer → how many of the offered places it has."""
+        """Trainer → number of the offered places that it has."""
         return Counter([offer.holder for offer in self.offered if offer.holder is not None])
 
 
@@ -55,7 +55,7 @@ def shadow_of(
     parts: LentParts = MappingProxyType({}),
     before: Shadow = NO_SHADOW,
 ) -> Shadow:
-    """What the site's jobs would do if nothing were lent."""
+    """The shadow schedule: Slurm's plan of the site's jobs if nothing were lent."""
     if not any(job.state is JobState.PENDING for job in snapshot.jobs):
         return Shadow(snapshot.time_s, (), frozenset())
     ours = frozenset(fragment.job for fragment in fragments)

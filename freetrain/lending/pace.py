@@ -1,4 +1,4 @@
-"""When to look next. Pure."""
+"""Pace: the time of the next look. Pure."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from math import floor
 _LEAD_S = 1.0
 
 LONGEST_RETRY_S = 60.0
-"""A Slurm that does not answer is asked again after that long at least, or at the usual time if that is later."""
+"""Longest wait, in seconds, until a Slurm that does not answer is asked again, unless the usual time is later."""
 
 # An outage may last for weeks, and 2.0 ** 1024 is an OverflowError.
 _MOST_DOUBLINGS = 10
 
 
 def next_look_s(now_s: float, poll_s: float, last_plan_s: float | None, interval_s: float, look_s: float) -> float:
-    """The usual time, or better a moment before Slurm plans.
+    """Time of the next look, epoch seconds: the usual one, or better a moment before Slurm plans.
 
     What is given back just before Slurm plans is idle when it does. For what is given back later it has evicted,
     and the job that wants it starts only with the next plan.
@@ -31,5 +31,5 @@ def next_look_s(now_s: float, poll_s: float, last_plan_s: float | None, interval
 
 
 def retry_after_s(poll_s: float, failures: int) -> float:
-    """How long to leave a Slurm alone that has not answered: as long as usual, then twice as long each time."""
+    """Seconds until a Slurm that did not answer is asked again: as many as usual, then twice as many each time."""
     return min(poll_s * 2.0 ** min(failures - 1, _MOST_DOUBLINGS), max(poll_s, LONGEST_RETRY_S))

@@ -1,4 +1,4 @@
-"""Planned stays: how well plans of the site's waiting jobs foretold when nodes are taken, and what is believed.
+"""Planned stays: scores of the site's job plans as forecasts of when nodes are taken, and ends that are believed.
 
 Plans rest on time limits, and jobs end before theirs; where Slurm would not start what the shadow starts, a plan
 may never come true. So each plan is a forecast, which is scored when its node is taken: by how much its end was
@@ -28,10 +28,10 @@ class Score:
     """Forecasts that are scored together, those of a day ago counting half.
 
     Attributes:
-        came_s: sum of the stays that came, none counted beyond its horizon.
-        off_s: sum of the differences of these two.
-        off_without_s: sum of the differences between the stays and their horizons.
-        soon: how many of the nodes were taken within ``SOON_S``.
+        came_s: sum of the actual stays, none counted beyond its horizon.
+        off_s: sum of the differences between planned and actual stays.
+        off_without_s: sum of the differences between the actual stays and their horizons.
+        soon: number of the nodes that were taken within ``SOON_S``.
     """
 
     forecasts: float = 0.0
@@ -47,21 +47,21 @@ class Score:
         return self.forecasts < _FEWEST or self.off_s < self.off_without_s
 
     def believes(self, planned_s: float) -> bool:
-        """Whether this one is believed. That a node goes at once must have been seen: nobody would use it."""
+        """Whether a forecast of this stay is believed; of 0 s only if enough are scored: the node stays unused."""
         return self.is_believed and (planned_s > 0 or self.forecasts >= _FEWEST)
 
     def believed_s(self, planned_s: float) -> float:
-        """The stay that is expected where this one is planned."""
+        """Seconds that a node is expected to stay if a stay of ``planned_s`` is planned."""
         if self.forecasts < _FEWEST:
             return planned_s
         return planned_s * self.came_s / self.planned_s if self.planned_s else self.came_s / self.forecasts
 
     def faded(self, by: float) -> Score:
-        """The same some time later."""
+        """The score some time later."""
         return Score(*(by * total for total in astuple(self)))
 
     def with_forecast(self, forecast: OpenForecast, stayed_s: float) -> Score:
-        """With one more whose outcome is known."""
+        """The score with one more forecast, whose outcome is known."""
         came_s = min(stayed_s, forecast.horizon_s)
         return Score(
             self.forecasts + 1.0,
@@ -78,8 +78,8 @@ class OpenForecast:
     """A plan whose outcome is not known yet.
 
     Attributes:
-        made_s: when it was made, UTC epoch seconds.
-        planned_s: how long the node would stay by it, less than the horizon.
+        made_s: time at which it was made, UTC epoch seconds.
+        planned_s: seconds that the node would stay by it, less than the horizon.
         horizon_s: the horizon then.
     """
 
@@ -89,7 +89,7 @@ class OpenForecast:
 
     @property
     def band(self) -> int:
-        """Which forecasts it is scored with."""
+        """Index of the score in which it counts."""
         return bisect_left(PARTS_OF_HORIZON, self.planned_s / self.horizon_s)
 
 
@@ -98,7 +98,7 @@ class PlannedStays:
     """The scores of plans so far, and the plans that are not scored yet, one of each node.
 
     Attributes:
-        scores: by how far from now the planned end was.
+        scores: scores of forecasts, grouped by how far from now the planned end was.
         open: idle node → the forecast.
         seen_s: the last instant that is known, UTC epoch seconds; None: there was none.
     """
@@ -110,9 +110,9 @@ class PlannedStays:
     def after(
         self, now_s: float, idle: Collection[str], planned_s: Mapping[str, float], horizon_s: float
     ) -> PlannedStays:
-        """After an instant.
+        """The planned stays after an instant.
 
-        Idle are nodes that no job of the site's has, lent ones included.
+        ``idle`` has the nodes that no job of the site's has, lent ones included.
         """
         if not planned_s and not self.open:
             return replace(self, seen_s=now_s)
@@ -136,7 +136,7 @@ class PlannedStays:
         """Whether nodes on which a job would start now are better given back: if that had saved more than it cost.
 
         It saves evictions. It costs the time until the nodes are taken, and two changes of size where they are not
-        taken soon: somebody has them again. Both costs are in seconds × nodes: of an eviction beyond giving back,
+        taken soon: trainers have them again. Both costs are in seconds × nodes: of an eviction beyond giving back,
         and of giving back a node that is not taken.
         """
         score = self.scores[0]
@@ -144,7 +144,7 @@ class PlannedStays:
         return score.soon * saved_node_s > spent_node_s
 
     def believed_s(self, now_s: float, planned_s: Mapping[str, float], horizon_s: float) -> dict[str, float]:
-        """Node → when it is expected to be taken, UTC epoch seconds; only those whose plans are believed."""
+        """Node → time at which it is expected to be taken, epoch seconds; only those whose plans are believed."""
         believed = {}
         for name, end_s in planned_s.items():
             forecast = OpenForecast(now_s, max(end_s - now_s, 0.0), horizon_s)

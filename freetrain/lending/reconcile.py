@@ -1,4 +1,4 @@
-"""What became of the fragments: the database's view beside Slurm's. Pure; unknown stays unknown."""
+"""Reconciliation of fragments: the database's view beside Slurm's. Pure; unknown stays unknown."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _is_another_run(fragment: Fragment, job: Job) -> bool:
 
 
 def _from_history(fragment: Fragment, runs: Sequence[JobRun], now_s: float) -> Fragment | None:
-    """How accounting says that it ended; None: it does not say (yet)."""
+    """The fragment with its end from accounting; None: accounting has none (yet)."""
     # Accounting counts in whole seconds, so a run may seem to have started just before it was asked for.
     since_s = fragment.started_s if fragment.started_s is not None else fragment.asked_s - 1
     for run in runs:
@@ -148,7 +148,7 @@ def _from_history(fragment: Fragment, runs: Sequence[JobRun], now_s: float) -> F
 
 
 def _unrecorded_end(fragment: Fragment, snapshot: Snapshot) -> End:
-    """Why a fragment's task waits again, where no accounting tells (yet); Slurm holds none that it preempts."""
+    """End of a fragment of which accounting has none (yet); Slurm does not hold a job that it preempts."""
     job = snapshot.job.get(fragment.job)
     if fragment.state is FragmentState.LEAVING or (job is not None and _waits(job) and job.is_held):
         return End.RELEASED

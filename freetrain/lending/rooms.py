@@ -1,4 +1,4 @@
-"""Rooms: what is left of each node, where nodes are lent in parts. Pure.
+"""Rooms: the amounts that are left of each node, where nodes are lent in parts. Pure.
 
 Slurm says what its jobs, fragments among them, use of a node. It does not count a fragment that was asked for and
 has not started yet, so that is subtracted here. What the site's jobs would start on now stays free, and a fragment
@@ -23,11 +23,11 @@ from freetrain.lending.shadow import LentPart, Shadow
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What is left of a node.
+    """Amount left of a node, and the parts of it that are lent.
 
     Attributes:
-        free: what may be lent of it; what the site keeps back is not among it.
-        total: what could be lent of it if nobody had any.
+        free: amount that may be lent of it; what the site keeps back is not included.
+        total: amount that could be lent of it if nothing of it were in use.
         used_by_site: whether one of the site's jobs has part of it, so that it cannot be lent as a whole.
         lent: the parts of it that are lent.
     """
@@ -43,11 +43,11 @@ LentParts = Mapping[str, Sequence[LentPart]]
 
 
 Rooms = Mapping[str, Room]
-"""Node → what is left of it; nodes that are not lent in parts are missing."""
+"""Node → its room; nodes that are not lent in parts are missing."""
 
 
 def find_lent_parts(facts: Facts) -> LentParts:
-    """What fragments have of each node; fragments of trainers of which nothing is known are left out."""
+    """Node → the parts of it that fragments have; lost fragments and those of unknown trainers are left out."""
     lent: defaultdict[str, list[LentPart]] = defaultdict(list)
     for fragment in facts.fragments:
         request, node = facts.request.get(fragment.trainer), facts.snapshot.node.get(fragment.node)
@@ -69,7 +69,7 @@ def find_lent_parts(facts: Facts) -> LentParts:
 
 
 def find_rooms(facts: Facts, rules: NodeRules) -> tuple[Rooms | None, LentParts]:
-    """What is left of each node of the partition, and what fragments have of it; None: nodes are lent whole."""
+    """Room of each node of the partition, and the parts that fragments have of it; None: nodes are lent whole."""
     if not rules.in_parts:
         return None, {}
     lent = find_lent_parts(facts)
@@ -93,7 +93,7 @@ def find_rooms(facts: Facts, rules: NodeRules) -> tuple[Rooms | None, LentParts]
 
 
 def _without_divided(free: Amount, used: Amount) -> Amount:
-    """What is free; no GPUs and no parts of GPUs if some parts are used: it is unknown of which GPUs they are."""
+    """Free amount; no GPUs and no parts of GPUs if some parts are used: it is unknown of which GPUs they are."""
     # Slurm 22.05.8 shows 1 for a job that has 100 of ``gres/mps``, so how much is used is unknown, too.
     if not any(count_gres(used.gres, name) for name in GPU_PARTS):
         return free
@@ -103,9 +103,9 @@ def _without_divided(free: Amount, used: Amount) -> Amount:
 
 
 def without_claims(rooms: Rooms | None, shadow: Shadow) -> tuple[Rooms | None, Mapping[str, str]]:
-    """What is left of each node beside the site's jobs that would start now on parts of it if nothing were lent.
+    """Room of each node beside the site's jobs that would start now on parts of it if nothing were lent.
 
-    Beside it the places that must be given back for them → why.
+    The second value is: place that must be given back for them → why.
     """
     plans = [plan for plan in shadow.plans if plan.part is not None and plan.start_s <= shadow.time_s]
     back = {place: f"job {plan.job} could start here" for plan in plans for place in plan.back}

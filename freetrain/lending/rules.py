@@ -1,4 +1,4 @@
-"""Rules: how the site wants its nodes lent."""
+"""Rules: the site's settings by which its nodes are lent."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _LONGEST_REST_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class PowerRules:
-    """Which nodes Slurm never powers down, of those that it manages: all others are left to it.
+    """Nodes that Slurm never powers down; all others whose power it manages are left to it.
 
     Attributes:
-        nodes: these.
-        partitions: and those of these.
+        nodes: the nodes by name (``SuspendExcNodes``).
+        partitions: partitions all of whose nodes are among them (``SuspendExcParts``).
     """
 
     nodes: Nodes = frozenset()
@@ -43,7 +43,7 @@ class PowerRules:
 
 @quick
 class Share(StrEnum):
-    """How much of a node is lent at once."""
+    """Part of a node that is lent at once."""
 
     WHOLE = "whole"
     """All of it."""
@@ -63,18 +63,18 @@ _node_of: Callable[[Fragment], str] = attrgetter("node")
 
 @dataclass(frozen=True, slots=True)
 class NodeRules:
-    """Which nodes may be lent.
+    """Rules by which nodes may be lent.
 
     Attributes:
-        idle_for_s: how long a node must have been idle.
+        idle_for_s: seconds for which a node must have been idle.
         shortest_hole_s: holes expected to be shorter are left alone.
         margin_s: a node is given back this long before its hole ends.
-        claim_s: how long nodes are kept free for a job that would start on them, and does not.
-        cool_down_s: how long a node that was taken back is left alone.
-        next_within_s: how soon the end has to be expected that lets the first waiting job of a partition start, so
-            that its nodes are kept free.
-        power: which nodes Slurm powers down and are left alone for that; None: none.
-        keep: what stays free on a node that is lent in parts.
+        claim_s: seconds for which nodes are kept free for a job that would start on them, and does not.
+        cool_down_s: seconds for which a node that was taken back is left alone.
+        next_within_s: seconds within which a job's end must be expected that lets the first waiting job of a
+            partition start, so that its nodes are kept free.
+        power: rules for nodes that Slurm powers down, which are left alone; None: there are none.
+        keep: amount that stays free on a node that is lent in parts.
     """
 
     queue: FragmentQueue
@@ -122,12 +122,12 @@ class NodeRules:
 
 @dataclass(frozen=True, slots=True)
 class FragmentRules:
-    """How long fragments may run.
+    """Time limits of fragments.
 
     Attributes:
-        longest_s: time limit of one whose node nobody is expected to want.
-        planning_s: how late, and how roughly, Slurm starts what must fit before a planned job.
-        start_within_s: one that Slurm has not started by then is called off.
+        longest_s: time limit of a fragment whose node no job is expected to want.
+        planning_s: seconds by which Slurm may start late, and plan roughly, what must fit before a planned job.
+        start_within_s: seconds after which a fragment that Slurm has not started is called off.
     """
 
     longest_s: float
@@ -137,13 +137,13 @@ class FragmentRules:
 
 @dataclass(frozen=True, slots=True)
 class HarmRules:
-    """When freetrain slows down by itself.
+    """Limits of harm beyond which freetrain stops lending for a while by itself.
 
     Attributes:
-        within_s: over what time delays, lost nodes and evictions are counted.
-        allowed: how many delays that are too much, and how many lost nodes, are tolerated in that time.
-        pause_s: how long nothing is lent then.
-        evictions: how many evictions are tolerated in that time; 0: any number.
+        within_s: seconds over which delays, lost nodes and evictions are counted.
+        allowed: number of delays that are too long, and number of lost nodes, that are tolerated in that time.
+        pause_s: seconds for which nothing is lent then.
+        evictions: number of evictions that are tolerated in that time; 0: any number.
     """
 
     delay_s: float
@@ -154,13 +154,13 @@ class HarmRules:
 
     @property
     def remembered_s(self) -> float:
-        """How far back anything counts."""
+        """Seconds for which an event counts after it has happened."""
         return self.within_s + self.pause_s
 
 
 @quick
 class FairShare(StrEnum):
-    """Between which parties nodes are shared equally."""
+    """Parties between which nodes are shared equally."""
 
     USER = "user"
     ACCOUNT = "account"
@@ -169,15 +169,15 @@ class FairShare(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SharingRules:
-    """How nodes are shared between people.
+    """Rules by which nodes are shared between people.
 
     Attributes:
-        half_life_s: in which past use fades to one half.
+        half_life_s: seconds in which past use fades to one half.
         shares: user (by account: account) → weight against the others; 1 where it is missing.
         max_running: most trainers that may compete at once.
         most_nodes_per_user: 0: no limit.
         most_nodes_per_account: 0: no limit.
-        most_trainers_per_user: that may compete at once; 0: no limit.
+        most_trainers_per_user: most trainers of a user that may compete at once; 0: no limit.
         topology: the switches by which nodes are dealt that are equally good otherwise.
     """
 
@@ -193,11 +193,11 @@ class SharingRules:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """All of them.
+    """All rules of the site.
 
     Attributes:
-        horizon_s: how far ahead value is counted; 0: as long as idle nodes are expected to stay.
-        changes: how often growing and shrinking are charged.
+        horizon_s: seconds ahead for which value is counted; 0: as many as idle nodes are expected to stay.
+        changes: number of times that growing and shrinking are charged.
     """
 
     nodes: NodeRules
@@ -211,9 +211,10 @@ class Rules:
 
     @property
     def rests_s(self) -> tuple[float, float]:
-        """How long a node rests on which Slurm did not start a fragment, the first time in a row and at most.
+        """Seconds that a node rests on which Slurm did not start a fragment, the first time in a row and at most.
 
-        Something is the matter with a whole one; of one that is lent in parts others may have taken the room.
+        A node that is lent whole probably has a fault; on a node that is lent in parts, other jobs may have taken
+        the room.
         """
         return (self.fragments.start_within_s if self.nodes.in_parts else _LONGEST_REST_S), _LONGEST_REST_S
 

@@ -1,4 +1,4 @@
-"""Sightings: what only comparing one look with those before it tells; to forget it, in a restart, does no harm."""
+"""Sightings: facts that only a comparison of looks shows; to forget them, in a restart, does no harm."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from freetrain.lending.shadow import Shadow
 
 @dataclass(frozen=True, slots=True)
 class Sightings:
-    """What has been seen so far.
+    """Times since which nodes have been idle and jobs could have started, and rests of nodes.
 
     Attributes:
-        idle_since_s: since when each node that nobody has has been seen idle.
-        resting_until_s: nodes that are left alone for a while → until when.
-        fitting_since_s: waiting jobs → since when the nodes to start them have been there.
-        start_timeouts_s: nodes on which none ran since Slurm did not start one → how long they rested then.
+        idle_since_s: idle node that is not lent → time since which it has been seen idle.
+        resting_until_s: node that is left alone for a while → time until which it is.
+        fitting_since_s: waiting job → time since which the nodes to start it have been there.
+        start_timeouts_s: node where no fragment ran since Slurm did not start one → seconds that it rested then.
     """
 
     idle_since_s: Mapping[str, float] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Sightings:
     start_timeouts_s: Mapping[str, float] = field(default_factory=dict)
 
     def with_nodes(self, snapshot: Snapshot, fragments: Iterable[Fragment]) -> Sightings:
-        """After a look at the nodes: those idle that are, and rests that are over left out."""
+        """The sightings after a look at the nodes: with those that are idle now, without rests that are over."""
         fragments = list(fragments)
         now_s, lent = snapshot.time_s, {fragment.node for fragment in fragments}
         timed_out = self.start_timeouts_s.keys()
@@ -49,7 +49,7 @@ class Sightings:
         )
 
     def with_ends(self, ended: Iterable[Fragment], now_s: float, cool_down_s: float) -> Sightings:
-        """After the ends of fragments, whose nodes rest."""
+        """The sightings after the ends of fragments, whose nodes rest."""
         if not cool_down_s:
             return self
         until_s = dict.fromkeys((fragment.node for fragment in ended), now_s + cool_down_s)
@@ -58,7 +58,7 @@ class Sightings:
     def with_start_timeouts(
         self, fragments: Iterable[Fragment], now_s: float, bounds_s: tuple[float, float]
     ) -> Sightings:
-        """After a look at fragments that Slurm did not start: their nodes rest, each time twice as long."""
+        """The sightings after fragments that Slurm did not start: their nodes rest, each time twice as long."""
         first_s, most_s = bounds_s
         names = {fragment.node for fragment in fragments}
         rests_s = {name: min(2 * self.start_timeouts_s.get(name, first_s / 2), most_s) for name in names}
@@ -70,7 +70,7 @@ class Sightings:
         )
 
     def with_fitting(self, shadow: Shadow, still_held: Container[str] = ()) -> Sightings:
-        """After a look at the waiting jobs."""
+        """The sightings after a look at the waiting jobs."""
         now_s, since_s = shadow.time_s, self.fitting_since_s
         # Where fragments are still leaving, the nodes are not there yet.
         fitting = {job: now_s if job in still_held else since_s.get(job, now_s) for job in shadow.fitting}
@@ -81,10 +81,10 @@ class Sightings:
         return frozenset(job for job, since_s in self.fitting_since_s.items() if now_s - since_s >= claim_s)
 
     def next_change_s(self, now_s: float, rules: NodeRules) -> float:
-        """When time alone next changes what may be lent, unless something happens before; inf: never.
+        """Next time at which what may be lent changes without any event, UTC epoch seconds; inf: never.
 
-        A claim ends, the time for which a node must have been idle, or the rest of one that could be lent: where
-        nodes are lent whole, that nobody has.
+        Then a claim ends, a node has been idle for long enough, or the rest of a node ends that could be lent:
+        where nodes are lent whole, of an idle node.
         """
         claims_s = (since_s + rules.claim_s for since_s in self.fitting_since_s.values())
         idle_s = (since_s + rules.idle_for_s for since_s in self.idle_since_s.values())

@@ -1,6 +1,6 @@
-"""Stays: how long nodes stay idle, and how often sizes change, learned from what was seen.
+"""Stays: the times that nodes stay idle, and the frequency of size changes, learned from what was seen.
 
-Of nodes that are lent in parts it is their GPUs that stay idle.
+Of nodes that are lent in parts, GPUs are counted instead, or eighths of a node without GPUs.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from freetrain.lending.rooms import LentParts, Rooms
 # A prior: as if ten nodes had left after twenty minutes each.
 _PRIOR_S, _PRIOR_LEFT = 1200.0, 10.0
 HALF_LIFE_S = 86400.0
-"""What was seen a day ago counts half."""
+"""Seconds after which what was seen counts half."""
 
 AGES_S = (0.0, 120.0, 300.0, 600.0, 1200.0, 2400.0, 4800.0, 9600.0, inf)
-"""How long a node has been idle: bounds of the ages at which departures are counted apart."""
+"""Bounds, in seconds, of the ages at which departures are counted apart: the time that a node has been idle."""
 _BOUNDS_S = np.array(AGES_S)
 # A prior at each age: as if ten departures had been seen that are as frequent there as they are on the whole.
 _DOUBT_LEFT = 10.0
 _CPU_UNITS = 8
-"""Into so many parts a node without GPUs is divided."""
+"""Number of parts into which a node without GPUs is divided."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was seen of nodes while their age was within the same bounds.
+    """Idle time and departures of nodes while their age was within the same bounds.
 
     Attributes:
         idle_node_s: node-seconds that were idle, fading.
@@ -49,7 +49,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Stays:
-    """How long nodes have been idle, and how many of them the site has taken.
+    """Time that nodes have been idle, and number of them that the site has taken.
 
     Nodes that are idle still count with their time so far. On the whole the time until a node is taken is
     estimated as if it did not depend on how long it has been idle: idle time by departures. Of a node whose age
@@ -58,7 +58,7 @@ class Stays:
     Attributes:
         by_age: idle time and departures by the nodes' age, for each of the bounds of ``AGES_S``, without a prior.
         seen_s: the last instant that is known, UTC epoch seconds; None: there was none.
-        since_s: nodes that were idle then → since when.
+        since_s: node that was idle then → time since which it was.
     """
 
     idle_node_s: float = _PRIOR_S * _PRIOR_LEFT
@@ -69,19 +69,19 @@ class Stays:
 
     @property
     def expected_s(self) -> float:
-        """How much longer an idle node is expected to stay, in whole seconds."""
+        """Further seconds that an idle node is expected to stay, a whole number."""
         return max(1.0, float(round(self.idle_node_s / self.left)))
 
     @property
     def expected_by_age_s(self) -> float:
-        """The same on average over the nodes that are idle now, each by its age."""
+        """Further seconds that nodes which are idle now are expected to stay on average, each by its age."""
         if self.seen_s is None or not self.since_s:
             return self.expected_s
         remaining_s = [self.remaining_s(self.seen_s - since_s) for since_s in self.since_s.values()]
         return max(1.0, float(round(sum(remaining_s) / len(remaining_s))))
 
     def remaining_s(self, age_s: float) -> float:
-        """How much longer a node is expected to stay that has been idle for so long.
+        """Further seconds that a node is expected to stay that has been idle for so long.
 
         Within each of the bounds nodes leave at a constant rate *h*: one that has *w* seconds to go there stays
         (1 − exp(−hw)) / h of them on average, and reaches the next bound with probability exp(−hw).
@@ -98,14 +98,14 @@ class Stays:
         return exp(-leaves)
 
     def after(self, now_s: float, idle: Nodes) -> Stays:
-        """After an instant at which these nodes are idle, lent ones included."""
+        """The stays after an instant at which these nodes are idle, lent ones included."""
         # In order, so that sums over them come out the same to the last digit each time.
         came = sorted(idle.difference(self.since_s))
         has_left = len(self.since_s) + len(came) > len(idle)
         return self.after_changes(now_s, came, set(self.since_s).difference(idle) if has_left else ())
 
     def after_changes(self, now_s: float, came: Iterable[str], gone: Collection[str]) -> Stays:
-        """After an instant before which these nodes have become idle, and these been taken, all others staying."""
+        """The stays after an instant: ``came`` have become idle before, ``gone`` were taken, all others stayed."""
         since_s = {**self.since_s, **dict.fromkeys(came, now_s)}
         ages_s = [now_s - since_s.pop(name) for name in gone]
         if self.seen_s is None:
@@ -134,7 +134,7 @@ class Stays:
 
     @cached_property
     def _from_bound_s(self) -> tuple[float, ...]:
-        """How much longer a node is expected to stay that has just reached a bound."""
+        """Further seconds that a node is expected to stay that has just reached a bound, for each bound."""
         expected_s = [0.0]
         for rate, (from_s, to_s) in reversed(list(zip(self._rates, pairwise(AGES_S), strict=True))):
             expected_s.append(_stay_s(rate, to_s - from_s, expected_s[-1]))
@@ -142,7 +142,7 @@ class Stays:
 
 
 def _stay_s(rate: float, bound_s: float, then_s: float) -> float:
-    """How long a node stays that leaves at this rate until the bound, and is expected to stay so long then."""
+    """Seconds that a node is expected to stay, leaving at this rate until the bound, where ``then_s`` are left."""
     reaches = exp(-rate * bound_s)
     return (1.0 - reaches) / rate + reaches * then_s
 
@@ -158,7 +158,7 @@ def _by_age(from_s: float, to_s: float, since_s: Iterable[float]) -> list[float]
 
 
 def idle_for_the_site(facts: Facts, ours: FragmentQueue, rooms: Rooms | None, lent: LentParts) -> Nodes:
-    """What none of the site's jobs has: nodes that are idle or that fragments have, or units of shared ones."""
+    """Nodes that none of the site's jobs has, idle or lent to fragments; of shared ones, names of units."""
     if rooms is not None:
         return _idle_units(rooms, lent)
     snapshot, held = facts.snapshot, {fragment.node for fragment in facts.fragments}
@@ -167,7 +167,7 @@ def idle_for_the_site(facts: Facts, ours: FragmentQueue, rooms: Rooms | None, le
 
 
 def _idle_units(rooms: Rooms, lent: LentParts) -> Nodes:
-    """GPU by GPU, else eighths of a node's CPUs."""
+    """Names of units that none of the site's jobs has: GPUs, or eighths of the CPUs of a node without GPUs."""
     units = set()
     for name, room in rooms.items():
         free = sum((part.amount for part in lent.get(name, ())), room.free)
@@ -184,13 +184,13 @@ _PRIOR_CHANGES = 1.0
 
 @dataclass(frozen=True, slots=True)
 class SizeChanges:
-    """How long trainers have had nodes, and how often the number of these has changed, whatever the reason.
+    """Time that trainers have had nodes, and number of changes of their sizes, whatever the reason.
 
     Attributes:
         trainer_s: trainer-seconds with nodes, fading.
-        changes: how often a trainer that had nodes got more of them or lost some, or all, fading.
+        changes: number of times that a trainer that had nodes got more of them or lost some, or all, fading.
         seen_s: the last instant that is known, UTC epoch seconds; None: there was none.
-        sizes: trainer → how many nodes it had then; those without nodes are left out.
+        sizes: trainer → number of nodes that it had then; those without nodes are left out.
     """
 
     trainer_s: float = _PRIOR_S * _PRIOR_CHANGES
@@ -199,11 +199,11 @@ class SizeChanges:
     sizes: Mapping[str, int] = field(default_factory=dict)
 
     def within(self, horizon_s: float) -> float:
-        """How often a trainer is expected to change its size within a horizon, at least once."""
+        """Number of size changes that are expected of a trainer within a horizon, at least 1."""
         return max(1.0, horizon_s * self.changes / self.trainer_s)
 
     def after(self, now_s: float, sizes: Mapping[str, int]) -> SizeChanges:
-        """After an instant at which trainers have so many nodes."""
+        """The record after an instant at which trainers have so many nodes."""
         passed_s = 0.0 if self.seen_s is None else now_s - self.seen_s
         fades = 0.5 ** (passed_s / HALF_LIFE_S)
         changed = sum(sizes.get(trainer, 0) != nodes for trainer, nodes in self.sizes.items())

@@ -1,12 +1,12 @@
-"""Verdicts on trainings: why one has no nodes, or no more than it has, and what would change that. Pure.
+"""Verdicts on trainings: reasons why a training has no nodes, or no more, and what would change that. Pure.
 
 ``TRAINING_VERDICTS`` is the one table of them. It is walked from the top, and each training ends with the first
 verdict that names it.
 
-1. What its owner or its own failures have come to: it is over, refused, paused, or rests.
-2. What keeps nodes from everybody, and what its own submission lacks.
-3. Why it did not compete, and which nodes it alone does not get.
-4. What came of the dealing and of the decision: each sentence holds by what was dealt and decided.
+1. States that its owner or its own failures have caused: it is over, refused, paused, or rests.
+2. Obstacles that keep nodes from all trainings, and defects of its own submission.
+3. Reasons why it did not compete, and nodes that it alone does not get.
+4. Results of the dealing and of the decision: each sentence holds by what was dealt and decided.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from freetrain.lending.sharing.selection import LeftOut
 
 
 class Having(StrEnum):
-    """Which trainings a verdict concerns."""
+    """Trainings that a verdict concerns."""
 
     NOTHING = "nothing"
     """Those that have no nodes."""
@@ -38,7 +38,7 @@ class Having(StrEnum):
 
 
 class Reason(NamedTuple):
-    """Why a training has no nodes, or no more."""
+    """Reason why a training has no nodes, or no more, and the name of its verdict."""
 
     verdict: str
     why: str
@@ -46,7 +46,7 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainingContext:
-    """What the verdicts look at, when a look is over.
+    """Inputs of the verdicts on trainings, when a look is over.
 
     Attributes:
         trainers: those that the daemon knows, by id; in a replay there are none.
@@ -60,28 +60,28 @@ class TrainingContext:
 
     @cached_property
     def sizes(self) -> Mapping[str, int]:
-        """Trainer or task → how many nodes it was given; those without any are missing."""
+        """Trainer or task → number of nodes that it was given; those without any are missing."""
         placed = (item for decision in self.decisions for item in decision.placement.items())
         return {trainer: len(names) for trainer, names in placed if names}
 
     @cached_property
     def submission_of(self) -> Mapping[str, str]:
-        """Trainer or task that could run → what its owner submitted."""
+        """Trainer or task that could run → id of what its owner submitted."""
         return {request.id: request.submission_id for request in self.judgement.facts.requests}
 
     @cached_property
     def served_submissions(self) -> frozenset[str]:
-        """What was submitted and was given nodes, for itself or for a task of it."""
+        """Submissions that were given nodes, for themselves or for a task of theirs."""
         return frozenset(self.submission_of.get(trainer, trainer) for trainer in self.sizes)
 
     @cached_property
     def outcomes(self) -> Sequence[tuple[SizeRange, Served]]:
-        """The trainers and tasks that competed, with what became of their claimants."""
+        """The trainers and tasks that competed, with the results of their claimants."""
         found = self.judgement.allotment.served(self.sizes)
         return [(want, served) for served in found for want in served.claimant.wants]
 
     def without_nodes(self) -> Iterator[tuple[SizeRange, Served]]:
-        """Those that competed and got nothing."""
+        """Trainers and tasks that competed and got nothing."""
         return ((want, served) for want, served in self.outcomes if want.trainer not in self.sizes)
 
     def with_nodes(self) -> Iterator[tuple[SizeRange, Served]]:
@@ -100,7 +100,7 @@ class TrainingVerdict:
 
     Attributes:
         find: trainer or submission that it names → why.
-        ends_when: what would change it, a sentence in which ``{training}`` stands for the training.
+        ends_when: sentence on what would change it, in which ``{training}`` stands for the training.
     """
 
     name: str
@@ -110,7 +110,7 @@ class TrainingVerdict:
 
 
 def judge_trainings(context: TrainingContext) -> Mapping[str, Reason]:
-    """What was submitted → why it has no nodes, or no more; what nothing names is missing."""
+    """Submission → reason why it has no nodes, or no more; those that no verdict names are missing."""
     found: dict[str, Reason] = {}
     for verdict in TRAINING_VERDICTS:
         why_not = verdict.find(context)
@@ -234,7 +234,7 @@ def _share(want: SizeRange, served: Served) -> str:
 
 
 def _with_bars(context: TrainingContext, why_not: WhyNot) -> WhyNot:
-    """The same, with what keeps single trainers from some of the nodes."""
+    """The reasons, with what keeps single trainers from some of the nodes."""
     bars = context.judgement.bars
     return {
         trainer: f"{why}; it does not get all of them: {bars[trainer].why}" if trainer in bars else why
@@ -293,11 +293,11 @@ TRAINING_VERDICTS: Sequence[TrainingVerdict] = (
     TrainingVerdict("change too dear", _change_too_dear, "It grows when nodes stay for longer.", _NODES),
     TrainingVerdict("its share", _has_its_share, "It grows when more nodes are idle, or fewer want them.", _NODES),
 )
-"""Why a training has no nodes, or no more; the first that names it is shown."""
+"""Reasons why a training has no nodes, or no more; the first that names it is shown."""
 
 _BY_NAME = {verdict.name: verdict for verdict in TRAINING_VERDICTS}
 
 
 def what_helps(verdict: str, training: str) -> str:
-    """What would change a verdict on a training, a sentence; empty: there is no verdict of this name."""
+    """Sentence on what would change a verdict on a training; empty: there is no verdict of this name."""
     return _BY_NAME[verdict].ends_when.format(training=training) if verdict in _BY_NAME else ""

@@ -1,4 +1,4 @@
-"""One cycle of the loop. All who run it differ only in the cluster and the judge that they hand in."""
+"""One cycle of the loop. Its callers differ only in the cluster and the judge that they pass."""
 
 from __future__ import annotations
 
@@ -31,40 +31,40 @@ PastOf = Callable[[Collection[str]], Mapping[str, TrainerPast]]
 
 
 class Cluster(Protocol[Facts_co]):
-    """Where nodes and trainers are: Slurm, or a log being replayed."""
+    """Source of facts about nodes and trainers, and executor of actions: Slurm, or a log being replayed."""
 
     def observe(self) -> Facts_co:
-        """What there is now."""
+        """The facts as they are now."""
 
     def past_of(self, trainers: Collection[str]) -> Mapping[str, TrainerPast]:
-        """Trainer → what it has had so far, where that is known; what it has done says the judge."""
+        """Trainer → its past so far, where that is known; the samples that it has done come from the judge."""
 
     def act(self, action: Action, decision: str | None) -> None:
         """Carry out one action of this decision; None: it is part of none."""
 
 
 class Judged(Protocol):
-    """What a judge concluded from the facts."""
+    """Conclusions of a judge from the facts."""
 
     @property
     def now_s(self) -> float:
-        """The instant, UTC epoch seconds."""
+        """The instant of the look, UTC epoch seconds."""
 
     @property
     def orders(self) -> Sequence[Action]:
-        """What is to be done before anything is decided."""
+        """Actions to carry out before anything is decided."""
 
     @property
     def questions(self) -> Sequence[Question]:
-        """What is to be decided, one after the other: who of these trainers gets which of these nodes."""
+        """Questions to decide, one after the other: which of these trainers gets which of these nodes."""
 
     @property
     def horizon_s(self) -> float:
-        """How far ahead value is counted."""
+        """Seconds ahead for which value is counted."""
 
     @property
     def changes(self) -> float:
-        """How often growing and shrinking are charged."""
+        """Number of times that growing and shrinking are charged."""
 
     @property
     def done_samples(self) -> Mapping[str, float]:
@@ -72,10 +72,10 @@ class Judged(Protocol):
 
     @property
     def serving(self) -> Serving:
-        """Trainer → those of its nodes that it was ordered to have servers on."""
+        """Trainer → those of its nodes on which it was ordered to run servers."""
 
     def limit_s(self, node: str) -> float:
-        """For how long the node may be lent from now on."""
+        """Seconds from now for which the node may be lent."""
 
     def shared_nodes(self, lent: Mapping[str, Sequence[str]]) -> Iterable[SharedNode]:
         """The nodes of which trainers are lent these new parts; none where nodes are lent whole."""
@@ -85,20 +85,20 @@ JudgedT = TypeVar("JudgedT", bound=Judged)
 
 
 class Journal(Protocol):
-    """Keeps every decision, so that it can be asked about and solved again."""
+    """Store of every decision, so that it can be explained and solved again."""
 
     def next_decision(self) -> str:
-        """How the decision that is recorded next will be called."""
+        """Name of the decision that is recorded next."""
 
     def record(self, problem: Problem, decision: Decision) -> None:
         """Keep one decision with its problem."""
 
 
 class NullJournal:
-    """Keeps nothing."""
+    """Journal that keeps nothing."""
 
     def next_decision(self) -> str:
-        """Nothing has a name."""
+        """The empty name."""
         return ""
 
     def record(self, problem: Problem, decision: Decision) -> None:
@@ -107,7 +107,7 @@ class NullJournal:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a site wants decided; the policy is that for so many decisions in a look."""
+    """Objective of a site, with the policy by the number of decisions in a look, the placer and the finisher."""
 
     policy_for: Callable[[int], Policy]
     objective: str
@@ -117,7 +117,7 @@ class Goal:
 
     @classmethod
     def of(cls, policy: Policy, objective: str, placer: Placer = FIRST_NODES) -> Self:
-        """With the same policy however many decisions there are."""
+        """The goal with the same policy however many decisions there are."""
         return cls(lambda decisions: policy, objective, placer)
 
 
@@ -181,7 +181,7 @@ def _lent(decided: Iterable[tuple[Problem, Decision]]) -> Mapping[str, Sequence[
 def _past(
     policy: Policy, objective: str, judged: Judged, trainers: Sequence[Trainer], past_of: PastOf
 ) -> Mapping[str, TrainerPast]:
-    """What the policy or a deadline needs of these trainers' past."""
+    """Trainer → the values of its past that the policy or a deadline needs; a trainer without any is missing."""
     # Packages' policies are checked where they are loaded: what is unknown all the same is left out.
     needs = frozenset(getattr(policy, NEEDS_PAST, ())) & PAST_FIELDS
     by_deadline = read_aim(objective).deadlines > 0
@@ -200,7 +200,7 @@ def _past(
 
 
 def _with_limits(action: Action, judged: Judged, finished: Finished) -> Action:
-    """A node is lent for as long as its hole lasts; of a shared one as much as the finisher says."""
+    """The action; one that lends, with the nodes' time limits and, of shared nodes, the finisher's amounts."""
     if not isinstance(action, Lend):
         return action
     limits_s = tuple(judged.limit_s(node) for node in action.nodes)

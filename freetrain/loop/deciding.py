@@ -1,8 +1,8 @@
-"""Deciding: a policy says how many nodes each trainer gets, a placer which, a finisher how much of shared ones.
+"""Deciding: a policy sets each trainer's number of nodes, a placer the nodes, a finisher amounts of shared ones.
 
 Here their answers are checked and valued. Where the policy's cannot be used, whatever the reason, the present
 state stands in, for the placer's the first nodes do, and for the finisher's new parts of a node get what they ask
-for: no error of theirs ends a look. Only one that never returns cannot be helped here.
+for: no error of theirs ends a look. Only a call that never returns cannot be handled here.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def stay(problem: Problem, why: str) -> Decision:
 
 
 def _ask(policy: Policy, problem: Problem) -> Allocation | str:
-    """The policy's answer, or why it cannot be used."""
+    """The policy's answer, or the reason why it cannot be used."""
     name = type(policy).__name__
     try:
         answer: object = policy.decide(problem)
@@ -93,7 +93,7 @@ def _decision(problem: Problem, answer: Allocation, placer: Placer) -> Decision:
 
 
 def _place(placer: Placer, problem: Problem, counts: Counts) -> tuple[Placement, tuple[str, ...]]:
-    """The placer's nodes, and what it says of them; the first ones, and why, where those cannot be used."""
+    """The placer's nodes with its notes; the first nodes with the reason, where the placer's cannot be used."""
     if placer is FIRST_NODES:  # what stands in for any other needs no check but the last one
         return place(problem, counts), ()
     name = type(placer).__name__
@@ -111,7 +111,7 @@ def _place(placer: Placer, problem: Problem, counts: Counts) -> tuple[Placement,
 
 
 def _held_against_bound(answer: Allocation, value: float) -> tuple[Status, float | None, tuple[str, ...]]:
-    """How good an answer of this value is by its own bound: status, gap, and what is wrong with its claims."""
+    """Status and gap (None: unknown) of an answer of this value by its own bound, and errors in its claims."""
     proven = answer.status is Status.OPTIMAL
     if answer.bound is None or answer.bound == math.inf:
         return answer.status, 0.0 if proven else None, ()
@@ -131,11 +131,11 @@ def _held_against_bound(answer: Allocation, value: float) -> tuple[Status, float
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What new parts get.
+    """Amounts that new parts of nodes get.
 
     Attributes:
-        amounts: place → all that it gets, where that is more than its task asks for.
-        notes: trainer → sentences on what it gets, and why nobody gets more.
+        amounts: place → the whole amount that it gets, where that is more than its task asks for.
+        notes: trainer → sentences on what it gets, or on why new parts get no more than they ask for.
     """
 
     amounts: Mapping[str, Amount] = field(default_factory=dict)
@@ -176,7 +176,7 @@ def _ask_finisher(finisher: Finisher, node: SharedNode) -> dict[str, Amount] | s
 
 
 def _broken_rules(node: SharedNode, parts: Mapping[str, NewPart], given: Mapping[str, Amount]) -> Iterator[str]:
-    """The rules that are broken: new parts only, nobody less than it asks for, together no more than is left."""
+    """The rules that are broken: new parts only, none less than it asks for, together no more than is left."""
     yield from (f"{name} is no new part" for name in given if name not in parts)
     known = {name: amount for name, amount in given.items() if name in parts}
     for name, amount in known.items():

@@ -18,7 +18,7 @@ from freetrain.loop.cycle import Cluster, Goal, Journal, run_cycle
 
 @dataclass(frozen=True)
 class Look:
-    """What one cycle came to."""
+    """Result of one cycle: the judgement, and the decisions."""
 
     judgement: Judgement
     decisions: tuple[Decision, ...] = ()
@@ -26,17 +26,17 @@ class Look:
     def verdicts(
         self, trainers: Mapping[str, KnownTrainer] = MappingProxyType({}), unready: WhyNot = MappingProxyType({})
     ) -> Mapping[str, Reason]:
-        """What was submitted → why it has no nodes, or no more; the unready wait for their own submission."""
+        """Submission → reason why it has no nodes, or no more; for an unready one, what it waits for."""
         return judge_trainings(TrainingContext(self.judgement, self.decisions, trainers, unready))
 
 
 class LendingLoop:
-    """Lends by rules, on Slurm or in a replay.
+    """Loop that lends by rules, on Slurm or in a replay.
 
     Args:
         stopwatch_s: running seconds, to measure how long deciding takes.
         tell: gets each judgement before anything is done about it.
-        memory: what is known from before, as a restarted daemon knows it from its database.
+        memory: records of earlier looks, as a restarted daemon has them from its database.
 
     Attributes:
         rules: they may be changed between two looks.
@@ -68,7 +68,7 @@ class LendingLoop:
         return self.last
 
     def forget_blocked(self) -> None:
-        """Hold against no partition any more that its jobs had to wait: Slurm's layout, or a rule, is another."""
+        """Forget which partitions' jobs had to wait: Slurm's layout, or a rule, has changed."""
         self.memory = replace(self.memory, blocked=self.memory.blocked.forgetting())
 
     def _judge(self, facts: Facts) -> Judgement:

@@ -1,4 +1,4 @@
-"""The shadow schedule: what Slurm would do with the site's waiting jobs if no fragment existed. Pure.
+"""The shadow schedule: Slurm's plan of the site's waiting jobs if no fragment existed. Pure.
 
 ``starts.py`` goes through the queue, and ``searches.py`` keeps what was found for each job until something
 changes it. ``machine.py`` knows where a job could run, and ``schedule.py`` finds when, beside the jobs that are

@@ -1,4 +1,4 @@
-"""What of each node is free or lent in the real world, and what is given back for who starts on parts of them."""
+"""Free and lent amounts of each node in reality, and the parts given back for jobs that start on parts of them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class LentPart:
     """A part of a node that a fragment has.
 
     Attributes:
-        place: what it is called, see :func:`freetrain.core.place.node_of`.
-        goes_on: whether nobody has ended it.
+        place: its name, see :func:`freetrain.core.place.node_of`.
+        goes_on: whether it has not been ended.
         is_used: whether it runs, so that Slurm counts what it has as used.
-        started_s: since when it runs, UTC epoch seconds; infinite: it does not yet.
-        owner: whose trainer it is; empty: nobody says.
+        started_s: time since which it runs, UTC epoch seconds; infinite: it does not yet.
+        owner: owner of its trainer; empty: unknown.
         lost_s: seconds of work that giving it back costs.
     """
 
@@ -39,7 +39,7 @@ _ALIKE_S = 10.0
 
 
 class FreeCapacity:
-    """All nodes, with the parts of them that fragments have; what is taken of them is gone."""
+    """All nodes, with the parts of them that fragments have; what has been taken is not free any more."""
 
     def __init__(self, nodes: Iterable[Node], lent: Mapping[str, Sequence[LentPart]]) -> None:
         # Of nodes that are not lent in parts nobody asks Slurm how much is used.
@@ -86,7 +86,7 @@ class FreeCapacity:
         return left_of(free, self._rounded(name, part)) is not None
 
     def take(self, name: str, part: Amount) -> Sequence[LentPart]:
-        """Take a part of a node; what is given back there for that."""
+        """Take a part of a node, and return the lent parts that are given back there for it."""
         if name not in self._node:
             return ()
         back = () if self._has_room(name, part) else self._to_give_back(name, part)

@@ -25,7 +25,7 @@ _UNLIMITED_S = 365 * 86400.0
 
 
 Want = tuple[str, str, Amount | None]
-"""What a job says of where it may run: its partitions, its features, the least that it wants of a node."""
+"""Conditions of a job on where it may run: its partitions, its features, the least that it wants of a node."""
 
 
 class Reach(NamedTuple):
@@ -42,7 +42,7 @@ class Machine:
 
     Attributes:
         in_parts: whether any job has, or wants, only a part of a node.
-        reaches: where jobs may run, for all wants that were asked about.
+        reaches: want that was asked about → nodes where such jobs may run, and the longest time limit there.
     """
 
     def __init__(
@@ -111,13 +111,13 @@ class Machine:
 
     @cached_property
     def availability(self) -> tuple[object, ...]:
-        """All that searches know of the nodes, without the time: if it is equal, they find the same."""
+        """Key of all that searches know of the nodes, without the time: if it is equal, they find the same."""
         # Without the first end below, which is the time of the look itself.
         room = self.ahead.steps if self.in_parts else ()
         return self.sets.names_in_order, self._whole_from, self.ends_s[1:], room, self._snapshot.reservations
 
     def releases(self, part: Amount | None, moments_s: Iterable[float]) -> list[NodeSet]:
-        """The nodes with room for a part at each moment, among which are all ends; None: that are free."""
+        """The nodes with room for a part at each moment, among which are all ends; part None: the free nodes."""
         free, later = self._whole_from if part is None else self._room_from(part)
         sets = []
         for moment_s in moments_s:
@@ -127,23 +127,23 @@ class Machine:
 
     @cached_property
     def ahead(self) -> RoomsAhead:
-        """What running jobs leave of each node, from moment to moment."""
+        """Amounts that running jobs leave of each node, from moment to moment."""
         return RoomsAhead(self._snapshot.nodes, self._holds(), self._snapshot.time_s)
 
     @cached_property
     def free_capacity(self) -> FreeCapacity:
-        """What of each node is free or lent in reality."""
+        """Free and lent amounts of each node in reality."""
         return FreeCapacity(self._snapshot.nodes, self._parts)
 
     def choose(self, nodes: NodeSet, count: int, job: Job) -> NodeSet:
-        """So many of the nodes: those on which Slurm has planned the job, or those close to each other."""
+        """``count`` of the nodes: those on which Slurm has planned the job, or those close to each other."""
         planned = self.sets.of(job.planned_nodes)
         if planned.bit_count() == count and planned & nodes == planned:
             return planned
         return closest(nodes, count)
 
     def choose_now(self, nodes: NodeSet, count: int, job: Job) -> NodeSet:
-        """So many of the nodes: free ones, then lent ones, then those that a job of the site is leaving.
+        """``count`` of the nodes: free ones, then lent ones, then those that a job of the site is leaving.
 
         Of the lent ones, those that are being given back come first, so that no more are given back for a job
         while it waits for them; then those on which Slurm has planned the job, then those of the trainer that has
@@ -206,7 +206,7 @@ class Machine:
         return self.sets.of_flags(is_now), later
 
     def _holds(self) -> Mapping[str, Sequence[Hold]]:
-        """Node → what running jobs have of it.
+        """Node → the holds of running jobs on it.
 
         A job of unknown size has all that is used and that no other job is known to have, or all of the node.
         """
@@ -225,7 +225,7 @@ class Machine:
         return holds
 
     def _rest(self, name: str, known: Iterable[Hold]) -> Amount | None:
-        """What is used of a node beyond these jobs and fragments; None: Slurm was not asked what is used."""
+        """Amount used of a node beyond these jobs and fragments; None: Slurm was not asked what is used."""
         rest = self._snapshot.node[name].used
         if rest is None:
             return None

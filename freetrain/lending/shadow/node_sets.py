@@ -22,7 +22,7 @@ def node_sets(names: tuple[str, ...]) -> NodeSets:
 
 
 class NodeSets:
-    """Turns names into sets and back; ``all`` is the set of all nodes, whose names are in Slurm's order."""
+    """Converter of names to sets and back; ``all`` is the set of all nodes, whose names are in Slurm's order."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names_in_order = tuple(names)
@@ -30,7 +30,7 @@ class NodeSets:
         self.all: NodeSet = (1 << len(self.names_in_order)) - 1
 
     def of(self, names: Iterable[str]) -> NodeSet:
-        """The set of these nodes; names that nobody knows are left out."""
+        """The set of these nodes; unknown names are left out."""
         return _set_of(self, names) if isinstance(names, frozenset) else self._of(names)
 
     def _of(self, names: Iterable[str]) -> NodeSet:
@@ -50,7 +50,7 @@ class NodeSets:
         return frozenset(self.in_order(nodes))
 
     def in_order(self, nodes: NodeSet) -> list[str]:
-        """The same in Slurm's order."""
+        """The nodes of a set in Slurm's order."""
         return [self.names_in_order[number] for number in numbers(nodes)]
 
 
@@ -62,12 +62,12 @@ def _set_of(sets: NodeSets, names: frozenset[str]) -> NodeSet:
 
 
 def numbers(nodes: NodeSet) -> list[int]:
-    """Which bits a set has: where its nodes come in Slurm's order, from 0."""
+    """Numbers of the bits of a set: the positions of its nodes in Slurm's order, from 0."""
     return [match.start() for match in re.finditer("1", _digits(nodes))]
 
 
 def closest(nodes: NodeSet, count: int) -> NodeSet:
-    """As many neighbours as wanted: from the smallest group that has them all, or else from the largest ones."""
+    """``count`` neighbours: from the smallest group that has them all, or else from the largest ones."""
     if nodes.bit_count() <= count:
         return nodes
     chosen = 0

@@ -1,4 +1,4 @@
-"""What the site's running jobs leave of each node, from moment to moment until the last of them has ended."""
+"""Amounts that the site's running jobs leave of each node, from moment to moment until all of them have ended."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from freetrain.core.node import Node
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What a running job has of a node.
+    """Amount of a node that a running job has, and its end.
 
     Attributes:
-        end_s: until when it has it, UTC epoch seconds; inf: unknown.
-        part: how much it has; None: all of it.
+        end_s: end of the job, UTC epoch seconds; inf: unknown.
+        part: amount that it has; None: all of the node.
     """
 
     end_s: float
@@ -27,11 +27,11 @@ class Hold:
 
 
 Step = tuple[float, Amount]
-"""From this moment on so much of a node is left."""
+"""Moment, UTC epoch seconds, and the amount of a node that is left from then on."""
 
 
 class RoomsAhead:
-    """What running jobs leave of all nodes, from each moment on at which more is left."""
+    """Amounts that running jobs leave of all nodes, from each moment on at which more is left."""
 
     def __init__(self, nodes: Sequence[Node], holds: Mapping[str, Sequence[Hold]], now_s: float) -> None:
         self._nodes = nodes
@@ -45,16 +45,16 @@ class RoomsAhead:
 
     @property
     def steps(self) -> Sequence[tuple[Amount, *tuple[Step, ...]]]:
-        """For each node what is left of it now, and the later moments with what is left from then on."""
+        """Per node: the amount that is left now, and the later moments with the amounts left from then on."""
         return [(first[1], *later) for first, *later in self._steps]
 
     def from_s(self, part: Amount) -> NDArray[np.float64]:
-        """From when on each node has room for the part, shape (nodes,); inf: never, as far as is known."""
+        """Moment from which on each node has room for the part, shape (nodes,); inf: never, as far as is known."""
         fits = [left_of(room, part) is not None for room in self._rooms]
         return np.array([next((from_s for from_s, room in rooms if fits[room]), inf) for rooms in self._numbers])
 
     def left_at(self, number: int, moment_s: float, part: Amount, begun: Sequence[Hold]) -> Amount | None:
-        """What a part leaves of a node, by its number, at a moment, beside jobs that start now; None: no room."""
+        """Amount left of a node, by number, at a moment beside a part and jobs that start now; None: no room."""
         node = self._nodes[number]
         room: Amount | None = [room for from_s, room in self._steps[number] if from_s <= moment_s][-1]
         for taken in (*(hold.part for hold in begun if hold.end_s > moment_s), part):
@@ -62,14 +62,14 @@ class RoomsAhead:
         return room
 
     def first_s(self, number: int, part: Amount, begun: Sequence[Hold]) -> float:
-        """From when on one node has room for a part, beside further jobs that start now."""
+        """Moment from which on one node has room for a part, beside further jobs that start now; inf: never."""
         moments_s = {from_s for from_s, _ in self._steps[number]} | {hold.end_s for hold in begun}
         fitting_s = (moment_s for moment_s in sorted(moments_s) if self.left_at(number, moment_s, part, begun))
         return next(fitting_s, inf)
 
 
 def steps_of(node: Node, holds: Sequence[Hold], now_s: float) -> list[Step]:
-    """What is left of a node now and after each end, until all of it is."""
+    """Amounts that are left of a node now and after each end, until all of it is."""
     room, steps = node.total, list[Step]()
     later_s = inf
     for hold in sorted(holds, key=lambda hold: hold.end_s, reverse=True):

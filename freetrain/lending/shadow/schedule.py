@@ -30,7 +30,7 @@ class Reserved:
     """The nodes reserved by planned jobs, as stretches of time in each of which the same nodes are reserved.
 
     Attributes:
-        steps: how many stretches have been gone through, as a measure of the work.
+        steps: number of stretches that have been gone through, as a measure of the work.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Reserved:
         self._nodes[first:behind] = [reserved | nodes for reserved in self._nodes[first:behind]]
 
     def _split(self, moment_s: float) -> int:
-        """Let a stretch begin at this moment; returns its number."""
+        """Let a stretch begin at this moment, and return its number."""
         number = bisect_left(self._edges_s, moment_s)
         if self._edges_s[number] != moment_s:
             self._edges_s.insert(number, moment_s)
@@ -81,7 +81,7 @@ class Reserved:
         return self._edges_s[bisect_right(self._edges_s, moment_s)]
 
     def holds_until_s(self, moment_s: float, ahead_s: float) -> float:
-        """Until when ``between(moment, moment + ahead)`` stays the same as the moment moves on."""
+        """Time until which ``between(moment, moment + ahead)`` stays the same as the moment moves on."""
         return min(self.changes_after(moment_s), self.changes_after(moment_s + ahead_s) - ahead_s - _ROUNDING_S)
 
     def last_change_before(self, moment_s: float) -> float:
@@ -95,13 +95,13 @@ _MOST_STEPS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class BackfillRules:
-    """How Slurm plans.
+    """Settings of Slurm's backfill scheduler.
 
     Attributes:
-        interval_s: how often it plans (``bf_interval``).
+        interval_s: seconds from one plan to the next (``bf_interval``).
         resolution_s: times are rounded down to multiples of this (``bf_resolution``).
-        window_s: how far ahead it plans (``bf_window``).
-        most_jobs: how many jobs it looks at (``bf_max_job_test``).
+        window_s: seconds ahead for which it plans (``bf_window``).
+        most_jobs: number of jobs that it looks at (``bf_max_job_test``).
     """
 
     interval_s: float = 30.0
@@ -119,16 +119,16 @@ class Start:
 
 
 JobShape = tuple[NodeSet, int, float, Amount | None]
-"""What of a job counts in a search: where it may run, on how many nodes, for how long, on how much of each."""
+"""Properties of a job that count in a search: nodes where it may run, their number, time limit, amount of each."""
 
 
 class Schedule:
-    """What has been planned so far, and the search for the next start.
+    """Jobs that have been planned so far, and the search for the next start.
 
     Attributes:
         not_before_s: shape of jobs → the stretch before which none of them starts.
-        holds_until_s: until when the last search finds the same if nothing but time changes; the caller sets it to
-            inf before a search.
+        holds_until_s: time until which the last search finds the same if nothing but time changes; the caller sets
+            it to inf before a search.
     """
 
     def __init__(self, machine: Machine, snapshot: Snapshot, rules: BackfillRules) -> None:
@@ -158,7 +158,7 @@ class Schedule:
         return self._machine.possible(job), job.node_count, self._machine.limit_s(job), job.asks
 
     def find_start(self, shape: JobShape) -> Start | None:
-        """When and where Slurm would plan a job; None: not within the window, or the limit of work is reached.
+        """Time and nodes that Slurm would plan for a job; None: not within the window, or at the limit of work.
 
         Slurm tries one stretch of time after the other. In each, the usable nodes are those that no plan has
         reserved from its beginning for as long as the job may run; a start behind the stretch is left to a later
@@ -218,7 +218,7 @@ class Schedule:
         self.holds_until_s = min(self.holds_until_s, moment_s)
 
     def beside(self, job: Job, start_s: float, nodes: NodeSet) -> Mapping[str, Amount]:
-        """Node → what is left of it for others when the job starts on a part of it; empty if it takes all."""
+        """Node → amount left of it for others when the job starts on a part of it; empty if it takes all."""
         return {} if job.asks is None else self._running.left_at(nodes, start_s, job.asks)
 
     def plan(self, job: Job, start_s: float, nodes: NodeSet) -> None:
@@ -246,7 +246,7 @@ class _View:
     """The nodes with room for one part, after each end.
 
     Attributes:
-        begun: how many of the jobs that have started it includes.
+        begun: number of the jobs that have started which it includes.
     """
 
     free: list[NodeSet]
@@ -281,7 +281,7 @@ class Running:
         self._free(None)
 
     def room_at_first(self, part: Amount | None) -> NodeSet:
-        """Nodes with room for a part before any job started in the shadow; None: that were free."""
+        """Nodes with room for a part before any job started in the shadow; part None: nodes that were free."""
         self._free(part)
         return self._idle[part]
 
@@ -298,15 +298,15 @@ class Running:
             self._on.setdefault(number, []).append(begun.hold)
 
     def after_ends(self, part: Amount | None) -> tuple[Sequence[float], Sequence[NodeSet]]:
-        """All ends, and the nodes with room for a part after each; None: that are free then."""
+        """All ends, and the nodes with room for a part after each; part None: nodes that are free then."""
         return self._ends_s, self._free(part)
 
     def free_at(self, moment_s: float, part: Amount | None = None) -> NodeSet:
-        """Nodes with room for a part at a moment; None: that are free then."""
+        """Nodes with room for a part at a moment; part None: nodes that are free then."""
         return self._free(part)[bisect_right(self._ends_s, moment_s) - 1]
 
     def left_at(self, nodes: NodeSet, moment_s: float, part: Amount) -> Mapping[str, Amount]:
-        """Node → what is left of it at a moment, once a job has such a part of it."""
+        """Node → amount left of it at a moment, once a job has such a part of it."""
         ahead, names, left = self._machine.ahead, self._machine.sets.in_order(nodes), {}
         for name, number in zip(names, numbers(nodes), strict=True):
             left[name] = ahead.left_at(number, moment_s, part, self._on.get(number, ())) or Amount()
@@ -319,7 +319,7 @@ class Running:
         return self._ends_s[enough] if enough < len(free) else inf
 
     def first_s(self, nodes: NodeSet, count: int, part: Amount | None = None) -> float:
-        """When Slurm would plan a job that wants so many of these nodes; inf: never."""
+        """Time for which Slurm would plan a job that wants so many of these nodes; inf: never."""
         free = self._free(part)
         enough = _end_leaving(free, nodes, count)
         if enough == 0:

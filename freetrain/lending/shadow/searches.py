@@ -29,13 +29,13 @@ _MOST_TASKS_IN_PARTS = 100
 
 @dataclass(frozen=True, slots=True)
 class PlannedStart:
-    """When a job starts, and where.
+    """Start of a job: its time and its nodes.
 
     Attributes:
         by_backfill: whether it waits for Slurm's next backfill cycle, since a job before it cannot start yet.
-        part: how much of each of these nodes it has; None: all of it.
-        back: for a start now on parts: the places that are given back for it.
-        beside: for a later start on parts: node → what is left of it for others then.
+        part: amount of each of these nodes that it has; None: all of it.
+        back: places that are given back for it, for a start now on parts.
+        beside: node → amount left of it for others then, for a later start on parts.
     """
 
     job: str
@@ -49,15 +49,15 @@ class PlannedStart:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What was found for one job.
+    """Result of the search for the starts of one job.
 
     Attributes:
-        shape: what of the job counts.
+        shape: the properties of the job that count.
         is_believed: whether its starts were searched for.
         fits: whether there were nodes for it, whatever else starts now.
         planned: the starts as they were put into the schedule, with sets of nodes.
         not_before_s: the stretch before which no job of its shape starts; None: unknown.
-        holds_until_s: until when the same is found if nothing but time changes; a start now stays one until then.
+        holds_until_s: time until which the same is found if only time changes; a start now stays one until then.
     """
 
     job: Job
@@ -71,7 +71,7 @@ class Search:
 
     @property
     def effect(self) -> tuple[object, ...]:
-        """What searches after it depend on."""
+        """Properties of it on which the searches after it depend."""
         return self.shape, self.planned, self.not_before_s
 
     def holds(self, job: Job, is_believed: bool, now_s: float) -> bool:
@@ -106,7 +106,7 @@ class Searches:
 
 
 class Searcher:
-    """Searches for one job after the other, into a schedule that is empty at first; ``done`` are those so far.
+    """Search for the starts of job after job, in a schedule that is empty at first; ``done`` has those so far.
 
     Args:
         before: the searches of the look before, if the machine was as it is now.

@@ -1,4 +1,4 @@
-"""Which of the site's waiting jobs would start now, and when and where the others would.
+"""Starts of the site's waiting jobs: the jobs that would start now, and the times and nodes of the others.
 
 It follows Slurm's backfill scheduler (``src/plugins/sched/backfill/backfill.c`` of Slurm 22.05): jobs are taken in
 the order of their partitions' tiers and their own priorities. Each is started at once if that delays no job before
@@ -28,13 +28,13 @@ _MOST_JOBS = 1000
 
 @dataclass(frozen=True)
 class Shadow:
-    """What Slurm would do with the site's jobs if nothing were lent.
+    """Plan that Slurm would make for the site's jobs if nothing were lent.
 
     Attributes:
         plans: the jobs that start now or later, in Slurm's order; array tasks that start together are one plan.
         fitting: jobs for which there are nodes now that no job before them waits for, whichever job starts on
             them.
-        searches: how that was found, so that the next look does only what has changed.
+        searches: the searches that found it, so that the next look repeats only what has changed.
     """
 
     time_s: float
@@ -44,7 +44,7 @@ class Shadow:
 
     @property
     def changes_s(self) -> float:
-        """When time alone next changes who starts, and where; inf: never."""
+        """Next time at which the starts change without any event, UTC epoch seconds; inf: never."""
         return min((search.holds_until_s for search in self.searches.all), default=inf)
 
     @cached_property
@@ -72,8 +72,8 @@ class PlansCompared:
     """Slurm's own plan compared with the shadow's.
 
     Attributes:
-        jobs: how many waiting jobs both have planned for later.
-        differing: how many of these have different starts.
+        jobs: number of waiting jobs that both have planned for later.
+        differing: number of these that have different starts.
     """
 
     jobs: int
@@ -81,7 +81,7 @@ class PlansCompared:
 
 
 def compare_plans(shadow: Shadow, jobs: Iterable[Job], allowed_s: float) -> PlansCompared:
-    """How well the two plans agree; of both the earlier end of a hole holds in any case."""
+    """Comparison of the two plans; of both the earlier end of a hole holds in any case."""
     first_s: dict[str, float] = {}
     for plan in shadow.plans:
         first_s[plan.job] = min(plan.start_s, first_s.get(plan.job, plan.start_s))

@@ -1,4 +1,4 @@
-"""Sharing: which user's trainers get which of the offered nodes. Pure.
+"""Sharing: division of the offered nodes among the users' trainers. Pure.
 
 Offered places and competing requests come in, a deal comes out: claimant → its places, and the places that
 change hands. Shares between people are settled here, before any policy is asked; a policy divides what one

@@ -1,4 +1,4 @@
-"""Allotment: which of the offered nodes each claimant gets at a look, and what the decisions made of them."""
+"""Allotment: the offered nodes that each claimant gets at a look, and the results after the decisions."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _DECLINED_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """What a claimant took when it declined some of its nodes.
+    """Number of places that a claimant took when it declined some of its nodes.
 
     Attributes:
-        trainers: that it had then, with their minimum sizes; with others this does not count.
-        until_s: until when this counts, UTC epoch seconds.
+        trainers: its trainers then, with their minimum sizes; with others this does not count.
+        until_s: time until which this counts, UTC epoch seconds.
     """
 
     trainers: tuple[tuple[str, int], ...]
@@ -54,16 +54,16 @@ ClaimantGroup = tuple[Claimant, ...]
 """Claimants whose nodes are divided among them in one decision."""
 
 DeclinedNodes = Mapping[Hashable, Declined]
-"""Claimant → what it took when it declined some of its nodes."""
+"""Claimant → the number that it took when it declined some of its nodes."""
 
 
 @dataclass(frozen=True)
 class Served:
-    """What became of a claimant at a look.
+    """Result of a look for one claimant.
 
     Attributes:
-        sizes: trainer → how many nodes it was given; its own, and its owner's others in the same decision.
-        dealt: how many nodes the policy could give them.
+        sizes: trainer → number of nodes that it was given; its own, and its owner's others in the same decision.
+        dealt: number of nodes that the policy could give them.
         caps: limit that counts its nodes → the largest number of nodes.
         has_rivals: whether other claimants were dealt nodes that it may use.
     """
@@ -76,7 +76,7 @@ class Served:
 
     @cached_property
     def lent_to(self) -> str:
-        """The trainers that have the nodes, in words."""
+        """The trainers that have the nodes, as the end of a sentence; empty: none has any."""
         others = [trainer for trainer, size in self.sizes.items() if size]
         if not others:
             return ""
@@ -150,7 +150,7 @@ class Allotment:
         return declined
 
     def served(self, sizes: Mapping[str, int]) -> Iterator[Served]:
-        """What became of each claimant."""
+        """The result for each claimant."""
         for group in self.together:
             keys = {claimant.key for claimant in group}
             dealt = sum(len(self.dealt.places[key]) for key in keys)

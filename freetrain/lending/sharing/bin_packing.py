@@ -1,4 +1,4 @@
-"""Packing: how places of several sizes lie on nodes. Pure."""
+"""Packing: arrangement of places of several sizes on nodes. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from freetrain.core.amounts import Amount, is_of
 
 Counts = tuple[int, ...]
-"""How many places of each size."""
+"""Number of places of each size."""
 
 _Vector = tuple[int, ...]
 
@@ -28,13 +28,13 @@ class Bin(NamedTuple):
 
 @dataclass(slots=True)
 class Work:
-    """How many ways to fill a node may still be tried."""
+    """Limit of work: the number of ways to fill a node that may still be tried."""
 
     left: int
 
 
 def pack(wanted: Counts, sizes: Sequence[Amount | None], bins: Sequence[Bin], work: Work) -> list[Counts] | None:
-    """How many places of each size lie on each node, such that all are placed; None: no way was found.
+    """Number of places of each size on each node, such that all are placed; None: no way was found.
 
     A place whose size is None takes all of its node, and lies there alone.
     """
@@ -89,7 +89,7 @@ class _Search:
         return [*filled, *[nothing] * (len(self._rooms) - len(filled))]
 
     def _ways(self, number: int, left: Counts) -> Iterator[Counts]:
-        """How a node may be filled with what is left; none if that cannot fit on this node and those after it."""
+        """Ways to fill a node with what is left; none if that cannot fit on this node and those after it."""
         if (number, left) in self._hopeless or not self._may_fit(number, left):
             return
         takes = [count if may else 0 for count, may in zip(left, self._takes[number], strict=True)]
@@ -143,7 +143,7 @@ def _vector(room: Amount, names: Sequence[str]) -> _Vector:
 
 
 def _taken(each: Amount, names: Sequence[str]) -> _Vector:
-    """What a place takes, as numbers; a resource with a type also counts as one without."""
+    """Amount that a place takes, as numbers; a resource with a type also counts as one without."""
     return (
         each.cpus,
         each.memory_mb,
@@ -156,7 +156,7 @@ def _is_room(room: _Vector, each: _Vector) -> bool:
 
 
 def _times(room: _Vector, each: _Vector) -> int:
-    """How often the room has as much; a place that takes nothing fits as often as the node has CPUs."""
+    """Number of such places that fit; if they take nothing, as many as the node has CPUs."""
     return min((there // taken for there, taken in zip(room, each, strict=True) if taken), default=room[0])
 
 

@@ -25,14 +25,14 @@ from freetrain.lending.sharing.past_use import tilts
 
 @dataclass(frozen=True)
 class Tasks:
-    """What the tasks of all trainers take.
+    """Nodes that the tasks of all trainers may use, and the amounts that they take.
 
     Attributes:
         eligible: needs → the nodes that meet them.
-        rooms: what is left of each node; None: nodes are lent whole.
-        each: needs of tasks that are lent a part → how much of its node each takes; the others take all of it.
-        worth: the same → as how many nodes each counts; the others count as one.
-        capacity: node → what is left of it, and what trainers hold that could run.
+        rooms: room of each node; None: nodes are lent whole.
+        each: needs of tasks that are lent a part → amount of its node that each takes; the others take all of it.
+        worth: the same → number of nodes as which each counts; the others count as one.
+        capacity: node → what is left of it, together with what trainers hold that could run.
     """
 
     eligible: Mapping[Needs, Nodes] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Tasks:
     capacity: Mapping[str, Amount] = field(default_factory=dict)
 
     def places(self, needs: Needs) -> int:
-        """How many such tasks would have room if no other trainer had any."""
+        """Number of such tasks that would have room if no other trainer had any."""
         eligible, each = self.eligible[needs], self.each.get(needs)
         if self.rooms is None:
             return len(eligible)
@@ -54,7 +54,7 @@ class Tasks:
 def find_tasks(
     requests: Sequence[Request], offered: Sequence[Place], rooms: Rooms | None, snapshot: Snapshot
 ) -> Tasks:
-    """What the tasks of all trainers take."""
+    """Nodes that the tasks of all trainers may use, and the amounts that they take."""
     places = [place.name for place in offered] if rooms is None else dict.fromkeys(place.node for place in offered)
     names = [name for name in places if name in snapshot.node]
     asked = {request.needs for request in requests}
@@ -76,7 +76,7 @@ def find_tasks(
 
 
 def _each_and_worth(needs: Needs, kinds: NodeKinds) -> tuple[Amount, float]:
-    """What a task takes of the nodes that it can run on: the largest amount, as a part of the largest node."""
+    """Largest amount that a task takes of the nodes that it can run on, and its part of the largest of these."""
     fitting = [kind[0] for kind in kinds if needs.fits(kind[0])] or [kind[0] for kind in kinds]
     each = max((needs.amount_on(node) for node in fitting), key=lambda amount: amount.cpus)
     return each, min(each.part_of(node.total) for node in fitting)
@@ -124,7 +124,7 @@ def claimants_of(
 def _kept_besides(
     may_use: Sequence[Nodes], number_of: Mapping[str, int], offered: Sequence[Place]
 ) -> Sequence[set[str]]:
-    """For each claimant the nodes that its trainers have although they do not meet their needs."""
+    """Per claimant: the nodes that its trainers have although they do not meet their needs."""
     for_all = may_use[0].intersection(*may_use[1:]) if may_use else Nodes()
     keeps: list[set[str]] = [set() for _ in may_use]
     for place in offered:

@@ -1,4 +1,4 @@
-"""The types of a deal: claimants, shares, the deal itself; and which of its places a claimant keeps."""
+"""The types of a deal: claimants, shares, the deal itself; and the choice of the places that a claimant keeps."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class SizeRange:
 
 
 class PlaceShape(NamedTuple):
-    """What a place takes; places of one shape find room on the same nodes.
+    """Nodes on which a place may lie, and amount that it takes; places of one shape find room on the same nodes.
 
     Attributes:
         eligible: the nodes on which it may lie.
-        each: how much of one; None: all of it.
+        each: amount of one node that it takes; None: all of it.
     """
 
     eligible: frozenset[str]
@@ -45,8 +45,8 @@ class Claimant:
         eligible: the nodes that it may use; claimants with the same needs should have the same object.
         most: the largest number of places that it takes.
         capped_by: the limits that count its nodes.
-        each: how much of a node each of its tasks takes; None: all of it.
-        worth: as how many nodes each of its places counts.
+        each: amount of a node that each of its tasks takes; None: all of it.
+        worth: number of nodes as which each of its places counts.
         decided_with: the same for claimants whose nodes are divided among them in one decision; None: alone.
         settled: places of its trainers that it keeps in any case; they count like its others.
     """
@@ -64,17 +64,17 @@ class Claimant:
 
     @cached_property
     def trainers(self) -> frozenset[str]:
-        """Those whose places it shares out."""
+        """Trainers of the claimant, among which its places are divided."""
         return frozenset(want.trainer for want in self.wants)
 
     @cached_property
     def shape(self) -> PlaceShape:
-        """What each of its places takes of which nodes."""
+        """Shape of each of its places."""
         return PlaceShape(self.eligible, self.each)
 
     @property
     def places(self) -> int:
-        """How many of its tasks can be placed at most: one on each node, or as many as its trainers want."""
+        """Largest number of its tasks that can be placed: one on each node, or as many as its trainers want."""
         return len(self.eligible) if self.each is None else sum(want.max_nodes for want in self.wants)
 
     @cached_property
@@ -85,7 +85,7 @@ class Claimant:
 
 @dataclass(frozen=True)
 class Shares:
-    """How nodes are shared.
+    """Weights, past use and limits by which nodes are shared.
 
     Attributes:
         weight: member of a path → its weight among those at the same level; 1 if it is missing.
@@ -100,12 +100,12 @@ class Shares:
 
 @dataclass(frozen=True)
 class Deal:
-    """Which places each claimant is dealt.
+    """Places that each claimant is dealt, and places that change hands.
 
     Attributes:
         places: key of a claimant → its places: those that are settled, then longest-lived first within each kind.
         leaving: place that its holder has to give up → key of the claimant that gets it; None: no claimant does.
-        new: places of nodes that are lent in parts which are not held yet → how much of its node each takes.
+        new: places of nodes that are lent in parts which are not held yet → amount of its node that each takes.
     """
 
     places: Mapping[Hashable, tuple[str, ...]]

@@ -1,4 +1,4 @@
-"""Dealing: how many of the offered nodes each user may have, and which, before a policy decides within each part.
+"""Dealing: division of the offered nodes among users, before a policy decides within each part.
 
 Users do not compete inside one objective, so nothing that a user submits (curves, weights, costs, numbers of
 trainers, minimum sizes) can take another user's share. A deal keeps these invariants:
@@ -67,7 +67,7 @@ def hand_out(
 
 
 class NodeStock:
-    """Nodes by kind, and how many of each kind every claimant has got.
+    """Nodes by kind, and the number of each kind that every claimant has got.
 
     Nodes that the same claimants may use are one kind. Counts per kind are enough to deal: which nodes they are is
     settled at the end (:meth:`named`), so that a machine of thousands of nodes is dealt in milliseconds.
@@ -157,7 +157,7 @@ class NodeStock:
         self._given[row][kind] += 1
 
     def named(self) -> Deal:
-        """Which nodes the claimants got: those that their trainers hold first."""
+        """The deal, with the names of the nodes that the claimants got: those that their trainers hold first."""
         parts: list[list[str]] = [[] for _ in self._claimants]
         leaving: dict[str, Hashable | None] = dict.fromkeys(self._for_nobody)
         sizes = Counter(node.holder for members in self._kinds for node in members)
@@ -191,15 +191,15 @@ _SLACK = 1e-9
 
 
 class Stock(Protocol):
-    """What is dealt. Claimants are given by their row.
+    """Nodes or parts of nodes to be dealt. Claimants are given by their row.
 
-    There are two, because what makes one quick does not hold for the other. Whole nodes are of a few kinds, which
-    are counted; of 950 nodes of which parts are lent, 380 to 860 differ. Dealt node by node as parts are, 8,000
-    whole nodes take five times as long, and a look of the daemon twice as long.
+    There are two stocks, because what makes one quick does not hold for the other. Whole nodes are of a few kinds,
+    which are counted; of 950 nodes of which parts are lent, 380 to 860 differ. Dealt node by node as parts are,
+    8,000 whole nodes take five times as long, and a look of the daemon twice as long.
 
     Attributes:
-        nodes: how many nodes there are.
-        most: how many places each claimant would have room for if it were alone.
+        nodes: number of nodes.
+        most: number of places for which each claimant would have room if it were alone.
     """
 
     nodes: float
@@ -209,7 +209,7 @@ class Stock(Protocol):
         """Give a claimant so many more places, or none; False: there is no room for all of them."""
 
     def named(self) -> Deal:
-        """Which places the claimants got."""
+        """The deal, with the names of the places that the claimants got."""
 
 
 def deal(
@@ -222,7 +222,7 @@ def deal(
     """Deal the nodes.
 
     Claimants have different keys, and each trainer is in one of them. Without ``rooms`` nodes are dealt whole;
-    those held by a trainer of no claimant are dealt to nobody.
+    those held by a trainer of no claimant are not dealt.
     """
     if len(claimants) == 1 and rooms is None and _takes_all(claimants[0], nodes):
         order = sorted(nodes, key=lambda node: -(node.until_s or inf))
@@ -267,7 +267,7 @@ def _takes_all(claimant: Claimant, nodes: Sequence[Place]) -> bool:
 
 
 class _Table:
-    """How many places each claimant has got, and whose turn it is."""
+    """Number of places that each claimant has got, and the order of their turns."""
 
     def __init__(
         self, stock: Stock, claimants: Sequence[Claimant], held: Mapping[str, int], shares: Shares

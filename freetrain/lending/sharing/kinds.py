@@ -1,4 +1,4 @@
-"""Kinds of nodes: how the trainers of one question distinguish nodes. Pure.
+"""Kinds of nodes that the trainers of one question distinguish. Pure.
 
 A trainer distinguishes nodes by the features that its constraint and its speeds name and, if it asks for GPUs, by
 the type of their GPUs: its nodes are alike in these, unless its tag says ``mixed``. Nodes of one kind are alike
@@ -27,12 +27,12 @@ from freetrain.lending.sharing.claims import Claimant
 
 # A tuple, because a look makes one of each node.
 class _Kind(NamedTuple):
-    """What distinguishes nodes.
+    """Features and types of GPUs by which trainers distinguish nodes, and the trainers that may use them.
 
     Attributes:
-        features: those that some trainer names.
-        gpu_types: of their GPUs, if some trainer asks for any.
-        open_to: which groups of trainers may use them.
+        features: features of the nodes that some trainer names.
+        gpu_types: types of their GPUs; in a question only those that some trainer distinguishes.
+        open_to: whether each group of trainers may use them.
     """
 
     features: frozenset[str]
@@ -45,7 +45,7 @@ class _Kind(NamedTuple):
         return "+".join(sorted(self.features | self.gpu_types)) or "other"
 
     def distinct_to(self, request: Request) -> frozenset[str]:
-        """Which of these a trainer distinguishes; its nodes are alike in these."""
+        """Features and types of GPUs that a trainer distinguishes; its nodes are alike in these."""
         if request.mixed or request.trainer.independent:
             return frozenset()
         own = _named_features(request)
@@ -237,7 +237,7 @@ class _Choosing:
             _want(wanted, [best], want)
 
     def _gets(self, choice: _Choice, want: float, wanted: Mapping[_Group, float]) -> float:
-        """How much a trainer would get of the choice, times its speed there."""
+        """Number of nodes that a trainer would get of the choice, times its speed there."""
         room, others = sum(group.room for group in choice), sum(wanted[group] for group in choice)
         speed = min(group.kind.speed_of(request) for request in self._requests for group in choice)
         want = min(want, room)

@@ -41,7 +41,7 @@ class DealtPlace:
     """A place that a claimant holds, or has been given.
 
     Attributes:
-        name: as the look calls it; empty: it was given in this deal and is not held yet.
+        name: its name at this look; empty: it was given in this deal and is not held yet.
     """
 
     name: str
@@ -53,10 +53,10 @@ class DealtPlace:
 
 @dataclass(slots=True, eq=False)
 class PartNode:
-    """A node.
+    """A node, with the places on it.
 
     Attributes:
-        until_s: when it will be wanted, UTC epoch seconds; inf: unknown.
+        until_s: time at which it will be wanted, UTC epoch seconds; inf: unknown.
         used_by_site: whether one of the site's jobs has part of it.
         held: places on it that their holders have not been given again; the first ones leave first.
         given: places on it that were given in this deal.
@@ -79,7 +79,7 @@ class PartNode:
         return left_of(self.room, shape.each) is not None
 
     def leaving_for(self, shape: PlaceShape) -> int:
-        """How many held places have to leave for a place, the first ones first; 0: all of them are not enough."""
+        """Number of held places that have to leave for a place, first ones first; 0: even all are not enough."""
         if self.name not in shape.eligible:
             return 0
         if shape.each is None:
@@ -111,8 +111,8 @@ class PartNodes:
     Of each claimant's held places it keeps the last ones first.
 
     Attributes:
-        given: to each claimant, by its row.
-        gains: how often room has come back, so that shapes that were refused may fit again.
+        given: places given to each claimant, by its row.
+        gains: number of times that room has come back, so that shapes that were refused may fit again.
     """
 
     def __init__(
@@ -246,7 +246,7 @@ class PartStock:
     def _held_places(
         self, places: Sequence[Place], held_by: Mapping[str, int], nodes: Mapping[str, PartNode], rooms: Rooms
     ) -> Sequence[Sequence[DealtPlace]]:
-        """What each claimant holds, in the order in which it gives it up; other held places are the site's."""
+        """Places that each claimant holds, in the order in which it gives them up; others count as the site's."""
         started_s = {part.place: part.started_s for room in rooms.values() for part in room.lent}
         lent = [place for place in places if place.holder is not None]
         # Places that stay long are last, among equals those whose tasks have run long: these would lose that time.
@@ -345,7 +345,7 @@ class PartStock:
         return self._packed(shape, wanted, False) or (self._packed(shape, wanted, True) if some_are_held else None)
 
     def _packed(self, own: PlaceShape, wanted: Counter[PlaceShape], with_held: bool) -> PartNode | None:
-        """The same, with or without the room of held places that have not been given again."""
+        """The node found by packing, with or without the room of held places that have not been given again."""
         shapes = list(wanted)
         self._work_left -= len(self._nodes.list) * len(shapes)
         if self._work_left <= 0:
@@ -366,7 +366,7 @@ class PartStock:
         return self._arranged(own, on_node)
 
     def _arranged(self, own: PlaceShape, on_node: Mapping[PartNode, list[PlaceShape]]) -> PartNode | None:
-        """Move the places to where the packing has them; returns the node that has room for the new one."""
+        """Move the places to where the packing has them, and return the node that has room for the new one."""
         before = self._nodes.save()
         changed = {
             node: shapes
@@ -390,7 +390,7 @@ class PartStock:
         return left_out
 
     def named(self) -> Deal:
-        """Which places the claimants got."""
+        """The deal, with the names of the places that the claimants got."""
         parts: dict[Hashable, tuple[str, ...]] = {}
         new: dict[Place, Amount] = {}
         gains: dict[str, Hashable] = {}

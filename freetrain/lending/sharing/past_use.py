@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 LEAST_TILT = 0.5
-"""However much a user has had, its weight is at least this part of the weight of the user that had least."""
+"""Least weight of a user, however much it has had, as a part of the weight of the user that had least."""
 
 # In steps of 1/8, so that small changes of past use move no node.
 _STEPS = 8

@@ -1,4 +1,4 @@
-"""Selection: which trainers compete for nodes at this look, and why the others do not."""
+"""Selection: the trainers that compete for nodes at this look, and the reasons why the others do not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from freetrain.lending.sharing.claimants import person_of
 
 
 class LeftOut(StrEnum):
-    """Why a trainer does not compete."""
+    """Reason why a trainer does not compete."""
 
     OUT_OF_REACH = "out of reach"
     """It needs more nodes at once than there are for it."""
