@@ -1,8 +1,8 @@
 """Preconditions that a tagged array must meet so that its tasks can be fragments, however it came in. Pure.
 
 There are four ways: ``freetrain submit``, ``freetrain register``, the job_submit plug-in, and sbatch with a tag.
-The first three ask for the right options by themselves; none is trusted. An array that can no longer meet a precondition
-is refused; what its owner asked for is waited for; what freetrain may change is put right before any node is lent.
+The first three ask for the right options by themselves; none is trusted. An array that cannot be right is refused;
+what its owner asked for is waited for; what freetrain may change is put right before any node is lent.
 """
 
 from __future__ import annotations

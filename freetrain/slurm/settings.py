@@ -169,7 +169,7 @@ def parse_told_s(text: str) -> float | None:
 
 
 def clock_ahead_s(told_s: float | None, asked_s: float, answered_s: float) -> float:
-    """Seconds that this machine's clock is ahead of the controller's, at least; negative: behind; 0: unknown."""
+    """Seconds, at least, that this machine's clock is ahead of the controller's; negative: behind; 0: unknown."""
     if told_s is None:
         return 0.0
     # Slurm's time is cut to a second, and it answered at some moment between the question and the end of its

@@ -53,7 +53,7 @@ class Pattern:
 
 
 class Submitting(Launcher):
-    """Launcher of a job for each node. Pure but for reading: see :class:`freetrain.slurm.launcher.Launcher`.
+    """Launcher of a new job for each node. Pure but for reading: see :class:`freetrain.slurm.launcher.Launcher`.
 
     ``act_as`` gives the words before sbatch that submit as a user, none for the daemon's own; None: it may not.
     """

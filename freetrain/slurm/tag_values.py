@@ -23,7 +23,7 @@ _PATH = re.compile(r"/[A-Za-z0-9._/+@:-]{0,400}")
 
 
 class ArrayKind(StrEnum):
-    """Kind of an array: one training, or tasks of their own."""
+    """Kind of an array: one training, or programs of their own."""
 
     TRAINING = "training"
     """Together one training, which grows and shrinks."""

@@ -139,7 +139,7 @@ def parse_cancellers(text: str) -> frozenset[int]:
 
 
 def parse_preemptions(text: str) -> Mapping[str, float]:
-    """Job → when it was asked to leave, of those that were, from what ``ask_preemptions`` printed.
+    """Job → time at which it was asked to leave, UTC epoch seconds, if it was, as ``ask_preemptions`` printed.
 
     Raises:
         SlurmUnclearError: it is not such a table; a preempted fragment would be taken for one that has completed.
